@@ -27,6 +27,9 @@ VIEWS = {
     "GET results": "search.show_results",
     "GET why": "why.show_why",
     "GET notes": "notes.show_notes",
+    "GET timeline": "timeline.show_timeline",
+    "GET day": "timeline.show_day",
+    "GET conversation": "conversation.show_conversation",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
 #: The largest form holds a whole note, of which each byte may take three characters in a form.

@@ -1,16 +1,17 @@
 """The structure of Markdown lines: which are headings, where a document is best cut, and its sections."""
 
-import re
 from collections.abc import Iterator
-from typing import NamedTuple
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
+
+_ATX = compile_later(r" {0,3}(#{1,6})(?:[ \t]+|$)")
+_UNDERLINE = compile_later(r" {0,3}(=+|-{2,})[ \t]*$")
+_FENCE = compile_later(r" {0,3}(`{3,}|~{3,})")
 _ITEM_STARTS = frozenset("-*+0123456789")
-_LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
+_LIST_ITEM = compile_later(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
 _RULES = frozenset("=-")
-_BLOCK_START = re.compile(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
+_BLOCK_START = compile_later(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
 
 #: A heading and the opening of a fence are repeated with every chunk below them, so they are cut to this length.
 HEADING_CHARS = 200
