@@ -6,14 +6,14 @@ chunk, else between lines, and inside a line only if there is no other way. A ch
 the end of the chunk before it.
 """
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from itertools import accumulate, pairwise
-from typing import NamedTuple
 
 from mdrecall.core.text.headings import SECTION, Line, find_trails, read_lines
 from mdrecall.core.text.words import count_unspaced
+from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.types import Chunk
 
 #: Changes whenever the same text would be cut elsewhere, into chunks or passages, or stored in less space; part of the
@@ -31,11 +31,11 @@ _BLOCK_CHARS = 256_000
 _CUT_CHARS = 400
 
 # Two blank lines in a row, between line ends.
-_BLANK_LINES = re.compile(r"\n[^\S\n]*\n[^\S\n]*\n")
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_BLANK_LINES = compile_later(r"\n[^\S\n]*\n[^\S\n]*\n")
+_ASTRAL = compile_later("[\U00010000-\U0010ffff]")
 # The end of a path is repeated with every chunk; a longer path is one that somebody has made long on purpose.
 TITLE_CHARS = 500
-_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+_DATE = compile_later(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",

@@ -6,27 +6,31 @@ Front matter that does not look like that is just text.
 
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.core.text.headings import read_lines
+from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.types import NO_FIELDS, Fields, Link
 
 # Longer front matter is a document of its own.
 _MAX_FRONT_LINES = 200
 # Nobody gives a note more tags or aliases, or longer ones; links are bounded so that no note fills the index.
 _MAX_NAMES, _MAX_NAME_CHARS, _MAX_LINKS = 500, 200, 2_000
-_KEY = re.compile(r"([^\s:#\[\]{}\"'-][^:#\[\]{}\"']{0,80}?)[ \t]*:(?:[ \t]+(.*)|)$")
-_COMMENT = re.compile(r"(?:^|[ \t])#.*$")
+_KEY = compile_later(r"([^\s:#\[\]{}\"'-][^:#\[\]{}\"']{0,80}?)[ \t]*:(?:[ \t]+(.*)|)$")
+_COMMENT = compile_later(r"(?:^|[ \t])#.*$")
 # As in Obsidian, a tag follows a blank. It may hold letters of any script, digits, hyphens, underscores and slashes.
 # The sign comes first in the pattern, because that is what `re` can skip to.
-_TAG = re.compile(
+_TAG = compile_later(
     r"#(?<!\S#)([^\s\x00-\x2c.\x3a-\x40\x5b-\x5e`\x7b-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u3004"
     r"\u3008-\u3020\uff01-\uff0f\uff1a-\uff20\uff3b-\uff3e\uff5b-\uff65]+)"
 )
-_CODE = re.compile(r"``.*?``|`[^`]*`")
-_WIKI_LINK = re.compile(r"\[\[([^\[\]\n]{1,400})\]\]")
-_LINK = re.compile(r"\[[^\[\]\n]{0,200}\]\(<?([^()<>\s]{1,400}\.md(?:#[^()<>\s]{0,200})?)>?(?:[ \t]+\"[^\"\n]*\")?\)")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_CODE = compile_later(r"``.*?``|`[^`]*`")
+_WIKI_LINK = compile_later(r"\[\[([^\[\]\n]{1,400})\]\]")
+_LINK = compile_later(
+    r"\[[^\[\]\n]{0,200}\]\(<?([^()<>\s]{1,400}\.md(?:#[^()<>\s]{0,200})?)>?(?:[ \t]+\"[^\"\n]*\")?\)"
+)
+_SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 class FrontMatter(NamedTuple):

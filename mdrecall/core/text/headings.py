@@ -1,19 +1,19 @@
 """The structure of Markdown lines: which are headings, where a document is best cut, and its sections."""
 
-import re
-from bisect import bisect_left
+from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
+
+_ATX = compile_later(r" {0,3}(#{1,6})(?:[ \t]+|$)")
+_UNDERLINE = compile_later(r" {0,3}(=+|-{2,})[ \t]*$")
+_FENCE = compile_later(r" {0,3}(`{3,}|~{3,})")
 _ITEM_STARTS = frozenset("-*+0123456789")
-_LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]\s*\S")
+_LIST_ITEM = compile_later(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]\s*\S")
 _RULES = frozenset("=-")
-_BLOCK_START = re.compile(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
+_BLOCK_START = compile_later(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
 
-_DEEPEST = 6
 #: A heading and the opening of a fence are repeated with every chunk below them, so they are cut to this length.
 HEADING_CHARS = 200
 
@@ -53,24 +53,19 @@ def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
             yield (*trail, line.heading)
 
 
-def find_trails(structure: list[Line], wanted: Iterable[int]) -> list[tuple[str, ...]]:
-    """Return what ``trails`` yields for some lines, by their places in the document."""
-    headings = [place for place, line in enumerate(structure) if line.level]
-    found: list[tuple[str, ...]] = []
+def find_trails(structure: list[Line], wanted: Iterable[int]) -> Iterator[tuple[str, ...]]:
+    """Yield what ``trails`` does for some lines, by their places in the document in ascending order."""
+    headings = deque((place, line) for place, line in enumerate(structure) if line.level)
+    stack: list[Line] = []
     for place in wanted:
+        while headings and headings[0][0] < place:
+            heading = headings.popleft()[1]
+            while stack and stack[-1].level >= heading.level:
+                stack.pop()
+            stack.append(heading)
         line = structure[place]
-        above: list[str] = [line.heading] if line.heading and not line.level else []
-        # Every line is below the last heading, which is below the last one of a lower level, and so on.
-        level = line.level or _DEEPEST + 1
-        for number in range(bisect_left(headings, place) - 1, -1, -1):
-            heading = structure[headings[number]]
-            if heading.level < level:
-                above.append(heading.heading)
-                level = heading.level
-                if level == 1:
-                    break
-        found.append(tuple(reversed(above)))
-    return found
+        above = tuple(each.heading for each in stack if not line.level or each.level < line.level)
+        yield (*above, line.heading) if line.heading and not line.level else above
 
 
 def titles(trail: tuple[str, ...]) -> list[str]:
