@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.errors import RecallError, WorkspaceError
+from mdrecall.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded

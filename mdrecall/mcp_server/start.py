@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,15 @@ from mdrecall.mcp_server.greeting import EarlyReader, Greeting, take_streams
 from mdrecall.mcp_server.workspaces import Selection, select_memories
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from mdrecall.mcp_server.http import HttpEndpoint
+    from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import MemoryServer
     from mdrecall.memory import Memory
 
     Share = Callable[[Memory], Callable[[], None]]
+    Extend = Callable[[Memories, ASGIApp, int], ASGIApp]
 
 #: A thread left behind is better than a process that does not end.
 _CLOSE_S = 10.0
@@ -39,10 +44,12 @@ def run_http(
     announce: Callable[[str], None],
     session_key: str = "",
     share: "Share | None" = None,
+    extend: "Extend | None" = None,
 ) -> int:
     """Serve over HTTP until a signal comes and return the exit code; ``announce`` receives the address.
 
-    ``share`` lets other processes use the memories, as in ``Memories``.
+    ``share`` lets other processes use the memories, as in ``Memories``. ``extend`` may put another application beside
+    the server, as in ``serve``.
     """
     endpoint.check()
     _exit_on_signals()
@@ -57,11 +64,12 @@ def run_http(
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import build_server
 
-    built = build_server(Memories(served, share=share), session_key, read_only=selection.read_only)
+    memories = Memories(served, share=share)
+    built = build_server(memories, session_key, read_only=selection.read_only)
     # From here on uvicorn takes the signals, and raises them again when it is done.
     _ignore_signals()
     try:
-        asyncio.run(serve(built, endpoint, listening, announce))
+        asyncio.run(serve(built, endpoint, listening, announce, extend and partial(extend, memories)))
     finally:
         listening.close()
         _close(built)

@@ -8,8 +8,9 @@ are compared exactly; of more, those whose signs are most like the query's.
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.int8 import to_int8
 
 #: Every engine rounds to as many places, so that equal cosines are equal in all of them.
