@@ -4,7 +4,9 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
+
+from mdrecall.named_tuple import NamedTuple
 
 
 class Draft(NamedTuple):

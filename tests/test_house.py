@@ -13,7 +13,7 @@ from mdrecall.cli.main import COMMANDS
 
 ROOT = Path(mdrecall.__file__).parent
 PROJECT = ROOT.parent
-DOORS = ("cli", "hosts", "tools", "mcp_server", "adapters")
+DOORS = ("cli", "hosts", "ui", "tools", "mcp_server", "adapters")
 COMMAND_LINE = re.compile(r"(?<![\w-])--[a-z]|`mdrecall |\bmdrecall (?:" + "|".join(COMMANDS) + r")\b")
 #: What looks like a hint and is none: the origin of a value in `config show`, and commands of other programs.
 NO_HINTS = {

@@ -1,7 +1,7 @@
 """Choose the embedders for the settings, and create them with their models, addresses and keys."""
 
 import os
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mdrecall.config.credentials import Access, Credentials
 from mdrecall.config.environment import find_locations
@@ -11,6 +11,7 @@ from mdrecall.config.settings import MemorySearch, Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, message_with_hint
 from mdrecall.interfaces import Embedder
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Secret
 
 if TYPE_CHECKING:

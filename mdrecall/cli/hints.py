@@ -6,7 +6,6 @@ table has the command-line words, keyed by the ``reason`` of an empty answer and
 
 import argparse
 from importlib.util import find_spec
-from typing import NamedTuple
 
 from mdrecall.errors import (
     ConfigError,
@@ -20,6 +19,7 @@ from mdrecall.errors import (
     TranscriptRefused,
     WorkspaceError,
 )
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Reason, SearchAnswer
 
 REMEDY_BY_REASON: dict[Reason, str] = {

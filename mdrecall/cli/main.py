@@ -47,6 +47,7 @@ COMMANDS = {
     "hook": "answer an event of a coding agent",
     "mcp": "run the MCP server, or add it to a client",
     "serve": "run the MCP server over HTTP",
+    "ui": "look at the memory in a browser",
     "reset": "delete the index; notes are kept",
     "store": "set up, share and check an index on Postgres",
     "eval": "measure search quality with your own questions",

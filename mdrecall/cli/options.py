@@ -4,9 +4,10 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.errors import RecallError, WorkspaceError
+from mdrecall.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
@@ -163,6 +164,14 @@ def parse_positive(text: str) -> int:
 def parse_count(text: str) -> int:
     """Parse an argument that must be a whole number of at least 0."""
     return _parse_whole(text, 0)
+
+
+def parse_port(text: str) -> int:
+    """Parse the number of a port; 0 is a free one."""
+    number = int(text) if text.isdecimal() and len(text) <= 5 else -1
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number")
+    return number
 
 
 def _parse_whole(text: str, minimum: int) -> int:

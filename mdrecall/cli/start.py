@@ -71,7 +71,11 @@ def _run_here(arguments: "list[str]") -> int:
     gc.set_threshold(_COLLECT_AFTER)
     from mdrecall.cli.main import main as run
 
-    return run(arguments)
+    try:
+        return run(arguments)
+    finally:
+        # The end of the process frees everything; a last search for garbage is a tenth of a short command.
+        gc.freeze()
 
 
 def _is_typed() -> bool:

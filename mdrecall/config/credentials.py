@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.environment import expand, shorten
 from mdrecall.config.openclaw_file import find_wire
@@ -17,9 +17,11 @@ from mdrecall.config.read import ResolvedValue, read_file
 from mdrecall.config.references import References, UnresolvedValue, check_header_value, look_up
 from mdrecall.config.settings import Remote
 from mdrecall.errors import ConfigError
+from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.types import Secret
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_NAME = compile_later(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # OpenClaw's stored keys.
 _PROFILES = "auth-profiles.json"
 _DATABASE = "openclaw-agent.sqlite"

@@ -15,9 +15,10 @@ and the table in ``docs/config.md`` all come from these declarations.
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, NamedTuple, TypeVar, cast, overload
+from typing import Any, Generic, TypeVar, cast, overload
 
 from mdrecall.errors import suggest_name
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Secret
 
 T = TypeVar("T")

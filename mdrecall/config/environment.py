@@ -3,7 +3,8 @@
 import os
 import sys
 from collections.abc import Mapping
-from typing import NamedTuple
+
+from mdrecall.named_tuple import NamedTuple
 
 _LEGACY_DIRS = (".clawdbot", ".moldbot", ".moltbot")
 _CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")

@@ -7,11 +7,12 @@ Both follow OpenClaw's rules. A file that is included must be in the folder of t
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.read import read_file
 from mdrecall.config.references import References, UnresolvedValue
 from mdrecall.errors import ConfigError
+from mdrecall.named_tuple import NamedTuple
 
 _INCLUDE = "$include"
 #: OpenClaw's limits; without them a circle or a wrong path could take all memory.

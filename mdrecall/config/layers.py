@@ -1,11 +1,12 @@
 """Which objects of the configuration files apply to an agent, strongest first."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.read import Layer
 from mdrecall.config.references import look_up
 from mdrecall.config.settings.openclaw import PER_AGENT
 from mdrecall.errors import ConfigError, suggest_name
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types.agents import normalize_agent_id
 
 

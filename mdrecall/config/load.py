@@ -7,7 +7,7 @@ the defaults for all agents), built-in defaults. This is the only reader of the 
 import os
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.credentials import Credentials, find_agent_folder
 from mdrecall.config.declare import each_setting
@@ -40,6 +40,7 @@ from mdrecall.config.references import look_up, substitute
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
 from mdrecall.config.workspace import HOSTS_FILE, Workspace, WorkspaceRequest, find_workspace
 from mdrecall.errors import ConfigError, suggest_name
+from mdrecall.named_tuple import NamedTuple
 
 #: Everything that is read from a configuration file.
 _TOP_LEVEL = (

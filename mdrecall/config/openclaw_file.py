@@ -4,13 +4,14 @@ OpenClaw decides what its file may hold, so nothing in it stops mdrecall: see ``
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.declare import Section, Setting
 from mdrecall.config.read import Layer
 from mdrecall.config.references import look_up
 from mdrecall.config.settings import PROVIDERS, SECTIONS
 from mdrecall.config.settings.openclaw import PER_AGENT
+from mdrecall.named_tuple import NamedTuple
 
 _OWN_NAMES = ("auto", "none", *PROVIDERS)
 #: OpenClaw's providers that speak the wire of OpenAI.

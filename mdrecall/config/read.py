@@ -2,10 +2,11 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.declare import InvalidValue, Section, Setting, each_setting
 from mdrecall.errors import ConfigError, suggest_name
+from mdrecall.named_tuple import NamedTuple
 
 #: Takes the place of a secret that cannot be read: a reference that leads nowhere.
 _UNREADABLE: dict[str, str] = {"source": "", "id": ""}

@@ -9,13 +9,13 @@ import os
 import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import NamedTuple
 
 from mdrecall.config.environment import Locations, default_workspace, expand, shorten
 from mdrecall.config.layers import AgentEntry, ConfigFile, layers_at
 from mdrecall.config.read import ResolvedValue
 from mdrecall.config.references import look_up
 from mdrecall.errors import WorkspaceError
+from mdrecall.named_tuple import NamedTuple
 
 #: The origin of a workspace that is neither configured nor given by the caller.
 CURRENT_FOLDER = "the current folder"

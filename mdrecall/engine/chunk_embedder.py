@@ -4,13 +4,14 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import titles
 from mdrecall.engine.embed_requests import embed_inputs, pack_requests
 from mdrecall.errors import EmbedderError, StoreError, message_with_hint
 from mdrecall.interfaces import Embedder, Store
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import (
     Embedding,
     EmbedInput,

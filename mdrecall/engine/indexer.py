@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import NamedTuple
 
 from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
 from mdrecall.core.text.fields import read_fields
@@ -11,6 +10,7 @@ from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.interfaces import DocumentWriter, Source
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import (
     Chunk,
     Document,
@@ -294,7 +294,7 @@ class Indexer:
         if document is None:
             return
         before = self._documents.known_document(self._source.name, path) if path in work.plan.known else None
-        if before == KnownDocument(document.hash, self.index_format):
+        if before is not None and before == KnownDocument(document.hash, self.index_format):
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))
             return

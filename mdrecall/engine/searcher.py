@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from copy import copy
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from mdrecall.core.ranking.current import prefer_current
 from mdrecall.core.ranking.days import NO_MOMENT, Moment
@@ -61,6 +61,7 @@ from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSear
 from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
 from mdrecall.errors import QueryError
 from mdrecall.interfaces import ChunkReader
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, Term, Traits
 
 if TYPE_CHECKING:

@@ -3,12 +3,10 @@
 import threading
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Stop, never
-
-if TYPE_CHECKING:
-    pass
 
 _Request = TypeVar("_Request")
 _Result = TypeVar("_Result")

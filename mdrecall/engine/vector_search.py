@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import NamedTuple
 
 from mdrecall.core.ranking.features import is_unspaced_text
 from mdrecall.core.ranking.score import Similarity, measure_traits, similarity
@@ -11,6 +10,7 @@ from mdrecall.engine.deadline import DeadlineCalls
 from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, Translates, VectorIndex
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
 
 # How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.

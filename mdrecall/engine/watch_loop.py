@@ -3,11 +3,12 @@
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from mdrecall.errors import RecallError, StoreBusy, StoreError, message_with_hint
 from mdrecall.interfaces import Lock
 from mdrecall.locks import describe_holder
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, WatchEvent
 
 # How often a watcher writes down that it is alive.

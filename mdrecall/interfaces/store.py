@@ -6,6 +6,7 @@ from typing import Protocol, Self
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.types import (
+    ContentSizes,
     Document,
     Embedding,
     Holder,
@@ -314,6 +315,10 @@ class IndexAdmin(Protocol):
 
     def sizes(self) -> list[tuple[str, int]]:
         """Return the parts of the index, such as its files, with their sizes in bytes."""
+        ...
+
+    def content_sizes(self) -> ContentSizes:
+        """Return how much texts and cached embeddings take, and how much space is free for more."""
         ...
 
     def scrub(self) -> bool:

@@ -10,6 +10,7 @@ import os
 import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from itertools import chain
 from typing import IO, Any, NamedTuple
@@ -18,6 +19,7 @@ import mdrecall
 from mdrecall.config.include import read_config
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, FileUnwritable, NothingToWrite, ReadError
+from mdrecall.locks import try_flock
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.opening import read_below
 from mdrecall.state_files import draft
@@ -36,6 +38,10 @@ STATE_FILES = {"forgotten": ".forgotten", "recalls": ".recalls"}
 MAX_FILE_BYTES = 256 << 20
 #: How often the archive is written while notes change; after that it says which of them did.
 _ROUNDS = 3
+#: An archive that was being written when its process was killed.
+_LEFTOVER = re.compile(r"\..{1,60}\.[0-9a-f]{16}\.tmp")
+#: A process locks its archive right after it has made it.
+_UNLOCKED_S = 2.0
 _SECRET_NAME = re.compile(r"(?:.*(?:key|secret|password|passwd|authorization|credential|token))s?", re.IGNORECASE)
 _REFERENCE = re.compile(r"(?:Bearer )?\$\{[A-Za-z_][A-Za-z0-9_]*\}")
 
@@ -82,9 +88,12 @@ def write_backup(request: BackupRequest, target: str, *, overwrite: bool = False
     """Write the archive ``target``, whole or not at all, readable by its owner only."""
     if os.path.lexists(target) and not overwrite:
         raise FileUnwritable(f"There is a file {target} already.", path=target, hint="Give another name.")
+    _remove_leftovers(os.path.dirname(target), request.now.timestamp())
     for last in (*(False,) * (_ROUNDS - 1), True):
         try:
             with draft(target) as file:
+                # What is locked is no leftover.
+                try_flock(file.file.fileno())
                 report = _write(request, file.file)
                 if not report.files:
                     message = f"There is nothing to save in {request.settings.workspace}."
@@ -101,6 +110,17 @@ def write_backup(request: BackupRequest, target: str, *, overwrite: bool = False
                 f"Cannot write {target}: {error.strerror or error}.", path=target, hint=hint
             ) from error
     raise AssertionError("unreachable")
+
+
+def _remove_leftovers(folder: str, now_s: float) -> None:
+    """Remove the archives that killed processes have begun in a folder. They are as private as the notes, and large."""
+    with suppress(OSError):
+        for name in filter(_LEFTOVER.fullmatch, os.listdir(folder)):
+            path = os.path.join(folder, name)
+            with suppress(OSError), open(path, "rb") as file:
+                is_old = now_s - os.fstat(file.fileno()).st_mtime > _UNLOCKED_S
+                if is_old and try_flock(file.fileno()):
+                    os.unlink(path)
 
 
 def _write(request: BackupRequest, file: IO[bytes]) -> BackupReport:

@@ -16,11 +16,13 @@ from mdrecall.core.text.annotations import read_annotated, read_annotations
 from mdrecall.core.text.headings import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.core.text.notes import CURATED_FILES
 from mdrecall.errors import ArgumentError, ReadError, RecallError
+from mdrecall.life.replacement_journal import Replacement, hash_line, keep_journal, take_unfinished
 from mdrecall.memory import Memory
 from mdrecall.sources.appending import find_codec
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.editing import LineEdit, hash_content, remove_note, replace_content, replace_lines
 from mdrecall.sources.opening import read_below
+from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import Appended, SearchResult, format_citation
 from mdrecall.types.documents import parse_citation
 
@@ -33,6 +35,8 @@ _MAX_NEW_CHARS = 2_000
 _MAX_SHOWN = 300
 #: About a second of reading statements. The notes that changed last come first, and the report says what is left out.
 _MAX_CLAIMS = 20_000
+#: A note that was added before a kill is among those that changed last, however many were changed since then.
+_MAX_RECENT = 200
 
 
 class OldLine(NamedTuple):
@@ -86,20 +90,47 @@ def add_replacement(
 ) -> Replaced:
     """Append a note and mark the line that it replaces: both, or neither.
 
-    ``supersedes`` is a citation such as ``memory/2026-02-10.md#L3``, or the text of the line.
+    ``supersedes`` is a citation such as ``memory/2026-02-10.md#L3``, or the text of the line. If the process is killed
+    between the two, ``finish_replacement`` marks the line at the next call of anything here.
     """
+    finish_replacement(memory, now=now)
     old = find_line(memory, supersedes, text)
     if _plain(old.text) == _plain(text):
         raise ArgumentError(
             f"{old.citation} says that already.", name="supersedes", hint="There is nothing to replace."
         )
-    appended = memory.append(text, file=file, now=now, session_key=session_key, author=author)
-    try:
-        mark_line(memory, old, by=appended.citation, now=now)
-    except BaseException:
-        _take_back(memory, appended)
-        raise
+    index_path = memory.settings.index_path
+    added = TombstoneFile(index_path).load().mask(text)
+    with keep_journal(index_path, old.path, old.line, old.text, added):
+        appended = memory.append(text, file=file, now=now, session_key=session_key, author=author)
+        try:
+            mark_line(memory, old, by=appended.citation, now=now)
+        except BaseException:
+            _take_back(memory, appended)
+            raise
     return Replaced(appended, old)
+
+
+def finish_replacement(memory: Memory, *, now: datetime | None = None) -> OldLine | None:
+    """Mark the line whose replacement a killed process has added without marking it. Return it; None if there is none.
+
+    If the note was not added, nothing happened, and nothing is marked.
+    """
+    with suppress(RecallError), take_unfinished(memory.settings.index_path) as left:
+        if not left or not (old := _find_hashed(memory, left)):
+            return None
+        for note in memory.notes()[:_MAX_RECENT]:
+            if new := left.find_new(_try_lines(memory, note.path)):
+                mark_line(memory, old, by=format_citation(note.path, new[0], new[-1]), now=now)
+                return old
+    return None
+
+
+def _find_hashed(memory: Memory, left: Replacement) -> OldLine | None:
+    """Return the line that was to be replaced; of several that say the same, the one nearest to where it was."""
+    lines = _list_lines(left.path, _try_lines(memory, left.path))
+    same = [line for line in lines if hash_line(line.text) == left.old]
+    return min(same, key=lambda line: abs(line.line - left.line), default=None)
 
 
 def _take_back(memory: Memory, appended: Appended) -> None:
@@ -181,6 +212,7 @@ def _find_by_text(memory: Memory, wanted: str) -> OldLine:
 def find_replaced(memory: Memory, text: str, appended: Appended) -> list[OldLine]:
     """Return the lines of older notes that a new text seems to replace; none without an index that is ready."""
     settings = memory.settings
+    finish_replacement(memory)
     if settings.memory.backend != "builtin" or not os.path.exists(settings.index_path):
         return []
     own = range(appended.start_line or 0, (appended.end_line or 0) + 1)
@@ -211,6 +243,7 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
 
 def list_conflicts(memory: Memory) -> ConflictReport:
     """Return what contradicts itself in the notes; lines that are marked as replaced do not count."""
+    finish_replacement(memory)
     claims: list[Claim] = []
     read = left_out = 0
     notes = memory.notes()
@@ -245,11 +278,7 @@ def _search_lines(memory: Memory, text: str) -> list[OldLine]:
 
 
 def _lines_of(memory: Memory, result: SearchResult) -> list[OldLine]:
-    try:
-        lines = _read_file(memory, result.path).lines
-    except ReadError:
-        return []
-    every = _list_lines(result.path, lines)
+    every = _list_lines(result.path, _try_lines(memory, result.path))
     return [line for line in every if result.start_line <= line.line <= result.end_line]
 
 
@@ -276,6 +305,14 @@ def _read_file(memory: Memory, path: str) -> _File:
     data = read_below(memory.settings.workspace, path, shown=path, max_bytes=max_bytes).data
     text = data.decode(find_codec(data), "replace").removeprefix("\ufeff")
     return _File(text.split("\n"), hash_content(data))
+
+
+def _try_lines(memory: Memory, path: str) -> list[str]:
+    """Return the lines of a note; none if it is gone or cannot be read."""
+    try:
+        return _read_file(memory, path).lines
+    except ReadError:
+        return []
 
 
 def _is_changed(line: str, statements: list[Statement]) -> bool:

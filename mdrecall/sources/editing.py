@@ -25,6 +25,8 @@ _RETRY_S = 0.002
 #: For writing, so that a read-only note is left alone, though a file could be moved over it.
 _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: So much of a note's name is in that of its temporary file, which has to stay short enough for any disk.
+_MAX_NAMED = 60
 #: A file that was being written when its process was killed. The random part keeps it from being somebody's own.
 _LEFTOVER = re.compile(r"\.[^/]{1,60}\.mdrecall-[0-9a-f]{16}\.tmp")
 
@@ -112,6 +114,16 @@ def remove_leftovers(folder: str) -> None:
                     os.unlink(os.path.join(folder, name))
 
 
+def _remove_leftovers_of(note: _Note) -> None:
+    """Remove what killed edits of a note have left. Nobody else edits it now, because it is locked."""
+    # A longer name is cut in the name of the leftover, which may then belong to another note.
+    if len(note.name) <= _MAX_NAMED:
+        with suppress(OSError):
+            for name in os.listdir(note.folder):
+                if name.startswith(f".{note.name}.mdrecall-") and _LEFTOVER.fullmatch(name):
+                    os.unlink(name, dir_fd=note.folder)
+
+
 @contextmanager
 def _open_locked(workspace: str, path: str, expected_hash: str) -> Iterator[_Note]:
     """Open a note for this process alone, and make sure of its content; every failure is an error about the note."""
@@ -169,8 +181,9 @@ def _move_over(note: _Note, content: bytes) -> None:
     """Write the content to a file beside the note and move it over the note, with the note's owner and permissions."""
     if content == note.data:
         return
+    _remove_leftovers_of(note)
     found = os.fstat(note.file)
-    temporary = f".{note.name[:60]}.mdrecall-{os.urandom(8).hex()}.tmp"
+    temporary = f".{note.name[:_MAX_NAMED]}.mdrecall-{os.urandom(8).hex()}.tmp"
     file = os.open(temporary, _CREATE, 0o600, dir_fd=note.folder)
     try:
         try:

@@ -11,10 +11,10 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
 
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.core.globs import matches_glob
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.sources.opening import decode, read_below, stamp_of
 from mdrecall.types import Collection, Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 

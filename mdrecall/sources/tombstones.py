@@ -10,11 +10,12 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import StoreUnavailable
 from mdrecall.interfaces import OpenTranscript, Source
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.state_files import draft
 from mdrecall.types import Document, Listing, SourceName, TranscriptRecord
 

@@ -6,8 +6,9 @@ them.
 
 import threading
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import SourceName
 
 

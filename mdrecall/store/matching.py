@@ -6,9 +6,10 @@ count only as present or absent, and only in chunks that hold a rarer one.
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from mdrecall.core.text.words import JOINERS
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Match, Term
 
 #: At most this many rows are scored or returned for a term; of more, the newest, which were indexed last.

@@ -1,7 +1,9 @@
 """Notes as files, as text and as chunks."""
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
+
+from mdrecall.named_tuple import NamedTuple
 
 SourceName: TypeAlias = Literal["memory", "sessions"]
 

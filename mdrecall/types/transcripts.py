@@ -1,8 +1,9 @@
 """Transcripts: a record, a conversation, a step of a coding agent, and how far a transcript has been indexed."""
 
 from collections.abc import Callable, Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types.documents import Issue
 
 

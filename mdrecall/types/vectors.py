@@ -1,7 +1,9 @@
 """Embeddings: texts to embed, embedding spaces, batch jobs, what to know of an embedder, and API keys."""
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from mdrecall.named_tuple import NamedTuple
 
 
 class Secret:

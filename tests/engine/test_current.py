@@ -8,7 +8,7 @@ import pytest
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer
 from tests.conftest import Workspace
-from tests.core.life.changed_facts import CHANGED, HALF, NOT_CHANGED, Pair
+from tests.core.life.changed_facts import CHANGED, GROUP, NOT_CHANGED, Pair
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 FIRST_OLD, FIRST_NEW = date(2026, 1, 5), date(2026, 5, 4)
@@ -46,10 +46,10 @@ def ask(memory: Memory, places: Sequence[int]) -> list[str]:
     return wrong
 
 
-@pytest.mark.parametrize("first", [0, HALF], ids=("open", "held-back"))
+@pytest.mark.parametrize("first", [0, GROUP, 2 * GROUP], ids=("open", "held-back", "one-word"))
 def test_the_newer_of_a_changed_fact_is_first_and_both_are_cited(notebook: Memory, first: int) -> None:
-    wrong = ask(notebook, range(first, first + HALF))
-    assert len(wrong) <= HALF * 0.05, wrong
+    wrong = ask(notebook, range(first, first + GROUP))
+    assert len(wrong) <= GROUP * 0.05, wrong
 
 
 MARK = "<!-- status: superseded | by: memory/new.md | on: 2026-05-01 -->"

@@ -1,7 +1,5 @@
 """Every setting, declared once, and the frozen value that carries them all."""
 
-from typing import NamedTuple
-
 from mdrecall.config.declare import section_of
 from mdrecall.config.settings.mdrecall import IGNORED_FOLDERS, MdrecallSettings
 from mdrecall.config.settings.memory_search import (
@@ -28,6 +26,7 @@ from mdrecall.config.settings.openclaw import (
     StartupContext,
     ToolRules,
 )
+from mdrecall.named_tuple import NamedTuple
 
 __all__ = [
     "DEFAULT_MODELS",

@@ -1,7 +1,7 @@
 """The settings under ``mdrecall``, which only mdrecall has."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.declare import (
     choice,
@@ -18,6 +18,7 @@ from mdrecall.config.declare import (
     whole,
 )
 from mdrecall.config.settings.memory_search import SECRET, ExtraPath
+from mdrecall.named_tuple import NamedTuple
 
 # ``.trash`` is where Obsidian keeps notes that were deleted.
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__", ".trash", ".obsidian")

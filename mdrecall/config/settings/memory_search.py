@@ -1,7 +1,7 @@
 """The settings under ``memorySearch``."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.declare import (
     choice,
@@ -18,6 +18,7 @@ from mdrecall.config.declare import (
     text,
     whole,
 )
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import SourceName
 
 PROVIDERS = ("offline", "minilm", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")

@@ -1,7 +1,7 @@
 """The settings that OpenClaw's file has outside ``memorySearch``: the backend, compaction, plugins and logging."""
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.declare import (
     anything,
@@ -20,6 +20,7 @@ from mdrecall.config.declare import (
     whole,
 )
 from mdrecall.config.settings.memory_search import SECRET
+from mdrecall.named_tuple import NamedTuple
 
 DEFAULT_SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}
 

@@ -6,12 +6,13 @@ most often about two things: "Anna's phone is 1" and "Ben's phone is 2".
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from mdrecall.core.life import change_words as words_for
 from mdrecall.core.life.statements import Statement, Unit
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import fold
+from mdrecall.named_tuple import NamedTuple
 
 ChangeKind: TypeAlias = Literal["number", "date", "name", "state", "negation"]
 
@@ -46,6 +47,8 @@ class _Value(NamedTuple):
     """The link directly before it; empty if it follows a shared word directly."""
     is_linked: bool
     """True if a strong link, such as *is*, stands between the subject and it."""
+    is_located: bool
+    """True if it says where something is: a word such as *in* stands between the link and it."""
     previous: str
     """The shared word before it."""
     end: int
@@ -94,23 +97,24 @@ def _find_values(statement: Statement, shared: frozenset[str], soft: frozenset[s
     """
     found: list[_Value] = []
     run: list[Unit] = []
-    before, start, link, previous, is_linked = 0.0, 0.0, "", "", False
+    before, start, link, previous, is_linked, is_located = 0.0, 0.0, "", "", False, False
     units = statement.units
     for place, unit in enumerate(units):
         is_shared = bool(unit.weight) and _is_shared(units, place, shared)
         if run and (is_shared or unit.role == "strong"):
-            found.append(_Value(tuple(run), start, 0.0, link, is_linked, previous, place))
+            found.append(_Value(tuple(run), start, 0.0, link, is_linked, is_located, previous, place))
             run = []
         if is_shared:
-            before, link, previous, is_linked = before + unit.weight, "", unit.key, False
+            before, link, previous, is_linked, is_located = before + unit.weight, "", unit.key, False, False
         elif unit.role in ("strong", "link"):
             if not run:
                 link, is_linked = unit.key, is_linked or unit.role == "strong"
+                is_located = is_linked and (is_located or unit.key in words_for.PLACE_LINKS)
         elif not (unit.role == "cue" or unit.key in soft or _is_change_verb(unit)):
             start = start if run else before
             run.append(unit)
     if run:
-        found.append(_Value(tuple(run), start, 0.0, link, is_linked, previous, len(units)))
+        found.append(_Value(tuple(run), start, 0.0, link, is_linked, is_located, previous, len(units)))
     return _drop_openings([value._replace(after=before - value.before) for value in found])
 
 
@@ -143,18 +147,50 @@ def _has_subject(old: Statement, new: Statement, value: _Value, other: _Value, w
     """True if what two statements share is enough to say what they are about."""
     if weight >= _MIN_SUBJECT:
         return True
-    if any(unit.role == "char" for unit in old.units):
-        return weight >= _MIN_CHARS_SUBJECT
+    if any(unit.role == "char" for unit in old.units) and weight >= _MIN_CHARS_SUBJECT:
+        return True
     if weight < 1 or not value.before:
         return False
     is_typed = bool(_roles_of(value) & _roles_of(other) & {"number", "date", "name"})
-    if is_typed and _announces_change(new):
-        return True
-    # A single word is a subject as the label of a short value, in sections about the same thing.
+    return (is_typed and _announces_change(new)) or _is_label(old, new, value, other)
+
+
+def _is_label(old: Statement, new: Statement, value: _Value, other: _Value) -> bool:
+    """True if a single word is the subject: as the label of a short value, in sections about the same thing."""
     is_short = max(_size(value), _size(other)) <= _MAX_PLAIN_VALUE
-    is_labelled = value.is_linked and value.link == other.link and value.previous not in words_for.PLAIN_LABELS
+    if not (is_short and value.is_linked and other.is_linked) or value.previous in words_for.PLAIN_LABELS:
+        return False
+    if any(unit.key in words_for.PAST_COPULAS for unit in new.units):
+        return False
+    roles, others = _roles_of(value), _roles_of(other)
+    is_typed = bool(roles & others & {"number", "date"}) or roles == others == {"name"}
     is_valued = value.link == ":" or is_typed or bool(_states_of(value) & _states_of(other))
-    return is_short and is_labelled and is_valued and old.topic == new.topic
+    is_placed = value.is_located and _is_definite(old) and _is_definite(new)
+    is_valued = is_valued or is_placed or _has_label(old, words_for.SINGLE)
+    is_same_place = value.link == other.link or (value.is_located and other.is_located and roles != {"name"})
+    return is_valued and is_same_place and (old.topic == new.topic or (_is_own(old) and _is_own(new)))
+
+
+def _has_label(statement: Statement, labels: frozenset[str]) -> bool:
+    """True if one of the labels stands before the first strong link, such as *dentist* in "My dentist is"."""
+    units = statement.units
+    end = next((place for place, unit in enumerate(units) if unit.role == "strong"), 0)
+    start = end
+    while start and units[start - 1].role == "char":
+        start -= 1
+    if start == end:
+        return end > 0 and fold(units[end - 1].text) in labels
+    return any("".join(unit.text for unit in units[place:end]) in labels for place in range(start, end))
+
+
+def _is_definite(statement: Statement) -> bool:
+    """True if a statement begins with a single thing that is known: "the office", "my car"."""
+    first = statement.units[0]
+    return first.role == "char" or first.key in words_for.DEFINITE or _is_own(statement)
+
+
+def _is_own(statement: Statement) -> bool:
+    return statement.units[0].key in words_for.OWN
 
 
 def _compare_values(old: Statement, new: Statement, before: _Value, after: _Value) -> Change | None:
@@ -169,6 +205,8 @@ def _compare_values(old: Statement, new: Statement, before: _Value, after: _Valu
     if (old.is_event and new.is_event and not is_announced) or _is_numbered(before) or _is_numbered(after):
         return None
     if _is_in_subject(old, before) or _is_in_subject(new, after):
+        return None
+    if _has_label(old, words_for.SEVERAL) and not is_announced and not before.is_located:
         return None
     kind = _find_kind(before, after, is_announced=is_announced)
     return Change(kind, _show(before), _show(after)) if kind else None
@@ -188,14 +226,15 @@ def _find_kind(before: _Value, after: _Value, *, is_announced: bool) -> ChangeKi
         return None
     if bool(before.after) != bool(after.after) and not is_announced:
         return None
+    is_located = before.is_located and after.is_located and roles == others
     states, other_states = _states_of(before), _states_of(after)
-    if states or other_states:
+    if (states or other_states) and not is_located:
         return "state" if states & other_states else None
     is_placed = before.is_linked or not before.after
     if "name" in roles and "name" in others and (is_announced or (before.link and is_placed)):
         return "name"
     is_short = max(_size(before), _size(after)) <= _MAX_PLAIN_VALUE or roles == {"char"}
-    is_same_place = (before.is_linked and before.link == after.link) or is_announced
+    is_same_place = (before.is_linked and before.link == after.link) or is_located or is_announced
     is_plain = not {"number", "date"} & (roles | others)
     return "state" if is_short and is_plain and is_placed and is_same_place else None
 
@@ -209,7 +248,8 @@ def _roles_of(value: _Value) -> set[str]:
 
 
 def _states_of(value: _Value) -> set[int]:
-    words = {fold(unit.text) for unit in value.units}
+    # "Herr Braun" is no colour; after a colon any word may be capitalised.
+    words = {fold(unit.text) for unit in value.units if unit.role != "name" or value.link == ":"}
     return {number for number, group in enumerate(words_for.STATES) if words & group}
 
 

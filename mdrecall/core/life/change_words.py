@@ -24,13 +24,37 @@ poniedzialki wtorki srody czwartki piatki января февраля марта
 DATES = frozenset(_DATES.split())
 #: Units and parts of addresses and numbers: they go with a value and separate nothing.
 _UNITS = """
-am pm oclock h hour hours minute minutes min day days week weeks month months year years eur euro euros usd dollar
+am pm oclock past h hour hours minute minutes min day days week weeks month months year years eur euro euros usd dollar
 dollars gbp pound pounds chf kr pln kg g lb km m cm mm mile miles gb mb tb kb ms l ml percent degrees street road
 avenue lane floor building terminal gate strasse str weg platz stock rue etage calle via piazza rua piso stunde
 stunden minuten tag tage woche wochen monat monate jahr jahre heure heures jour jours semaine mois ans hora horas dia
 dias semana meses ano anos giorno giorni settimana uur dagen maand jaar
 """
 UNITS = frozenset(_UNITS.split())
+#: Numbers and places in an order as words. Those that are other words elsewhere, such as Italian *due*, are left out.
+_NUMBER_WORDS = """
+half quarter two three four five six seven eight nine ten eleven twelve fifteen twenty thirty forty fifty first second
+third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth zwei drei vier funf sechs sieben acht neun zehn
+zwolf ersten zweiten dritten vierten funften sechsten siebten achten neunten zehnten erste zweite dritte vierte funfte
+sechste deux trois quatre cinq huit neuf premier premiere deuxieme troisieme quatrieme cinquieme sixieme septieme
+huitieme dos tres cuatro cinco seis siete ocho nueve diez primer primera segundo segunda tercer tercera cuarto quinto
+sexto septimo octavo quattro cinque sette otto dieci primo secondo terzo sesto settimo ottavo dois quatro sete oito
+dez primeiro primeira terceiro terceira quarto setimo oitavo twee vijf zes zeven negen tien eerste tweede derde vierde
+vijfde zesde
+"""
+NUMBER_WORDS = frozenset(_NUMBER_WORDS.split())
+#: Titles in front of a name; they tell nobody apart. Before another word they are no titles: "Meine Frau ist krank".
+_TITLES = "dr dra mr mrs ms mx prof professor herr frau mme mlle sr sra senor senora sig dott dhr mevr pani"
+TITLES = frozenset(_TITLES.split())
+#: Between a verb and a value these say where something is, and it is at one place at a time.
+_PLACE_WORDS = """
+under behind beside near opposite above below inside outside unter hinter neben sous sobre bajo detras sulla sotto
+dietro onder achter naast
+"""
+PLACE_WORDS = frozenset(_PLACE_WORDS.split())
+#: In another language these mean something else, so they count in a statement of their language only.
+_PLACE_LINKS = "in on at im auf an am bei dans sur chez au en nel nella sul no na em sob op bij i pa w pod 在"
+PLACE_LINKS = PLACE_WORDS.union(_PLACE_LINKS.split())
 #: A number after one of these names a thing, as in ``phase 2``; it is no value of that thing.
 _NUMBERED = """
 phase step part chapter section page volume item task ticket issue invoice order request pr case season episode round
@@ -46,6 +70,9 @@ ont es son era eran esta estan e sono erano ha hanno sao foi tem zijn is heeft a
 был была
 """
 COPULAS = frozenset(_COPULAS.split())
+#: What was so need not be so: "The meeting was on Monday" does not end when another one was on Thursday.
+_PAST_COPULAS = "was were been had used war waren hatte etait ont era eran foi erano byl byla был была"
+PAST_COPULAS = frozenset(_PAST_COPULAS.split())
 #: Verbs of the same kind that mean nothing else in another language.
 _LINKING_VERBS = """
 prefers prefer heisst nutzt nutzen verwendet bevorzugt betragt lautet utilise prefere usa usamos prefiere preferisce
@@ -126,10 +153,40 @@ STATES = tuple(frozenset(line.split()) for line in _STATES.strip().split("\n"))
 EXCLUSIVE = frozenset(("owns", "leads", "maintains", "manages", "heads", "chairs", "leitet", "dirige", "gestiona"))
 _DEFINITE = "the our my der die das unser mein le la l notre el nuestro il lo o a de het"
 DEFINITE = frozenset(_DEFINITE.split())
+#: One's own: "my dentist" is the same one wherever it is said.
+_OWN = """
+my our mein meine meinem meiner unser unsere mon ma mes notre nos mi mis nuestro nuestra mio mia nostro nostra meu minha
+nosso nossa mijn ons onze min mitt var vart moj moja nasz nasza мой моя наш наша
+"""
+OWN = frozenset(_OWN.split())
+#: What there is one of at a time, so that another value replaces the first, whatever it is.
+_SINGLE = """
+password passcode pin code address email phone domain port manager boss supervisor dentist doctor therapist landlord
+landlady accountant lawyer wife husband girlfriend boyfriend ceo cto deadline birthday salary rent budget timezone
+currency browser laptop passwort adresse chef chefin zahnarzt zahnarztin arzt arztin vermieter vermieterin hausarzt
+ehemann geburtstag gehalt miete medecin dentiste proprietaire comptable patron mari loyer clave contrasena direccion
+jefe jefa dentista medico casero marido indirizzo capo affitto senha endereco chefe wachtwoord adres baas tandarts
+huisarts losenord tandlakare haslo szef dentysta пароль адрес начальник врач
+密码 密碼 地址 电话 電話 价格 價格 生日 经理 經理 老板 老闆 牙医 牙醫 医生 老师 老師 房东 房東 丈夫 妻子 パスワード 住所
+値段 誕生日 社長 上司 歯医者 担当 担当者 大家 비밀번호 주소 전화번호 생일 사장 상사 의사 선생님 집주인
+"""
+SINGLE = frozenset(_SINGLE.split())
+#: What one may have several of: another one is no other value.
+_SEVERAL = """
+brother sister son daughter child friend colleague coworker cousin aunt uncle nephew niece neighbour neighbor teammate
+roommate pet dog cat hobby client customer grandson granddaughter bruder schwester sohn tochter kind freund freundin
+kollege kollegin nachbar nachbarin tante onkel hund katze frere soeur fils fille ami amie collegue voisin voisine chien
+hermano hermana hijo hija amigo amiga colega vecino perro gato fratello sorella figlio figlia amico amica collega
+cane gatto irmao irma filho filha broer zus zoon dochter vriend vriendin kat bror syster dotter brat siostra
+syn corka брат сестра сын дочь друг
+同事 朋友 哥哥 弟弟 姐姐 妹妹 儿子 女儿 友達 同僚 兄 弟 姉 妹 息子 娘 친구 동생 동료 아들 딸
+"""
+SEVERAL = frozenset(_SEVERAL.split())
 #: Labels that stand in front of anything and name no subject.
 _PLAIN_LABELS = """
 note notes todo done status date time place decision summary action actions owner result results next question answer
 update name title type tag tags user assistant system human goal idea plan topic context link source fix bug reason
+error problem fault
 notiz datum ergebnis frage antwort titel nota fecha titulo resultado
 """
 PLAIN_LABELS = frozenset(_PLAIN_LABELS.split())
@@ -138,6 +195,8 @@ _EVENTS = """
 went bought met saw ate paid sent made took wrote read ran got gave flew drove slept spent
 """
 EVENTS = frozenset(_EVENTS.split())
+#: The ending of a Japanese sentence about the past.
+JAPANESE_PAST = ("た", "だ")
 
 # Chinese, Japanese and Korean, by character. The analyser cuts these scripts into pairs, not into words.
 #: Characters that link the words of a sentence and mean little.
@@ -175,6 +234,8 @@ _CJK_CUES = """
 変わった になった 今は いまは 引っ越した 이제 지금은 변경 바뀌었다 바뀜 옮겼다
 """
 CJK_CUES = tuple(_CJK_CUES.split())
+#: Polite endings and titles. Like titles in other languages, they are no part of what is said.
+CJK_ENDINGS = ("です", "でした", "である", "さん")
 CJK_NEGATIONS = (
     "不再",
     "没有",
@@ -197,8 +258,9 @@ CJK_NEGATIONS = (
 #: The role of each of these words in a statement, for one lookup; of a word in two lists, the last one here counts.
 ROLES: dict[str, str] = {
     **dict.fromkeys(UNITS, "unit"),
-    **dict.fromkeys(NEGATIONS, "link"),
+    **dict.fromkeys((*NEGATIONS, *PLACE_WORDS), "link"),
     **dict.fromkeys(LINKING_VERBS, "strong"),
+    **dict.fromkeys(NUMBER_WORDS, "number"),
     **dict.fromkeys(DATES, "date"),
     **dict.fromkeys((*CUES, *CHANGE_VERBS), "cue"),
     **dict.fromkeys(ALIKE, "verb"),

@@ -7,12 +7,14 @@ about, a time or a unit of measure, a link such as *is*, or a word that announce
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from mdrecall.core.life import change_words as words_for
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import count_unspaced, fold, is_unspaced, tokens
+from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 
 Role: TypeAlias = Literal["word", "name", "number", "char", "date", "unit", "link", "strong", "cue", "verb"]
 
@@ -21,20 +23,23 @@ _MAX_CHARS = 300
 #: A character of a script without spaces is about half a word, and a number says less than a word.
 _WEIGHTS: dict[str, float] = {"word": 1.0, "name": 1.0, "char": 0.5, "number": 0.5}
 
-_MARKS = re.compile(r"^\s*(?:[-*+>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)*(?:\[[ xX]\]\s+)?")
-_STAMP = re.compile(
+_MARKS = compile_later(r"^\s*(?:[-*+>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)*(?:\[[ xX]\]\s+)?")
+_STAMP = compile_later(
     r"^[\[(]?(?:\d{4}-\d\d-\d\d(?:[ T]\d\d?:\d\d(?::\d\d)?)?|\d\d?:\d\d(?::\d\d)?)[\])]?\s*(?:[-–—:|]\s+)?"
 )
-_SPEAKER = re.compile(r"^(?:user|assistant|human|agent|me)\s?:\s+", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?-->")
-_EMPHASIS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
+_SPEAKER = compile_later(r"^(?:user|assistant|human|agent|me)\s?:\s+", re.IGNORECASE)
+_COMMENT = compile_later(r"<!--.*?-->")
+_EMPHASIS = compile_later(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 # Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
-_SENTENCE_END = re.compile(r"(?<=[^\W\d_]{3}[.!?])\s+|(?<=[。！？])")
-_COLON = re.compile(r"[:：=→](?=\s|[^\x00-\x7f]|$)|(?<=[^\x00-\x7f])：")
-_RUNS = re.compile(r"\d[\d.,:/-]*\d|\d|[^\W\d_]+|[^\W]")
-_NOT = re.compile(r"n['’]t\b")
+_SENTENCE_END = compile_later(r"(?<=[^\W\d_]{3}[.!?])\s+|(?<=[。！？])")
+_COLON = compile_later(r"[:：=→](?=\s|[^\x00-\x7f]|$)|(?<=[^\x00-\x7f])：")
+_RUNS = compile_later(r"\d[\d.,:/-]*\d|\d|[^\W\d_]+|[^\W]")
+# In a script without spaces: "PostgreSQL", "abc123", "14:00".
+_FOREIGN_RUN = compile_later(r"[A-Za-z0-9](?:[A-Za-z0-9.,:/@_-]*[A-Za-z0-9])?")
+_NOT = compile_later(r"n['’]t\b")
 # Tasks, captions in brackets, and lines of JSON, markup or shell.
-_NO_CLAIM = re.compile(r"^\s*(?:[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|`])")
+_NO_CLAIM = compile_later(r"^\s*(?:[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|`])")
+_CJK_CUES = (*words_for.CJK_CUES, *words_for.CJK_ENDINGS)
 
 
 class Unit(NamedTuple):
@@ -96,13 +101,15 @@ def _clean(line: str) -> str:
 def _read(text: str) -> Statement | None:
     pieces = [_cut(piece) for piece in _COLON.split(_NOT.sub(" not", text))]
     words = [folded for piece in pieces for _, folded in piece]
-    stops = find_stop_words(words)
+    stops = _find_stops(words)
     units: list[Unit] = []
     for number, piece in enumerate(pieces):
         if number:
             units.append(Unit(":", ":", "strong"))
         for place, (word, folded) in enumerate(piece):
-            if word.isascii() or not count_unspaced(word):
+            if folded in words_for.TITLES and _is_before_name(piece, place):
+                units.append(Unit(word, folded, "cue"))
+            elif word.isascii() or not count_unspaced(word):
                 units.append(_read_word(word, folded, stops, begins=not number and not place))
             else:
                 units += _read_characters(word)
@@ -116,9 +123,20 @@ def _read(text: str) -> Statement | None:
         frozenset(unit.key for unit in units if unit.role in ("date", "unit")),
         sum(unit.weight for unit in units),
         _is_denied(text, words, stops),
-        any(_is_event(unit) for unit in units),
+        any(map(_is_event, units)) or text.rstrip("。").endswith(words_for.JAPANESE_PAST),
         not text.endswith(("?", "？")),
     )
+
+
+def _find_stops(words: Sequence[str]) -> frozenset[str]:
+    """Return the stop words of a statement. "Mon médecin est …" is too short to tell its language otherwise."""
+    stops = find_stop_words(words)
+    is_own = bool(words) and words[0] in words_for.OWN and not words_for.COPULAS.isdisjoint(words)
+    return stops | ({words[0]} | words_for.COPULAS | words_for.DEFINITE).intersection(words) if is_own else stops
+
+
+def _is_before_name(piece: Sequence[tuple[str, str]], place: int) -> bool:
+    return place + 1 < len(piece) and piece[place + 1][0][0].isupper()
 
 
 def _is_denied(text: str, words: list[str], stops: frozenset[str]) -> bool:
@@ -152,9 +170,9 @@ def _read_word(word: str, folded: str, stops: frozenset[str], *, begins: bool) -
         return Unit(word, words_for.ALIKE[folded], "verb", 1.0)
     if role == "cue":
         return Unit(word, folded, "cue")
-    if not word.isalpha() and any(map(str.isdigit, word)):
+    if role == "number" or (not word.isalpha() and any(map(str.isdigit, word))):
         return Unit(word, folded, "number", _WEIGHTS["number"])
-    if role == "date":
+    if role == "date" and not (begins and folded in stops):
         return Unit(word, folded.rstrip("s"), "date")
     if role == "strong" or (folded in stops and folded in words_for.COPULAS):
         return Unit(word, folded, "strong")
@@ -171,18 +189,19 @@ def _read_characters(token: str) -> Iterator[Unit]:
     text, particle = _split_particle(token)
     place, last = 0, ""
     while place < len(text):
-        if cue := next((cue for cue in words_for.CJK_CUES if text.startswith(cue, place)), ""):
+        if cue := next((cue for cue in _CJK_CUES if text.startswith(cue, place)), ""):
             yield Unit(cue, cue, "cue")
             place += len(cue)
         elif is_unspaced(text[place]):
-            unit = _read_character(text[place], is_counted=last in ("number", "date"))
+            is_counted, is_day = last in ("number", "date"), text[place + 1 : place + 2] in ("曜", "요")
+            unit = Unit(text[place], text[place], "date") if is_day else _read_character(text[place], is_counted)
             last = unit.role
             yield unit
             place += 1
         else:
-            run = _RUNS.match(text, place)
+            run = _FOREIGN_RUN.match(text, place) or _RUNS.match(text, place)
             part = run[0] if run else text[place]
-            last = "number" if part[0].isdigit() else "name"
+            last = "number" if any(map(str.isdigit, part)) else "name"
             yield Unit(part, fold(part), "number" if last == "number" else "name", 1.0)
             place += len(part)
     if particle:
@@ -197,7 +216,7 @@ def _split_particle(token: str) -> tuple[str, str]:
     return token.removesuffix(ending), ending
 
 
-def _read_character(char: str, *, is_counted: bool) -> Unit:
+def _read_character(char: str, is_counted: bool) -> Unit:
     """Return a character as a unit; after a number (``is_counted``) it may be a unit of measure or time."""
     if char in words_for.STRONG_CHARS:
         return Unit(char, char, "strong")

@@ -4,7 +4,6 @@ Both stay results, because who asks may want to know what was said before.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from mdrecall.core.life.change import find_change
 from mdrecall.core.life.statements import Statement, read_statement, read_statements
@@ -14,6 +13,7 @@ from mdrecall.core.ranking.snippet import heading_above
 from mdrecall.core.ranking.stages import Candidate, RankingContext, identifier_share, shown_span
 from mdrecall.core.text.passages import is_role
 from mdrecall.core.text.words import fold, is_unspaced, tokens
+from mdrecall.named_tuple import NamedTuple
 
 # Only what may become a result is compared, and of a long passage only its first statements: it bounds the work.
 _MAX_COMPARED = 8

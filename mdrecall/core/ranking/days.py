@@ -4,8 +4,9 @@ A day is counted from 1 January of year 1, so that ranges and ages are plain ari
 """
 
 import re
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import StoredChunk
 
 Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]

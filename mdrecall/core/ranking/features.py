@@ -3,7 +3,6 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from mdrecall.core.ranking.naming import Naming, is_spelled_out
 from mdrecall.core.ranking.score import (
@@ -21,6 +20,7 @@ from mdrecall.core.text.headings import heading_title, titles
 from mdrecall.core.text.passages import Passage, split_passages
 from mdrecall.core.text.stem import common_beginning
 from mdrecall.core.text.words import Analyser, count_unspaced
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import StoredChunk, Traits
 
 # The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show

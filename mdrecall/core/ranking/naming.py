@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import fold, tokens
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Term
 
 # What a passage gains by the way it is named. Each is more than a passage can gain by its words over the next.

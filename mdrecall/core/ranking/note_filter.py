@@ -2,12 +2,12 @@
 
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 from mdrecall.core.globs import matches_glob
 from mdrecall.core.ranking.recency import DayLimits
 from mdrecall.core.ranking.stages import Candidate, RankingContext
 from mdrecall.errors import QueryError, suggest_name
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Collection, SearchAnswer, SearchRequest
 
 _GLOB_SIGNS = "*?["

@@ -6,7 +6,7 @@ that asks for nothing but a time lists the notes of that time.
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.features import find_cost
@@ -15,6 +15,7 @@ from mdrecall.core.ranking.times import QueryTimes, read_range, remove_spans
 from mdrecall.core.text.stopwords import find_stop_words, stop_words_of
 from mdrecall.core.text.words import surface_words, tokens
 from mdrecall.errors import QueryError
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import SearchAnswer, Term
 
 # What a note of the week or the year gains; larger values lost questions about conversations.

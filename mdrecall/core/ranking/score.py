@@ -15,9 +15,9 @@ import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import islice
-from typing import NamedTuple
 
 from mdrecall.core.text.stem import stem
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Match, Term, Traits
 
 # A stop word still decides between chunks that are otherwise equal, but never against a word that says something.

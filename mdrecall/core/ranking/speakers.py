@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from mdrecall.core.text.words import fold
+from mdrecall.named_tuple import NamedTuple
 
 # What the words of another speaker lose if the query names one.
 _OTHER_COST = 0.1

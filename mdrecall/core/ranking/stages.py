@@ -5,7 +5,7 @@ or in another order. Stages are pure functions. ``engine.searcher.STAGES`` lists
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
@@ -16,6 +16,7 @@ from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show
 from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
 from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
 from mdrecall.core.text.passages import NO_PASSAGE, Passage, is_user
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import (
     Collection,
     Match,

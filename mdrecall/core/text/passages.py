@@ -6,9 +6,10 @@ tokens. Index and search cut the same text in the same way, so a passage is know
 
 import re
 from collections.abc import Iterator
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mdrecall.core.text.words import count_unspaced
+from mdrecall.named_tuple import NamedTuple
 
 #: About sixty tokens. Longer passages show less of what answers within the same number of characters, and shorter ones
 #: need more citations for it.

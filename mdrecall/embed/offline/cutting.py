@@ -7,7 +7,7 @@ not load numpy. The many texts of an index run are cut at once by numpy.
 import re
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.embed.offline.word_file import (
     HASH_FACTOR,
@@ -15,6 +15,7 @@ from mdrecall.embed.offline.word_file import (
     RECORD_BYTES,
     WordFile,
 )
+from mdrecall.named_tuple import NamedTuple
 
 # Cutting looks at no more characters at once; a longer run without punctuation is data, and its cut at this place
 # hardly matters.

@@ -11,7 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter
 from mdrecall.embed.offline.korean import can_follow
@@ -27,6 +27,7 @@ from mdrecall.embed.offline.word_vectors import (
     make_part,
     own_direction,
 )
+from mdrecall.named_tuple import NamedTuple
 
 # From this share of kana on a text is Japanese; Chinese texts quote a word at most.
 _KANA_SHARE = 0.1

@@ -11,7 +11,7 @@ The few words of a query are read without numpy; those of the many texts of an i
 import math
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.embed.offline.cutting import CODES, UNKNOWN_COST, Cut, CutTexts
 from mdrecall.embed.offline.word_file import (
@@ -28,6 +28,7 @@ from mdrecall.embed.offline.word_file import (
     hash_word,
     word_length,
 )
+from mdrecall.named_tuple import NamedTuple
 
 #: The shares of a word's length that are its meaning and its own direction. Chosen on public sets: more of the second
 #: finds more within a language, less of it finds more across languages.

@@ -4,11 +4,11 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import NamedTuple
 
 import apsw
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.sqlite.revisions import forget_everything
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
 from mdrecall.store.sqlite.side_file_guard import FileReplaced, attach, close

@@ -12,11 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.int8 import correct_passage_cosine, pack_passages, to_int8
 from mdrecall.store.matrix import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text

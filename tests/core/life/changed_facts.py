@@ -1,7 +1,8 @@
 """Pairs of notes for the tests of changed facts, written before the code that recognises them.
 
-The first half of each list was looked at while the rules were written. The second half was held back: only the number
-of right answers was counted, so that the rules are not made for single pairs.
+The first group of each list was looked at while the rules were written. The second was held back: only the number of
+right answers was counted, so that the rules are not made for single pairs. In the third group one word says what the
+notes are about; the first half of it was looked at, and the second held back.
 """
 
 from typing import NamedTuple
@@ -165,6 +166,28 @@ CHANGED = (
     Pair("zh", "我们团队的数据库用的是MySQL。", "我们团队的数据库改成PostgreSQL了。", "团队用什么数据库"),
     Pair("ja", "歯医者の予約は3月3日の14時。", "歯医者の予約は3月10日の9時に変更。", "歯医者の予約はいつ"),
     Pair("ko", "민수는 부산에 산다.", "민수는 이제 대구에 산다.", "민수는 어디에 사나"),
+    # One word is the subject from here on.
+    Pair("en", "The office is on the third floor.", "The office is on the fifth floor.", "where is the office"),
+    Pair("en", "My dentist is Dr Weber.", "My dentist is Dr Klein.", "who is my dentist"),
+    Pair("en", "The deadline is the end of May.", "The deadline is the end of June.", "when is the deadline"),
+    Pair("en", "My car is a Volvo.", "My car is a Skoda.", "which car do I have"),
+    Pair("en", "The spare key is under the mat.", "The spare key is in the shed.", "where is the spare key"),
+    Pair("en", "Our landlord is Mr Petrov.", "Our landlord is Mrs Adeyemi.", "who is our landlord"),
+    Pair("de", "Mein Zahnarzt ist Dr. Weber.", "Mein Zahnarzt ist Dr. Klein.", "Wer ist mein Zahnarzt?"),
+    Pair("de", "Das Büro ist im dritten Stock.", "Das Büro ist im fünften Stock.", "Wo ist das Büro?"),
+    Pair("zh", "我的牙医是王医生。", "我的牙医是陈医生。", "我的牙医是谁"),
+    Pair("ja", "事務所は三階です。", "事務所は五階です。", "事務所は何階"),
+    # Held back from here on.
+    Pair("en", "The printer is in the basement.", "The printer is in the library.", "where is the printer"),
+    Pair("en", "My password is swordfish.", "My password is marigold.", "what is my password"),
+    Pair("en", "The standup is at a quarter past nine.", "The standup is at half past ten.", "when is the standup"),
+    Pair("en", "Our accountant is Ms Duarte.", "Our accountant is Mr Lindqvist.", "who is our accountant"),
+    Pair("de", "Unsere Lehrerin ist Frau Sommer.", "Unsere Lehrerin ist Frau Winter.", "Wer ist unsere Lehrerin?"),
+    Pair("fr", "Mon médecin est le Dr Morel.", "Mon médecin est le Dr Girard.", "qui est mon médecin"),
+    Pair("es", "La oficina está en el segundo piso.", "La oficina está en el cuarto piso.", "dónde está la oficina"),
+    Pair("zh", "会议室在二楼。", "会议室在六楼。", "会议室在哪里"),
+    Pair("ja", "担当者は佐藤さんです。", "担当者は高橋さんです。", "担当者は誰"),
+    Pair("ko", "사무실은 삼층에 있다.", "사무실은 오층에 있다.", "사무실은 어디에 있나"),
 )
 
 #: Pairs that differ and say nothing against each other.
@@ -210,5 +233,27 @@ NOT_CHANGED = (
     ("서울 사무실은 3층이다.", "부산 사무실은 5층이다."),
     ("Read 20 pages of Dune.", "Read 30 pages of Emma."),
     ("The API returns JSON.", "The API returns JSON with a version field."),
+    # One word is what both share from here on.
+    ("The concert on Friday is at the town hall.", "The concert on Sunday is at the church."),
+    ("My brother is Tom.", "My brother is Felix."),
+    ("Dr Weber is the dentist of Anna.", "Dr Weber is the landlord of Ben."),
+    ("The studio is on the third floor.", "The studio is very quiet."),
+    ("The gallery is in Berlin.", "The gallery is on the fifth floor."),
+    ("Anna Weber is a dentist.", "Paul Weber is a teacher."),
+    ("The meeting was on Monday.", "The meeting was on Thursday."),
+    ("Mein Bruder ist Jonas.", "Mein Bruder ist Lukas."),
+    ("我的同事是王明。", "我的同事是李华。"),
+    ("会議は楽しかった。", "会議は長かった。"),
+    # Held back from here on.
+    ("The bug is in the parser.", "The bug is in the renderer."),
+    ("My friend is Carla.", "My friend is Dmitri."),
+    ("Lunch was at the Greek place.", "Lunch was at the office."),
+    ("The second chapter is about ships.", "The third chapter is about harbours."),
+    ("Dr Klein called on Tuesday.", "Dr Weber called on Friday."),
+    ("The car is a Volvo.", "The car is in the garage."),
+    ("Das Konzert am Freitag ist in der Kirche.", "Das Konzert am Samstag ist im Park."),
+    ("Le train de Lyon est au troisième quai.", "Le train de Nice est au cinquième quai."),
+    ("小王是医生。", "小李是医生。"),
+    ("兄は東京にいる。", "妹は大阪にいる。"),
 )
-HALF = 20
+GROUP = 20

@@ -4,7 +4,7 @@ import pytest
 
 from mdrecall.core.life.change import Change, find_change
 from mdrecall.core.life.statements import read_statement, read_statements
-from tests.core.life.changed_facts import CHANGED, HALF, NOT_CHANGED
+from tests.core.life.changed_facts import CHANGED, GROUP, NOT_CHANGED
 
 
 def compare(old: str, new: str) -> Change | None:
@@ -12,15 +12,15 @@ def compare(old: str, new: str) -> Change | None:
     return find_change(first, second) if first and second else None
 
 
-@pytest.mark.parametrize("first", [0, HALF], ids=("open", "held-back"))
+@pytest.mark.parametrize("first", [0, GROUP, 2 * GROUP], ids=("open", "held-back", "one-word"))
 def test_changed_facts_are_recognised(first: int) -> None:
-    missed = [pair.old for pair in CHANGED[first : first + HALF] if compare(pair.old, pair.new) is None]
+    missed = [pair.old for pair in CHANGED[first : first + GROUP] if compare(pair.old, pair.new) is None]
     assert len(missed) <= 1, missed
 
 
-@pytest.mark.parametrize("first", [0, HALF], ids=("open", "held-back"))
+@pytest.mark.parametrize("first", [0, GROUP, 2 * GROUP], ids=("open", "held-back", "one-word"))
 def test_what_only_looks_alike_is_no_change(first: int) -> None:
-    wrong = [pair for pair in NOT_CHANGED[first : first + HALF] if compare(*pair) or compare(pair[1], pair[0])]
+    wrong = [pair for pair in NOT_CHANGED[first : first + GROUP] if compare(*pair) or compare(pair[1], pair[0])]
     assert not wrong
 
 

@@ -1,0 +1,88 @@
+"""A ``NamedTuple`` that is made at a tenth of the cost of the one in ``typing``.
+
+The standard one compiles the source of a constructor for each class and checks each annotation, about 0.1 ms: with the
+180 classes that a search imports, a sixth of the time of a whole command. Here a constructor is compiled once for each
+number of fields, and copied with the names of the fields. A type checker sees ``typing.NamedTuple``, and reports what
+that would refuse: a name that begins with an underscore, or a field without a default after one with a default.
+"""
+
+import sys
+from functools import cache
+from types import FunctionType
+
+TYPE_CHECKING = False
+# Since Python 3.14 the names of the fields are no longer at hand in the body of a class.
+if TYPE_CHECKING or sys.version_info >= (3, 14):
+    from typing import NamedTuple
+else:
+    from _collections import _tuplegetter as make_getter
+
+    def _make(cls, values):
+        made = tuple.__new__(cls, values)
+        if len(made) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
+        return made
+
+    def _replace(self, /, **changes):
+        made = self._make(map(changes.pop, self._fields, self))
+        if changes:
+            raise ValueError(f"Got unexpected field names: {list(changes)!r}")
+        return made
+
+    def _asdict(self):
+        return dict(zip(self._fields, self, strict=True))
+
+    def _show(self):
+        values = ", ".join(f"{name}={value!r}" for name, value in zip(self._fields, self, strict=True))
+        return f"{self.__class__.__name__}({values})"
+
+    def _list_arguments(self):
+        return tuple(self)
+
+    #: What is the same for all.
+    _SHARED = {
+        "_make": classmethod(_make),
+        "_replace": _replace,
+        "__replace__": _replace,
+        "_asdict": _asdict,
+        "__repr__": _show,
+        "__getnewargs__": _list_arguments,
+        "__slots__": (),
+    }
+
+    @cache
+    def _compile_constructor(count):
+        """Return the code of a constructor with as many fields."""
+        names = "".join(f"_{number}, " for number in range(count))
+        return eval(f"lambda _cls, {names}: _new(_cls, ({names}))").__code__
+
+    def _make_constructor(name, types, defaults):
+        code = _compile_constructor(len(types)).replace(co_varnames=("_cls", *types))
+        made = FunctionType(code, {"_new": tuple.__new__}, "__new__", defaults)
+        made.__qualname__ = f"{name}.__new__"
+        made.__annotations__ = types
+        return made
+
+    class _FieldsToTuple(type):
+        """Makes a subclass of ``tuple`` out of the body of a class."""
+
+        def __new__(cls, name, bases, body):
+            if not bases:
+                return super().__new__(cls, name, bases, body)
+            types = body.get("__annotations__", {})
+            fields = tuple(types)
+            defaults = {field: body[field] for field in fields if field in body}
+            getters = {field: make_getter(number, "") for number, field in enumerate(fields)}
+            made = {
+                "__new__": _make_constructor(name, types, tuple(defaults.values())),
+                "__match_args__": fields,
+                "_fields": fields,
+                "_field_defaults": defaults,
+            }
+            return type(name, (tuple, *bases[1:]), {**_SHARED, **made, **body, **getters})
+
+    class NamedTuple(metaclass=_FieldsToTuple):
+        """The base of a class whose annotations are the fields of a tuple."""
+
+
+__all__ = ["NamedTuple"]

@@ -1,0 +1,162 @@
+"""The web page as an ASGI application: which view answers an address, and how its answer is sent."""
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib import import_module
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, RecallError
+from mdrecall.ui.guard import STATIC
+from mdrecall.ui.layout import error_page, render_page
+from mdrecall.ui.visit import CSRF_FIELD, PREFIX, Answer, Fragment, Page, Redirect, Visit, make_url
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import Receive, Scope, Send
+
+    from mdrecall.mcp_server.memories import Memories
+
+_log = logging.getLogger(__name__)
+#: Each view by its address, with the module and function that answers it. A module is loaded when it is first needed.
+VIEWS = {
+    "GET search": "search.show_search",
+    "GET results": "search.show_results",
+    "GET why": "why.show_why",
+    "GET notes": "notes.show_notes",
+    "GET timeline": "timeline.show_timeline",
+    "GET day": "timeline.show_day",
+    "GET conversation": "conversation.show_conversation",
+}
+_STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
+#: The largest form holds a whole note, of which each byte may take three characters in a form.
+_MAX_FORM_BYTES = 32 * 1024 * 1024
+_STATUS: Mapping[type[RecallError], int] = {FileMissing: 404, FileChanged: 409, FileBusy: 409}
+
+
+class UiOptions(NamedTuple):
+    """How the page is used."""
+
+    session_key: str = ""
+    can_change: bool = True
+    is_local: bool = True
+
+
+class App:
+    """Answers the requests that the guard lets through."""
+
+    def __init__(self, memories: "Memories", options: UiOptions) -> None:
+        self._memories = memories
+        self._options = options
+        self.csrf = ""
+        """The token that a form must send; the guard makes it."""
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        from starlette.requests import Request
+
+        response = await self._respond(Request(scope, receive))
+        await response(scope, receive, send)
+
+    async def _respond(self, request: "Request") -> "Response":
+        from starlette.responses import PlainTextResponse, RedirectResponse
+
+        path = request.url.path
+        if path in ("/", PREFIX, f"{PREFIX}/"):
+            return RedirectResponse(make_url(self._memories.default, "search"), 303)
+        if path.startswith(STATIC):
+            return _send_static(path.removeprefix(STATIC), request.headers.get("if-none-match", ""))
+        name, _, view = path.removeprefix(f"{PREFIX}/").partition("/")
+        method = "GET" if request.method == "HEAD" else request.method
+        target = VIEWS.get(f"{method} {view}")
+        if target is None or unquote(name) not in self._memories.names:
+            return PlainTextResponse("There is no such page.", 404)
+        form = await _read_form(request) if method == "POST" else {}
+        if form is None:
+            return PlainTextResponse("The form is too large, or not a form.", 413)
+        if method == "POST" and not (self.csrf and _is_same(form.get(CSRF_FIELD, ""), self.csrf)):
+            return PlainTextResponse("This form is not from this page. Load the page again.", 403)
+        visit = Visit(
+            self._memories,
+            unquote(name),
+            dict(request.query_params),
+            form,
+            self.csrf,
+            datetime.now(UTC),
+            self._options.session_key,
+            self._options.can_change,
+            self._options.is_local,
+        )
+        return await self._show(target, visit, is_change=method == "POST")
+
+    async def _show(self, target: str, visit: Visit, *, is_change: bool) -> "Response":
+        from starlette.concurrency import run_in_threadpool
+
+        return _send(await run_in_threadpool(_answer, target, visit, is_change), visit)
+
+
+def _answer(target: str, visit: Visit, is_change: bool) -> Answer:
+    """Return the answer of a view; every failure is a page that says what to do."""
+    module, _, function = target.partition(".")
+    try:
+        if is_change and not visit.can_change:
+            raise ArgumentError("This page may only read.", name="form", hint="Start it without --read-only.")
+        show: Any = getattr(import_module(f"mdrecall.ui.{module}"), function)
+        answer: Answer = show(visit)
+        return answer
+    except RecallError as error:
+        status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 400)
+        return error_page(error, status)
+    except Exception:
+        _log.exception("The page %s failed.", target)
+        hint = "The terminal in which mdrecall runs says more. Your notes are as they were."
+        return error_page(RecallError("This is a bug in mdrecall.", hint=hint), 500)
+
+
+def _send(answer: Answer, visit: Visit) -> "Response":
+    from starlette.responses import HTMLResponse, RedirectResponse
+
+    match answer:
+        case Redirect():
+            return RedirectResponse(answer.url, 303)
+        case Fragment():
+            return HTMLResponse(answer.body, answer.status)
+        case Page():
+            return HTMLResponse(render_page(answer, visit), answer.status)
+
+
+def _send_static(name: str, known: str) -> "Response":
+    from starlette.responses import PlainTextResponse, Response
+
+    import mdrecall
+
+    if name not in _STATIC_TYPES:
+        return PlainTextResponse("There is no such file.", 404)
+    content = (files("mdrecall.ui") / "static" / name).read_bytes()
+    # The browser asks again each time, and gets the content only if this is another version.
+    tag = f'"{mdrecall.__version__}-{len(content)}"'
+    headers = {"Cache-Control": "no-cache", "ETag": tag}
+    if tag == known:
+        return Response(status_code=304, headers=headers)
+    return Response(content, media_type=_STATIC_TYPES[name], headers=headers)
+
+
+async def _read_form(request: "Request") -> dict[str, str] | None:
+    """Return the fields of a form; None if it is too large or not a form."""
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "application/x-www-form-urlencoded":
+        return None
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_FORM_BYTES:
+            return None
+    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+
+
+def _is_same(given: str, wanted: str) -> bool:
+    import hmac
+
+    return hmac.compare_digest(given.encode(), wanted.encode())

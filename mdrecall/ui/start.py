@@ -1,0 +1,99 @@
+"""Starts the web page: on this machine only, at a free port, until a signal comes."""
+
+import importlib.util
+import logging
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from mdrecall.errors import RecallError
+
+if TYPE_CHECKING:
+    import socket
+
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from mdrecall.mcp_server.http import HttpEndpoint
+    from mdrecall.mcp_server.memories import Memories
+    from mdrecall.ui.app import UiOptions
+    from mdrecall.ui.guard import Guard
+
+#: How long answers that are being written may take after a signal.
+_SHUTDOWN_S = 2
+
+
+def require_packages() -> None:
+    """Raise if what the web page needs is not installed."""
+    missing = [name for name in ("starlette", "uvicorn", "markdown_it") if importlib.util.find_spec(name) is None]
+    if missing:
+        message = f"The web page needs packages that are not installed: {', '.join(missing)}."
+        raise RecallError(message, hint="Install them with: pip install 'mdrecall[ui]'")
+
+
+def build_guarded(memories: "Memories", endpoint: "HttpEndpoint", port: int, options: "UiOptions") -> "Guard":
+    """Return the web page behind its guard."""
+    from mdrecall.ui.app import App
+    from mdrecall.ui.guard import Guard
+
+    hosts = endpoint.hosts(port)
+    patterns = tuple(host.removesuffix("*") for host in hosts if host.endswith(":*"))
+    app = App(memories, options)
+    guard = Guard(
+        app,
+        lambda host: host in hosts or any(host.startswith(p) and host[len(p) :].isdigit() for p in patterns),
+        endpoint.origins(port),
+        port,
+        endpoint.token,
+    )
+    app.csrf = guard.csrf
+    return guard
+
+
+def route_to(guard: "Guard", other: "ASGIApp") -> "ASGIApp":
+    """Return an application that answers the web page's addresses by it, and all others by another one."""
+    from mdrecall.ui.visit import PREFIX
+
+    async def route(scope: "Scope", receive: "Receive", send: "Send") -> None:
+        path = scope.get("path", "")
+        is_ours = scope["type"] == "http" and (path == PREFIX or path.startswith(f"{PREFIX}/"))
+        await (guard if is_ours else other)(scope, receive, send)
+
+    return route
+
+
+def run(
+    memories: "Memories",
+    listening: "socket.socket",
+    options: "UiOptions",
+    endpoint: "HttpEndpoint",
+    announce: Callable[[str], None],
+) -> int:
+    """Serve the web page until a signal comes and return the exit code; ``announce`` receives the link to open."""
+    import asyncio
+
+    import uvicorn
+
+    from mdrecall.mcp_server.http import bracket_host
+    from mdrecall.mcp_server.start import ignore_signals
+
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    port = listening.getsockname()[1]
+    guard = build_guarded(memories, endpoint, port, options)
+    config = uvicorn.Config(
+        guard,
+        access_log=False,
+        log_config=None,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        ws="none",
+    )
+    # Opened at once, so that the first page does not wait for it.
+    memories.get(memories.default)
+    announce(f"http://{bracket_host(endpoint.host)}:{port}{guard.link}")
+    ignore_signals()
+    try:
+        asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
+    finally:
+        listening.close()
+        memories.close()
+    return 0

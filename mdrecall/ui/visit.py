@@ -1,0 +1,86 @@
+"""What a view receives and returns: the request of one browser about one memory, and the answer to it."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from urllib.parse import quote, urlencode
+
+from mdrecall.ui.html import Child, Html, tag
+
+if TYPE_CHECKING:
+    from mdrecall.mcp_server.memories import Memories
+    from mdrecall.memory import Memory
+
+#: Every address of the web page begins with this, so that it can stand beside the MCP server.
+PREFIX = "/ui"
+CSRF_FIELD = "csrf"
+
+
+class Page(NamedTuple):
+    """A whole page."""
+
+    title: str
+    body: Html
+    section: str = ""
+    """The view that is marked as the current one in the navigation."""
+    status: int = 200
+
+
+class Fragment(NamedTuple):
+    """A part of a page, which a script puts in its place."""
+
+    body: Html
+    status: int = 200
+
+
+class Redirect(NamedTuple):
+    """Another address to go to, after something was changed."""
+
+    url: str
+
+
+Answer: TypeAlias = Page | Fragment | Redirect
+
+
+class Visit(NamedTuple):
+    """One request."""
+
+    memories: "Memories"
+    name: str
+    """The name of the memory that the page is about."""
+    query: Mapping[str, str]
+    """The parameters in the address."""
+    form: Mapping[str, str]
+    """The fields of the form that was sent; empty if the page is only shown."""
+    csrf: str
+    now: datetime
+    session_key: str = ""
+    """The conversation whose rules hold for what is shown; empty for the owner of the memory, who may see all."""
+    can_change: bool = True
+    """False if notes may only be read."""
+    is_local: bool = True
+    """True if the browser is on the machine of the notes, so that programs there may be opened."""
+
+    @property
+    def memory(self) -> "Memory":
+        return self.memories.get(self.name)
+
+    def url(self, view: str, **params: str | int | float | None) -> str:
+        """Return the address of a view of this memory; parameters that are empty or None are left out."""
+        return make_url(self.name, view, **params)
+
+    def form_tag(self, view: str, *children: Child, **attributes: str | bool | None) -> Html:
+        """Return a form that changes something, with the token that proves it is ours."""
+        token = tag("input", type="hidden", name=CSRF_FIELD, value=self.csrf)
+        return tag("form", token, *children, method="post", action=self.url(view), **attributes)
+
+
+Show: TypeAlias = Callable[[Visit], Answer]
+
+
+def make_url(memory: str, view: str, **params: str | int | float | None) -> str:
+    """Return the address of a view of a memory."""
+    given = {name.rstrip("_"): value for name, value in params.items() if value not in (None, "")}
+    anchor = given.pop("anchor", "")
+    query = f"?{urlencode(given)}" if given else ""
+    return f"{PREFIX}/{quote(memory, safe='')}/{view}{query}{f'#{anchor}' if anchor else ''}"

@@ -1,0 +1,72 @@
+"""A process that is killed at any point leaves notes that are whole, and the next run finishes or cleans up."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+import zipfile
+from typing import Any
+
+import pytest
+
+from tests.conftest import Workspace
+
+OLD = "# People\n- Maria lives in Porto.\n- Ben lives in Graz.\n"
+ADDED = "- Maria moved to Lisbon\n- she likes it\n"
+MARK = "<!-- status: superseded | by: memory/2026-11-16.md#L1-L2 | on: "
+
+pytestmark = pytest.mark.slow
+
+
+def kill_everywhere(workspace: Workspace, call: str) -> list[dict[str, Any]]:
+    """Return what each kill left, and what the run after it made of that; the last one was not killed."""
+    command = [sys.executable, "-m", "tests.life.killed", call, str(workspace.state), str(workspace.path)]
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    ran = subprocess.run(command, env=env, capture_output=True, text=True, timeout=240, check=False)
+    assert ran.returncode == 0, ran.stderr
+    kills = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert [kill["killed"] for kill in kills] == [True] * (len(kills) - 1) + [False]
+    return kills
+
+
+def hidden(tree: dict[str, dict[str, str]]) -> list[str]:
+    names = [name for part in tree.values() for name in part]
+    return [name for name in names if name.endswith((".tmp", ".replacing", ".replacing.lock"))]
+
+
+def test_a_killed_replacement_is_finished_by_the_next_run_or_has_not_begun(workspace: Workspace) -> None:
+    workspace.write("memory/old.md", OLD)
+    kills = kill_everywhere(workspace, "supersede")
+    assert len(kills) > 10
+    broken_off = 0
+    for kill in kills:
+        left, after = kill["left"]["workspace"], kill["after"]["workspace"]
+        added = left.get("memory/2026-11-16.md", "")
+        assert added in ("", ADDED)
+        is_marked = "superseded" in left["memory/old.md"]
+        assert added or not is_marked
+        broken_off += bool(added) and not is_marked
+        assert after.get("memory/2026-11-16.md", "") == added
+        assert (MARK in after["memory/old.md"]) == bool(added)
+        assert after["memory/old.md"].count("<!--") == bool(added)
+        assert after["memory/old.md"].startswith("# People\n- Maria lives in Porto.")
+        assert after["memory/old.md"].endswith("\n- Ben lives in Graz.\n")
+        assert not hidden(kill["after"])
+    # Without a kill between the two writes the test would hold for any code.
+    assert broken_off >= 3
+
+
+def test_a_killed_export_leaves_no_half_archive_and_the_next_one_cleans_up(workspace: Workspace) -> None:
+    for number in range(3):
+        workspace.write(f"memory/{number}.md", f"The code of shelf {number} is {number * 7}.\n" * 200)
+    kills = kill_everywhere(workspace, "export")
+    assert any(hidden(kill["left"]) for kill in kills)
+    for kill in kills:
+        assert not hidden(kill["after"])
+        for tree in (kill["left"], kill["after"]):
+            if archive := tree["workspace"].get("saved.zip"):
+                with zipfile.ZipFile(io.BytesIO(archive.encode("latin-1"))) as opened:
+                    assert opened.testzip() is None
+                    assert len(opened.namelist()) == 4
+        assert "saved.zip" in kill["after"]["workspace"]
