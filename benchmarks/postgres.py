@@ -110,7 +110,7 @@ def measure_both(run: Run) -> dict[str, Any]:
     figures["chunks"] = memories["sqlite"].counts()[0].chunks
     queries = _make_queries(folder, run.options.questions)
     figures |= _compare(run, "words", memories, queries, _words)
-    figures |= _compare(run, "whole search", memories, queries, lambda memory, query: memory.search(query, min_score=0))
+    figures |= _compare(run, "whole search", memories, queries, _search)
     same = [_answer(memories["sqlite"], query) == _answer(memories["postgres"], query) for query in queries]
     figures["equal answers"] = f"{sum(same)} of {len(same)}"
     figures["statements of a search"] = _count_statements(memories["postgres"], queries[0])
@@ -160,6 +160,10 @@ def _words(memory: Memory, query: str) -> object:
     store = memory._backend._store  # type: ignore[attr-defined]
     with store.chunks.snapshot():
         return store.chunks.match_terms(parse_query(query))
+
+
+def _search(memory: Memory, query: str) -> object:
+    return memory.search(query, min_score=0)
 
 
 def _compare(
@@ -342,7 +346,7 @@ def measure_workspaces(run: Run) -> dict[str, Any]:
         queries = _make_queries(folder, run.options.questions)
         figures: dict[str, Any] = {"workspaces": run.options.workspaces, "size of all, MB": round(size / 1e6)}
         figures |= _compare(run, "words", memories, queries, _words)
-        figures |= _compare(run, "whole search", memories, queries, lambda memory, query: memory.search(query, min_score=0))
+        figures |= _compare(run, "whole search", memories, queries, _search)
         memories["alone"].reset()
         for memory in memories.values():
             memory.close()
