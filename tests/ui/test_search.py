@@ -132,9 +132,9 @@ def test_a_conversation_sees_no_more_in_the_page_than_by_its_tools(requester: st
         shown = [site.get("search", q=f"walrus {secret}").body.replace(f"walrus {secret}", "") for secret in hidden]
         said = "".join(shown)
         for view in READING:
-            said += site.get(view, q="walrus", path="MEMORY.md").body
+            said += site.get(view, q="walrus", path="MEMORY.md", day="2026-02-10").body
         for secret in hidden:
-            answers = site.get("conversation", path=f"sessions/id-{secret}.jsonl"), site.get("why", q=secret)
+            answers = site.get("conversation", session=f"id-{secret}"), site.get("why", q=secret)
             said += "".join(answer.body for answer in answers).replace(f"id-{secret}", "")
     assert not [secret for secret in hidden if f"{secret} sleeps" in said or f"{secret} answers" in said]
 
