@@ -1,7 +1,7 @@
 """How fast the web page is, and how heavy: ``python -m benchmarks.ui``.
 
 ``mdrecall ui`` serves notes to a Chromium without a window. Times are those of the browser: the first paint of each
-page, and from a key to the results of what was typed. ``--pictures`` takes the screenshots of the documentation instead.
+page, and from a key to the results of what was typed. ``--pictures`` takes the screenshots of the documentation.
 """
 
 import argparse
