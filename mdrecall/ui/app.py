@@ -26,6 +26,7 @@ VIEWS = {
     "GET search": "search.show_search",
     "GET results": "search.show_results",
     "GET why": "why.show_why",
+    "GET notes": "notes.show_notes",
     "GET timeline": "timeline.show_timeline",
     "GET day": "timeline.show_day",
     "GET note": "read.show_note",
