@@ -155,14 +155,14 @@ class Curator:
         folder = asked.rpartition("/")[0]
         if beside is not None and not folder:
             name = resolve_note(f"memory/{asked or '.'}", today=today, ignored=ignored).name
-            return self._searched(os.path.join(os.path.dirname(beside.path), name), path)
+            return self._require_searched(os.path.join(os.path.dirname(beside.path), name), path)
         note = resolve_note(asked, today=today, is_plain=is_plain, ignored=ignored)
         if folder and folder in listing.places and not folder.startswith(".."):
             # The folder has notes already, so it is meant as it is written.
-            return self._searched(f"{folder}/{note.name}", path)
-        return self._searched(note.shown, path)
+            return self._require_searched(f"{folder}/{note.name}", path)
+        return self._require_searched(note.shown, path)
 
-    def _searched(self, shown: str, asked: str) -> NotePlace:
+    def _require_searched(self, shown: str, asked: str) -> NotePlace:
         """Return where a path is, if a note there would be searched."""
         with suppress(ReadError):
             for root, inside, path in find_candidates(self._files, self._settings.workspace, shown):
