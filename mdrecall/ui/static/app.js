@@ -70,3 +70,12 @@ for (const area of document.querySelectorAll("[data-arrows]")) {
     next.focus();
   });
 }
+
+// Parts of a page that take longer are loaded after it is shown: an element says from where by data-load.
+for (const place of document.querySelectorAll("[data-load]")) {
+  fetch(place.dataset.load).then(async (reply) => { if (reply.ok) place.innerHTML = await reply.text(); }).catch(() => {});
+}
+
+// A note: the first cited line is brought into view, also if it has no anchor of its own.
+if (!location.hash || !document.getElementById(location.hash.slice(1)))
+  document.querySelector("mark.cited")?.scrollIntoView({ block: "center" });
