@@ -10,6 +10,7 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, Pings, Store
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.store.matrix import MOST_EXACT
 from mdrecall.types import EmbedInput, Probe
 
 if TYPE_CHECKING:
@@ -84,6 +85,8 @@ class EmbeddingStatus(NamedTuple):
             except StoreUnavailable as error:
                 found |= {"available": False, "loadError": str(error)}
             found["chunks"] = store.vectors.count(space.id)
+            if found.get("engine") == "matrix" and found["chunks"] > MOST_EXACT:
+                found["firstPass"] = "signs"
         if self.beside_embedder:
             found["beside"] = self._describe_beside(self.beside_embedder, store)
         return found

@@ -63,6 +63,8 @@ def read_annotated(text: str, *, is_curated: bool) -> AnnotatedText:
 
     Triggers and importance count only in curated files. A status on a line of its own is about the next line of text.
     """
+    if "<!--" not in text:
+        return AnnotatedText(text, {})
     if "<!-- mdrecall:import " in text or "<!-- by " in text:
         text = _SIGNATURE.sub("", text)
     if _COMMENT.search(text) is None and _OPEN_PROJECT.search(text) is None:

@@ -20,8 +20,9 @@ _MAX_NAMES, _MAX_NAME_CHARS, _MAX_LINKS = 500, 200, 2_000
 _KEY = compile_later(r"([^\s:#\[\]{}\"'-][^:#\[\]{}\"']{0,80}?)[ \t]*:(?:[ \t]+(.*)|)$")
 _COMMENT = compile_later(r"(?:^|[ \t])#.*$")
 # As in Obsidian, a tag follows a blank. It may hold letters of any script, digits, hyphens, underscores and slashes.
+# The sign comes first in the pattern, because that is what `re` can skip to.
 _TAG = compile_later(
-    r"(?<!\S)#([^\s\x00-\x2c.\x3a-\x40\x5b-\x5e`\x7b-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u3004"
+    r"#(?<!\S#)([^\s\x00-\x2c.\x3a-\x40\x5b-\x5e`\x7b-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u3004"
     r"\u3008-\u3020\uff01-\uff0f\uff1a-\uff20\uff3b-\uff3e\uff5b-\uff65]+)"
 )
 _CODE = compile_later(r"``.*?``|`[^`]*`")
@@ -45,7 +46,9 @@ def read_fields(text: str) -> Fields:
     """Return what a note says about itself."""
     front = read_front_matter(text)
     values = front.values
-    has_signs = "#" in text or "[[" in text or "](" in text
+    has_signs = _has_signs(text)
+    if not values and not has_signs:
+        return NO_FIELDS
     tags, links = _read_body(text, front.lines) if has_signs else ([], [])
     own = [tag.strip().lstrip("#") for key in ("tags", "tag") for one in values.get(key, ()) for tag in _words_of(one)]
     return Fields(
@@ -101,6 +104,11 @@ def unpack_fields(stored: str) -> Fields:
     links = tuple(Link(*link) for link in said.get("links", ()))
     names = {name: tuple(said.get(name, ())) for name in ("tags", "aliases")}
     return Fields(title=said.get("title", ""), links=links, **names)
+
+
+def _has_signs(text: str) -> bool:
+    """True if a text may have tags or links. Between code and a tag there need not be a blank."""
+    return "[[" in text or "](" in text or ("#" in text and ("`" in text or _TAG.search(text) is not None))
 
 
 def _read_body(text: str, skipped: int) -> tuple[list[str], list[Link]]:

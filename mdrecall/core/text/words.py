@@ -23,7 +23,7 @@ from mdrecall.patterns import compile_later
 JOINERS = "-./:@\\#&=?%~+"
 
 #: Changes whenever the same text would give other terms; part of the index format.
-ANALYSER_VERSION = 2
+ANALYSER_VERSION = 3
 
 #: Vowel signs and tone marks of scripts whose words Python's \w would cut in pieces.
 MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
@@ -31,11 +31,11 @@ _JOIN = f"[{re.escape(JOINERS)}]{{1,3}}+"
 _ASCII_TOKEN = compile_later(rf"[A-Za-z0-9_]++(?:{_JOIN}[A-Za-z0-9_]++)*+(?:\+\+|#)?")
 _ASCII_PART = compile_later("[a-z0-9]+")
 _CLASS = re.escape(JOINERS + "_")
-# A joiner or a capital inside a word. One set of characters comes first, because that is what `re` can skip to.
+# A joiner or a capital inside a word, and the rest of the word. One set of characters comes first, because that is what
+# `re` can skip to.
 _NAME_HINT = compile_later(
-    rf"[{_CLASS}A-Z](?:(?<=[^\W_][{_CLASS}])(?:(?=\S)|(?<=#))|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))"
+    rf"[{_CLASS}A-Z](?:(?<=[^\W_][{_CLASS}])(?:(?=\S)|(?<=#))|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))\S*+"
 )
-_NOT_SPACE = compile_later(r"\S+")
 _WORDLIKE = compile_later(r"[^\W_]+")
 _CAMEL = compile_later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _CAMEL_HINT = compile_later(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
@@ -207,14 +207,12 @@ class Analyser:
         end = 0
         text = text.replace("\t", " ")
         for hint in _NAME_HINT.finditer(text):
-            if hint.start() < end:
-                continue
-            start = max(text.rfind(" ", end, hint.start()), text.rfind("\n", end, hint.start())) + 1
-            bit = _NOT_SPACE.match(text, max(start, end))
-            if bit is not None:
-                end = bit.end()
-                found[self._names_of(bit[0])] = None
-        return " ".join(filter(None, found))
+            middle = hint.start()
+            start = max(text.rfind(" ", end, middle), text.rfind("\n", end, middle), end - 1) + 1
+            end = hint.end()
+            found[self._names_of(text[start:end])] = None
+        found.pop("", None)
+        return " ".join(found)
 
     def _names_of(self, bit: str) -> str:
         names = self._names.get(bit)
