@@ -34,6 +34,8 @@ VIEWS = {
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",
     "POST open": "read.open_in_editor",
+    "GET activity": "activity.show_activity",
+    "POST activity": "activity.clear_log",
     "GET conversation": "conversation.show_conversation",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
