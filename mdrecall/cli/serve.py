@@ -5,6 +5,7 @@ import os
 from typing import TYPE_CHECKING
 
 from mdrecall.cli.mcp import add_memory_options, answer_commands, make_selection
+from mdrecall.cli.options import parse_port
 from mdrecall.mcp_server.http import DEFAULT_HOST, DEFAULT_PORT, HttpEndpoint, read_token
 
 if TYPE_CHECKING:
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default=DEFAULT_HOST, help=f"the address to listen on (default: {DEFAULT_HOST})")
     about = f"the port; 0 picks a free one and prints it (default: {DEFAULT_PORT})"
-    parser.add_argument("--port", type=_parse_port, default=DEFAULT_PORT, metavar="N", help=about)
+    parser.add_argument("--port", type=parse_port, default=DEFAULT_PORT, metavar="N", help=about)
     about = "a file with the token that clients must send (default: MDRECALL_TOKEN); required beyond this machine"
     parser.add_argument("--token-file", metavar="FILE", help=about)
     about = "another host name that clients may use for this server; repeatable"
@@ -59,13 +60,3 @@ def _make_page(options: argparse.Namespace, endpoint: HttpEndpoint) -> "Extend":
 
 def _print_address(address: str) -> None:
     print(f"Serving on {address}", flush=True)
-
-
-def _parse_port(text: str) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port number")
-    return number

@@ -52,8 +52,8 @@ def run_http(
     the server, as in ``serve``.
     """
     endpoint.check()
-    _exit_on_signals()
-    _log_to_stderr()
+    exit_on_signals()
+    log_to_stderr()
     served = select_memories(selection)
     require_sdk()
     listening = endpoint.listen()
@@ -67,7 +67,7 @@ def run_http(
     memories = Memories(served, share=share)
     built = build_server(memories, session_key, read_only=selection.read_only)
     # From here on uvicorn takes the signals, and raises them again when it is done.
-    _ignore_signals()
+    ignore_signals()
     try:
         asyncio.run(serve(built, endpoint, listening, announce, extend and partial(extend, memories)))
     finally:
@@ -79,8 +79,8 @@ def run_http(
 def run_stdio(selection: Selection, session_key: str = "", share: "Share | None" = None) -> int:
     """Serve on standard input and output until the client leaves or a signal comes; return the exit code."""
     streams = take_streams()
-    _exit_on_signals()
-    _log_to_stderr()
+    exit_on_signals()
+    log_to_stderr()
     served = select_memories(selection)
     require_sdk()
     # A conversation that the command line names may have other tools, or none; the SDK answers for it.
@@ -102,7 +102,7 @@ def run_stdio(selection: Selection, session_key: str = "", share: "Share | None"
     return 0
 
 
-def _exit_on_signals() -> None:
+def exit_on_signals() -> None:
     """End at once on a signal, as long as nothing is open that would have to be closed."""
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -112,12 +112,14 @@ def _exit_on_signals() -> None:
         signal.signal(number, leave)
 
 
-def _ignore_signals() -> None:
+def ignore_signals() -> None:
+    """Leave signals to uvicorn, which raises them again when it is done."""
     for number in _SIGNALS:
         signal.signal(number, lambda number, frame: None)
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
+    """Print warnings, each in a line, so that standard output stays for what was asked."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setLevel(logging.WARNING)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, format="mdrecall: %(message)s")
