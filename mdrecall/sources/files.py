@@ -254,8 +254,8 @@ class MemoryFiles:
             if scan.enter:
                 scan.enter(folder)
             try:
-                # Entry by entry: a hundred thousand of them in a list would take as much memory as all the rest. And with
-                # the folder open, the kernel need not find it again for each of its files.
+                # Entry by entry: a hundred thousand of them in a list would take as much memory as all the rest.
+                # With the folder open, the kernel need not find it again for each of its files.
                 with _open_folder(folder) as opened, os.scandir(opened) as entries:
                     scan.places.setdefault(shown, (root.folder, root.prefix))
                     below = self._list(entries, root, inside, shown, scan)
