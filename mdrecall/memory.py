@@ -256,12 +256,14 @@ class Memory:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         """Return the last messages of a conversation, without secrets and at most ``limit``.
 
         ``session`` is as for ``read_session``, or ``current`` for the conversation that asks. ``offset`` leaves out the
         newest ones. With ``record``, the number of a message as search results have it, those around it are returned.
-        ``session_id`` chooses one of several transcripts of the conversation.
+        ``session_id`` chooses one of several transcripts of the conversation. ``with_tools`` adds calls of tools and
+        their results, which OpenClaw's transcripts have.
         """
         return self._backend.sessions.read_messages(
             session,
@@ -270,6 +272,7 @@ class Memory:
             record=record,
             session_id=session_id,
             session_key=session_key,
+            with_tools=with_tools,
         )
 
     def watch(self) -> None:
