@@ -1,13 +1,15 @@
 """The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.backends.builtin_sessions import BuiltinSessions
-from mdrecall.backends.embedding_status import EmbeddingStatus
+from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
+from mdrecall.engine.sync_run import SourceState
 from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
 from mdrecall.interfaces import Store
@@ -16,6 +18,7 @@ from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
+    ContentSizes,
     Issue,
     Probe,
     ProgressCallback,
@@ -23,6 +26,7 @@ from mdrecall.types import (
     SearchAnswer,
     SearchRequest,
     SourceCount,
+    SourceStatus,
     Status,
     Stop,
     SyncReport,
@@ -36,6 +40,7 @@ _T = TypeVar("_T")
 _EMPTY_TRIES = 3
 
 if TYPE_CHECKING:
+    from mdrecall.engine.note_map import NoteMapper
     from mdrecall.engine.rerank import RerankCaller
 
 
@@ -82,6 +87,11 @@ class BuiltinBackend:
         self.watch = watcher
         self.sessions = BuiltinSessions(settings, refresh, self._repair)
         self.admin = BuiltinAdmin(settings, store, refresh, embedding, self._repair)
+
+    @cached_property
+    def map(self) -> "NoteMapper":
+        """The notes by their meaning."""
+        return build_note_map(self._embedding, self._store)
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
@@ -243,7 +253,9 @@ class BuiltinBackend:
         search = self._settings.memory_search
         counts = self.admin.counts()
         used = self._repair.run(self._embedding.find_embedder) if self._embedding else None
-        lacks_vectors, files_changed = self._repair.run(self._lacks_vectors), self._repair.run(self._refresh.is_dirty)
+        lacks_vectors, sources = self._repair.run(self._lacks_vectors), self._repair.run(self._refresh.inspect)
+        files_changed = any(source.is_behind for source in sources)
+        sizes, cached = self._repair.run(self._store.admin.content_sizes), self._repair.run(self._store.cache.count)
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",
@@ -256,15 +268,35 @@ class BuiltinBackend:
             db_path=self._store.admin.place,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
-            source_counts=counts,
-            cache={"enabled": search.cache.enabled, "entries": self._repair.run(self._store.cache.count)}
+            source_counts=tuple(_describe_source(count, sources, sizes) for count in counts),
+            cache={"enabled": search.cache.enabled, "entries": cached}
             | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
             fts={"enabled": True, "available": True},
             fallback=self._repair.run(self._embedding.explain_fallback) if self._embedding else None,
             vector=self.admin.describe_vectors(),
             batch=self._repair.run(self._describe_batch),
             custom=self._describe_custom(files_changed, has_embedder=used is not None),
+            storage=self._describe_storage(sizes, cached),
         )
+
+    def _describe_storage(self, sizes: ContentSizes, cached: int) -> dict[str, int]:
+        """Return how much space the index takes, with OpenClaw's names. A server has no files to ask for."""
+        place, files = self._store.admin.place, dict(self._store.admin.sizes())
+        return {
+            "databaseBytes": files[place] if place in files else sum(files.values()),
+            "walBytes": files.get(f"{place}-wal", 0),
+            "reusableBytes": sizes.reusable,
+            "embeddingCacheBytes": sizes.cache,
+            "embeddingCacheEntries": cached,
+        }
+
+    def _describe_identity(self) -> dict[str, object]:
+        """Return if the index fits the settings, with OpenClaw's names. One that does not is rebuilt by a sync."""
+        if not self._store.chunks.count():
+            return {"status": "missing", "reason": "nothing is indexed yet"}
+        if self._refresh.is_outdated():
+            return {"status": "mismatched", "reason": "made with other settings or by another version"}
+        return {"status": "valid"}
 
     def _describe_custom(self, files_changed: bool, *, has_embedder: bool) -> dict[str, object]:
         mode = self._searcher.options.mode
@@ -274,6 +306,10 @@ class BuiltinBackend:
             "watcher": self.watch.status(),
             "folders": self._refresh.count_folders(),
             "filesChanged": files_changed,
+            "providerState": self._repair.run(self._embedding.describe_provider)
+            if self._embedding
+            else {"mode": "fts-only", "reason": "Embeddings are switched off.", "attemptedProviderId": "none"},
+            "indexIdentity": self._repair.run(self._describe_identity),
         }
         chosen = self._embedding.chosen if self._embedding else None
         if chosen and not has_embedder:
@@ -322,6 +358,17 @@ def _join_parts(line: str, part: str) -> str:
         return line
     shared = next(size for size in range(min(len(line), len(part)), -1, -1) if line.endswith(part[:size]))
     return line + part[shared:]
+
+
+def _describe_source(count: SourceCount, sources: Iterable[SourceState], sizes: ContentSizes) -> SourceStatus:
+    found = next((source for source in sources if source.source == count.source), None)
+    return SourceStatus(
+        *count,
+        chunk_bytes=sizes.texts.get(count.source, 0),
+        dirty=found.is_behind if found else None,
+        eligible=found.files if found else None,
+        issues=tuple(f"{issue.path}: {issue.problem}" for issue in found.issues) if found else (),
+    )
 
 
 class BuiltinAdmin:

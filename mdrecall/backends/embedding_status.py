@@ -10,10 +10,12 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Embedder, Pings, Store
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.store.matrix import MOST_EXACT
 from mdrecall.types import EmbedInput, Probe
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
+    from mdrecall.engine.note_map import NoteMapper
 
 
 class EmbeddingStatus(NamedTuple):
@@ -45,6 +47,20 @@ class EmbeddingStatus(NamedTuple):
         reason = self.chunk_embedder.last_failure() if self.chunk_embedder else ""
         return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
 
+    def describe_provider(self) -> dict[str, str]:
+        """Return which embedder is used and if it works, with OpenClaw's names."""
+        used, fallback = self.find_embedder(), self.explain_fallback()
+        if used is None:
+            return {
+                "mode": "fts-only", "reason": self.chosen.unusable_reason, "attemptedProviderId": self.chosen.requested
+            }  # fmt: skip
+        if fallback:
+            more = {"fallbackFrom": fallback["from"], "reason": fallback["reason"]}
+            return {"mode": "fallback-active", "providerId": used.provider, **more}
+        if self.chunk_embedder and (reason := self.chunk_embedder.last_failure()):
+            return {"mode": "degraded", "providerId": used.provider, "reason": reason}
+        return {"mode": "active", "providerId": used.provider}
+
     def lacks_vectors(self, store: Store) -> bool:
         """True if some chunk has no vector yet."""
         return self.chunk_embedder is not None and store.chunks.count() > 0 and not self.chunk_embedder.is_complete()
@@ -69,6 +85,8 @@ class EmbeddingStatus(NamedTuple):
             except StoreUnavailable as error:
                 found |= {"available": False, "loadError": str(error)}
             found["chunks"] = store.vectors.count(space.id)
+            if found.get("engine") == "matrix" and found["chunks"] > MOST_EXACT:
+                found["firstPass"] = "signs"
         if self.beside_embedder:
             found["beside"] = self._describe_beside(self.beside_embedder, store)
         return found
@@ -112,6 +130,17 @@ class EmbeddingStatus(NamedTuple):
     def close(self) -> None:
         for embedder in self.chosen.all:
             embedder.close()
+
+
+def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> "NoteMapper":
+    """Return what draws the notes by their meaning, by the vectors that are searched."""
+    from mdrecall.engine.note_map import NoteMapper
+
+    if embedding is None or embedding.vector_searcher is None:
+        reason = embedding.chosen.unusable_reason if embedding else "Vectors are switched off."
+        return NoteMapper(store, lambda: None, reason)
+    find = embedding.vector_searcher.current_space
+    return NoteMapper(store, lambda: found[0] if (found := find()) else None)
 
 
 def probe_embedder(embedder: Embedder) -> Probe:

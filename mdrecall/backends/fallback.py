@@ -24,7 +24,7 @@ from mdrecall.errors import (
     ScopeDenied,
     message_with_hint,
 )
-from mdrecall.interfaces import Backend, BackendWatch
+from mdrecall.interfaces import Backend, BackendMap, BackendWatch
 from mdrecall.types import (
     Conversation,
     FallbackNotice,
@@ -112,6 +112,11 @@ class FallbackBackend:
         self._not_ready_since_s: float | None = None
         self.sessions = _FallbackSessions(self)
         self.admin = _FallbackAdmin(self)
+
+    @property
+    def map(self) -> BackendMap:
+        """The map of the backend that answers now."""
+        return self.choose_active().map
 
     @property
     def watch(self) -> BackendWatch:

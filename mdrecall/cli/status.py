@@ -75,10 +75,10 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
         record["embeddingProbe"] = to_json(memory.probe_embedding())
         record["vectorProbe"] = memory.probe_vectors()
         record["indexProblems"] = list(memory.check())
-    if options.deep and options.json:
+    if options.json:
         from mdrecall.cli.status_details import add_details
 
-        add_details(record, memory, status, issues)
+        add_details(record, memory, status)
     notes = memory.notes() if options.files else ()
     if options.files:
         record["files"] = notes_to_json(notes)

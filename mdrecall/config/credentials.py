@@ -18,9 +18,10 @@ from mdrecall.config.references import References, UnresolvedValue, check_header
 from mdrecall.config.settings import Remote
 from mdrecall.errors import ConfigError
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.types import Secret
 
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_NAME = compile_later(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 # OpenClaw's stored keys.
 _PROFILES = "auth-profiles.json"
 _DATABASE = "openclaw-agent.sqlite"

@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdrecall.config.environment import expand, shorten
+from mdrecall.patterns import compile_later
 
-_VARIABLE = re.compile(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_VARIABLE = compile_later(r"\$(\$?)\{([A-Za-z_][A-Za-z0-9_]*)\}")
+_NAME = compile_later(r"[A-Za-z_][A-Za-z0-9_]*")
 #: What is resolved when it is used, so that a secret is in memory no longer than needed, and its origin is known.
 _RESOLVED_LATER = ("apiKey", "auth", "baseUrl", "dbPath", "env", "headers", "models", "secrets")
 #: A file of secrets is a few kilobytes; a larger one is a wrong path, and is not read into memory.

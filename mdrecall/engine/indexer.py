@@ -294,7 +294,7 @@ class Indexer:
         if document is None:
             return
         before = self._documents.known_document(self._source.name, path) if path in work.plan.known else None
-        if before == KnownDocument(document.hash, self.index_format):
+        if before is not None and before == KnownDocument(document.hash, self.index_format):
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))
             return

@@ -10,7 +10,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.single_flight import Shared, SingleFlight
-from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests
+from mdrecall.engine.sync_run import SourceState, SyncRequest, SyncRun, merge_requests
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.interfaces import Store
 from mdrecall.named_tuple import NamedTuple
@@ -229,6 +229,14 @@ class IndexRefresh:
     def is_dirty(self) -> bool:
         """True if a sync would find something to do."""
         return self._sync.is_behind(self.compare())
+
+    def inspect(self) -> list[SourceState]:
+        """Return the state of each source."""
+        return self._sync.inspect(self.compare())
+
+    def is_outdated(self) -> bool:
+        """True if the index was made with other settings, or by another version."""
+        return self._sync.is_outdated()
 
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index up to date, and embed every chunk."""

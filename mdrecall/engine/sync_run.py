@@ -90,6 +90,16 @@ class Indexes(Protocol):
     ) -> SyncReport: ...
 
 
+class SourceState(NamedTuple):
+    """What a comparison of a source's files with the index has found."""
+
+    source: SourceName
+    is_behind: bool
+    files: int
+    """How many files there are."""
+    issues: tuple[Issue, ...]
+
+
 class SyncRun:
     """Makes runs over every source of one index."""
 
@@ -129,9 +139,20 @@ class SyncRun:
     def is_behind(self, changes: Sequence[FileChanges]) -> bool:
         """True if a file differs from the index in content, or the whole index is outdated."""
         pairs = zip(self._indexers, changes, strict=True)
-        return self.is_outdated() or any(
-            entry.vanished or any(indexer.check_contents(entry)) for indexer, entry in pairs
-        )
+        return self.is_outdated() or any(_differs(indexer, entry) for indexer, entry in pairs)
+
+    def inspect(self, changes: Sequence[FileChanges]) -> list[SourceState]:
+        """Return the state of each source."""
+        outdated, pairs = self.is_outdated(), zip(self._indexers, changes, strict=True)
+        return [
+            SourceState(
+                indexer.source.name,
+                outdated or _differs(indexer, entry),
+                len(entry.listing.stamps),
+                (*entry.listing.issues, *entry.describe_kept()),
+            )
+            for indexer, entry in pairs
+        ]
 
     def is_up_to_date(self, changes: Sequence[FileChanges]) -> bool:
         """True if there is nothing to write: only a few files have new time stamps, and were indexed a moment ago."""
@@ -264,3 +285,8 @@ def _report_rebuild(
         changes=tuple(changes[:_MAX_CHANGES]),
         rebuilt=True,
     )
+
+
+def _differs(indexer: Indexes, changes: FileChanges) -> bool:
+    """True if a file of a source differs from the index in content."""
+    return bool(changes.vanished) or any(indexer.check_contents(changes))

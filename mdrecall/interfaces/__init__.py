@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mdrecall.interfaces.store import (
     ChunkReader,
@@ -40,9 +40,13 @@ from mdrecall.types import (
     WatchEvent,
 )
 
+if TYPE_CHECKING:
+    from mdrecall.types.note_map import NearNote, NoteMap
+
 __all__ = [
     "Backend",
     "BackendAdmin",
+    "BackendMap",
     "BackendSessions",
     "BackendWatch",
     "BatchApi",
@@ -362,6 +366,18 @@ class BackendAdmin(Protocol):
         ...
 
 
+class BackendMap(Protocol):
+    """The notes by their meaning."""
+
+    def draw(self) -> "NoteMap":
+        """Return the notes with their places on a map, and what they are about."""
+        ...
+
+    def near(self, path: str, count: int) -> "tuple[NearNote, ...]":
+        """Return the notes that are most similar to a note, best first."""
+        ...
+
+
 class Backend(Protocol):
     """Answers for one memory: what OpenClaw calls a MemorySearchManager."""
 
@@ -373,6 +389,9 @@ class Backend(Protocol):
 
     @property
     def admin(self) -> BackendAdmin: ...
+
+    @property
+    def map(self) -> BackendMap: ...
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query."""

@@ -6,6 +6,7 @@ from typing import Protocol, Self
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.types import (
+    ContentSizes,
     Document,
     Embedding,
     Holder,
@@ -243,6 +244,10 @@ class VectorIndex(Protocol):
         """Return the cosines of chunks. A chunk without a vector is left out."""
         ...
 
+    def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
+        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
+        ...
+
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the cosines of the passages of each chunk, in order. A chunk without any is left out."""
         ...
@@ -314,6 +319,10 @@ class IndexAdmin(Protocol):
 
     def sizes(self) -> list[tuple[str, int]]:
         """Return the parts of the index, such as its files, with their sizes in bytes."""
+        ...
+
+    def content_sizes(self) -> ContentSizes:
+        """Return how much texts and cached embeddings take, and how much space is free for more."""
         ...
 
     def scrub(self) -> bool:

@@ -1,19 +1,27 @@
 """Candidates for promotion as JSON, under OpenClaw's names."""
 
 import os
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.promotion import Gates
+from mdrecall.core.text.scripts import script_share
 from mdrecall.life.openclaw_recalls import read_openclaw_recalls
-from mdrecall.life.promote import Judged
 from mdrecall.life.recalls import lock_path, read_promoted, read_recalls, recalls_path
 from mdrecall.sources.clock import user_moment
 from mdrecall.wire import to_json
 
+if TYPE_CHECKING:
+    # ``mdrecall status`` only needs the state of the records.
+    from mdrecall.core.life.promotion import Gates
+    from mdrecall.life.promote import Judged
 
-def judged_to_json(judged: Judged) -> dict[str, Any]:
+#: The families of scripts that OpenClaw tells apart.
+_SCRIPTS = {"latin": ("latin",), "cjk": ("han", "kana", "hangul")}
+
+
+def judged_to_json(judged: "Judged") -> dict[str, Any]:
     """Convert a candidate. ``text`` is what would be written, ``refused`` why it is not; neither is OpenClaw's."""
     candidate = judged.candidate
     record = candidate.record
@@ -74,13 +82,25 @@ def audit_to_json(settings: Settings) -> dict[str, Any]:
         "spacedEntryCount": sum(len(some) > 1 for some in days),
         # Tags of own records are found when they are scored, so each has some.
         "conceptTaggedEntryCount": len(own) + sum(bool(record.tags) for record in theirs.records),
+        **_count_scripts([record.tags for record in theirs.records if record.tags]),
         "invalidEntryCount": theirs.invalid,
         "danglingEntryCount": sum(not os.path.isfile(os.path.join(settings.workspace, path)) for path in paths),
         "issues": issues,
     }
 
 
-def explanation_to_json(settings: Settings, judged: Judged, gates: Gates) -> dict[str, Any]:
+def _count_scripts(tags_of_records: Sequence[Sequence[str]]) -> dict[str, Any]:
+    """Return how many records have tags in which scripts, as far as tags are recorded; nothing if none has any."""
+    if not tags_of_records:
+        return {}
+    counts = dict.fromkeys(("latin", "cjk", "mixed", "other"), 0)
+    for tags in tags_of_records:
+        scripts = {name for tag in tags for name, own in _SCRIPTS.items() if script_share(tag, own)}
+        counts["mixed" if len(scripts) > 1 else next(iter(scripts), "other")] += 1
+    return {"conceptTagScripts": {f"{name}EntryCount": count for name, count in counts.items()}}
+
+
+def explanation_to_json(settings: Settings, judged: "Judged", gates: "Gates") -> dict[str, Any]:
     """Convert a candidate with the thresholds and which of them it reaches."""
     candidate = judged.candidate
     record = candidate.record

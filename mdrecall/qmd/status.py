@@ -11,7 +11,7 @@ from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.paths import CollectionPaths
 from mdrecall.qmd.updater import Updater
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.types import FileChange, Issue, Probe, SourceCount, SourceName, Status, SyncReport
+from mdrecall.types import FileChange, Issue, Probe, SourceCount, SourceName, SourceStatus, Status, SyncReport
 
 # How many changed files a report names.
 _MAX_CHANGES = 100
@@ -61,7 +61,7 @@ class QmdStatus:
             db_path=self._database.path,
             extra_paths=tuple(extra.path for extra in self._settings.memory_search.extra_paths),
             sources=self._sources(),
-            source_counts=counts,
+            source_counts=tuple(SourceStatus(*count) for count in counts),
             cache={},
             fts={"enabled": True, "available": True},
             fallback=None,

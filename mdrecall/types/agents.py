@@ -2,7 +2,9 @@
 
 import re
 
-_AGENT_ID = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+from mdrecall.patterns import compile_later
+
+_AGENT_ID = compile_later(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 def normalize_agent_id(agent_id: str) -> str:

@@ -1,6 +1,6 @@
 """What a memory reports about its work and its state."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 from mdrecall.named_tuple import NamedTuple
@@ -95,6 +95,31 @@ class SourceCount(NamedTuple):
     chunks: int
 
 
+class SourceStatus(NamedTuple):
+    """What is indexed of a source and what is there to index, with OpenClaw's names; None if it is not known."""
+
+    source: SourceName
+    files: int
+    chunks: int
+    chunk_bytes: int | None = None
+    """The bytes that the texts of the chunks take in the index, which compresses them."""
+    dirty: bool | None = None
+    eligible: int | None = None
+    """How many files a scan has found."""
+    issues: tuple[str, ...] = ()
+
+
+class ContentSizes(NamedTuple):
+    """What an index holds, in bytes."""
+
+    texts: Mapping[SourceName, int]
+    """The stored texts of the chunks of each source."""
+    cache: int
+    """The cached embeddings."""
+    reusable: int
+    """Space that is free for new rows."""
+
+
 class Probe(NamedTuple):
     """The result of checking that a part works."""
 
@@ -120,10 +145,11 @@ class Status(NamedTuple):
     db_path: str
     extra_paths: tuple[str, ...]
     sources: tuple[SourceName, ...]
-    source_counts: tuple[SourceCount, ...]
+    source_counts: tuple[SourceStatus, ...]
     cache: dict[str, Any]
     fts: dict[str, Any]
     fallback: dict[str, Any] | None
     vector: dict[str, Any]
     batch: dict[str, Any]
     custom: dict[str, Any]
+    storage: dict[str, int] | None = None

@@ -19,6 +19,7 @@ from mdrecall.types import (
     SyncReport,
     WatchEvent,
 )
+from mdrecall.types.note_map import NearNote, NoteMap
 
 
 def found(path: str) -> SearchAnswer:
@@ -44,6 +45,7 @@ class FakeBackend:
         self.watch = _FakeWatch(self)
         self.sessions = _FakeSessions(self)
         self.admin = _FakeAdmin(self)
+        self.map = _FakeMap()
 
     def note(self, what: str) -> None:
         self.asked.append(what)
@@ -174,3 +176,11 @@ class _FakeAdmin:
     def probe_vectors(self) -> bool:
         self._backend.note("vectors")
         return True
+
+
+class _FakeMap:
+    def draw(self) -> NoteMap:
+        return NoteMap()
+
+    def near(self, path: str, count: int) -> tuple[NearNote, ...]:
+        return ()

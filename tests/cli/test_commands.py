@@ -156,7 +156,7 @@ def test_index_with_a_bad_file_goes_on_and_exits_with_2(workspace: Workspace, ru
 
 STATUS_KEYS = {
     "backend", "provider", "requestedProvider", "files", "chunks", "dirty", "workspaceDir", "dbPath",
-    "extraPaths", "model", "sources", "sourceCounts", "cache", "fts", "vector", "batch", "custom",
+    "extraPaths", "model", "sources", "sourceCounts", "cache", "fts", "vector", "batch", "custom", "storage",
 }  # fmt: skip
 
 
@@ -167,7 +167,8 @@ def test_status_is_the_whole_record(workspace: Workspace, run: Run) -> None:
     status = record["status"]
     assert record["agentId"] == "main"
     assert set(status) == STATUS_KEYS
-    assert status["sourceCounts"] == [{"source": "memory", "files": 1, "chunks": 1}]
+    (count,) = status["sourceCounts"]
+    assert [count[name] for name in ("source", "files", "chunks", "dirty", "eligible")] == ["memory", 1, 1, False, 1]
     assert (status["backend"], status["provider"], status["dirty"]) == ("builtin", "offline", False)
     assert status["batch"]["timeoutMs"] == 3_600_000
 

@@ -209,23 +209,55 @@ def test_the_log_and_the_files_are_printed_if_that_is_asked_for(workspace: Works
     assert "memory/a.md" not in quiet.out
 
 
-def test_a_thorough_status_has_the_storage_scan_and_audit_of_openclaw(workspace: Workspace, run: Run) -> None:
+def test_the_record_has_the_storage_scan_and_audit_of_openclaw(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/2026-11-14.md", "the walrus")
-    (quick,) = run("status", "--json").json
-    assert not {"scan", "audit"} & quick.keys()
-    (deep,) = run("status", "--json", "--index").json
-    storage = deep["status"]["storage"]
-    assert set(storage) == {"databaseBytes", "walBytes", "reusableBytes", "embeddingCacheEntries"}
+    run("index")
+    (record,) = run("status", "--json").json
+    found, storage = record["status"], record["status"]["storage"]
     assert storage["databaseBytes"] % 512 == 0 < storage["databaseBytes"]
     assert storage["reusableBytes"] % 512 == 0
-    assert deep["status"]["vector"]["index"] == {"state": "ready"}
-    assert deep["status"]["sourceCounts"][0]["eligible"] == 1
-    assert deep["scan"] == {
-        "sources": [{"source": "memory", "totalFiles": 1, "issues": []}],
-        "totalFiles": 1,
-        "issues": [],
-    }
-    assert (deep["audit"]["exists"], deep["audit"]["entryCount"]) == (False, 0)
+    assert (storage["embeddingCacheBytes"], storage["embeddingCacheEntries"]) == (0, 0)
+    assert set(storage) == {
+        "databaseBytes", "walBytes", "reusableBytes", "embeddingCacheBytes", "embeddingCacheEntries"
+    }  # fmt: skip
+    assert found["vector"]["index"] == {"state": "ready"}
+    assert found["custom"]["indexIdentity"] == {"status": "valid"}
+    assert found["custom"]["providerState"] == {"mode": "active", "providerId": "offline"}
+    source = {"source": "memory", "files": 1, "chunks": 1, "dirty": False, "eligible": 1, "issues": []}
+    assert found["sourceCounts"] == [source | {"chunkBytes": len("p" + "the walrus")}]
+    scanned = {"source": "memory", "totalFiles": 1, "issues": []}
+    assert record["scan"] == {"sources": [scanned], "totalFiles": 1, "issues": []}
+    assert (record["audit"]["exists"], record["audit"]["entryCount"]) == (False, 0)
     (workspace.path / "memory" / "link.md").symlink_to("2026-11-14.md")
-    (linked,) = run("status", "--json", "--deep").json
-    assert linked["scan"]["issues"] == linked["scan"]["sources"][0]["issues"] != []
+    (linked,) = run("status", "--json").json
+    assert linked["scan"]["issues"] == linked["status"]["sourceCounts"][0]["issues"] != []
+
+
+def test_the_record_says_which_source_has_changed_and_if_the_index_fits(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "the walrus")
+    (before,) = run("status", "--json").json
+    assert before["status"]["custom"]["indexIdentity"] == {"status": "missing", "reason": "nothing is indexed yet"}
+    assert [before["status"]["sourceCounts"][0][name] for name in ("dirty", "files", "eligible")] == [True, 0, 1]
+    run("index")
+    sessions = 'experimental: {sessionMemory: true}, sources: ["memory", "sessions"]'
+    workspace.configure(f'{{memorySearch: {{provider: "none", {sessions}}}}}')
+    run("index")
+    workspace.write("memory/b.md", "the penguin")
+    (after,) = run("status", "--json").json
+    counts = after["status"]["sourceCounts"]
+    assert [(count["source"], count["dirty"], count["eligible"]) for count in counts] == [
+        ("memory", True, 2),
+        ("sessions", False, 0),
+    ]
+    assert after["status"]["custom"]["providerState"]["mode"] == "fts-only"
+    workspace.configure("{memorySearch: {chunking: {tokens: 100, overlap: 10}}}")
+    assert run("status", "--json").json[0]["status"]["custom"]["indexIdentity"]["status"] == "mismatched"
+
+
+def test_a_provider_that_another_stands_in_for_is_named(workspace: Workspace, run: Run) -> None:
+    workspace.write("memory/a.md", "the walrus")
+    workspace.configure('{memorySearch: {provider: "openai"}}')
+    run("index")
+    state = run("status", "--json").json[0]["status"]["custom"]["providerState"]
+    assert state["mode"] in ("fallback-active", "fts-only")
+    assert state["reason"]

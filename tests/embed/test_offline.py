@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.passages import split_passages
 from mdrecall.embed.offline import OfflineEmbedder, embedder
+from mdrecall.embed.offline import pieces as pieces_module
 from mdrecall.embed.offline.languages import Found
 from mdrecall.embed.offline.pieces import MAX_WORD_CHARS, Pieces, words
 from mdrecall.errors import ModelFileError
@@ -83,6 +84,16 @@ def test_words_are_cut_into_the_longest_known_pieces() -> None:
     assert pieces["unaffab"] == (0, 1, 3, 5)
     assert pieces["unaffx"] == pieces["able"] == ()
     assert pieces["a" * (MAX_WORD_CHARS + 1)] == ()
+
+
+def test_pieces_are_the_same_before_and_after_all_are_numbered() -> None:
+    some = ["garden", "un", "unaffable", "telecommunications", "zzqx", "a" * 60, "ing", "river", "2026", "kubernetes"]
+    numbered = Pieces(VOCABULARY)
+    for number in range(100):
+        numbered.is_whole(str(number))
+    assert [Pieces(VOCABULARY)[word] for word in some] == [numbered[word] for word in some]
+    assert [Pieces(VOCABULARY).is_whole(word) for word in some] == [numbered.is_whole(word) for word in some]
+    assert max(len(piece.removeprefix("##")) for piece in VOCABULARY.split("\n")) == pieces_module._LONGEST
 
 
 @pytest.mark.parametrize(

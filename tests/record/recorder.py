@@ -38,7 +38,18 @@ WORDS = {
 }
 #: Keys whose values differ from run to run or from machine to machine.
 # Which engine searches vectors depends on what the process has loaded already.
-VARIES = {"ms", "pid", "bytes", "databaseBytes", "walBytes", "reusableBytes", "since", "nextTry", "engine"}
+VARIES = {
+    "ms",
+    "pid",
+    "bytes",
+    "chunkBytes",
+    "databaseBytes",
+    "walBytes",
+    "reusableBytes",
+    "since",
+    "nextTry",
+    "engine",
+}
 #: Providers that are usable or not depending on which extras are installed.
 OPTIONAL_PROVIDERS = {"minilm", "local"}
 

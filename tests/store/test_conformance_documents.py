@@ -268,6 +268,8 @@ def test_the_parts_of_a_transcript_are_replaced_from_a_number_on(store: Store) -
     assert len(chunk_ids(store, "seal")) == 2
     assert set(store.chunks.sources_of(chunk_ids(store, "seal")).values()) == {"sessions"}
     assert set(store.chunks.count_by_source()) == {SourceCount("memory", 1, 1), SourceCount("sessions", 1, 3)}
+    sizes = store.admin.content_sizes()
+    assert (sizes.texts["sessions"], sizes.cache) == (3 * sizes.texts["memory"] - 2 * (len("walrus") - len("seal")), 0)
     store.documents.remove_transcripts([state.path, "s/never.jsonl"])
     assert (store.documents.transcripts(), store.documents.hashes("sessions")) == ({}, {})
     assert found_in(store, "walrus seal") == {"a.md"}

@@ -25,6 +25,15 @@ def test_a_cosine_is_right_to_two_places_although_a_number_is_a_byte(open_vector
     assert found[between] == pytest.approx(0.6, abs=0.005)
 
 
+def test_the_vectors_of_chunks_are_given_as_signed_bytes(open_vectors: OpenStore) -> None:
+    store = open_vectors()
+    west, bare = put(store, "west.md", (-1, 0, 0, 0)), put(store, "bare.md", None)
+    between = put(store, "between.md", (0.5, 0.5, -0.5, 0.5))
+    found = store.vectors.vectors_of(find_space(store), [between, bare, 999, west])
+    assert found == {west: pack_passages((-127, 0, 0, 0)), between: pack_passages((127, 127, -127, 127))}
+    assert store.vectors.vectors_of(find_space(store), []) == {}
+
+
 def test_a_space_without_vectors_finds_nothing(open_vectors: OpenStore) -> None:
     store = open_vectors()
     store.vectors.ensure_space(SPACE)
@@ -177,7 +186,7 @@ def test_embeddings_are_remembered_by_text_and_space(open_store: OpenStore) -> N
     store.cache.put(two, {b"a": Embedding(b"3")}, (), None)
     assert store.cache.get(one, [b"a", b"c"]) == {b"a": Embedding(b"1", b"w")}
     assert store.cache.get(two, [b"a", b"b"]) == {b"a": Embedding(b"3")}
-    assert store.cache.count() == 3
+    assert (store.cache.count(), store.admin.content_sizes().cache) == (3, 4)
 
 
 def test_the_longest_unused_embedding_goes_first(open_store: OpenStore) -> None:

@@ -14,6 +14,7 @@ from mdrecall.core.text.stem import stem
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import count_unspaced, fold, is_unspaced, tokens
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 
 Role: TypeAlias = Literal["word", "name", "number", "char", "date", "unit", "link", "strong", "cue", "verb"]
 
@@ -22,22 +23,22 @@ _MAX_CHARS = 300
 #: A character of a script without spaces is about half a word, and a number says less than a word.
 _WEIGHTS: dict[str, float] = {"word": 1.0, "name": 1.0, "char": 0.5, "number": 0.5}
 
-_MARKS = re.compile(r"^\s*(?:[-*+>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)*(?:\[[ xX]\]\s+)?")
-_STAMP = re.compile(
+_MARKS = compile_later(r"^\s*(?:[-*+>]\s+|\d{1,3}[.)]\s+|#{1,6}\s+)*(?:\[[ xX]\]\s+)?")
+_STAMP = compile_later(
     r"^[\[(]?(?:\d{4}-\d\d-\d\d(?:[ T]\d\d?:\d\d(?::\d\d)?)?|\d\d?:\d\d(?::\d\d)?)[\])]?\s*(?:[-–—:|]\s+)?"
 )
-_SPEAKER = re.compile(r"^(?:user|assistant|human|agent|me)\s?:\s+", re.IGNORECASE)
-_COMMENT = re.compile(r"<!--.*?-->")
-_EMPHASIS = re.compile(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
+_SPEAKER = compile_later(r"^(?:user|assistant|human|agent|me)\s?:\s+", re.IGNORECASE)
+_COMMENT = compile_later(r"<!--.*?-->")
+_EMPHASIS = compile_later(r"[*_`]{1,3}(?=\S)|(?<=\S)[*_`]{1,3}")
 # Not after a number or an initial: "4. Mai" and "Dr. Weiss" go on.
-_SENTENCE_END = re.compile(r"(?<=[^\W\d_]{3}[.!?])\s+|(?<=[。！？])")
-_COLON = re.compile(r"[:：=→](?=\s|[^\x00-\x7f]|$)|(?<=[^\x00-\x7f])：")
-_RUNS = re.compile(r"\d[\d.,:/-]*\d|\d|[^\W\d_]+|[^\W]")
+_SENTENCE_END = compile_later(r"(?<=[^\W\d_]{3}[.!?])\s+|(?<=[。！？])")
+_COLON = compile_later(r"[:：=→](?=\s|[^\x00-\x7f]|$)|(?<=[^\x00-\x7f])：")
+_RUNS = compile_later(r"\d[\d.,:/-]*\d|\d|[^\W\d_]+|[^\W]")
 # In a script without spaces: "PostgreSQL", "abc123", "14:00".
-_FOREIGN_RUN = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.,:/@_-]*[A-Za-z0-9])?")
-_NOT = re.compile(r"n['’]t\b")
+_FOREIGN_RUN = compile_later(r"[A-Za-z0-9](?:[A-Za-z0-9.,:/@_-]*[A-Za-z0-9])?")
+_NOT = compile_later(r"n['’]t\b")
 # Tasks, captions in brackets, and lines of JSON, markup or shell.
-_NO_CLAIM = re.compile(r"^\s*(?:[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|`])")
+_NO_CLAIM = compile_later(r"^\s*(?:[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|`])")
 _CJK_CUES = (*words_for.CJK_CUES, *words_for.CJK_ENDINGS)
 
 

@@ -1,18 +1,18 @@
 """What is shown of a passage: the lines around it, and the headings above it."""
 
-import re
 from collections.abc import Set
 from typing import TypeAlias
 
 from mdrecall.core.text.headings import read_lines, titles, trails
 from mdrecall.core.text.passages import LONG_LINE, Passage, split_line
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 
 #: The length of a snippet in UTF-16 units, as in OpenClaw.
 MAX_SNIPPET_UNITS = 700
 #: Stands where a line is cut, so that a part of it is not taken for the whole.
 ELLIPSIS = "…"
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+_ASTRAL = compile_later("[\U00010000-\U0010ffff]")
 # A text without any of them has no heading that is underlined.
 _UNDERLINES = ("=", "--")
 

@@ -5,18 +5,18 @@ Quoted text and identifiers, such as ``"last week"`` or ``last-week.md``, are no
 they are recognised here by a few words, and the rules are loaded only for the others.
 """
 
-import re
 from collections.abc import Sequence
 
 from mdrecall.core.ranking.days import DayRange
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 
 #: A longer query is a text that somebody pasted: its dates are not what the question is about.
 MAX_CHARS = 400
 
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = compile_later(r"[^\W\d_]+")
 # What every date in digits has: a year of four digits.
-_YEAR = re.compile(r"(?:19|20)\d\d")
+_YEAR = compile_later(r"(?:19|20)\d\d")
 
 #: The words without which a query in English, German, French or Spanish has no time; a test holds them to the rules.
 HINTS = """

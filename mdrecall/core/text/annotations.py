@@ -11,16 +11,17 @@ from typing import Any
 
 from mdrecall.core.text.headings import read_lines
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.types import NO_MARKS, Marks, Origin
 
 #: The project of an entry whose annotation cannot be read: no search may guess whose it is.
 BROKEN_PROJECT = "?"
 
-_COMMENT = re.compile(r"<!--\s*(trigger|importance|project|status|observed)\s*:(.*?)-->", re.IGNORECASE)
+_COMMENT = compile_later(r"<!--\s*(trigger|importance|project|status|observed)\s*:(.*?)-->", re.IGNORECASE)
 # What an import leaves behind to know its own notes again: hashes, of no use to a reader.
 # What a program writes below its text to say that it wrote it.
-_SIGNATURE = re.compile(r"^<!-- (?:mdrecall:import .*|by [A-Za-z0-9 ._/-]{1,40} )-->[ \t]*$", re.MULTILINE)
-_OPEN_PROJECT = re.compile(r"<!--\s*project\s*:", re.IGNORECASE)
+_SIGNATURE = compile_later(r"^<!-- (?:mdrecall:import .*|by [A-Za-z0-9 ._/-]{1,40} )-->[ \t]*$", re.MULTILINE)
+_OPEN_PROJECT = compile_later(r"<!--\s*project\s*:", re.IGNORECASE)
 # A phrase longer than a sentence is no trigger, and more of them than this no person has written.
 _MAX_TRIGGERS, _MAX_TRIGGER_CHARS = 32, 200
 
@@ -62,6 +63,8 @@ def read_annotated(text: str, *, is_curated: bool) -> AnnotatedText:
 
     Triggers and importance count only in curated files. A status on a line of its own is about the next line of text.
     """
+    if "<!--" not in text:
+        return AnnotatedText(text, {})
     if "<!-- mdrecall:import " in text or "<!-- by " in text:
         text = _SIGNATURE.sub("", text)
     if _COMMENT.search(text) is None and _OPEN_PROJECT.search(text) is None:

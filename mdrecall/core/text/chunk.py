@@ -6,13 +6,14 @@ chunk, else between lines, and inside a line only if there is no other way. A ch
 the end of the chunk before it.
 """
 
-import re
-from collections.abc import Callable, Collection, Container, Iterator
-from itertools import pairwise
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from itertools import accumulate, pairwise
 
-from mdrecall.core.text.headings import SECTION, Line, read_lines, trails
+from mdrecall.core.text.headings import SECTION, Line, find_trails, read_lines
 from mdrecall.core.text.words import count_unspaced
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.types import Chunk
 
 #: Changes whenever the same text would be cut elsewhere, into chunks or passages, or stored in less space; part of the
@@ -29,10 +30,12 @@ _BLOCK_CHARS = 256_000
 # A block that ends inside a line ends after a word in its last characters.
 _CUT_CHARS = 400
 
-_ASTRAL = re.compile("[\U00010000-\U0010ffff]")
+# Two blank lines in a row, between line ends.
+_BLANK_LINES = compile_later(r"\n[^\S\n]*\n[^\S\n]*\n")
+_ASTRAL = compile_later("[\U00010000-\U0010ffff]")
 # The end of a path is repeated with every chunk; a longer path is one that somebody has made long on purpose.
 TITLE_CHARS = 500
-_DATE = re.compile(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
+_DATE = compile_later(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
     "July", "August", "September", "October", "November", "December",
@@ -43,15 +46,23 @@ _WORD_ENDS = " \t\u3000。．！？、，；"
 _INSIDE_LINE = -1
 
 
-class _Piece(NamedTuple):
-    """A line or a part of a long line: the unit that chunks are made of."""
+class _Pieces(NamedTuple):
+    """Lines and parts of long lines, the units that chunks are made of, as one list for each of their properties.
 
-    line: int
-    start: int
-    end: int
-    cost: int
-    cut: int
-    blank: bool
+    Every line of every note is one, so they are no objects of their own.
+    """
+
+    lines: Sequence[int]
+    """The number of the line; of several blank lines, the last one."""
+    starts: list[int]
+    """Where each begins in the text; last one more than the length of the text."""
+    totals: list[int]
+    """What all pieces before each cost; last what all cost."""
+    shapes: list[Line]
+
+    def cost(self, place: int) -> int:
+        """Return what a piece costs."""
+        return self.totals[place + 1] - self.totals[place]
 
 
 def chunk_markdown(text: str, *, tokens: int, overlap: int) -> list[Chunk]:
@@ -76,14 +87,19 @@ def iter_chunks(text: str, *, tokens: int, overlap: int, entries: Collection[int
     for start, end in _blocks(text):
         block = text[start:end].removesuffix("\n") if end < len(text) else text[start:end]
         lines = block.split("\n")
-        structure, trail_of = _read_block(lines, above, begins_line=begins_line)
-        pieces = _pieces(lines, structure, limit, measure)
+        # The rest of a long line is no heading, whatever it begins with. The lines above open again the sections and
+        # the fence that the block is in.
+        own = lines if begins_line else ["x", *lines[1:]]
+        structure = read_lines([*above, *own, ""])
+        pieces = _find_pieces(block, lines, structure[len(above) : -1], limit, measure)
         starts = {line - first_line + 1 for line in entries}
         packed = list(_pack_entries(pieces, limit, carry, starts) if starts else _pack(pieces, limit, carry))
-        yield from _block_chunks(block, first_line, pieces, packed, trail_of)
+        wanted = [len(above) + pieces.lines[first] - 1 for first, _ in packed]
+        *found, after = find_trails(structure, (*wanted, len(structure) - 1))
+        yield from _block_chunks(block, first_line, pieces, packed, found)
         begins_line = text[end - 1] == "\n"
         # The blank line keeps a rule at the start of a block from opening front matter.
-        first_line, above = first_line + len(lines) - (not begins_line), [*trail_of[-1], ""]
+        first_line, above = first_line + len(lines) - (not begins_line), [*after, ""]
 
 
 def _blocks(text: str) -> Iterator[tuple[int, int]]:
@@ -98,30 +114,20 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
         start = end
 
 
-def _read_block(lines: list[str], above: list[str], *, begins_line: bool) -> tuple[list[Line], list[tuple[str, ...]]]:
-    """Return the role of every line of a block, and the headings above each line; last those after the block.
-
-    The lines ``above`` open again the sections and the fence that the block is in.
-    """
-    # The rest of a long line is no heading, whatever it begins with.
-    own = lines if begins_line else ["x", *lines[1:]]
-    structure = read_lines([*above, *own, ""])
-    return structure[len(above) : -1], list(trails(structure))[len(above) :]
-
-
 def _block_chunks(
-    block: str, first_line: int, pieces: list[_Piece], packed: list[tuple[int, int]], trail_of: list[tuple[str, ...]]
+    block: str, first_line: int, pieces: _Pieces, packed: list[tuple[int, int]], trail_of: list[tuple[str, ...]]
 ) -> Iterator[Chunk]:
     previous_end = 0
-    for first, last in packed:
-        start, end = pieces[first].start, pieces[last].end
-        line = pieces[first].line
+    for (first, last), trail in zip(packed, trail_of, strict=True):
+        start, end = pieces.starts[first], pieces.starts[last + 1]
+        # A line ends before its newline. A part of a line ends where the next one begins.
+        end -= end > len(block) or block[end - 1] == "\n"
         yield Chunk(
-            start_line=first_line + line - 1,
-            end_line=first_line + pieces[last].line - 1,
+            start_line=first_line + pieces.lines[first] - 1,
+            end_line=first_line + pieces.lines[last] - 1,
             text=block[start:end],
             overlap=max(0, previous_end - start),
-            trail=trail_of[line - 1],
+            trail=trail,
         )
         previous_end = end
 
@@ -152,27 +158,50 @@ def _only_chunk(text: str) -> Chunk:
     return Chunk(line, line + text.count("\n", start, end), text[start:end], 0, ())
 
 
-def _pieces(lines: list[str], structure: list[Line], limit: int, measure: Callable[[str], int]) -> list[_Piece]:
-    pieces: list[_Piece] = []
+def _find_pieces(
+    block: str, lines: list[str], shapes: list[Line], limit: int, measure: Callable[[str], int]
+) -> _Pieces:
+    lengths = list(map(len, lines))
+    costs = lengths if measure is len else [measure(line) if len(line) < limit else limit for line in lines]
+    if max(costs) >= limit or _BLANK_LINES.search(f"\n{block}\n"):
+        return _merge_and_split(lines, shapes, costs, limit)
+    starts = list(accumulate((length + 1 for length in lengths), initial=0))
+    totals = starts if costs is lengths else list(accumulate((cost + 1 for cost in costs), initial=0))
+    return _Pieces(range(1, len(lines) + 1), starts, totals, shapes)
+
+
+def _merge_and_split(lines: list[str], shapes: list[Line], costs: list[int], limit: int) -> _Pieces:
+    """Return the pieces where several blank lines are one, and long lines are several."""
+    numbers: list[int] = []
+    pieces = _Pieces(numbers, [], [0], [])
     offset = 0
-    for number, (line, shape) in enumerate(zip(lines, structure, strict=True), start=1):
-        length = len(line)
-        cost = measure(line) if length < limit else limit
+    for number, (line, shape, cost) in enumerate(zip(lines, shapes, costs, strict=True), start=1):
         if cost >= limit:
-            pieces.extend(_split(number, offset, line, limit, shape.cut))
-        elif shape.blank and pieces and pieces[-1].blank and pieces[-1].line == number - 1:
-            run = pieces[-1]
-            pieces[-1] = run._replace(line=number, end=offset + length, cost=run.cost + cost + 1)
+            for start, part_cost, part_shape in _split(line, limit, shape):
+                numbers.append(number)
+                pieces.starts.append(offset + start)
+                pieces.totals.append(pieces.totals[-1] + part_cost)
+                pieces.shapes.append(part_shape)
+        elif shape.blank and numbers and pieces.shapes[-1].blank and numbers[-1] == number - 1:
+            numbers[-1] = number
+            pieces.totals[-1] += cost + 1
         else:
-            pieces.append(_Piece(number, offset, offset + length, cost + 1, shape.cut, shape.blank))
-        offset += length + 1
+            numbers.append(number)
+            pieces.starts.append(offset)
+            pieces.totals.append(pieces.totals[-1] + cost + 1)
+            pieces.shapes.append(shape)
+        offset += len(line) + 1
+    pieces.starts.append(offset)
     return pieces
 
 
-def _split(number: int, offset: int, line: str, limit: int, cut: int) -> Iterator[_Piece]:
-    """Yield parts of a long line, small enough to be repeated as overlap, cut after a space if there is one."""
+def _split(line: str, limit: int, shape: Line) -> Iterator[tuple[int, int, Line]]:
+    """Yield parts of a long line, small enough to be repeated as overlap, cut after a space if there is one.
+
+    Each is its start, what it costs, and its role.
+    """
     step = max(1, limit // 8)
-    start = 0
+    start, cut = 0, shape.cut
     while start < len(line):
         part = line[start : start + step]
         if start + step < len(line):
@@ -181,7 +210,7 @@ def _split(number: int, offset: int, line: str, limit: int, cut: int) -> Iterato
             part = part[: len(part) // 2]
         end = start + len(part)
         newline = 1 if end == len(line) else 0
-        yield _Piece(number, offset + start, offset + end, units(part) + newline, cut, part.isspace())
+        yield start, units(part) + newline, Line(cut, part.isspace(), 0, "")
         start, cut = end, _INSIDE_LINE
 
 
@@ -191,60 +220,55 @@ def _word_end(part: str) -> int:
     return next((index + 1 for index in ends if part[index] in _WORD_ENDS), len(part))
 
 
-def _pack(pieces: list[_Piece], limit: int, carry: int) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last piece of every chunk, without blank edges and without blank chunks."""
-    start = 0
-    while start < len(pieces):
-        stop = _fill(pieces, start, limit)
-        if stop < len(pieces):
+def _pack(pieces: _Pieces, limit: int, carry: int, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last piece of every chunk, without blank edges and without blank chunks.
+
+    Only the pieces from ``start`` up to ``end`` count, if these are given.
+    """
+    end = len(pieces.lines) if end is None else end
+    shapes = pieces.shapes
+    while start < end:
+        stop = _find_stop(pieces, start, end, limit)
+        if stop < end:
             stop = _best_cut(pieces, start, stop, limit)
         first, last = start, stop - 1
-        while first <= last and pieces[first].blank:
+        while first <= last and shapes[first].blank:
             first += 1
-        while last > first and pieces[last].blank:
+        while last > first and shapes[last].blank:
             last -= 1
         if first <= last:
             yield first, last
-        start = stop if stop == len(pieces) else _carry_back(pieces, start, stop, limit, carry)
+        start = stop if stop == end else _carry_back(pieces, start, stop, limit, carry)
 
 
-def _pack_entries(pieces: list[_Piece], limit: int, carry: int, starts: Container[int]) -> Iterator[tuple[int, int]]:
+def _pack_entries(pieces: _Pieces, limit: int, carry: int, starts: Container[int]) -> Iterator[tuple[int, int]]:
     """Yield the first and the last piece of every chunk, none of which reaches over the beginning of an entry."""
-    is_start = [piece.line in starts and piece.cut != _INSIDE_LINE for piece in pieces]
-    bounds = [number for number, begins in enumerate(is_start) if begins and number]
-    for first, stop in pairwise((0, *bounds, len(pieces))):
-        for begin, end in _pack(pieces[first:stop], limit, carry):
-            yield first + begin, first + end
+    places = enumerate(zip(pieces.lines, pieces.shapes, strict=True))
+    bounds = [place for place, (line, shape) in places if place and line in starts and shape.cut != _INSIDE_LINE]
+    for first, stop in pairwise((0, *bounds, len(pieces.lines))):
+        yield from _pack(pieces, limit, carry, first, stop)
 
 
-def _fill(pieces: list[_Piece], start: int, limit: int) -> int:
+def _find_stop(pieces: _Pieces, start: int, end: int, limit: int) -> int:
     """Return where a chunk that begins at ``start`` must end at the latest."""
-    total = 0
-    for index in range(start, len(pieces)):
-        total += pieces[index].cost
-        if total > limit and index > start:
-            return index
-    return len(pieces)
+    beyond = bisect_right(pieces.totals, pieces.totals[start] + limit, start, end + 1)
+    return max(start + 1, beyond - 1) if beyond <= end else end
 
 
-def _best_cut(pieces: list[_Piece], start: int, stop: int, limit: int) -> int:
+def _best_cut(pieces: _Pieces, start: int, stop: int, limit: int) -> int:
     """Return the best cut in the second half of the chunk; of equal ones the last."""
-    filled, best = 0, stop
-    for index in range(start, stop + 1):
-        if filled * 2 >= limit and index > start and pieces[index].cut >= pieces[best].cut:
-            best = index
-        filled += pieces[index].cost
-    return best
+    half = bisect_left(pieces.totals, pieces.totals[start] + (limit + 1) // 2, start + 1, stop)
+    return max(range(half, stop + 1), key=lambda place: (pieces.shapes[place].cut, place))
 
 
-def _carry_back(pieces: list[_Piece], start: int, stop: int, limit: int, carry: int) -> int:
+def _carry_back(pieces: _Pieces, start: int, stop: int, limit: int, carry: int) -> int:
     """Return where the next chunk begins: far enough back to repeat ``carry``, but always further than this one."""
-    if carry == 0 or pieces[stop].cut == SECTION:
+    if carry == 0 or pieces.shapes[stop].cut == SECTION:
         return stop
-    room = limit - pieces[stop].cost
+    room = limit - pieces.cost(stop)
     back, repeated = stop, 0
     while back - 1 > start:
-        more = repeated + pieces[back - 1].cost
+        more = repeated + pieces.cost(back - 1)
         if more > room or more - carry > carry - repeated:
             break
         back, repeated = back - 1, more

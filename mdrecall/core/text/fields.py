@@ -10,23 +10,27 @@ from typing import Any
 
 from mdrecall.core.text.headings import read_lines
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.types import NO_FIELDS, Fields, Link
 
 # Longer front matter is a document of its own.
 _MAX_FRONT_LINES = 200
 # Nobody gives a note more tags or aliases, or longer ones; links are bounded so that no note fills the index.
 _MAX_NAMES, _MAX_NAME_CHARS, _MAX_LINKS = 500, 200, 2_000
-_KEY = re.compile(r"([^\s:#\[\]{}\"'-][^:#\[\]{}\"']{0,80}?)[ \t]*:(?:[ \t]+(.*)|)$")
-_COMMENT = re.compile(r"(?:^|[ \t])#.*$")
+_KEY = compile_later(r"([^\s:#\[\]{}\"'-][^:#\[\]{}\"']{0,80}?)[ \t]*:(?:[ \t]+(.*)|)$")
+_COMMENT = compile_later(r"(?:^|[ \t])#.*$")
 # As in Obsidian, a tag follows a blank. It may hold letters of any script, digits, hyphens, underscores and slashes.
-_TAG = re.compile(
-    r"(?<!\S)#([^\s\x00-\x2c.\x3a-\x40\x5b-\x5e`\x7b-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u3004"
+# The sign comes first in the pattern, because that is what `re` can skip to.
+_TAG = compile_later(
+    r"#(?<!\S#)([^\s\x00-\x2c.\x3a-\x40\x5b-\x5e`\x7b-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u3004"
     r"\u3008-\u3020\uff01-\uff0f\uff1a-\uff20\uff3b-\uff3e\uff5b-\uff65]+)"
 )
-_CODE = re.compile(r"``.*?``|`[^`]*`")
-_WIKI_LINK = re.compile(r"\[\[([^\[\]\n]{1,400})\]\]")
-_LINK = re.compile(r"\[[^\[\]\n]{0,200}\]\(<?([^()<>\s]{1,400}\.md(?:#[^()<>\s]{0,200})?)>?(?:[ \t]+\"[^\"\n]*\")?\)")
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_CODE = compile_later(r"``.*?``|`[^`]*`")
+_WIKI_LINK = compile_later(r"\[\[([^\[\]\n]{1,400})\]\]")
+_LINK = compile_later(
+    r"\[[^\[\]\n]{0,200}\]\(<?([^()<>\s]{1,400}\.md(?:#[^()<>\s]{0,200})?)>?(?:[ \t]+\"[^\"\n]*\")?\)"
+)
+_SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
 class FrontMatter(NamedTuple):
@@ -42,7 +46,9 @@ def read_fields(text: str) -> Fields:
     """Return what a note says about itself."""
     front = read_front_matter(text)
     values = front.values
-    has_signs = "#" in text or "[[" in text or "](" in text
+    has_signs = _has_signs(text)
+    if not values and not has_signs:
+        return NO_FIELDS
     tags, links = _read_body(text, front.lines) if has_signs else ([], [])
     own = [tag.strip().lstrip("#") for key in ("tags", "tag") for one in values.get(key, ()) for tag in _words_of(one)]
     return Fields(
@@ -98,6 +104,11 @@ def unpack_fields(stored: str) -> Fields:
     links = tuple(Link(*link) for link in said.get("links", ()))
     names = {name: tuple(said.get(name, ())) for name in ("tags", "aliases")}
     return Fields(title=said.get("title", ""), links=links, **names)
+
+
+def _has_signs(text: str) -> bool:
+    """True if a text may have tags or links. Between code and a tag there need not be a blank."""
+    return "[[" in text or "](" in text or ("#" in text and ("`" in text or _TAG.search(text) is not None))
 
 
 def _read_body(text: str, skipped: int) -> tuple[list[str], list[Link]]:

@@ -1,17 +1,18 @@
 """The structure of Markdown lines: which are headings, where a document is best cut, and its sections."""
 
-import re
-from collections.abc import Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 
-_ATX = re.compile(r" {0,3}(#{1,6})(?:[ \t]+|$)")
-_UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*$")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ATX = compile_later(r" {0,3}(#{1,6})(?:[ \t]+|$)")
+_UNDERLINE = compile_later(r" {0,3}(=+|-{2,})[ \t]*$")
+_FENCE = compile_later(r" {0,3}(`{3,}|~{3,})")
 _ITEM_STARTS = frozenset("-*+0123456789")
-_LIST_ITEM = re.compile(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]")
+_LIST_ITEM = compile_later(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]\s*\S")
 _RULES = frozenset("=-")
-_BLOCK_START = re.compile(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
+_BLOCK_START = compile_later(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
 
 #: A heading and the opening of a fence are repeated with every chunk below them, so they are cut to this length.
 HEADING_CHARS = 200
@@ -52,6 +53,21 @@ def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
             yield (*trail, line.heading)
 
 
+def find_trails(structure: list[Line], wanted: Iterable[int]) -> Iterator[tuple[str, ...]]:
+    """Yield what ``trails`` does for some lines, by their places in the document in ascending order."""
+    headings = deque((place, line) for place, line in enumerate(structure) if line.level)
+    stack: list[Line] = []
+    for place in wanted:
+        while headings and headings[0][0] < place:
+            heading = headings.popleft()[1]
+            while stack and stack[-1].level >= heading.level:
+                stack.pop()
+            stack.append(heading)
+        line = structure[place]
+        above = tuple(each.heading for each in stack if not line.level or each.level < line.level)
+        yield (*above, line.heading) if line.heading and not line.level else above
+
+
 def titles(trail: tuple[str, ...]) -> list[str]:
     """Return the words of the headings in a trail."""
     return [heading_title(line) for line in trail if line.startswith("#")]
@@ -68,7 +84,6 @@ def read_lines(lines: list[str]) -> list[Line]:
     front_matter = bool(lines) and lines[0].rstrip() == "---" and "---" in (line.rstrip() for line in lines[1:200])
     after_break = True
     bare = [line.strip() for line in lines]
-    underlined = {index - 1 for index, line in enumerate(bare) if line[:1] in _RULES and not line.strip(line[0])}
     found: list[Line] = []
     add = found.append
     for index, line in enumerate(bare):
@@ -82,7 +97,8 @@ def read_lines(lines: list[str]) -> list[Line]:
             after_break = True
             continue
         first = line[0]
-        if (first == "#" or index in underlined) and (heading := _heading(lines, index, lines[index].rstrip())):
+        may_be_heading = first == "#" or (after_break and _is_rule(bare[index + 1 : index + 2]))
+        if may_be_heading and (heading := _heading(lines, index, lines[index].rstrip())):
             add(heading)
         elif first in "`~" and (opening := _FENCE.match(lines[index])):
             add(_BLOCK)
@@ -90,9 +106,14 @@ def read_lines(lines: list[str]) -> list[Line]:
         elif after_break:
             add(_BLOCK)
         else:
-            add(_ITEM if first in _ITEM_STARTS and _LIST_ITEM.match(lines[index].rstrip()) else _PLAIN)
+            add(_ITEM if first in _ITEM_STARTS and _LIST_ITEM.match(lines[index]) else _PLAIN)
         after_break = False
     return found
+
+
+def _is_rule(following: list[str]) -> bool:
+    """True if the next line, without blanks around it, is made of ``=`` or ``-`` only."""
+    return bool(following) and following[0][:1] in _RULES and not following[0].strip(following[0][0])
 
 
 def _closes(line: str, fence: str) -> bool:

@@ -5,15 +5,15 @@ speaks for the lines right above it. It can name any author except the owner, be
 write to a note could claim to be the owner.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
+from mdrecall.patterns import compile_later
 from mdrecall.types import Origin
 
 #: How the author of a comment is called that stands for no program by name.
 BY_FLUSH, BY_SESSION, BY_IMPORT = "flush", "session", "import"
 
-_COMMENT = re.compile(r"<!-- (?:by ([A-Za-z0-9 ._/-]{1,40})|mdrecall:digest .{1,400}|(mdrecall:import) .*) -->\s*$")
+_COMMENT = compile_later(r"<!-- (?:by ([A-Za-z0-9 ._/-]{1,40})|mdrecall:digest .{1,400}|(mdrecall:import) .*) -->\s*$")
 # What OpenClaw writes by itself about its nightly runs.
 _SYSTEM_FOLDERS = ("memory/dreaming/", "memory/.dreams/")
 _IMPORT_FOLDER = "memory/import/"

@@ -6,16 +6,18 @@ the stems that the index holds. ``stem`` is the variant that queries and snippet
 
 import re
 
+from mdrecall.patterns import compile_later
+
 # FTS5 leaves longer words as they are.
 _MAX_BYTES = 64
 
 _V = "(?:[aeiou]|(?<=[^aeiou])y)"
 _C = "(?:[^aeiouy]|(?<![^aeiou])y)"
-_HAS_VOWEL = re.compile(rf".*?{_V}")
+_HAS_VOWEL = compile_later(rf".*?{_V}")
 _SYLLABLE = rf"{_C}*{_V}+{_C}"
-_ONE = re.compile(_SYLLABLE)
-_TWO = re.compile(rf"{_SYLLABLE}+{_V}+{_C}")
-_SHORT = re.compile(rf"{_C}+{_V}[^aeiouwxy]$")
+_ONE = compile_later(_SYLLABLE)
+_TWO = compile_later(rf"{_SYLLABLE}+{_V}+{_C}")
+_SHORT = compile_later(rf"{_C}+{_V}[^aeiouwxy]$")
 
 # Derivational endings and what takes their place, longest first, for stems of at least one syllable.
 _SOFTEN = {

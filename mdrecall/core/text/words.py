@@ -17,27 +17,28 @@ from functools import cached_property
 from typing import TypeVar
 
 from mdrecall.core.text.stem import stem
+from mdrecall.patterns import compile_later
 
 #: What a token may contain besides word characters.
 JOINERS = "-./:@\\#&=?%~+"
 
 #: Changes whenever the same text would give other terms; part of the index format.
-ANALYSER_VERSION = 2
+ANALYSER_VERSION = 3
 
 #: Vowel signs and tone marks of scripts whose words Python's \w would cut in pieces.
 MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _JOIN = f"[{re.escape(JOINERS)}]{{1,3}}+"
-_ASCII_TOKEN = re.compile(rf"[A-Za-z0-9_]++(?:{_JOIN}[A-Za-z0-9_]++)*+(?:\+\+|#)?")
-_ASCII_PART = re.compile("[a-z0-9]+")
+_ASCII_TOKEN = compile_later(rf"[A-Za-z0-9_]++(?:{_JOIN}[A-Za-z0-9_]++)*+(?:\+\+|#)?")
+_ASCII_PART = compile_later("[a-z0-9]+")
 _CLASS = re.escape(JOINERS + "_")
-# A joiner or a capital inside a word. One set of characters comes first, because that is what `re` can skip to.
-_NAME_HINT = re.compile(
-    rf"[{_CLASS}A-Z](?:(?<=[^\W_][{_CLASS}])(?:(?=\S)|(?<=#))|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))"
+# A joiner or a capital inside a word, and the rest of the word. One set of characters comes first, because that is what
+# `re` can skip to.
+_NAME_HINT = compile_later(
+    rf"[{_CLASS}A-Z](?:(?<=[^\W_][{_CLASS}])(?:(?=\S)|(?<=#))|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))\S*+"
 )
-_NOT_SPACE = re.compile(r"\S+")
-_WORDLIKE = re.compile(r"[^\W_]+")
-_CAMEL = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_CAMEL_HINT = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+_WORDLIKE = compile_later(r"[^\W_]+")
+_CAMEL = compile_later(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_CAMEL_HINT = compile_later(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
 
 # Written without spaces between words: Han, kana, Hangul, Thai, Lao, Myanmar, Khmer.
 _UNSPACED = (
@@ -45,7 +46,7 @@ _UNSPACED = (
     "\u3130-\u318f\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff"
     "\U00020000-\U0003ffff"
 )
-_MAYBE_UNSPACED = re.compile("[^\x00-\u0dff\u1e00-\u3004]")
+_MAYBE_UNSPACED = compile_later("[^\x00-\u0dff\u1e00-\u3004]")
 
 
 class _Patterns:
@@ -94,11 +95,11 @@ def count_unspaced(text: str) -> int:
 # Categories that the tokenizer of the index takes for parts of words: marks and private characters.
 _LIKE_LETTERS = frozenset(("Mn", "Mc", "Me", "Co"))
 
-_FOLD_MARKS = re.compile("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]+")
+_FOLD_MARKS = compile_later("[\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670]+")
 _FOLD_LETTERS = str.maketrans(
     {"ł": "l", "ø": "o", "đ": "d", "ð": "d", "ı": "i", "æ": "ae", "œ": "oe", "þ": "th", "ħ": "h", "ŧ": "t"}
 )
-_FOLD_HINT = re.compile("[łøđðıæœþħŧ]")
+_FOLD_HINT = compile_later("[łøđðıæœþħŧ]")
 
 
 def fold(text: str) -> str:
@@ -206,14 +207,12 @@ class Analyser:
         end = 0
         text = text.replace("\t", " ")
         for hint in _NAME_HINT.finditer(text):
-            if hint.start() < end:
-                continue
-            start = max(text.rfind(" ", end, hint.start()), text.rfind("\n", end, hint.start())) + 1
-            bit = _NOT_SPACE.match(text, max(start, end))
-            if bit is not None:
-                end = bit.end()
-                found[self._names_of(bit[0])] = None
-        return " ".join(filter(None, found))
+            middle = hint.start()
+            start = max(text.rfind(" ", end, middle), text.rfind("\n", end, middle), end - 1) + 1
+            end = hint.end()
+            found[self._names_of(text[start:end])] = None
+        found.pop("", None)
+        return " ".join(found)
 
     def _names_of(self, bit: str) -> str:
         names = self._names.get(bit)

@@ -12,6 +12,11 @@ _WORD = re.compile("[a-z0-9]+")
 # What is not part of a word becomes a space, which is found in half the time that the pattern needs.
 _SPACED = "".join(chr(code) if _WORD.match(chr(code)) else " " for code in range(128))
 _CONTINUES = "##"
+#: No piece has more characters, without the mark of a continuation.
+_LONGEST = 18
+# A command asks for the pieces of one short query: to find them in the text takes 0.1 ms each, to number all 30,000
+# takes 7 ms.
+_LOOKS_IN_TEXT = 16
 
 
 class Pieces(dict[str, tuple[int, ...]]):
@@ -23,12 +28,11 @@ class Pieces(dict[str, tuple[int, ...]]):
     def __init__(self, vocabulary: str) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self._numbers = {piece: number for number, piece in enumerate(vocabulary.split("\n"))}
-        self._longest = max(map(len, self._numbers))
+        self._looks_left = _LOOKS_IN_TEXT
 
     def is_whole(self, word: str) -> bool:
         """True if a word is a piece by itself: English has it, or it is a frequent name."""
-        return word in self._numbers
+        return self._find(word) >= 0
 
     @cached_property
     def texts(self) -> list[str]:
@@ -42,20 +46,36 @@ class Pieces(dict[str, tuple[int, ...]]):
     def _split(self, word: str) -> tuple[int, ...]:
         if len(word) > MAX_WORD_CHARS:
             return ()
-        numbers = self._numbers
         found: list[int] = []
         start = 0
         while start < len(word):
-            rest = (_CONTINUES if start else "") + word[start : start + self._longest]
+            rest = (_CONTINUES if start else "") + word[start : start + _LONGEST]
             least = len(_CONTINUES) if start else 0
             end = len(rest)
-            while end > least and rest[:end] not in numbers:
+            number = -1
+            while end > least and (number := self._find(rest[:end])) < 0:
                 end -= 1
-            if end == least:
+            if number < 0:
                 return ()
-            found.append(numbers[rest[:end]])
+            found.append(number)
             start += end - least
         return tuple(found)
+
+    def _find(self, piece: str) -> int:
+        """Return the number of a piece; -1 if the vocabulary does not have it."""
+        if not self._looks_left:
+            return self._numbers.get(piece, -1)
+        self._looks_left -= 1
+        at = self._text.find(f"\n{piece}\n".encode())
+        return at if at < 0 else self._text.count(b"\n", 0, at)
+
+    @cached_property
+    def _text(self) -> bytes:
+        return f"\n{self.vocabulary}\n".encode()
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {piece: number for number, piece in enumerate(self.texts)}
 
 
 def words(text: str) -> list[str]:

@@ -16,6 +16,7 @@ from mdrecall.store.postgres.embedding_cache import PostgresEmbeddingCache, Post
 from mdrecall.store.postgres.leases import Lease
 from mdrecall.store.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, explain_bypass, grant
 from mdrecall.store.postgres.vectors import PostgresVectors
+from mdrecall.types import ContentSizes
 
 #: How long a writer waits for another by default, as in the SQLite store.
 _WAIT_S = 5.0
@@ -37,14 +38,20 @@ _STAY_FILLED = """
     UPDATE mdrecall.spaces SET filled_at = filled_at + 1 + %s WHERE workspace_id=%s AND gen=%s AND filled_at >= 0
 """
 #: What the rows of a workspace hold, without what the database adds to each.
-_SIZES = """
+_CACHED = "cached embeddings"
+_SIZES = f"""
     SELECT 'texts', coalesce(sum(octet_length(text)), 0) FROM mdrecall.chunks WHERE workspace_id=%(own)s
     UNION ALL SELECT 'terms', coalesce(sum(octet_length(postings) + octet_length(positions)), 0) FROM mdrecall.pages
         WHERE workspace_id=%(own)s
     UNION ALL SELECT 'vectors', coalesce(sum(pg_column_size(vector) + octet_length(passages)), 0)
         FROM mdrecall.vectors WHERE workspace_id=%(own)s
-    UNION ALL SELECT 'cached embeddings', coalesce(sum(octet_length(vector) + octet_length(passages)), 0)
+    UNION ALL SELECT '{_CACHED}', coalesce(sum(octet_length(vector) + octet_length(passages)), 0)
         FROM mdrecall.cache WHERE workspace_id=%(own)s
+"""
+_TEXT_BYTES = """
+    SELECT d.source, sum(octet_length(c.text)) FROM mdrecall.chunks c JOIN mdrecall.documents d
+        ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
+    WHERE c.workspace_id=%s AND c.gen=%s GROUP BY d.source
 """
 
 
@@ -185,6 +192,12 @@ class PostgresAdmin:
         with self._database.reading() as now:
             found = now.db.execute(_SIZES, {"own": now.workspace}).fetchall()
         return [(name, int(size)) for name, size in found]
+
+    def content_sizes(self) -> ContentSizes:
+        """Return how much texts and cached embeddings take. The server keeps free space to itself."""
+        with self._database.reading(self._gen) as now:
+            texts = {source: int(size) for source, size in now.rows(_TEXT_BYTES)}
+        return ContentSizes(texts, dict(self.sizes())[_CACHED], 0)
 
     def scrub(self) -> bool:
         """Return True: rows that were deleted belong to the server, whose clean-up reuses their space."""

@@ -20,6 +20,7 @@ from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_unwrit
 from mdrecall.store.sqlite.revisions import bump
 from mdrecall.store.sqlite.side_file_guard import close, closing, restore_length, sweep
 from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
+from mdrecall.types import ContentSizes
 
 #: How long a writer waits for another one before it reports who that is.
 WAIT_S = 5.0
@@ -27,6 +28,10 @@ WAIT_S = 5.0
 _RETRY_S = 10.0
 # A search waits for it. Creating an index is quick; only a process that keeps the lock makes it slow.
 _CREATE_S = 1.0
+_TEXT_BYTES = """
+    SELECT source, sum(octet_length(text)) FROM chunks JOIN documents ON documents.id = document_id GROUP BY source
+"""
+_CACHE_BYTES = "SELECT coalesce(sum(octet_length(vector) + octet_length(windows)), 0) FROM embedding_cache"
 
 
 class IndexFile:
@@ -385,6 +390,13 @@ class IndexFile:
     def sizes(self) -> list[tuple[str, int]]:
         """Return every file that belongs to the index, with its size in bytes."""
         return sidecar_files.sizes(self.path)
+
+    def content_sizes(self) -> ContentSizes:
+        """Return how much texts and cached embeddings take, and how much space is free for more."""
+        with self.reading() as db:
+            ((cache,),) = rows(db, _CACHE_BYTES)
+            ((page,),), ((free,),) = rows(db, "PRAGMA page_size"), rows(db, "PRAGMA freelist_count")
+            return ContentSizes(dict(rows(db, _TEXT_BYTES)), cache, page * free)
 
     def may_remove(self) -> bool:
         """Return True: an index in a file belongs to the notes of this machine."""

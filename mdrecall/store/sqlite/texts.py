@@ -4,7 +4,6 @@ A stored text begins with a letter: ``p`` for a plain text, ``d`` for a compress
 the dictionary whose key follows. A capital letter says that the text begins with ``---``, as front matter does.
 """
 
-import re
 import struct
 import weakref
 import zlib
@@ -15,6 +14,7 @@ from typing import Any
 import apsw
 
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.store.sqlite.sql import rows, single
 
 #: What the stored texts that may begin with front matter begin with.
@@ -34,7 +34,7 @@ _SAMPLE_CHARS, _LEAST_CHARS = 200_000, 50_000
 _FEW_STORED = 30
 # A word of fewer chunks says more about them than it saves, and it would outlive them.
 _FEWEST_CHUNKS = 3
-_WORD = re.compile(rb"\s?\S{3,}")
+_WORD = compile_later(rb"\s?\S{3,}")
 _KEY = struct.Struct("<I")
 
 

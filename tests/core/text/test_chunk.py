@@ -3,7 +3,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
-from mdrecall.core.text.headings import BETWEEN_LINES, BLOCK, HEADING_CHARS, LIST_ITEM, read_lines
+from mdrecall.core.text.headings import (
+    BETWEEN_LINES,
+    BLOCK,
+    HEADING_CHARS,
+    LIST_ITEM,
+    find_trails,
+    read_lines,
+    trails,
+)
 
 L8 = "\n".join(f"line{number}" for number in range(1, 9))
 
@@ -195,6 +203,20 @@ def test_the_text_of_a_document_is_stored_once_and_can_be_put_together_again(
         assert held.endswith(chunk.text[: chunk.overlap])
         held += chunk.text[chunk.overlap :]
     assert "".join(held.split()) == "".join("".join(lines).split())
+
+
+@given(markdown_lines)
+def test_the_headings_above_some_lines_are_those_above_each_line(lines: list[str]) -> None:
+    structure = read_lines(lines)
+    every = list(trails(structure))
+    assert list(find_trails(structure, range(len(lines)))) == every
+    assert list(find_trails(structure, range(1, len(lines), 3))) == every[1::3]
+
+
+@pytest.mark.parametrize("blank", ["", "   ", "\t"])
+def test_no_chunk_ends_between_two_blank_lines(blank: str) -> None:
+    text = f"{'a' * 100}\n{blank}\n{blank}\n{'b' * 100}"
+    assert spans(text, tokens=30, overlap=0) == [(1, 1, 100), (4, 4, 100)]
 
 
 def test_a_long_heading_is_cut_where_it_is_repeated() -> None:

@@ -97,8 +97,10 @@ def test_names_are_found_wherever_they_stand_in_a_text() -> None:
     ]  # fmt: skip
 
 
-def test_a_name_after_a_tab_is_a_name() -> None:
-    assert Analyser().indexable("foo\tbar-baz\tplan.md and so on")[1].split() == ["bar-baz", "plan.md"]
+@pytest.mark.parametrize("blank", ["\t", "\r", "\x0b", "\u00a0", "\u2003"])
+def test_a_name_after_any_blank_is_a_name(blank: str) -> None:
+    text = blank.join(("foo", "bar-baz", "plan.md", "and so on"))
+    assert Analyser().indexable(text)[1].split() == ["bar-baz", "plan.md"]
 
 
 def test_what_is_remembered_is_bounded_and_does_not_change_the_terms() -> None:

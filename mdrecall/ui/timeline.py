@@ -1,0 +1,283 @@
+"""The timeline: a year of notes and conversations as a calendar, one day of it, growth, and what changed last."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import NamedTuple
+
+from mdrecall.core.ranking.days import Moment, calendar_date, day_number, format_day, note_day
+from mdrecall.errors import ArgumentError, RecallError
+from mdrecall.sources.clock import user_moment, user_time
+from mdrecall.types import Conversation, NoteFile
+from mdrecall.ui.charts import MONTHS, Day, draw_growth, draw_legend, draw_month
+from mdrecall.ui.html import Html, join, tag
+from mdrecall.ui.visit import Page, Visit
+
+#: What fits on a screen below the charts.
+_LAST_CHANGED = 20
+#: A day on which a folder was copied has every note of it; a page shows these many of them.
+_MAX_NOTES_OF_DAY = 100
+#: Enough of a note to know it again.
+_FIRST_LINES, _MAX_LINE_CHARS = 3, 160
+
+
+class DayItems(NamedTuple):
+    """What there is of one day."""
+
+    notes: tuple[NoteFile, ...] = ()
+    conversations: tuple[Conversation, ...] = ()
+
+    @property
+    def total(self) -> int:
+        return len(self.notes) + len(self.conversations)
+
+
+def show_timeline(visit: Visit) -> Page:
+    """Return the page with a year, the growth of the memory and what changed last."""
+    now = _moment(visit)
+    notes = visit.memory.notes()
+    conversations = visit.memory.sessions(visit.session_key)
+    days = _group_by_day(notes, conversations, now)
+    year = _choose_year(visit, days, now.today)
+    body = join(
+        tag("h1", f"Timeline: {year}"),
+        _list_years(visit, days, year, now.today),
+        _draw_year(visit, days, year, now.today),
+        tag("h2", "Growth"),
+        _show_growth(days) if notes else tag("p", "There are no notes yet.", class_="quiet"),
+        tag("h2", "Changed last"),
+        _list_changed(visit, notes[:_LAST_CHANGED]),
+    )
+    return Page(f"Timeline {year}", body, "timeline")
+
+
+def show_day(visit: Visit) -> Page:
+    """Return the notes and conversations of one day, with their first lines."""
+    number = _parse_day(visit.query.get("day", ""))
+    now = _moment(visit)
+    days = _group_by_day(visit.memory.notes(), visit.memory.sessions(visit.session_key), now)
+    items = days.get(number, DayItems())
+    year, month, day = calendar_date(number)
+    left = len(items.notes) - _MAX_NOTES_OF_DAY
+    body = join(
+        tag("h1", f"{day} {MONTHS[month - 1]} {year}"),
+        _link_neighbours(visit, sorted(days), number, year),
+        None if items.total else tag("p", "There is nothing of this day.", class_="quiet"),
+        [_show_note(visit, note) for note in items.notes[:_MAX_NOTES_OF_DAY]],
+        tag("p", f"{left:,} more notes of this day are not shown.", class_="quiet") if left > 0 else None,
+        tag("h2", "Conversations") if items.conversations else None,
+        [_show_conversation(visit, each) for each in items.conversations[:_MAX_NOTES_OF_DAY]],
+    )
+    return Page(format_day(number), body, "timeline")
+
+
+def _moment(visit: Visit) -> Moment:
+    return user_moment(visit.now, visit.memory.settings.defaults.user_timezone)
+
+
+def _group_by_day(notes: tuple[NoteFile, ...], conversations: list[Conversation], now: Moment) -> dict[int, DayItems]:
+    """Return what there is of each day: a note belongs to the day in its name, else to that of its last change."""
+    found: dict[int, tuple[list[NoteFile], list[Conversation]]] = {}
+    for note in notes:
+        day = note_day(note.path, "")
+        found.setdefault(now.day_of(1000 * note.changed_s) if day is None else day, ([], []))[0].append(note)
+    for each in conversations:
+        found.setdefault(now.day_of(1000 * each.changed_s), ([], []))[1].append(each)
+    return {day: DayItems(tuple(found[day][0]), tuple(found[day][1])) for day in sorted(found)}
+
+
+def _choose_year(visit: Visit, days: Mapping[int, DayItems], today: int) -> int:
+    """Return the year that is asked for; else the present one, or the last one before it that holds anything."""
+    asked = visit.query.get("year", "")
+    if asked.isascii() and asked.isdigit() and 1 <= int(asked[:5]) <= 9999:
+        return int(asked)
+    return calendar_date(max((day for day in days if day <= today), default=today))[0]
+
+
+def _list_years(visit: Visit, days: Mapping[int, DayItems], year: int, today: int) -> Html:
+    years = sorted({calendar_date(day)[0] for day in days} | {calendar_date(today)[0], year})
+    links = (
+        tag("a", each, href=visit.url("timeline", year=each), aria_current="true" if each == year else None)
+        for each in years
+    )
+    return tag("nav", links, class_="years", aria_label="Years")
+
+
+def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int) -> Html:
+    first, last = day_number(year, 1, 1) or 1, day_number(year, 12, 31) or 1
+    own = {
+        number: Day(items.total, f"{_name_day(number)}: {_count_items(items)}", _day_url(visit, number))
+        for number, items in days.items()
+        if first <= number <= last
+    }
+    months = (draw_month(year, month, own, today) for month in range(1, 13))
+    notes = sum(len(days[number].notes) for number in own)
+    conversations = sum(len(days[number].conversations) for number in own)
+    summary = f"{_count(notes, 'note')} and {_count(conversations, 'conversation')} on {_count(len(own), 'day')}."
+    return join(tag("p", summary), tag("div", months, class_="year", data_arrows="a"), draw_legend())
+
+
+def _day_url(visit: Visit, number: int) -> str:
+    return visit.url("day", day=format_day(number))
+
+
+def _name_day(number: int) -> str:
+    year, month, day = calendar_date(number)
+    return f"{day} {MONTHS[month - 1]} {year}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+
+
+def _count_items(items: DayItems) -> str:
+    counts = ((len(items.notes), "note"), (len(items.conversations), "conversation"))
+    return ", ".join(_count(number, noun) for number, noun in counts if number)
+
+
+def _show_growth(days: Mapping[int, DayItems]) -> Html:
+    """Return how many notes there were, and how much text, from the first day to the last."""
+    rows = list(_add_up(days))
+    first, last = _name_day(rows[0][0]), _name_day(rows[-1][0])
+    steps = list(_fill_days(rows))
+    table = tag(
+        "table",
+        tag(
+            "thead",
+            tag("tr", tag("th", "Until"), tag("th", "Notes", class_="number"), tag("th", "Text", class_="number")),
+        ),
+        tag("tbody", (_growth_row(row) for row in _last_of_months(rows))),
+    )
+    span = tag("p", tag("span", first), tag("span", last, class_="right"), class_="row quiet")
+    return join(
+        tag(
+            "div",
+            _growth_figure([notes for notes, _ in steps], _count(rows[-1][1], "note"), span),
+            _growth_figure([size for _, size in steps], f"{_size(rows[-1][2])} of text", span),
+            class_="pair",
+        ),
+        tag("details", tag("summary", "As a table"), tag("div", table, class_="scroll")),
+    )
+
+
+def _growth_figure(values: list[int], total: str, span: Html) -> Html:
+    return tag("figure", tag("figcaption", total), draw_growth(values, f"Growth to {total}"), span, class_="panel")
+
+
+def _add_up(days: Mapping[int, DayItems]) -> Iterator[tuple[int, int, int]]:
+    """Yield each day with notes, with how many notes and bytes there were by then."""
+    notes = size = 0
+    for number, items in days.items():
+        if items.notes:
+            notes += len(items.notes)
+            size += sum(note.bytes for note in items.notes)
+            yield number, notes, size
+
+
+def _fill_days(rows: list[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield the totals at even steps of time, at most as many as there are days."""
+    first, last = rows[0][0], rows[-1][0]
+    step = max(1, (last - first) // 1_000)
+    place = 0
+    for number in range(first, last + 1, step):
+        while place + 1 < len(rows) and rows[place + 1][0] <= number:
+            place += 1
+        yield rows[place][1:]
+    yield rows[-1][1:]
+
+
+def _last_of_months(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    by_month = {calendar_date(row[0])[:2]: row for row in rows}
+    # A table of ten years is long enough.
+    return list(by_month.values())[-120:][::-1]
+
+
+def _growth_row(row: tuple[int, int, int]) -> Html:
+    day, notes, size = row
+    return tag(
+        "tr",
+        tag("td", _name_day(day)),
+        tag("td", f"{notes:,}", class_="number"),
+        tag("td", _size(size), class_="number"),
+    )
+
+
+def _size(size: int) -> str:
+    return (
+        f"{size:,} bytes"
+        if size < 10_000
+        else f"{size / 1000:,.0f} KB"
+        if size < 10_000_000
+        else f"{size / 1e6:,.0f} MB"
+    )
+
+
+def _list_changed(visit: Visit, notes: tuple[NoteFile, ...]) -> Html:
+    zone = visit.memory.settings.defaults.user_timezone
+    rows = (
+        tag(
+            "tr",
+            tag(
+                "td",
+                user_time(datetime.fromtimestamp(note.changed_s, visit.now.tzinfo), None, zone).strftime(
+                    "%Y-%m-%d %H:%M"
+                ),
+            ),
+            tag("td", tag("a", note.path, href=visit.url("note", path=note.path))),
+            tag("td", _size(note.bytes), class_="number"),
+        )
+        for note in notes
+    )
+    head = tag("thead", tag("tr", tag("th", "When"), tag("th", "Note"), tag("th", "Size", class_="number")))
+    return tag("div", tag("table", head, tag("tbody", rows)), class_="scroll")
+
+
+def _link_neighbours(visit: Visit, days: list[int], number: int, year: int) -> Html:
+    before = max((day for day in days if day < number), default=None)
+    after = min((day for day in days if day > number), default=None)
+    return tag(
+        "nav",
+        tag("a", f"← {_name_day(before)}", href=_day_url(visit, before)) if before else None,
+        tag("a", "The year", href=visit.url("timeline", year=year)),
+        tag("a", f"{_name_day(after)} →", href=_day_url(visit, after)) if after else None,
+        class_="row",
+        aria_label="Days",
+    )
+
+
+def _parse_day(text: str) -> int:
+    parts = text.split("-")
+    is_date = len(parts) == 3 and all(part.isascii() and part.isdigit() and len(part) <= 4 for part in parts)
+    number = day_number(*map(int, parts)) if is_date else None
+    if number is None:
+        raise ArgumentError(f"{text[:40]!r} is not a day.", name="day", hint="Give one such as 2026-02-10.")
+    return number
+
+
+def _show_note(visit: Visit, note: NoteFile) -> Html:
+    try:
+        text = visit.memory.read(note.path, lines=40, max_chars=4_000).text
+    except RecallError as error:
+        text = str(error)
+    link = tag("a", note.path, href=visit.url("note", path=note.path))
+    return tag("article", tag("h3", link), _show_lines(text), class_="panel")
+
+
+def _show_conversation(visit: Visit, each: Conversation) -> Html:
+    try:
+        read = visit.memory.read_session(each.path, lines=20, session_key=visit.session_key)
+        text = read.text
+    except RecallError as error:
+        text = str(error)
+    name = each.title or each.session_key or each.session
+    link = tag("a", name, href=visit.url("conversation", session=each.path))
+    return tag("article", tag("h3", link), _show_lines(text), class_="panel")
+
+
+def _show_lines(text: str) -> Html:
+    """Return the first lines of a text that say something, without marks of front matter."""
+    lines = [line.strip() for line in text.split("\n")]
+    said = [line for line in lines if line.strip("-#=*` ")][:_FIRST_LINES]
+    return join(
+        tag("p", line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…", class_="first")
+        for line in said
+    )

@@ -1,0 +1,46 @@
+"""A pattern that is compiled later does what a compiled one does."""
+
+import copy
+import re
+
+import pytest
+
+from mdrecall.patterns import compile_later
+
+
+def test_it_finds_what_a_compiled_one_finds() -> None:
+    late, early = compile_later(r"(a+)(?P<b>b)?", re.IGNORECASE), re.compile(r"(a+)(?P<b>b)?", re.IGNORECASE)
+    text = "xAAb aa"
+    assert late.findall(text) == early.findall(text)
+    assert late.sub("-", text) == early.sub("-", text)
+    assert [each.span() for each in late.finditer(text)] == [each.span() for each in early.finditer(text)]
+    assert (late.flags, late.pattern, late.groups, late.groupindex) == (
+        early.flags, early.pattern, early.groups, early.groupindex,
+    )  # fmt: skip
+    assert compile_later(rb"\d").search(b"a1")
+
+
+def test_it_is_compiled_once_and_only_when_it_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled = []
+    real = re.compile
+
+    def note(pattern: str, flags: int) -> re.Pattern[str]:
+        compiled.append(pattern)
+        return real(pattern, flags)
+
+    monkeypatch.setattr(re, "compile", note)
+    late = compile_later("a")
+    assert compiled == []
+    assert late.match("a")
+    assert late.search("ba")
+    assert compiled == ["a"]
+
+
+def test_a_wrong_pattern_is_reported_when_it_is_used() -> None:
+    late = compile_later("(")
+    with pytest.raises(re.error):
+        late.match("a")
+
+
+def test_it_can_be_copied() -> None:
+    assert copy.deepcopy(compile_later("a")).match("a")

@@ -1,0 +1,110 @@
+"""The timeline: which day each note and conversation is shown on, growth, what changed last, and one day of it."""
+
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from tests.conftest import Workspace
+from tests.ui.axe import find_faults
+from tests.ui.conftest import Site, serve
+from tests.ui.worlds import TalkingWorkspace, open_page
+
+
+def at(path: Path, moment: datetime) -> None:
+    os.utime(path, (moment.timestamp(), moment.timestamp()))
+
+
+@pytest.fixture
+def year(site: Site) -> Site:
+    """Notes of several days of 2024, and one of another year."""
+    site.workspace.write("memory/2024-03-01.md", "---\ntags: [x]\n---\n# Friday\n\nThe staging database is heron.\n")
+    site.workspace.write("memory/2024-03-01-call.md", "# Call\n\nAda called.\n")
+    site.workspace.write("memory/2023-12-31.md", "# Eve\n")
+    at(site.workspace.write("ideas.md", "# Ideas\n\nA kite.\n"), datetime(2024, 5, 2, 12, tzinfo=UTC))
+    return site
+
+
+def test_a_note_is_shown_on_the_day_in_its_name_or_else_of_its_change(year: Site) -> None:
+    body = year.get("timeline", year="2024").body
+    titles = re.findall(r'aria-label="([^"]*2024: \d[^"]*note[^"]*)"', body)
+    assert titles == ["1 March 2024: 2 notes", "2 May 2024: 1 note"]
+    assert "3 notes and 0 conversations on 2 days." in body
+    assert re.findall(r"timeline\?year=(\d+)", body)[:2] == ["2023", "2024"]
+
+
+def test_a_day_shows_the_first_lines_of_its_notes_and_leads_to_the_next(year: Site) -> None:
+    body = year.get("day", day="2024-03-01").body
+    assert "The staging database is heron." in body
+    assert "Ada called." in body
+    assert "day=2023-12-31" in body
+    assert "day=2024-05-02" in body
+    assert "note?path=memory%2F2024-03-01.md" in body
+
+
+@pytest.mark.parametrize("day", ["", "2024-02-30", "yesterday", "<script>", "9" * 5000, "2024-03-01-04"])
+def test_a_day_that_does_not_exist_is_refused_with_a_way_out(site: Site, day: str) -> None:
+    reply = site.get("day", day=day)
+    assert reply.status == 400
+    assert "Give one such as" in reply.body
+    assert "<script>" not in reply.body
+
+
+@pytest.mark.parametrize("asked", ["", "0", "nonsense", "99999", "-1", "٢٠٢٤"])
+def test_a_year_that_makes_no_sense_is_the_last_one_with_notes(year: Site, asked: str) -> None:
+    assert "Timeline: 2024" in year.get("timeline", year=asked).body
+
+
+def test_growth_adds_up_notes_and_text(year: Site) -> None:
+    body = year.get("timeline").body
+    assert 'aria-label="Growth to 4 notes"' in body
+    rows = re.findall(r"<tr><td>([^<]*)</td><td class=\"number\">(\d+)</td>", body)
+    assert rows == [("2 May 2024", "4"), ("1 March 2024", "3"), ("31 December 2023", "1")]
+
+
+def test_an_empty_memory_has_a_timeline(site: Site) -> None:
+    body = site.get("timeline").body
+    assert "There are no notes yet." in body
+
+
+def test_conversations_are_shown_on_their_day_and_can_be_read(tmp_path: Path) -> None:
+    home = TalkingWorkspace(tmp_path)
+    file = home.say("s1", "Where is the bike?", "In the cellar, beside sk-proj-abcdefghijklmnopqrstuvwxyz0123456789.")
+    at(file, datetime(2024, 5, 2, 12, tzinfo=UTC))
+    with serve(home) as site:
+        assert "2 May 2024: 1 conversation" in site.get("timeline", year="2024").body
+        day = site.get("day", day="2024-05-02").body
+        assert "Where is the bike?" in day
+        (link,) = re.findall(r"conversation\?session=([^\"]+)", day)
+        body = site.ask(f"/ui/main/conversation?session={link}", Cookie=site.cookie).body
+        assert "In the cellar" in body
+        assert "abcdefghijklmnopqrstuvwxyz" not in body
+        assert "Secrets are masked." in body
+
+
+def test_a_conversation_that_does_not_exist_is_missing(site: Site) -> None:
+    assert site.get("conversation", session="../../etc/passwd").status in (400, 404)
+
+
+def test_the_page_of_a_full_year_of_many_notes_stays_light(workspace: Workspace) -> None:
+    for number in range(2, 1_500):
+        day = datetime.fromordinal(738_000 + number % 365)
+        workspace.write(f"memory/{day:%Y-%m-%d}-{number}.md", "x\n")
+    with serve(workspace) as site:
+        body = site.get("timeline").body
+        assert len(body.encode()) < 100_000
+
+
+def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, page: Page) -> None:
+    url = open_page(year, page, "timeline?year=2024")
+    page.locator(".year a").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "2 May 2024: 1 note"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/day?day=2024-05-02")
+    page.get_by_text("A kite.").wait_for()
+    assert find_faults(page, url) == []
+    assert find_faults(page, f"{year.origin}/ui/main/day?day=2024-03-01") == []
