@@ -6,10 +6,9 @@ If a note has changed meanwhile, nothing is written, and the page shows both ver
 import logging
 from difflib import SequenceMatcher
 from itertools import islice
-from os.path import commonpath
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
-from mdrecall.life.curate import Curator, NoteContent
+from mdrecall.life.curate import Curator, NoteContent, count_same
 from mdrecall.ui.html import Child, Html, join, tag
 from mdrecall.ui.visit import Answer, Page, Redirect, Visit
 
@@ -165,8 +164,8 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
 def show_difference(old: str, new: str, names: tuple[str, str]) -> Html:
     """Return the lines in which two texts differ."""
     one, two = old.replace("\r\n", "\n").split("\n"), new.replace("\r\n", "\n").split("\n")
-    same = len(commonpath([one, two]))
-    tail = len(commonpath([one[same:][::-1], two[same:][::-1]]))
+    same = count_same(one, two)
+    tail = count_same(one[same:][::-1], two[same:][::-1])
     before, after = one[max(0, same - _CONTEXT) : same], one[len(one) - tail :][:_CONTEXT]
     one, two = one[same : len(one) - tail], two[same : len(two) - tail]
     lines: list[Child] = [_show_line(" ", line) for line in before]
