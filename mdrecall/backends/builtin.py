@@ -1,5 +1,7 @@
 """The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeVar
 
@@ -11,10 +13,8 @@ from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import SourceState
 from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
-from mdrecall.interfaces import Store
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
     ContentSizes,
@@ -40,6 +40,7 @@ _EMPTY_TRIES = 3
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.interfaces import Store
 
 
 class IndexRepair:
@@ -71,7 +72,7 @@ class BuiltinBackend:
         watcher: IndexWatcher,
         searcher: Searcher,
         embedding: EmbeddingStatus | None,
-        reranker: "RerankCaller | None" = None,
+        reranker: RerankCaller | None = None,
     ) -> None:
         """``embedding`` is None if vectors are switched off."""
         self._settings = settings
@@ -180,6 +181,8 @@ class BuiltinBackend:
         max_chars: int | None = None,
     ) -> ReadResult:
         """Return lines of a memory file, read from the disk."""
+        from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
+
         if "sessions" in self._settings.memory_search.sources:
             from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 
