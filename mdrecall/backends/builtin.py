@@ -88,6 +88,9 @@ class BuiltinBackend:
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
+        if request.source is None and not self._settings.mdrecall.sessions.with_notes:
+            has_sessions = "sessions" in self._settings.memory_search.sources
+            request = request._replace(source="memory") if has_sessions and not request.session else request
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
         visible = self.sessions.find_visible(request)
         answer = self._search_index(request, visible)
