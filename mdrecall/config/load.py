@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from mdrecall.config.agent_folders import AgentFolders, find_agent_folders
 from mdrecall.config.credentials import Credentials, find_agent_folder
 from mdrecall.config.declare import each_setting
 from mdrecall.config.environment import (
@@ -136,7 +137,8 @@ def load(
                                agent is not None or is_automatic, workspace, config)  # fmt: skip
     found = find_workspace(request, values["memorySearch.store.path"])
     _add_hosts(values, os.path.join(found.state_dir, "agents", chosen, HOSTS_FILE))
-    settings = _build_settings(values, chosen, found, _find_agent_dir(entries, locations, chosen, found))
+    folders = find_agent_folders(values["session.store"].value, entries, locations, chosen, found)
+    settings = _build_settings(values, chosen, found, folders)
     unread = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
@@ -189,22 +191,16 @@ def is_secret(name: str) -> bool:
     )
 
 
-def _find_agent_dir(entries: list[AgentEntry], locations: Locations, agent_id: str, place: Workspace) -> str:
-    """Return the folder with the agent's database. What is not OpenClaw's has none of OpenClaw's conversations."""
-    default = os.path.join(place.state_dir, "agents", agent_id, "agent")
-    folders = (entry.values for entry in entries if place.is_openclaws)
-    return find_agent_folder(folders, default, locations.home, locations.state_dir)
-
-
-def _build_settings(values: Mapping[str, ResolvedValue], agent_id: str, place: Workspace, agent_dir: str) -> Settings:
+def _build_settings(
+    values: Mapping[str, ResolvedValue], agent_id: str, place: Workspace, folders: AgentFolders
+) -> Settings:
     built = {path: build(section, values, path) for path, section in SECTIONS.items()}
     return Settings(
         agent_id=agent_id,
         workspace=place.folder.value,
         index_path=place.index_path.value,
         index_path_is_ours=place.index_is_ours,
-        sessions_dir=os.path.join(place.state_dir, "agents", agent_id, "sessions"),
-        agent_dir=agent_dir,
+        **folders._asdict(),
         state_dir=place.state_dir,
         shared_dir=place.shared_dir,
         qmd_dir=place.qmd_dir,
