@@ -399,7 +399,10 @@ def test_a_conversation_with_a_coding_agent_is_private(workspace: Workspace, tmp
             assert ANSWER in tools.call("sessions_history", {**place, "limit": 1}).text
 
 
-REMEMBER = {"agents": {"list": [{"id": "main"}]}, "memory": {"search": {"rememberAcrossConversations": True}}}
+REMEMBER: dict[str, Any] = {
+    "agents": {"list": [{"id": "main"}]},
+    "memory": {"search": {"rememberAcrossConversations": True}},
+}
 
 
 def test_remembered_conversations_are_indexed_and_found_where_they_are_asked_for(tmp_path: Path) -> None:
