@@ -50,6 +50,20 @@ class Server:
     def dsn(self) -> str:
         return f"host={self.folder} user=postgres dbname=postgres"
 
+    def cpu_seconds(self) -> float:
+        """Return the CPU time that the server and all its processes have used so far; 0 where that cannot be read."""
+        if self._process is None or not Path("/proc/self/schedstat").exists():
+            return 0.0
+        own = self._process.pid
+        # Those that have ended are counted by their parent, in ticks; the others to the nanosecond.
+        ended = sum(map(int, Path(f"/proc/{own}/stat").read_text().rpartition(")")[2].split()[13:15]))
+        children = Path(f"/proc/{own}/task/{own}/children").read_text().split()
+        alive = 0
+        for process in (str(own), *children):
+            with suppress(OSError):
+                alive += int(Path(f"/proc/{process}/schedstat").read_text().split()[0])
+        return ended / os.sysconf("SC_CLK_TCK") + alive / 1e9
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = [part for option in self._options for part in ("-c", option)]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import psycopg
 from psycopg import conninfo
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 
 from mdrecall.errors import CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.store.postgres.schema import SETTING, create_tables, read_version, require_tables
@@ -76,11 +76,6 @@ class Transaction(NamedTuple):
         """Run a statement with the same first values, and return how many rows it changed."""
         return self.db.execute(statement, (self.workspace, self.gen, *values)).rowcount
 
-    def run_many(self, statement: str, rows: list[tuple[object, ...]]) -> None:
-        """Run a statement once for each row, with the same first values."""
-        if rows:
-            self.db.cursor().executemany(statement, [(self.workspace, self.gen, *row) for row in rows])
-
 
 def workspace_id(name: str) -> int:
     """Return the number of a workspace: the same on every machine, without a look at the database."""
@@ -109,6 +104,7 @@ class Database:
         self._can_create = can_create
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
+        self._unanswered: set[Connection] = set()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._has_tables = False
         self._local = threading.local()
@@ -156,7 +152,7 @@ class Database:
     def _take(self) -> Connection:
         while idle := self._pop_idle():
             # A server says nothing to an idle connection, unless to end it.
-            if not select.select([idle.fileno()], [], [], 0)[0]:
+            if self._read_answer(idle) and not select.select([idle.fileno()], [], [], 0)[0]:
                 return idle
             idle.close()
         return psycopg.connect(
@@ -167,13 +163,30 @@ class Database:
             application_name="mdrecall",
         )
 
+    def _send_commit(self, db: Connection) -> None:
+        """End a transaction that has only read without waiting for the answer: a search waits half as often."""
+        db.pgconn.send_query(b"COMMIT")
+        db.pgconn.flush()
+        self._unanswered.add(db)
+
+    def _read_answer(self, db: Connection) -> bool:
+        """Read the answer that nobody has waited for; False if it is bad."""
+        is_good = True
+        if db in self._unanswered:
+            self._unanswered.discard(db)
+            while answer := db.pgconn.get_result():
+                is_good = answer.status == ExecStatus.COMMAND_OK
+        return is_good
+
     def _pop_idle(self) -> "Connection | None":
         with self._lock:
             return self._idle.pop() if self._idle else None
 
     def _give_back(self, db: Connection) -> None:
         """Keep a connection for the next use, unless it is broken or in the middle of something."""
-        if db.closed or db.info.transaction_status != TransactionStatus.IDLE:
+        is_ready = db in self._unanswered or db.info.transaction_status == TransactionStatus.IDLE
+        if db.closed or not is_ready:
+            self._unanswered.discard(db)
             db.close()
             return
         with self._lock:
@@ -183,6 +196,7 @@ class Database:
         with self._lock:
             idle, self._idle = self._idle, []
         for db in idle:
+            self._unanswered.discard(db)
             db.close()
 
     @contextmanager
@@ -216,7 +230,10 @@ class Database:
             try:
                 self._local.transaction = begun = self._enter(db, statement, gen, is_writing)
                 yield begun
-                db.execute("COMMIT")
+                if is_writing:
+                    db.execute("COMMIT")
+                else:
+                    self._send_commit(db)
             except BaseException:
                 # The error that broke the connection is on its way.
                 with suppress(psycopg.Error):
