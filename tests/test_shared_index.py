@@ -63,6 +63,10 @@ class Machine:
     def open(self) -> Memory:
         return Memory.open(self.folder, env=self.env)
 
+    def sync(self) -> None:
+        with self.open() as memory:
+            memory.sync()
+
     def answers(self) -> list[tuple[object, ...]]:
         with self.open() as memory:
             memory.sync()

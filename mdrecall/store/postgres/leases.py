@@ -18,7 +18,7 @@ from typing import Any
 
 from mdrecall.errors import StoreError
 from mdrecall.locks import is_alive
-from mdrecall.store.postgres.connect import Database
+from mdrecall.store.postgres.connect import Database, with_retries
 from mdrecall.types import Holder
 
 #: How long a lease lasts, and how often its holder renews it: two renewals may fail before it is lost.
@@ -123,6 +123,9 @@ class Lease:
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> int:
         """Run a statement in a transaction of its own, whatever this thread is doing."""
+        return with_retries(lambda: self._execute_once(statement, values))
+
+    def _execute_once(self, statement: str, values: tuple[object, ...]) -> int:
         with self._database.connection() as db, db.transaction():
             self._database.name_workspace(db)
             return db.execute(statement, values).rowcount
