@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mdrecall.sources.files import MemoryFiles
     from mdrecall.sources.linked_notes import LinkedNotes
     from mdrecall.sources.notes import NotePath
+    from mdrecall.types.note_map import NearNote, NoteMap
 
 
 class Memory:
@@ -256,12 +257,14 @@ class Memory:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         """Return the last messages of a conversation, without secrets and at most ``limit``.
 
         ``session`` is as for ``read_session``, or ``current`` for the conversation that asks. ``offset`` leaves out the
         newest ones. With ``record``, the number of a message as search results have it, those around it are returned.
-        ``session_id`` chooses one of several transcripts of the conversation.
+        ``session_id`` chooses one of several transcripts of the conversation. ``with_tools`` adds calls of tools and
+        their results, which OpenClaw's transcripts have.
         """
         return self._backend.sessions.read_messages(
             session,
@@ -270,6 +273,7 @@ class Memory:
             record=record,
             session_id=session_id,
             session_key=session_key,
+            with_tools=with_tools,
         )
 
     def watch(self) -> None:
@@ -293,6 +297,17 @@ class Memory:
         stamps = self._open_files().scan().stamps
         found = [NoteFile(path, size, changed_ns / 1e9) for path, (size, changed_ns, *_) in stamps.items()]
         return tuple(sorted(found, key=lambda note: (-note.changed_s, note.path)))
+
+    def note_map(self) -> "NoteMap":
+        """Return the notes with places by their meaning, and the people, projects, tags and names in them.
+
+        It shows what is indexed, and is made again only when that has changed.
+        """
+        return self._backend.map.draw()
+
+    def near(self, path: str, count: int = 6) -> "tuple[NearNote, ...]":
+        """Return the notes that are most similar in meaning to a note, best first; none without vectors."""
+        return self._backend.map.near(path, max(1, count))
 
     def links(self, name: str) -> "NoteLinks":
         """Return which notes a note links to and which link to it; the disk is asked, not the index.

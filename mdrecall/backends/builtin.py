@@ -1,10 +1,11 @@
 """The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.backends.builtin_sessions import BuiltinSessions
-from mdrecall.backends.embedding_status import EmbeddingStatus
+from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
@@ -39,6 +40,7 @@ _T = TypeVar("_T")
 _EMPTY_TRIES = 3
 
 if TYPE_CHECKING:
+    from mdrecall.engine.note_map import NoteMapper
     from mdrecall.engine.rerank import RerankCaller
 
 
@@ -86,8 +88,16 @@ class BuiltinBackend:
         self.sessions = BuiltinSessions(settings, refresh, self._repair)
         self.admin = BuiltinAdmin(settings, store, refresh, embedding, self._repair)
 
+    @cached_property
+    def map(self) -> "NoteMapper":
+        """The notes by their meaning."""
+        return build_note_map(self._embedding, self._store)
+
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
+        if request.source is None and not self._settings.mdrecall.sessions.with_notes:
+            has_sessions = "sessions" in self._settings.memory_search.sources
+            request = request._replace(source="memory") if has_sessions and not request.session else request
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
         visible = self.sessions.find_visible(request)
         answer = self._search_index(request, visible)

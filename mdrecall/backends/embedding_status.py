@@ -15,6 +15,7 @@ from mdrecall.types import EmbedInput, Probe
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
+    from mdrecall.engine.note_map import NoteMapper
 
 
 class EmbeddingStatus(NamedTuple):
@@ -129,6 +130,17 @@ class EmbeddingStatus(NamedTuple):
     def close(self) -> None:
         for embedder in self.chosen.all:
             embedder.close()
+
+
+def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> "NoteMapper":
+    """Return what draws the notes by their meaning, by the vectors that are searched."""
+    from mdrecall.engine.note_map import NoteMapper
+
+    if embedding is None or embedding.vector_searcher is None:
+        reason = embedding.chosen.unusable_reason if embedding else "Vectors are switched off."
+        return NoteMapper(store, lambda: None, reason)
+    find = embedding.vector_searcher.current_space
+    return NoteMapper(store, lambda: found[0] if (found := find()) else None)
 
 
 def probe_embedder(embedder: Embedder) -> Probe:

@@ -150,8 +150,11 @@ class Indexer:
         if self._compared and self._compared.known is known and self._compared.listing is listing:
             return self._compared
         stamp_of, stamps = known.get, listing.stamps
-        unsettled = [path for path, stamp in stamps.items() if stamp_of(path) != stamp]
-        unsettled.sort(key=lambda path: (-stamps[path][1], path))
+        # Usually nothing has changed, and whole mappings are compared twice as fast as their entries.
+        unsettled = [] if stamps == known else [path for path, stamp in stamps.items() if stamp_of(path) != stamp]
+        # The newest first. Sorted twice, because a key of both would take as much memory as the stamps.
+        unsettled.sort()
+        unsettled.sort(key=lambda path: stamps[path][1], reverse=True)
         # As many as before, and every one of them known: then none is gone.
         gone = known.keys() - stamps.keys() if unsettled or len(known) != len(stamps) else ()
         vanished = sorted(path for path in gone if not is_below(path, listing.lost))

@@ -54,7 +54,7 @@ from mdrecall.core.ranking.stages import (
 )
 from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
-from mdrecall.engine.project_scope import ScopedChunks, find_hidden
+from mdrecall.engine.project_scope import ScopedChunks, find_hidden, read_projects
 from mdrecall.engine.ranking_options import apply_request
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
@@ -80,7 +80,7 @@ STAGES: tuple[Stage, ...] = (
     spread_over_files,  # which results there are: from its fourth on, a file counts less
     limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
-    prefer_important,  # of entries that hold the same words, the important ones first
+    prefer_important,  # of entries that hold the same words, the important ones and those of the project first
     reserve_note_places,  # sessions leave half of the places to notes
     prefer_newest,  # "latest", "still": the newest of near equals first
     rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order
@@ -141,6 +141,7 @@ class _Asked(NamedTuple):
     only: NoteFilter | None
     options: RankingOptions
     source: SourceName | None
+    projects: frozenset[str]
 
 
 class _Found(NamedTuple):
@@ -204,7 +205,11 @@ class Searcher:
         if not terms:
             return NO_SEARCHABLE_WORDS
         only = read_filter(request, self.options.collections)
-        asked = _Asked(query, terms, times, limits, only, apply_request(self.options, request), request.source)
+        options, projects = (
+            apply_request(self.options, request),
+            read_projects((*request.projects, *request.current_projects)),
+        )
+        asked = _Asked(query, terms, times, limits, only, options, request.source, projects)
         by_time = TimeSearch(self._chunks, now, request.source, transcripts, only)
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
@@ -276,6 +281,7 @@ class Searcher:
             mode == "vector" and embedded is not None and embedded.trust >= 1,
             is_unspaced_text(asked.query),
             self._texts,
+            asked.projects,
         )
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:

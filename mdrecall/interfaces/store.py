@@ -244,6 +244,10 @@ class VectorIndex(Protocol):
         """Return the cosines of chunks. A chunk without a vector is left out."""
         ...
 
+    def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
+        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
+        ...
+
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the cosines of the passages of each chunk, in order. A chunk without any is left out."""
         ...

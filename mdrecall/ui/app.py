@@ -29,6 +29,11 @@ VIEWS = {
     "GET notes": "notes.show_notes",
     "GET timeline": "timeline.show_timeline",
     "GET day": "timeline.show_day",
+    "GET map": "map.show_map",
+    "GET note": "read.show_note",
+    "GET follow": "read.follow_link",
+    "GET around": "read.show_around",
+    "POST open": "read.open_in_editor",
     "GET conversation": "conversation.show_conversation",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}

@@ -222,10 +222,11 @@ def _show_passage(result: SearchResult, stems: "Collection[str]") -> "Iterator[C
 
 def result_url(visit: Visit, result: SearchResult) -> str:
     """Return the address that shows a result's lines in its note or conversation."""
-    view = "conversation" if result.source == "sessions" else "note"
     home = visit._replace(name=result.workspace or visit.name)
     start, end = result.match_start_line, result.match_end_line
-    return home.url(view, path=result.path, from_=start, to=end, anchor=f"L{start}" if view == "note" else None)
+    if result.source == "sessions":
+        return home.url("conversation", session=result.path, record=start)
+    return home.url("note", path=result.path, from_=start, to=end, anchor=f"L{start}")
 
 
 def show_score(result: SearchResult) -> Html:

@@ -74,7 +74,7 @@ def _draw_terms(terms: Sequence[tuple[str, float, bool, bool]]) -> Html:
             tag("tr", tag("th", term, scope="row"), tag("td", bar), tag("td", f"{weight:.0%}"), tag("td", where))
         )
     head = tag("tr", *(tag("th", title, scope="col") for title in ("Word", "Weight", "Share", "Found")))
-    return tag("table", tag("thead", head), tag("tbody", rows), class_="plot")
+    return tag("div", tag("table", tag("thead", head), tag("tbody", rows), class_="plot"), class_="scroll", tabindex=0)
 
 
 def _draw_likeness(why: Why) -> Html:

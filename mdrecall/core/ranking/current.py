@@ -131,6 +131,9 @@ def _holds_enough(line: str, beginnings: Sequence[str]) -> bool:
 def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
     if not newer.statements or not older.statements or not is_newer(newer.place, older.place):
         return False
+    # What holds for one project says nothing about another.
+    if newer.entry.chunk.marks.project != older.entry.chunk.marks.project:
+        return False
     if _naming_of(older.entry) > _naming_of(newer.entry):
         return False
     changes = (find_change(old, new) for old in older.statements for new in newer.statements)
