@@ -41,7 +41,7 @@ class Server:
     def __init__(self, programs: Path, folder: Path, *, survives_kills: bool, primary: "Server | None" = None) -> None:
         """``primary`` is the server that this one is a standby of."""
         self._programs = programs
-        self._options = _OPTIONS if survives_kills else _OPTIONS + _CARELESS
+        self._options: tuple[str, ...] = _OPTIONS if survives_kills else _OPTIONS + _CARELESS
         self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         if primary:
