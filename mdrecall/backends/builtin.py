@@ -138,8 +138,9 @@ class BuiltinBackend:
 
         try:
             return search()
-        except StoreUnavailable:
-            # The connection to a server may have broken, or the vectors may have just been replaced: retry once.
+        except (StoreBusy, StoreUnavailable):
+            # The connection to a server may have broken, a standby may have cancelled the transaction for a change that
+            # it had to apply, or the vectors may have just been replaced: retry once.
             return search()
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:

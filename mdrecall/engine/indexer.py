@@ -240,7 +240,8 @@ class Indexer:
     def _write_at_once(self, work: _Work, batch: list[_Prepared], embed: Callable[[], object] | None) -> None:
         """Write documents, new stamps and removals in one transaction."""
         gone = [path for path in work.removed if path in work.plan.known]
-        with self._documents.transaction():
+
+        def write() -> None:
             if work.settled:
                 self._documents.refresh_stamps(work.settled)
             if gone:
@@ -250,6 +251,8 @@ class Indexer:
                 self._documents.put(made, self.index_format)
             if embed:
                 embed()
+
+        self._documents.commit(write)
         work.changes += [FileChange(path, "removed") for path in gone]
         work.settled, work.removed = [], []
 
