@@ -29,6 +29,7 @@ VIEWS = {
     "GET notes": "notes.show_notes",
     "GET timeline": "timeline.show_timeline",
     "GET day": "timeline.show_day",
+    "GET map": "map.show_map",
     "GET note": "read.show_note",
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",

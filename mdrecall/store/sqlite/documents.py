@@ -1,7 +1,6 @@
 """Documents and transcripts in the index. A document goes in or out whole: all its rows change in one transaction."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -48,9 +47,10 @@ class SqliteDocuments:
         self._file = file
         self._stamps = stamps
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Commit everything that this thread writes inside at once, or nothing."""
-        return self._file.transaction()
+    def commit(self, write: Callable[[], object]) -> None:
+        """Commit everything that ``write`` writes at once, or nothing."""
+        with self._file.transaction():
+            write()
 
     def index_format(self) -> str:
         """Return the format of all documents; empty if there have been none."""
