@@ -11,10 +11,9 @@ import argparse
 import json
 import struct
 import tempfile
+from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
-
-from mdrecall.embed.minilm import MiniLM
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,10 +21,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", help="the files of the model")
     parser.add_argument("--port", type=int, default=8088)
     options = parser.parse_args(arguments)
+    from mdrecall.embed.minilm import MiniLM
+
     with tempfile.TemporaryDirectory(prefix="mdrecall-minilm-") as cache:
         embedder = MiniLM(cache, folder=options.folder)
         embedder.prepare()
-        server = ThreadingHTTPServer(("127.0.0.1", options.port), make_handler(embedder))
+        server = ThreadingHTTPServer(("127.0.0.1", options.port), make_handler(embedder.embed_documents))
         print(f"http://127.0.0.1:{server.server_address[1]}/v1", flush=True)
         try:
             server.serve_forever()
@@ -34,13 +35,16 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def make_handler(embedder: MiniLM) -> type[BaseHTTPRequestHandler]:
+def make_handler(embed: Callable[[Sequence[str]], Sequence[bytes]]) -> type[BaseHTTPRequestHandler]:
+    """Return a handler that answers with the vectors that ``embed`` makes of texts."""
+
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            vectors = embedder.embed_documents(body["input"])
+            texts = body["input"]
+            vectors = embed([texts] if isinstance(texts, str) else texts)
             rows = [
                 {"object": "embedding", "index": number, "embedding": struct.unpack(f"<{len(vector) // 4}f", vector)}
                 for number, vector in enumerate(vectors)

@@ -1,9 +1,11 @@
 """mdrecall beside its peers, on the same notes and questions in one run: ``python -m benchmarks.peers``.
 
 Compares mdrecall, qmd (searching by words, without its models), OpenClaw's memory (by words) and memsearch. Each is
-found on the PATH or named with an option; one that is missing is skipped, and the reason is printed. To install them:
+found on the PATH or named with an option; ``--install DIR`` installs what is missing below a folder, where it is found
+the next time. A program that is missing is skipped, and the reason is printed.
 
-    npm install @tobilu/qmd openclaw        pip install "memsearch[onnx]"
+memsearch needs vectors, and its own model is a download of several hundred megabytes. So it gets those of mdrecall's
+table from this process, at no cost to itself: its figures are those of its index and its search alone.
 
 Time is CPU time of the program and all that it starts, because waiting depends on what else the machine does. Short
 commands take turns, so that a busy machine slows all of them alike; their figures are medians. Memory is the peak of
@@ -16,7 +18,6 @@ import json
 import os
 import platform
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -26,6 +27,7 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.peer_programs import choose_program, serve_vectors
 from benchmarks.scale import write_notes
 
 # What a first index may take; OpenClaw's needs more than a minute for 2,000 notes.
@@ -64,23 +66,21 @@ class Cost(NamedTuple):
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     for name in PEERS:
-        default = shutil.which(name) or ""
-        parser.add_argument(f"--{name}", default=default, metavar="PATH", help="the program (default: on the PATH)")
+        parser.add_argument(f"--{name}", default="", metavar="PATH", help="the program (default: on the PATH)")
+    parser.add_argument("--only", nargs="*", choices=PEERS, default=list(PEERS), help="compare with these only")
+    parser.add_argument("--install", type=Path, metavar="DIR", help="install missing programs here")
     parser.add_argument("--notes", type=int, default=2_001)
     parser.add_argument("--rounds", type=int, default=7, help="how often short commands are run")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures there")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="draw the figures as SVG")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory(prefix="mdrecall-peers-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="mdrecall-peers-") as scratch, serve_vectors() as address:
         base = Path(scratch)
         write_notes(base / "workspace", options.notes)
         peers = [make_mdrecall(base)]
-        for name, make in PEERS.items():
-            program = getattr(options, name)
-            if not program:
-                print(f"{name}: skipped, it is not on the PATH; name it with --{name}")
-                continue
-            peers.append(make(os.path.abspath(program), base))
+        for name in options.only:
+            if program := choose_program(name, getattr(options, name), options.install, print):
+                peers.append(PEERS[name](os.path.abspath(program), base, address))
         report = measure(peers, base / "workspace", options.rounds)
     print(format_table(report))
     if options.json:
@@ -107,7 +107,7 @@ def make_mdrecall(base: Path) -> Peer:
     )
 
 
-def make_qmd(program: str, base: Path) -> Peer:
+def make_qmd(program: str, base: Path, vectors: str) -> Peer:
     state = base / "qmd"
     env = make_env(base, program, XDG_CACHE_HOME=str(state), XDG_CONFIG_HOME=str(state), QMD_TRUST_LOCAL_CONFIG="0")
     return Peer(
@@ -126,7 +126,7 @@ def make_qmd(program: str, base: Path) -> Peer:
     )
 
 
-def make_openclaw(program: str, base: Path) -> Peer:
+def make_openclaw(program: str, base: Path, vectors: str) -> Peer:
     state = base / "openclaw"
     state.mkdir()
     config = {
@@ -145,10 +145,11 @@ def make_openclaw(program: str, base: Path) -> Peer:
     )
 
 
-def make_memsearch(program: str, base: Path) -> Peer:
+def make_memsearch(program: str, base: Path, vectors: str) -> Peer:
     state = base / "memsearch"
     state.mkdir()
-    store = ["--milvus-uri", str(state / "milvus.db"), "--provider", "onnx"]
+    store = ["--milvus-uri", str(state / "milvus.db"), "--provider", "openai", "--model", "table"]
+    store += ["--base-url", vectors, "--api-key", "none"]
     index = [program, "index", str(base / "workspace"), *store]
     return Peer(
         "memsearch",
@@ -161,8 +162,8 @@ def make_memsearch(program: str, base: Path) -> Peer:
     )
 
 
-#: The peers by the name of their program.
-PEERS: dict[str, Callable[[str, Path], Peer]] = {
+#: The peers by the name of their program; each is made from its path, the scratch folder and where vectors are served.
+PEERS: dict[str, Callable[[str, Path, str], Peer]] = {
     "qmd": make_qmd,
     "openclaw": make_openclaw,
     "memsearch": make_memsearch,

@@ -1,7 +1,8 @@
 """The start and the end of a conversation: what an agent reads first, and the note that is saved at the end."""
 
 import os
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Iterable
 from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
@@ -13,27 +14,38 @@ from mdrecall.core.conversation.session_notes import (
     DEFAULT_MESSAGES,
     LONG_TERM_SHARE,
     USER_SHARE,
+    WHOLE_SHARE,
     Excerpt,
     excerpt,
-    hide_superseded,
+    excerpt_ends,
+    hide_entries,
     note_name,
     note_text,
     render,
     share_budget,
 )
-from mdrecall.errors import FileMissing, NothingToWrite, ReadError
+from mdrecall.core.text.notes import iter_note_chunks
+from mdrecall.engine.project_scope import describe_left_out, is_for, read_projects
+from mdrecall.errors import FileMissing, NothingToWrite, PathOutside, ReadError
 from mdrecall.memory import Memory
-from mdrecall.types import Issue
+from mdrecall.sources.opening import decode, read_below
+from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.types import Issue, format_citation
 
 #: About 3,000 tokens, which is little beside a context window.
 DEFAULT_CHARS = 12_000
 TOOLS = ("memory_search", "memory_get")
-_LONG_TERM_NOTES = ("MEMORY.md", "memory.md")
+LONG_TERM_NOTE = "MEMORY.md"
+_LONG_TERM_NOTES = (LONG_TERM_NOTE, "memory.md")
 USER_NOTE = "USER.md"
 #: As in OpenClaw: who the user is takes a page, and more would crowd out what was noted.
 USER_CHARS = 4_000
 #: Notes of a day beside its own: more are of a day with many sessions, whose newest say where things stand.
 _MAX_TITLED = 4
+#: Where the notes about single persons are, as in OpenClaw, and what their ids look like.
+_PROFILES, _PROFILE = "users", re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+#: As in OpenClaw: room for the entries of a project at hand, and for one of them.
+_PROJECT_CHARS, _PROJECT_ENTRY_CHARS = 2_000, 600
 
 
 class _Text(NamedTuple):
@@ -50,11 +62,14 @@ class Context(NamedTuple):
     parts: tuple[Excerpt, ...]
     left_out: tuple[Issue, ...]
     """Notes that this session may not see or that cannot be read, and why."""
+    project_entries: tuple[str, ...] = ()
+    """Entries of the project at hand that stand in the part of ``MEMORY.md`` for which there is no room."""
 
     @property
     def text(self) -> str:
-        """Every note under the name of its file."""
-        return render(self.parts)
+        """Every note under the name of its file, then the entries of the project at hand."""
+        entries = "\n".join(self.project_entries)
+        return render(self.parts) + (f"\n## Project memory\n\n{entries}\n" if entries else "")
 
 
 def prompt_section(memory: Memory, session_key: str, *, tools: Collection[str] = TOOLS) -> str:
@@ -65,50 +80,150 @@ def prompt_section(memory: Memory, session_key: str, *, tools: Collection[str] =
     return recall_section(tools=tools, citations=citations, chat_type=chat_type_of(session_key))
 
 
-def session_context(memory: Memory, session_key: str, *, today: date, max_chars: int | None = None) -> Context:
+def session_context(
+    memory: Memory,
+    session_key: str,
+    *,
+    today: date,
+    max_chars: int | None = None,
+    projects: Collection[str] = (),
+    profile: str = "",
+) -> Context:
     """Return what an agent reads first: notes of the last days, and in a private session ``MEMORY.md`` and ``USER.md``.
 
     ``session_key`` is the name that OpenClaw gives the conversation. Without ``max_chars`` the limits of the settings
-    hold. Lines that a note marks as superseded are left out.
+    hold. Lines that a note marks as superseded are left out, and where ``projects`` are known, entries of others.
+    ``profile`` names the person whose ``users/<profile>/USER.md`` is read too.
     """
-    left_out: list[Issue] = []
-    texts = [*_read_private(memory, session_key, left_out), *_read_days(memory, today, left_out)]
-    limits = [_limit_of(text, memory.settings, is_open=max_chars is not None) for text in texts]
-    total = DEFAULT_CHARS if max_chars is None else max_chars
-    if max_chars is None:
-        total = min(total, memory.settings.defaults.bootstrap_total_max_chars)
+    reader = _Reader(memory, read_projects(projects), [])
+    texts = [*_read_private(reader, session_key, profile), *_read_days(reader, today)]
+    is_open = max_chars is not None
+    total = min(DEFAULT_CHARS, memory.settings.defaults.bootstrap_total_max_chars) if max_chars is None else max_chars
+    parts = _fit(texts, memory.settings, total, is_open=is_open)
+    entries = _find_project_entries(reader, parts, min(_PROJECT_CHARS, total // 4))
+    if entries:
+        parts = _fit(texts, memory.settings, total - sum(len(entry) + 1 for entry in entries), is_open=is_open)
+    for text in texts:
+        if text.share == WHOLE_SHARE and all(part.path != text.path for part in parts):
+            reader.left_out.append(Issue(text.path, "is shown whole or not at all, and there is no room for it"))
+    return Context(tuple(parts), tuple(reader.left_out), entries)
+
+
+class _Reader(NamedTuple):
+    """Reads notes for one session."""
+
+    memory: Memory
+    projects: frozenset[str]
+    """The projects at hand; none if they are not known."""
+    left_out: list[Issue]
+
+    def read(self, path: str) -> str:
+        """Return a note without what no longer holds and what is of other projects; empty if it cannot be read."""
+        try:
+            return self._hide(path, self.read_raw(path))
+        except FileMissing:
+            return ""
+        except ReadError as error:
+            self.left_out.append(Issue(path, str(error)))
+            return ""
+
+    def read_raw(self, path: str) -> str:
+        return self.memory.read(path, max_chars=self.memory.settings.mdrecall.max_file_bytes).text
+
+    def read_personal(self, profile: str, most: int) -> str:
+        """Return the note about one person; all of it or nothing, because half of a preference misleads."""
+        path = f"{_PROFILES}/{profile}/{USER_NOTE}"
+        settings = self.memory.settings
+        try:
+            if not _PROFILE.fullmatch(profile):
+                raise PathOutside(f"{profile!r} is not the id of a profile.", path=path)
+            opened = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
+        except FileMissing:
+            return ""
+        except ReadError as error:
+            self.left_out.append(Issue(path, str(error)))
+            return ""
+        text = self._hide(path, TombstoneFile(settings.index_path).load().mask(decode(opened.data), path))
+        if len(text) <= most:
+            return text
+        self.left_out.append(Issue(path, f"has {len(text):,} characters, more than the {most:,} that are shown"))
+        return ""
+
+    def _hide(self, path: str, text: str) -> str:
+        shown, hidden = hide_entries(
+            text, lambda marks: marks.is_superseded or not is_for(marks.project, self.projects)
+        )
+        if problem := describe_left_out(sum(not marks.is_superseded for marks in hidden)):
+            self.left_out.append(Issue(path, problem))
+        return shown
+
+
+def _fit(texts: list[_Text], settings: Settings, total: int, *, is_open: bool) -> list[Excerpt]:
+    """Return as much of each note as there is room for; ``is_open`` if the limits of the settings do not hold."""
+    limits = [_limit_of(text, settings, is_open=is_open) for text in texts]
     room = share_budget([(limit, text.share) for text, limit in zip(texts, limits, strict=True)], total)
-    if max_chars is None:
-        room = _limit_days(texts, room, memory.settings.defaults.startup_context.max_total_chars)
-    parts = [
-        excerpt(text.path, text.text, chars, from_end=text.share == DAY_SHARE)
-        for text, chars in zip(texts, room, strict=True)
-    ]
-    return Context(tuple(parts), tuple(left_out))
+    if not is_open:
+        room = _limit_days(texts, room, settings.defaults.startup_context.max_total_chars)
+    parts: list[Excerpt] = []
+    for text, chars in zip(texts, room, strict=True):
+        if text.share == LONG_TERM_SHARE:
+            parts += excerpt_ends(text.path, text.text, chars)
+        else:
+            part = excerpt(text.path, text.text, chars, from_end=text.share == DAY_SHARE)
+            parts += [part] if part.is_whole or text.share != WHOLE_SHARE else []
+    return parts
 
 
-def _read_private(memory: Memory, session_key: str, left_out: list[Issue]) -> list[_Text]:
+def _find_project_entries(reader: _Reader, parts: Iterable[Excerpt], room: int) -> tuple[str, ...]:
+    """Return the entries of the projects at hand that the parts leave out, the most important first, on a line each."""
+    shown = [part for part in parts if part.path in _LONG_TERM_NOTES]
+    if not reader.projects or not shown or shown[0].is_whole:
+        return ()
+    path, tokens = shown[0].path, reader.memory.settings.memory_search.chunking.tokens
+    entries = []
+    for chunk in iter_note_chunks(LONG_TERM_NOTE, reader.read_raw(path), tokens=tokens, overlap=0):
+        marks = chunk.marks
+        is_own = bool(marks.project) and is_for(marks.project, reader.projects) and not marks.is_superseded
+        if is_own and not any(part.first_line <= chunk.start_line <= part.last_line for part in shown):
+            entries.append((-(marks.importance or 0), chunk))
+    lines = []
+    for _, chunk in sorted(entries, key=lambda entry: (entry[0], entry[1].start_line)):
+        text = " ".join(chunk.text.split()).removeprefix("- ")[:_PROJECT_ENTRY_CHARS]
+        line = f"- {text} (Source: {format_citation(path, chunk.start_line, chunk.end_line)})"
+        room -= len(line) + 1
+        if room >= 0:
+            lines.append(line)
+    return tuple(lines)
+
+
+def _read_private(reader: _Reader, session_key: str, profile: str) -> list[_Text]:
     """Return the notes about a person, if the session is known to be with one person and the agent's own."""
-    key = parse(session_key)
-    if key.is_private and (not key.agent or key.belongs_to(memory.settings.agent_id)):
-        long_term = [_Text(path, text, LONG_TERM_SHARE) for path, text in _read_long_term(memory, left_out)]
-        user = _read(memory, USER_NOTE, left_out)
-        return [*long_term, _Text(USER_NOTE, user, USER_SHARE)] if user else long_term
+    key, settings = parse(session_key), reader.memory.settings
+    if key.is_private and (not key.agent or key.belongs_to(settings.agent_id)):
+        texts = [_Text(path, text, LONG_TERM_SHARE) for path, text in _read_long_term(reader)]
+        if user := reader.read(USER_NOTE):
+            texts.append(_Text(USER_NOTE, user, USER_SHARE))
+        most = min(USER_CHARS, settings.defaults.bootstrap_max_chars)
+        if profile and (personal := reader.read_personal(profile, most)):
+            texts.append(_Text(f"{_PROFILES}/{profile}/{USER_NOTE}", personal, WHOLE_SHARE))
+        return texts
+    quiet = reader._replace(left_out=[])
     for names in (_LONG_TERM_NOTES, (USER_NOTE,)):
-        if any(_read(memory, name, []) for name in names):
+        if any(quiet.read(name) for name in names):
             problem = f"is only for private sessions of this agent, and {session_key!r} is not one"
-            left_out.append(Issue(names[0], problem))
+            reader.left_out.append(Issue(names[0], problem))
     return []
 
 
-def _read_days(memory: Memory, today: date, left_out: list[Issue]) -> list[_Text]:
+def _read_days(reader: _Reader, today: date) -> list[_Text]:
     """Return the notes of the last days, the newest day first: its own note, then those with a title."""
-    startup = memory.settings.defaults.startup_context
+    settings = reader.memory.settings
+    startup = settings.defaults.startup_context
     if not startup.enabled:
         return []
     days = [today - timedelta(days=back) for back in range(min(startup.daily_memory_days, today.toordinal()))]
-    paths = [path for day in days for path in _list_day(memory.settings.workspace, day.isoformat())]
-    read = ((path, _read(memory, path, left_out)) for path in paths)
+    paths = [path for day in days for path in _list_day(settings.workspace, day.isoformat())]
+    read = ((path, reader.read(path)) for path in paths)
     return [_Text(path, text, DAY_SHARE) for path, text in read if text]
 
 
@@ -127,7 +242,7 @@ def _list_day(workspace: str, day: str) -> list[str]:
 
 def _limit_of(text: _Text, settings: Settings, *, is_open: bool) -> int:
     """Return how many characters of a note may be shown; ``is_open`` if the caller has set a limit for all."""
-    most = USER_CHARS if text.share == USER_SHARE else len(text.text)
+    most = USER_CHARS if text.share in (USER_SHARE, WHOLE_SHARE) else len(text.text)
     if not is_open:
         is_day = text.share == DAY_SHARE
         defaults = settings.defaults
@@ -146,22 +261,12 @@ def _limit_days(texts: list[_Text], room: list[int], total: int) -> list[int]:
     return limited
 
 
-def _read_long_term(memory: Memory, left_out: list[Issue]) -> list[tuple[str, str]]:
+def _read_long_term(reader: _Reader) -> list[tuple[str, str]]:
     """Return the long-term notes; the first of the two names that exists, because both may be the same file."""
     for path in _LONG_TERM_NOTES:
-        if text := _read(memory, path, left_out):
+        if text := reader.read(path):
             return [(path, text)]
     return []
-
-
-def _read(memory: Memory, path: str, left_out: list[Issue]) -> str:
-    try:
-        return hide_superseded(memory.read(path, max_chars=memory.settings.mdrecall.max_file_bytes).text)
-    except FileMissing:
-        return ""
-    except ReadError as error:
-        left_out.append(Issue(path, str(error)))
-        return ""
 
 
 def save_session(

@@ -57,6 +57,7 @@ _SLOW = (
     "test_secrets_in_index.py",
     "test_tutorial.py",
     "tools/test_fuzz.py",
+    "ui/",
 )
 # The fixtures that need a program from npm; those made from them count as well.
 _REAL = {"real_tools", "inspector", "real_host"}

@@ -129,3 +129,107 @@ def test_the_limits_of_the_settings_hold_unless_the_caller_has_one(filled: Works
 def test_daily_notes_can_be_switched_off(filled: Workspace) -> None:
     filled.configure("{agents: {defaults: {startupContext: {enabled: false}}}}")
     assert paths(filled) == ["MEMORY.md", "USER.md"]
+
+
+def test_of_a_long_memory_md_the_beginning_and_the_end_are_read(filled: Workspace) -> None:
+    filled.configure("{agents: {defaults: {bootstrapMaxChars: 2000}}}")
+    filled.write("MEMORY.md", "".join(f"- entry {number:04d}\n" for number in range(1, 1_001)))
+    context = session_context(filled.memory(), "main", today=TODAY)
+    head, tail = (part for part in context.parts if part.path == "MEMORY.md")
+    assert (head.first_line, tail.last_line) == (1, 1_000)
+    assert 0.7 < len(head.text) / (len(head.text) + len(tail.text)) < 0.78
+    assert 1_900 < len(head.text) + len(tail.text) <= 2_000
+    first, last = head.last_line + 1, tail.first_line - 1
+    notice = f"[lines {first} to {last} of 1000 are left out; read on with memory_get MEMORY.md from {first}]"
+    assert f"- entry {head.last_line:04d}\n{notice}\n- entry {tail.first_line:04d}\n" in context.text
+    assert context.text.count("## MEMORY.md") == 1
+
+
+def test_a_last_line_that_is_too_long_leaves_its_room_to_the_beginning(filled: Workspace) -> None:
+    filled.write("MEMORY.md", "- short\n" * 500 + "x" * 20_000 + "\n")
+    (part,) = (
+        part
+        for part in session_context(filled.memory(), "main", today=TODAY, max_chars=2_000).parts
+        if part.path == "MEMORY.md"
+    )
+    assert 800 < len(part.text) <= 2_000
+    assert part.first_line == 1
+
+
+def test_a_note_of_a_day_over_16_kilobytes_is_not_skipped(filled: Workspace) -> None:
+    filled.write("memory/2026-02-10.md", "- a line of a long day\n" * 2_000 + "- the newest line\n")
+    context = session_context(filled.memory(), "main", today=TODAY)
+    assert "- the newest line\n[lines " in context.text
+
+
+SHOP = "github.com/ana/shop"
+
+
+def test_entries_of_other_projects_are_left_out_where_the_project_is_known(filled: Workspace) -> None:
+    filled.write(
+        "MEMORY.md",
+        f"- For all.\n- Of the shop. <!-- project: {SHOP} -->\n"
+        "- Of the garden. <!-- project: github.com/ana/garden -->\n  With a second line.\n- After.\n",
+    )
+    memory = filled.memory()
+    everything = session_context(memory, "main", today=TODAY)
+    assert "Of the garden." in everything.text
+    assert "Of the shop." in everything.text
+    assert everything.left_out == ()
+    context = session_context(memory, "main", today=TODAY, projects=[SHOP])
+    assert context.text.startswith("## MEMORY.md\n\n- For all.\n- Of the shop.\n\n\n- After.\n")
+    assert [issue.path for issue in context.left_out] == ["MEMORY.md"]
+    assert "1 entry was left out" in context.left_out[0].problem
+
+
+def test_an_entry_whose_project_cannot_be_read_is_shown_to_nobody(filled: Workspace) -> None:
+    filled.write("MEMORY.md", "- Open.\n- Broken. <!-- project: a<b -->\n")
+    context = session_context(filled.memory(), "main", today=TODAY)
+    assert "Open." in context.text
+    assert "Broken." not in context.text
+    assert context.left_out
+
+
+def test_entries_of_the_project_come_even_if_there_is_no_room_for_their_lines(filled: Workspace) -> None:
+    lines = [f"- entry {number:04d}" for number in range(1, 1_001)]
+    lines[499] = f"- The shop sells hats. {'x' * 700} <!-- project: {SHOP} --> <!-- importance: 3 -->"
+    lines[599] = f"- The shop closes at nine. <!-- project: {SHOP} --> <!-- importance: 9 -->"
+    filled.write("MEMORY.md", "\n".join(lines))
+    context = session_context(filled.memory(), "main", today=TODAY, max_chars=8_000, projects=[SHOP])
+    late, hats = context.project_entries
+    assert late == "- The shop closes at nine. (Source: MEMORY.md#L600)"
+    assert hats.startswith("- The shop sells hats. xxx")
+    assert 600 < len(hats) < 640
+    assert context.text.endswith(f"## Project memory\n\n{late}\n{hats}\n")
+    assert sum(len(part.text) for part in context.parts) + sum(map(len, context.project_entries)) <= 8_000
+    assert session_context(filled.memory(), "main", today=TODAY, max_chars=8_000).project_entries == ()
+
+
+def test_the_note_about_a_person_is_read_whole_or_not_at_all(filled: Workspace) -> None:
+    filled.write("users/p-1/USER.md", "- Ada wants tables.\n")
+    context = session_context(filled.memory(), "main", today=TODAY, profile="p-1")
+    assert "## users/p-1/USER.md\n\n- Ada wants tables.\n" in context.text
+    assert context.text.index("## USER.md") < context.text.index("## users/p-1") < context.text.index("## memory/")
+    filled.write("users/p-1/USER.md", "- Ada wants tables.\n" * 250)
+    long = session_context(filled.memory(), "main", today=TODAY, profile="p-1")
+    assert "users/p-1" not in long.text
+    assert [issue.path for issue in long.left_out] == ["users/p-1/USER.md"]
+    filled.write("users/p-1/USER.md", "- Ada wants tables.\n" * 150)
+    narrow = session_context(filled.memory(), "main", today=TODAY, profile="p-1", max_chars=1_000)
+    assert "users/p-1" not in narrow.text
+    assert "no room" in narrow.left_out[0].problem
+
+
+@pytest.mark.parametrize("profile", ["nobody", "../../etc", "a/b", ".x", "p-1\n", "link"])
+def test_no_other_file_is_read_for_a_person(filled: Workspace, profile: str) -> None:
+    (filled.path / "users").mkdir()
+    (filled.path / "users" / "link").symlink_to(filled.path)
+    context = session_context(filled.memory(), "main", today=TODAY, profile=profile)
+    assert context.text == PRIVATE
+    assert len(context.left_out) == (0 if profile == "nobody" else 1)
+
+
+def test_the_note_about_a_person_is_for_private_sessions_only(filled: Workspace) -> None:
+    filled.write("users/p-1/USER.md", "- Ada wants tables.\n")
+    group = session_context(filled.memory(), "agent:main:telegram:group:7", today=TODAY, profile="p-1")
+    assert group.text == DAYS

@@ -1,6 +1,7 @@
 """``mdrecall context``: print the notes an agent should read first in a session."""
 
 import argparse
+import os
 import sys
 from datetime import date
 from typing import TYPE_CHECKING
@@ -24,6 +25,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="print the entries of MEMORY.md and USER.md whose triggers this message holds instead",
     )
+    parser.add_argument(
+        "--project",
+        action="append",
+        metavar="KEY",
+        help="leave out entries of other projects than this, such as github.com/ana/app; repeat it for several"
+        " (default: the repository of the current folder)",
+    )
+    parser.add_argument("--profile", metavar="ID", default="", help="also print users/ID/USER.md in a private session")
     parser.add_argument("--today", type=_parse_day, metavar="DAY", help="use this day as today (YYYY-MM-DD)")
     add_no_warm(parser)
     add_common(parser)
@@ -33,12 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mdrecall.context import prompt_section, session_context
+    from mdrecall.hosts.repository import project_keys
 
     with open_memory(options) as memory:
+        projects = options.project or project_keys(options.caller.cwd or os.getcwd(), memory.settings.workspace)
         if options.message is not None:
             from mdrecall.life.triggers import recall_triggers
 
-            return _print_recalled(recall_triggers(memory, options.session_key, options.message), options)
+            return _print_recalled(recall_triggers(memory, options.session_key, options.message, projects), options)
         if options.prompt:
             return _print_prompt(prompt_section(memory, options.session_key), options)
         context = session_context(
@@ -46,11 +57,16 @@ def run(options: argparse.Namespace) -> int:
             options.session_key,
             today=options.today or date.today(),
             max_chars=options.chars,
+            projects=projects,
+            profile=options.profile,
         )
     if options.json:
         from mdrecall.wire import to_json
 
-        print_json({"text": context.text, "parts": to_json(context.parts), "leftOut": to_json(context.left_out)})
+        print_json(
+            {"text": context.text, "parts": to_json(context.parts), "leftOut": to_json(context.left_out)}
+            | ({"projectEntries": list(context.project_entries)} if context.project_entries else {})
+        )
     else:
         sys.stdout.write(context.text)
         print_issues(context.left_out)

@@ -166,6 +166,14 @@ def parse_count(text: str) -> int:
     return _parse_whole(text, 0)
 
 
+def parse_port(text: str) -> int:
+    """Parse the number of a port; 0 is a free one."""
+    number = int(text) if text.isdecimal() and len(text) <= 5 else -1
+    if not 0 <= number <= 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port number")
+    return number
+
+
 def _parse_whole(text: str, minimum: int) -> int:
     try:
         number = int(text)

@@ -1,8 +1,6 @@
 """``mdrecall search``: search notes and past conversations."""
 
 import argparse
-import math
-import re
 import sys
 from collections.abc import Collection
 from functools import partial
@@ -143,7 +141,7 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
 
     On a terminal the words of the query are highlighted.
     """
-    stems = find_stems(query)
+    stems = _find_stems(query)
     for number, result in enumerate(answer):
         if number:
             print()
@@ -181,24 +179,26 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
         print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
 
 
-def find_stems(query: str) -> frozenset[str]:
-    """Return the stems of the words of a query, without those that hardly count if there are others."""
-    from mdrecall.core.ranking.query import parse_query
+def _find_stems(query: str) -> Collection[str]:
+    """Return the stems to highlight; none where nothing can be highlighted."""
+    if not can_style(sys.stdout):
+        return ()
+    from mdrecall.core.ranking.explanation import find_stems
 
-    terms = [term for term in parse_query(query) if not term.parts]
-    return frozenset(term.text for term in terms if not term.stop) or frozenset(term.text for term in terms)
+    return find_stems(query)
 
 
 def highlight(line: str, stems: Collection[str]) -> str:
     """Return a line in which the words with these stems stand out on a terminal."""
-    from mdrecall.core.text.stem import stem
-    from mdrecall.core.text.words import surface_words
+    if not can_style(sys.stdout):
+        return line
+    from mdrecall.core.ranking.explanation import find_matches
 
-    def mark(word: re.Match[str]) -> str:
-        found = any(stem(part) in stems for part in surface_words(word[0]))
-        return style(word[0], "bold", "yellow") if found else word[0]
-
-    return re.sub(r"[^\W_]+", mark, line) if can_style(sys.stdout) else line
+    parts, done = [], 0
+    for start, end in find_matches(line, stems):
+        parts += [line[done:start], style(line[start:end], "bold", "yellow")]
+        done = end
+    return "".join((*parts, line[done:]))
 
 
 def _print_notice(notice: str, reason: str, remedy: str = "") -> None:
@@ -244,6 +244,8 @@ def describe_marks(result: SearchResult) -> str:
 
 
 def _format_explanation(why: Why) -> str:
+    from mdrecall.core.ranking.explanation import describe_changes
+
     if why.listed:
         return style(f"    why: {why.listed}", "dim")
     present = ", ".join(f"{term} {weight:.0%}" for term, weight, _, is_there in why.terms if is_there) or "none"
@@ -259,44 +261,18 @@ def _format_explanation(why: Why) -> str:
         passage = "" if why.passage_cosine is None else f", passage {why.passage_cosine:.2f}"
         cosine = "" if why.cosine is None else f" (cosine {why.cosine:.2f}{passage})"
         lines.append(f"meaning {why.likeness:.2f}{cosine}, {why.vector_weight:.0%} of the mix")
-    lines += [*_format_changes(why), *_format_sum(why)]
+    lines += [*describe_changes(why), *_format_sum(why)]
     return "\n".join(style(f"    {line}", "dim") for line in lines)
-
-
-def _format_changes(why: Why) -> list[str]:
-    """Return what else has changed the worth of a result."""
-    lines = []
-    if why.identified:
-        lines.append(f"holds {why.identified:.0%} of the identifiers and quoted phrases")
-    if why.naming:
-        lines.append("the query names its file or heading")
-    if why.speaker:
-        lines.append(f"speaker {why.speaker:+.2f}: the query names somebody who speaks")
-    if why.time:
-        lines.append(f"time {why.time:+.2f}: it is of the time that the query names")
-    if why.recency < 1:
-        lines.append(f"there is newer: {why.recency:.0%} of its worth, because the query asks for what holds now")
-    if why.decay < 1:
-        lines.append(f"age reduces the score to {why.decay:.0%}")
-    if why.translated is not None:
-        lines.append(f"the text around holds {why.translated:.0%} of the query's words in another language")
-    if why.file_factor < 1:
-        lines.append(f"counts {why.file_factor:.0%} among the results, because better ones are from the same file")
-    return lines
 
 
 def _format_sum(why: Why) -> list[str]:
     """Return what the query takes off, what the worth consists of, and what each stage has changed."""
+    from mdrecall.core.ranking.explanation import describe_cost
+
     parts = " ".join(f"{name} {value:+.2f}" for name, value in why.parts)
     lines = [f"worth {why.worth:.2f}: {parts}", "stages: " + "; ".join(map(_format_step, why.stages))]
-    return [_format_cost(why), *lines] if why.cost else lines
-
-
-def _format_cost(why: Why) -> str:
-    count = round(math.expm1(why.commonness))
-    chunks = "1 chunk" if count == 1 else f"{count} chunks"
-    cost = f"the query takes off {why.cost:.2f}: each of its words is in about {chunks}"
-    return cost if why.likeness is None else f"{cost}, and the embedder reads {why.trust:.0%} of it"
+    cost = describe_cost(why)
+    return [cost, *lines] if cost else lines
 
 
 def _format_step(step: StageStep) -> str:

@@ -3,21 +3,25 @@
 import argparse
 
 from mdrecall.cli.mcp import add_memory_options, answer_commands, make_selection
+from mdrecall.cli.options import parse_port
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, default=0, metavar="N", help="the port (default: a free one)")
+    parser.add_argument("--port", type=parse_port, default=0, metavar="N", help="the port (default: a free one)")
     parser.add_argument("--no-open", action="store_true", help="print the link without opening a browser")
     add_memory_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from mdrecall.mcp_server.http import HttpEndpoint
+    from mdrecall.mcp_server.start import exit_on_signals, log_to_stderr
     from mdrecall.mcp_server.workspaces import select_memories
     from mdrecall.ui.start import require_packages
     from mdrecall.ui.start import run as serve
 
     require_packages()
+    exit_on_signals()
+    log_to_stderr()
     served = select_memories(make_selection(options))
     endpoint = HttpEndpoint(port=options.port)
     listening = endpoint.listen()

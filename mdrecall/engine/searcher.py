@@ -1,7 +1,8 @@
 """The search: gather candidates from the store, then run the stages of the ranking over them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import TYPE_CHECKING
 
 from mdrecall.core.ranking.current import prefer_current
@@ -54,18 +55,17 @@ from mdrecall.core.ranking.stages import (
 )
 from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
-from mdrecall.engine.project_scope import ScopedChunks, find_hidden
 from mdrecall.engine.ranking_options import apply_request
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
 from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
 from mdrecall.errors import QueryError
-from mdrecall.interfaces import ChunkReader
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, Term, Traits
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.interfaces import ChunkReader
 
 #: The ranking, in the order in which it runs. A new stage is one more entry.
 STAGES: tuple[Stage, ...] = (
@@ -80,7 +80,7 @@ STAGES: tuple[Stage, ...] = (
     spread_over_files,  # which results there are: from its fourth on, a file counts less
     limit_per_file,  # thinning: a few passages of each file
     diversify_results,  # repetitions move down
-    prefer_important,  # of entries that hold the same words, the important ones first
+    prefer_important,  # of entries that hold the same words, the important ones and those of the project first
     reserve_note_places,  # sessions leave half of the places to notes
     prefer_newest,  # "latest", "still": the newest of near equals first
     rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order
@@ -141,6 +141,7 @@ class _Asked(NamedTuple):
     only: NoteFilter | None
     options: RankingOptions
     source: SourceName | None
+    projects: frozenset[str]
 
 
 class _Found(NamedTuple):
@@ -166,7 +167,7 @@ class Searcher:
         vectors: VectorSearcher | None = None,
         *,
         why_no_vectors: str = "vectors are switched off",
-        reranker: "RerankCaller | None" = None,
+        reranker: RerankCaller | None = None,
     ) -> None:
         """``why_no_vectors`` is the reason given in answers if ``vectors`` is None."""
         self.options = options
@@ -186,7 +187,13 @@ class Searcher:
         ``transcripts`` are the paths of those that may be seen; None means all. No other one influences the answer.
         """
         projects_of = self._chunks.chunks_of_projects()
-        hidden = find_hidden(projects_of, request.projects) if projects_of else frozenset[int]()
+        if not projects_of:
+            return self._search(request, now, transcripts)
+        from copy import copy
+
+        from mdrecall.engine.project_scope import ScopedChunks, find_hidden
+
+        hidden = find_hidden(projects_of, request.projects)
         if not hidden:
             return self._search(request, now, transcripts)
         scoped = ScopedChunks(self._chunks, hidden)
@@ -204,7 +211,8 @@ class Searcher:
         if not terms:
             return NO_SEARCHABLE_WORDS
         only = read_filter(request, self.options.collections)
-        asked = _Asked(query, terms, times, limits, only, apply_request(self.options, request), request.source)
+        options, projects = apply_request(self.options, request), _read_projects(request)
+        asked = _Asked(query, terms, times, limits, only, options, request.source, projects)
         by_time = TimeSearch(self._chunks, now, request.source, transcripts, only)
         listed: SearchAnswer | None = None
         if is_only_time(query, times):
@@ -276,6 +284,7 @@ class Searcher:
             mode == "vector" and embedded is not None and embedded.trust >= 1,
             is_unspaced_text(asked.query),
             self._texts,
+            asked.projects,
         )
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
@@ -405,6 +414,15 @@ class Searcher:
                 alike, passages = similarities.get(chunk.id, (None, ()))
                 found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
         return found
+
+
+def _read_projects(request: SearchRequest) -> frozenset[str]:
+    """Return the keys of the projects that a request names, as annotations have them."""
+    if not request.projects and not request.current_projects:
+        return frozenset()
+    from mdrecall.engine.project_scope import read_projects
+
+    return read_projects((*request.projects, *request.current_projects))
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:

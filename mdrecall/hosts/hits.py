@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mdrecall import state_files
 from mdrecall.hosts.events import HookCall, HookEvent
+from mdrecall.hosts.repository import project_keys
 from mdrecall.memory import Memory
 from mdrecall.types import SearchResult
 
@@ -38,7 +39,12 @@ def find_sure_hits(
         return []
     has_sessions = "sessions" in settings.memory_search.sources
     answer = memory.search(
-        query, max_results=2 * most, explain=by_name, source="memory" if has_sessions else None, now=call.now
+        query,
+        max_results=2 * most,
+        explain=by_name,
+        source="memory" if has_sessions else None,
+        now=call.now,
+        current_projects=project_keys(call.event.cwd, settings.workspace),
     )
     return [hit for hit in answer if _is_sure(hit) and not hit.superseded][:most]
 

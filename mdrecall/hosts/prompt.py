@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from mdrecall.core.conversation.injected import strip_memory
 from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.hits import SESSION_KEY, find_sure_hits, list_shown, remember_shown, render_hits
+from mdrecall.hosts.repository import project_keys
 from mdrecall.life.triggers import recall_triggers
 
 _MAX_HITS = 3
@@ -24,7 +25,9 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
         return
     shown = list_shown(call)
     with call.open() as memory:
-        recalled = [entry for entry in recall_triggers(memory, SESSION_KEY, prompt) if entry.citation not in shown]
+        projects = project_keys(call.event.cwd, call.settings.workspace)
+        triggered = recall_triggers(memory, SESSION_KEY, prompt, projects)
+        recalled = [entry for entry in triggered if entry.citation not in shown]
         hits = find_sure_hits(call, memory, prompt[:_MAX_QUERY_CHARS], most=2 * _MAX_HITS, by_name=True)
     known = {*shown, *(entry.citation for entry in recalled)}
     new = [hit for hit in hits if hit.citation not in known][: _MAX_HITS - len(recalled)]

@@ -1,10 +1,20 @@
 """The repository that a session is in, read from its files: running git would run what a repository configures."""
 
 import os
+import re
 import stat
 
-#: How much of a file is read; a branch name is shorter.
+#: How much of a line is read; a branch name is shorter.
 _MAX_BYTES = 4096
+#: How much of a repository's settings is read; the origin stands at their beginning.
+_MAX_CONFIG_BYTES = 65_536
+_ORIGIN = re.compile(r'\[remote "origin"\][^\n]*\n((?:(?!\s*\[).*\n?)*)')
+_URL = re.compile(r'^\s*url\s*=\s*"?([^"\s]+)', re.MULTILINE)
+#: ``https://user@host:443/ana/app.git`` or ``git@host:ana/app.git``. A path on this machine is neither, and a drive of
+#: Windows has one letter.
+_ADDRESS = re.compile(
+    r"(?:[a-z+]+://(?:[^@/]*@)?([a-z0-9.-]{2,})(?::[0-9]+)?/+|(?:[^@/:]+@)?([a-z0-9.-]{2,}):(?!//))(\S+)", re.IGNORECASE
+)
 
 
 def place_of(folder: str) -> str:
@@ -13,6 +23,39 @@ def place_of(folder: str) -> str:
     branch = read_branch(root) if root else ""
     name = os.path.basename((root or folder).rstrip("/"))
     return f"{name}@{branch}" if branch else name
+
+
+def project_keys(folder: str, workspace: str) -> tuple[str, ...]:
+    """Return what annotations may call the repository of a folder: ``host/org/repo``, ``path:…``, or its name.
+
+    Nothing for a folder that is in no repository, and for the repository of the notes themselves: it is about all
+    projects. A password in the address of the origin is not part of the key.
+    """
+    root = find_root(folder)
+    if not root or os.path.realpath(root) == os.path.realpath(workspace):
+        return ()
+    origin = _read_origin(root)
+    keys = (origin, f"path:{_escape(root)}", origin.rpartition("/")[2], _escape(os.path.basename(root)))
+    return tuple(dict.fromkeys(key for key in keys if key))
+
+
+def _read_origin(root: str) -> str:
+    """Return the origin of a repository as ``host/org/repo``; empty if it has none, or one on this machine."""
+    git = _git_folder(root)
+    # A worktree has the settings of the repository that it belongs to.
+    common = _read_line(os.path.join(git, "commondir"))
+    section = _ORIGIN.search(_read_text(os.path.join(git, common, "config"), _MAX_CONFIG_BYTES))
+    url = _URL.search(section[1]) if section else None
+    address = _ADDRESS.fullmatch(url[1]) if url else None
+    path = address[3].strip("/").removesuffix(".git").rstrip("/") if address else ""
+    return _escape(f"{(address[1] or address[2]).lower()}/{path}") if address and path else ""
+
+
+def _escape(key: str) -> str:
+    """Return a key without the characters that end one in an annotation, as OpenClaw writes them."""
+    for char in "%;<>\r\n":
+        key = key.replace(char, f"%{ord(char):02x}")
+    return key
 
 
 def find_root(folder: str) -> str:
@@ -28,20 +71,29 @@ def find_root(folder: str) -> str:
 
 def read_branch(root: str) -> str:
     """Return the branch of a repository, the beginning of the commit if there is none, or nothing."""
-    git = os.path.join(root, ".git")
-    if not os.path.isdir(git):
-        # A worktree or a submodule: a file says where the folder is.
-        git = os.path.join(root, _read_line(git).removeprefix("gitdir:").strip())
-    head = _read_line(os.path.join(git, "HEAD"))
+    head = _read_line(os.path.join(_git_folder(root), "HEAD"))
     return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else head[:7]
 
 
+def _git_folder(root: str) -> str:
+    """Return the folder that git keeps its files in."""
+    git = os.path.join(root, ".git")
+    if os.path.isdir(git):
+        return git
+    # A worktree or a submodule: a file says where the folder is.
+    return os.path.join(root, _read_line(git).removeprefix("gitdir:").strip())
+
+
 def _read_line(path: str) -> str:
-    """Return the first line of a regular file; empty if there is none. A pipe must not keep a hook waiting."""
+    return _read_text(path, _MAX_BYTES).partition("\n")[0].strip()
+
+
+def _read_text(path: str, most: int) -> str:
+    """Return the beginning of a regular file; empty if there is none. A pipe must not keep a hook waiting."""
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
             return ""
         with open(path, "rb") as file:
-            return file.readline(_MAX_BYTES).decode("utf-8", "replace").strip()
-    except OSError:
+            return file.read(most).decode("utf-8", "replace")
+    except (OSError, ValueError):
         return ""

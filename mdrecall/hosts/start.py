@@ -11,7 +11,7 @@ from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.git_index import list_changed
 from mdrecall.hosts.hits import SESSION_KEY, find_sure_hits, remember_shown, render_hits
-from mdrecall.hosts.repository import find_root, read_branch
+from mdrecall.hosts.repository import find_root, project_keys, read_branch
 from mdrecall.memory import Memory
 from mdrecall.sources.clock import user_time
 from mdrecall.types import SearchResult, format_citation
@@ -71,10 +71,12 @@ def _introduce(memory: Memory) -> str:
 def _choose_notes(call: HookCall, memory: Memory, today: date, room: int) -> Context:
     """Return MEMORY.md and the notes of two days, within the room, and within the bytes that the host accepts."""
     chars = int(room * (1 - _SHARE_OF_HITS))
-    context = session_context(memory, SESSION_KEY, today=today, max_chars=max(0, chars))
+    projects = project_keys(call.event.cwd, call.settings.workspace)
+    context = session_context(memory, SESSION_KEY, today=today, max_chars=max(0, chars), projects=projects)
     most, size = call.event.host.max_bytes, len(context.text.encode())
     if most and size > (allowed := int(most * chars / call.settings.mdrecall.hosts.max_chars)):
-        context = session_context(memory, SESSION_KEY, today=today, max_chars=max(0, chars * allowed // size))
+        fewer = max(0, chars * allowed // size)
+        context = session_context(memory, SESSION_KEY, today=today, max_chars=fewer, projects=projects)
     return context
 
 

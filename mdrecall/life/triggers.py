@@ -1,12 +1,13 @@
 """What a message brings to mind: curated entries with a trigger that it holds, found without a model."""
 
 import os
+from collections.abc import Collection
 from typing import NamedTuple
 
 from mdrecall.core.conversation.session_key import parse
 from mdrecall.core.conversation.triggers import MIN_SCORE, Message, combine_scores
-from mdrecall.core.text.annotations import BROKEN_PROJECT
 from mdrecall.core.text.notes import CURATED_FILES, iter_note_chunks
+from mdrecall.engine.project_scope import is_for, read_projects
 from mdrecall.errors import ReadError, RecallError
 from mdrecall.memory import Memory
 from mdrecall.types import format_citation
@@ -40,17 +41,22 @@ class Recalled(NamedTuple):
         return f"- {self.text} (Source: {self.citation})"
 
 
-def recall_triggers(memory: Memory, session_key: str, message: str) -> tuple[Recalled, ...]:
+def recall_triggers(
+    memory: Memory, session_key: str, message: str, projects: Collection[str] = ()
+) -> tuple[Recalled, ...]:
     """Return the entries of ``MEMORY.md`` and ``USER.md`` whose triggers a message holds, the best first.
 
     Only in private sessions of this agent, only entries of people and agents that are trusted, none that is
-    superseded, and no more than a few lines. The index is searched only where that decides, and must exist.
+    superseded, and no more than a few lines. Where ``projects`` are known, entries of others are left out. The index is
+    searched only where that decides, and must exist.
     """
     key = parse(session_key)
     if not key.is_private or (key.agent and not key.belongs_to(memory.settings.agent_id)):
         return ()
     said = Message(message[:_MAX_MESSAGE_CHARS])
-    scored = [(entry, said.score_triggers(entry.triggers)) for entry in _read_triggered(memory)]
+    scored = [
+        (entry, said.score_triggers(entry.triggers)) for entry in _read_triggered(memory, read_projects(projects))
+    ]
     hopeful = [(entry, score) for entry, score in scored if combine_scores(score, 1.0) >= MIN_SCORE]
     if any(combine_scores(score, 0.0) < MIN_SCORE for _, score in hopeful):
         found = _search_scores(memory, message)
@@ -77,7 +83,7 @@ def _fit(entries: list[Recalled]) -> tuple[Recalled, ...]:
     return tuple(fitting)
 
 
-def _read_triggered(memory: Memory) -> list[Recalled]:
+def _read_triggered(memory: Memory, projects: frozenset[str]) -> list[Recalled]:
     """Return the entries of the curated files that have triggers and may be shown."""
     entries = []
     for path in sorted(CURATED_FILES):
@@ -88,7 +94,7 @@ def _read_triggered(memory: Memory) -> list[Recalled]:
         chunking = memory.settings.memory_search.chunking
         for chunk in iter_note_chunks(path, text, tokens=chunking.tokens, overlap=0) if "<!--" in text else ():
             marks = chunk.marks
-            is_trusted = marks.origin in _TRUSTED and marks.project != BROKEN_PROJECT
+            is_trusted = marks.origin in _TRUSTED and is_for(marks.project, projects)
             if marks.triggers and is_trusted and not marks.is_superseded:
                 shown = " ".join(chunk.text.split()).removeprefix("- ")
                 entries.append(Recalled(path, chunk.start_line, chunk.end_line, shown, marks.triggers))

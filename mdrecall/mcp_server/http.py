@@ -178,9 +178,16 @@ def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGI
 
 
 async def serve(
-    built: "MemoryServer", endpoint: HttpEndpoint, listening: "socket.socket", announce: Callable[[str], None]
+    built: "MemoryServer",
+    endpoint: HttpEndpoint,
+    listening: "socket.socket",
+    announce: Callable[[str], None],
+    extend: "Callable[[ASGIApp, int], ASGIApp] | None" = None,
 ) -> None:
-    """Serve until a signal comes; ``announce`` receives the address as soon as it answers."""
+    """Serve until a signal comes; ``announce`` receives the address as soon as it answers.
+
+    ``extend`` may put another application beside the server; it also receives the port.
+    """
     import asyncio
 
     import uvicorn
@@ -190,8 +197,9 @@ async def serve(
     for name in _NOISY_LOGGERS:
         logging.getLogger(name).addFilter(may_pass)
     port = listening.getsockname()[1]
+    app = build_app(built, endpoint, port)
     config = uvicorn.Config(
-        build_app(built, endpoint, port),
+        extend(app, port) if extend else app,
         http=ConnectionLimits().protocol(AutoHTTPProtocol),  # type: ignore[arg-type]
         access_log=False,
         log_config=None,

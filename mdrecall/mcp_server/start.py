@@ -6,6 +6,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -14,11 +15,15 @@ from mdrecall.mcp_server.greeting import EarlyReader, Greeting, take_streams
 from mdrecall.mcp_server.workspaces import Selection, select_memories
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
     from mdrecall.mcp_server.http import HttpEndpoint
+    from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import MemoryServer
     from mdrecall.memory import Memory
 
     Share = Callable[[Memory], Callable[[], None]]
+    Extend = Callable[[Memories, ASGIApp, int], ASGIApp]
 
 #: A thread left behind is better than a process that does not end.
 _CLOSE_S = 10.0
@@ -39,14 +44,16 @@ def run_http(
     announce: Callable[[str], None],
     session_key: str = "",
     share: "Share | None" = None,
+    extend: "Extend | None" = None,
 ) -> int:
     """Serve over HTTP until a signal comes and return the exit code; ``announce`` receives the address.
 
-    ``share`` lets other processes use the memories, as in ``Memories``.
+    ``share`` lets other processes use the memories, as in ``Memories``. ``extend`` may put another application beside
+    the server, as in ``serve``.
     """
     endpoint.check()
-    _exit_on_signals()
-    _log_to_stderr()
+    exit_on_signals()
+    log_to_stderr()
     served = select_memories(selection)
     require_sdk()
     listening = endpoint.listen()
@@ -57,11 +64,12 @@ def run_http(
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import build_server
 
-    built = build_server(Memories(served, share=share), session_key, read_only=selection.read_only)
+    memories = Memories(served, share=share)
+    built = build_server(memories, session_key, read_only=selection.read_only)
     # From here on uvicorn takes the signals, and raises them again when it is done.
-    _ignore_signals()
+    ignore_signals()
     try:
-        asyncio.run(serve(built, endpoint, listening, announce))
+        asyncio.run(serve(built, endpoint, listening, announce, extend and partial(extend, memories)))
     finally:
         listening.close()
         _close(built)
@@ -71,8 +79,8 @@ def run_http(
 def run_stdio(selection: Selection, session_key: str = "", share: "Share | None" = None) -> int:
     """Serve on standard input and output until the client leaves or a signal comes; return the exit code."""
     streams = take_streams()
-    _exit_on_signals()
-    _log_to_stderr()
+    exit_on_signals()
+    log_to_stderr()
     served = select_memories(selection)
     require_sdk()
     # A conversation that the command line names may have other tools, or none; the SDK answers for it.
@@ -94,7 +102,7 @@ def run_stdio(selection: Selection, session_key: str = "", share: "Share | None"
     return 0
 
 
-def _exit_on_signals() -> None:
+def exit_on_signals() -> None:
     """End at once on a signal, as long as nothing is open that would have to be closed."""
 
     def leave(number: int, frame: FrameType | None) -> None:
@@ -104,12 +112,14 @@ def _exit_on_signals() -> None:
         signal.signal(number, leave)
 
 
-def _ignore_signals() -> None:
+def ignore_signals() -> None:
+    """Leave signals to uvicorn, which raises them again when it is done."""
     for number in _SIGNALS:
         signal.signal(number, lambda number, frame: None)
 
 
-def _log_to_stderr() -> None:
+def log_to_stderr() -> None:
+    """Print warnings, each in a line, so that standard output stays for what was asked."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setLevel(logging.WARNING)
     logging.basicConfig(handlers=[handler], level=logging.WARNING, format="mdrecall: %(message)s")

@@ -6,6 +6,7 @@ A memory flush appends to the note of the day and to nothing else.
 import errno
 import os
 import re
+import stat
 import unicodedata
 from collections.abc import Container
 from contextlib import suppress
@@ -169,16 +170,22 @@ def create_note(workspace: str, name: str, text: str) -> str:
     return f"memory/{free}"
 
 
-def create_file(workspace: str, path: str, content: bytes) -> None:
-    """Write a new file below the workspace, whole or not at all. Raise ``FileBusy`` if there is one."""
+def create_file(workspace: str, path: str, content: bytes, *, like: os.stat_result | None = None) -> None:
+    """Write a new file below the workspace, whole or not at all. Raise ``FileBusy`` if there is one.
+
+    ``like`` is the file that it is a copy of, whose permissions and times it gets.
+    """
     folder_name, _, name = path.rpartition("/")
     try:
         with open_folder(workspace, folder_name) as folder:
             temporary = f".{name[:60]}.mdrecall-{os.urandom(8).hex()}.tmp"
-            file = os.open(temporary, NEW_FILE, 0o644, dir_fd=folder)
+            file = os.open(temporary, NEW_FILE, 0o600 if like else 0o644, dir_fd=folder)
             try:
                 try:
                     write_at_end(file, content, 0)
+                    if like is not None:
+                        os.fchmod(file, stat.S_IMODE(like.st_mode))
+                        os.utime(file, ns=(like.st_atime_ns, like.st_mtime_ns))
                 finally:
                     os.close(file)
                 _give_name(folder, temporary, name)

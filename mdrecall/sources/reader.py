@@ -32,7 +32,7 @@ def read_memory_file(
     ``mask`` is given the text and the path, and returns the text without what was forgotten.
     """
     refused: ReadError | None = None
-    for root, inside, shown in _candidates(files, workspace, path):
+    for root, inside, shown in find_candidates(files, workspace, path):
         try:
             opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
         except FileMissing as missing:
@@ -93,7 +93,7 @@ def _count_fitting(lines: list[str], max_chars: int) -> int:
     return len(lines)
 
 
-def _candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple[Root, str, str]]:
+def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple[Root, str, str]]:
     """Yield every root that a path lies in, with the path inside it and the path as results show it."""
     if not path.strip() or "\0" in path or any("\ud800" <= char <= "\udfff" for char in path):
         raise PathOutside(f"{path!r} is not a path.", path=path, hint="Give a path such as memory/2026-02-10.md.")

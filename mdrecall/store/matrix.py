@@ -1,7 +1,8 @@
-"""The vectors of a space in memory, searched exactly by all threads of a process.
+"""The vectors of a space in memory, searched by all threads of a process.
 
 They are loaded once and then kept current by reading what has changed since: see ``VectorChanges``. A number takes one
-byte. Products are made slice by slice, so that no copy of the matrix as floats ever exists.
+byte. Products are made slice by slice, so that no copy of the matrix as floats ever exists. Up to 100,000 vectors all
+are compared exactly; of more, those whose signs are most like the query's.
 """
 
 import threading
@@ -26,6 +27,13 @@ _FEWEST_DEAD, _DEAD_SHARE = 1_000, 16
 _UNKNOWN_LENGTH = -1.0
 # The cosine of a removed chunk: below all others.
 _DEAD_COSINE = -2.0
+#: Up to this many vectors are all compared exactly.
+MOST_EXACT = 100_000
+# Of more, as many as this or this share are, those that seem nearest by their signs. Among them were .993 of the twenty
+# nearest of 122,000 notes made of random words, .985 of those of a million, and all of those of 90,000 real sentences.
+_FEWEST_COMPARED, _COMPARED_SHARE = 16_000, 32
+# At least this many times as many as are asked for.
+_COMPARED_FACTOR = 8
 
 
 class VectorBlock(NamedTuple):
@@ -81,6 +89,8 @@ class MatrixEngine:
     def __init__(self, dimensions: int) -> None:
         import numpy
 
+        from mdrecall.store.sign_codes import SignCodes
+
         self._numpy = numpy
         self._seen = -1
         self._lock = threading.Lock()
@@ -90,6 +100,7 @@ class MatrixEngine:
         self._lengths = numpy.empty(0, numpy.float32)
         self._dead = numpy.empty(0, numpy.int64)
         self._slice = numpy.empty((max(1, _SLICE_NUMBERS // dimensions), dimensions), numpy.float32)
+        self._signs = SignCodes(dimensions)
 
     def nearest(self, space: VectorChanges, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -99,11 +110,12 @@ class MatrixEngine:
             alive = self._count - len(self._dead)
             if not alive:
                 return []
-            cosines = self._all_cosines(self._read_query(query))
             limit = min(limit, alive)
-            least = numpy.partition(cosines, self._count - limit)[self._count - limit]
+            places, cosines = self._compare(self._read_query(query), limit, alive)
+            least = numpy.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
             chosen = numpy.flatnonzero(cosines >= least - _ROUNDED_AWAY)
-            found = list(zip(self._ids[chosen].tolist(), cosines[chosen].tolist(), strict=True))
+            ids = self._ids[chosen if places is None else places[chosen]]
+            found = list(zip(ids.tolist(), cosines[chosen].tolist(), strict=True))
         rounded = [(chunk_id, round(cosine, PLACES)) for chunk_id, cosine in found]
         return sorted(rounded, key=lambda entry: (-entry[1], entry[0]))[:limit]
 
@@ -154,6 +166,20 @@ class MatrixEngine:
         (vector,) = to_int8([query])
         return self._numpy.frombuffer(vector, self._numpy.int8).astype(self._numpy.float32)
 
+    def _compare(self, query: Any, limit: int, alive: int) -> tuple[Any, Any]:
+        """Return places and their cosines; None for the places if all rows were compared."""
+        count = max(_FEWEST_COMPARED, alive // _COMPARED_SHARE, _COMPARED_FACTOR * limit)
+        if alive <= MOST_EXACT or count > alive // 2:
+            return None, self._all_cosines(query)
+        numpy = self._numpy
+        places = self._signs.find_similar(self._rows[: self._count], query, count, self._dead)
+        cosines = numpy.empty(len(places), numpy.float32)
+        for start, end in self._slices(0, len(places)):
+            part = self._slice[: end - start]
+            part[...] = self._rows[places[start:end]]
+            cosines[start:end] = _divide(_multiply(part, query), _lengths(part), query)
+        return places, cosines
+
     def _all_cosines(self, query: Any) -> Any:
         numpy = self._numpy
         products = numpy.empty(self._count, numpy.float32)
@@ -186,26 +212,56 @@ class MatrixEngine:
         changed = space.changes_since(self._seen)
         if changed is None:
             return
-        numpy = self._numpy
         if changed.removed is None:
-            self._count, self._dead = 0, self._dead[:0]
-            self._reserve(space.count())
-        elif changed.removed:
-            places, is_there = self._find(numpy.array(changed.removed, numpy.int64))
+            self._load(changed.newer, space.count())
+        else:
+            self._apply(changed.removed, iter(changed.newer))
+        self._seen = changed.revision
+
+    def _apply(self, removed: Sequence[int], newer: Iterator[VectorBlock]) -> None:
+        numpy = self._numpy
+        if removed:
+            places, is_there = self._find(numpy.array(removed, numpy.int64))
             self._dead = numpy.union1d(self._dead, places[is_there])
-        blocks = iter(changed.newer)
-        while some := list(islice(blocks, _BLOCKS_AT_ONCE)):
+        while some := list(islice(newer, _BLOCKS_AT_ONCE)):
             self._put(*self._read_blocks(some))
         if len(self._dead) > max(_FEWEST_DEAD, self._count // _DEAD_SHARE):
             self._compact()
-        self._seen = changed.revision
+
+    def _load(self, blocks: Iterable[VectorBlock], expected: int) -> None:
+        """Read all blocks. Their bytes are copied once, because that is most of the work of a first search."""
+        self._count, self._dead = 0, self._dead[:0]
+        self._reserve(max(1, expected))
+        self._signs.forget(0)
+        width = self._rows.shape[1]
+        held, at = self._rows.data.cast("B"), 0
+        firsts: list[int] = []
+        offsets: list[bytes] = []
+        for block in blocks:
+            end = at + len(block.vectors)
+            if end > len(held):
+                # More than were counted: another process has added some since.
+                held.release()
+                self._count = at // width
+                self._reserve(end // width)
+                held = self._rows.data.cast("B")
+            held[at:end] = block.vectors
+            firsts.append(block.first)
+            offsets.append(block.offsets)
+            at = end
+        self._count = at // width
+        self._ids[: self._count] = self._add_offsets(firsts, offsets)
+        self._lengths[: self._count] = _UNKNOWN_LENGTH
+
+    def _add_offsets(self, firsts: Sequence[int], offsets: Sequence[bytes]) -> Any:
+        """Return the numbers of the chunks of blocks from their first numbers and offsets."""
+        numpy = self._numpy
+        sizes = numpy.array([len(each) // 4 for each in offsets], numpy.int64)
+        return numpy.repeat(numpy.array(firsts, numpy.int64), sizes) + numpy.frombuffer(b"".join(offsets), "<u4")
 
     def _read_blocks(self, blocks: Sequence[VectorBlock]) -> tuple[Any, Any]:
-        numpy = self._numpy
-        offsets = numpy.frombuffer(b"".join(block.offsets for block in blocks), "<u4").astype(numpy.int64)
-        sizes = [len(block.offsets) // 4 for block in blocks]
-        rows = numpy.frombuffer(b"".join(block.vectors for block in blocks), numpy.int8)
-        ids = offsets + numpy.repeat([block.first for block in blocks], sizes)
+        ids = self._add_offsets([block.first for block in blocks], [block.offsets for block in blocks])
+        rows = self._numpy.frombuffer(b"".join(block.vectors for block in blocks), self._numpy.int8)
         return ids, rows.reshape(len(ids), self._rows.shape[1])
 
     def _put(self, ids: Any, rows: Any) -> None:
@@ -232,6 +288,7 @@ class MatrixEngine:
 
     def _write(self, places: Any, rows: Any) -> None:
         self._rows[places], self._lengths[places] = rows, _UNKNOWN_LENGTH
+        self._signs.forget(places.start if isinstance(places, slice) else int(places[0]))
 
     def _reserve(self, count: int) -> None:
         """Make room for rows in place, without a second copy of the matrix."""
@@ -255,6 +312,7 @@ class MatrixEngine:
         is_alive = numpy.ones(self._count, bool)
         is_alive[self._dead] = False
         kept = int(self._dead[0])
+        self._signs.forget(kept)
         for start, end in self._slices(kept, self._count):
             chosen = numpy.flatnonzero(is_alive[start:end]) + start
             for held in (self._ids, self._lengths, self._rows):

@@ -48,6 +48,7 @@ class SearchOptions(TypedDict, total=False):
     paths: Sequence[str]
     collections: Sequence[str]
     projects: Sequence[str]
+    current_projects: Sequence[str]
     session: str
 
 
@@ -85,6 +86,8 @@ class SearchRequest(NamedTuple):
     """Search only these collections of the settings."""
     projects: Sequence[str] = ()
     """The projects at hand, such as ``github.com/ana/app``; entries of others are left out. None hides nothing."""
+    current_projects: Sequence[str] = ()
+    """The projects at hand. Of entries that hold the same words, theirs come first and those of others last."""
     session: str = ""
     """Search only this conversation, given by its session key or id; empty means every one that may be seen."""
 

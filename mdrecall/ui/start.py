@@ -73,6 +73,7 @@ def run(
     import uvicorn
 
     from mdrecall.mcp_server.http import bracket_host
+    from mdrecall.mcp_server.start import ignore_signals
 
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
     port = listening.getsockname()[1]
@@ -89,10 +90,9 @@ def run(
     # Opened at once, so that the first page does not wait for it.
     memories.get(memories.default)
     announce(f"http://{bracket_host(endpoint.host)}:{port}{guard.link}")
+    ignore_signals()
     try:
         asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
-    except KeyboardInterrupt:
-        pass
     finally:
         listening.close()
         memories.close()

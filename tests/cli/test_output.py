@@ -20,7 +20,8 @@ from mdrecall.cli.output import (
     shorten_home,
     style,
 )
-from mdrecall.cli.search import find_stems, highlight, print_answer
+from mdrecall.cli.search import highlight, print_answer
+from mdrecall.core.ranking.explanation import find_stems
 from mdrecall.errors import RecallError
 from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, StageStep, Why
 

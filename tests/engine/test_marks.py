@@ -45,6 +45,23 @@ def test_importance_changes_no_score(workspace: Workspace) -> None:
     assert workspace.memory().search("printer toner")[0].score == plain
 
 
+def test_entries_of_the_project_at_hand_come_before_others_with_the_same_words(workspace: Workspace) -> None:
+    workspace.write(
+        "MEMORY.md",
+        "- The server deploys from branch blue <!-- project: github.com/ana/other -->\n"
+        "- The server deploys from branch grey\n"
+        "- The server deploys from branch pink <!-- project: GitHub.com/ana/shop -->\n",
+    )
+    memory = workspace.memory()
+    current = memory.search("server deploys from branch", current_projects=["github.com/ana/shop"])
+    assert [result.start_line for result in current] == [3, 2, 1]
+    before = {result.start_line: result.score for result in memory.search("server deploys from branch")}
+    assert before == pytest.approx({result.start_line: result.score for result in current}, abs=0.001)
+    named = memory.search("server deploys from branch blue", current_projects=["github.com/ana/shop"])
+    assert named[0].start_line == 1
+    assert current.withheld == ""
+
+
 @pytest.fixture(scope="module")
 def thousand_notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace, list[str]]:
     """A workspace with 1,000 notes that mention each other, and their paths."""

@@ -1,5 +1,7 @@
 """What a model learns when a prompt is typed."""
 
+from pathlib import Path
+
 import pytest
 
 from mdrecall.core.conversation.injected import wrap_memory
@@ -111,3 +113,24 @@ def test_an_entry_with_a_trigger_of_the_prompt_is_shown_once_before_the_others(
     assert lines[2] == "- Ask Ana before touching it. (Source: MEMORY.md#L1)"
     assert any("twelve connections" in line for line in lines[3:])
     assert hooks.answer("prompt", prompt=PROMPT).context == ""
+
+
+def test_in_a_repository_its_own_entries_come_first_and_triggers_of_others_are_silent(
+    hooks: Hooks, tmp_path: Path
+) -> None:
+    shop = tmp_path / "shop"
+    (shop / ".git").mkdir(parents=True)
+    (shop / ".git" / "config").write_text('[remote "origin"]\n\turl = https://github.com/ana/shop\n')
+    hooks.workspace.write(
+        "MEMORY.md",
+        "- The release train leaves on Mondays. <!-- project: github.com/ana/house -->\n"
+        "- The release train leaves on Tuesdays. <!-- project: github.com/ana/shop -->\n"
+        "- Ask Ben first. <!-- trigger: zebra --> <!-- project: github.com/ana/house -->\n",
+    )
+    hooks.workspace.memory().sync()
+    prompt = "the release train leaves on which day?"
+    text = hooks.answer("prompt", prompt=prompt, cwd=shop).context
+    assert 0 < text.find("Tuesdays") < (text.find("Mondays") if "Mondays" in text else len(text))
+    other = "tell me what you know about the zebra in the stable"
+    assert "Ask Ben" not in hooks.answer("prompt", prompt=other, cwd=shop).context
+    assert "Ask Ben" in hooks.answer("prompt", prompt=other, session_id="s2").context

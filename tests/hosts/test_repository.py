@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.hosts.repository import find_root, place_of, read_branch
+from mdrecall.hosts.repository import find_root, place_of, project_keys, read_branch
 
 
 def repository(folder: Path, head: str = "ref: refs/heads/main\n") -> Path:
@@ -44,3 +44,51 @@ def test_a_pipe_in_its_place_keeps_nobody_waiting(tmp_path: Path, name: str) -> 
     (git if name else git.parent).mkdir(parents=True)
     os.mkfifo(git / name if name else git)
     assert place_of(str(tmp_path / "x")) == "x"
+
+
+def test_a_project_is_known_by_its_origin_its_path_and_its_name(tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    (shop / "src").mkdir()
+    config = '[remote "up"]\n\turl = https://x.org/a/b\n[remote "origin"]\n\tfetch = +a\n\turl = {}\n'
+    addresses = {
+        "https://ana:s3cret@GitHub.com/Ana/web-shop.git": "github.com/Ana/web-shop",
+        "ssh://git@git.example.org:2222/team/sub/web-shop": "git.example.org/team/sub/web-shop",
+        "git@github.com:ana/web-shop.git": "github.com/ana/web-shop",
+        '"https://github.com/ana/web-shop/"': "github.com/ana/web-shop",
+        "https://host.org/a%3b;b": "host.org/a%253b%3bb",
+    }
+    for address, key in addresses.items():
+        (shop / ".git" / "config").write_text(config.format(address))
+        name = key.rpartition("/")[2]
+        assert project_keys(str(shop / "src"), "/notes") == (key, f"path:{shop}", name, "shop")
+    for address in ("/srv/git/shop.git", "../other.git", "file:///srv/x.org/a", "C:/git/shop", ""):
+        (shop / ".git" / "config").write_text(config.format(address))
+        assert project_keys(str(shop), "/notes") == (f"path:{shop}", "shop")
+
+
+def test_a_worktree_has_the_origin_of_its_repository(tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    (shop / ".git" / "config").write_text('[remote "origin"]\n url = git@github.com:ana/shop.git\n[branch "main"]\n')
+    apart = shop / ".git" / "worktrees" / "fix"
+    apart.mkdir(parents=True)
+    (apart / "commondir").write_text("../..\n")
+    (tmp_path / "fix").mkdir()
+    (tmp_path / "fix" / ".git").write_text(f"gitdir: {apart}\n")
+    assert project_keys(str(tmp_path / "fix"), "/notes")[0] == "github.com/ana/shop"
+
+
+def test_the_repository_of_the_notes_and_a_folder_outside_of_any_are_no_project(tmp_path: Path) -> None:
+    notes = repository(tmp_path / "notes")
+    assert project_keys(str(notes), str(notes)) == ()
+    assert project_keys("", str(notes)) == ()
+
+
+def test_strange_settings_of_a_repository_do_no_harm(tmp_path: Path) -> None:
+    x = repository(tmp_path / "x")
+    os.mkfifo(x / ".git" / "config")
+    assert project_keys(str(x), "/notes") == (f"path:{x}", "x")
+    (x / ".git" / "config").unlink()
+    (x / ".git" / "config").write_bytes(b'[remote "origin"]\n' * 100_000 + b"\xff\0 url = https://a.b/c")
+    assert project_keys(str(x), "/notes") == (f"path:{x}", "x")
+    (x / ".git" / "commondir").write_bytes(b"a\0b")
+    assert project_keys(str(x), "/notes") == (f"path:{x}", "x")

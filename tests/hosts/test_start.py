@@ -146,3 +146,19 @@ def test_superseded_lines_and_tasks_are_not_shown(hooks: Hooks, workspace: Works
     day = hooks.answer("session-start").context
     assert "under the mat" not in day
     assert "with Ana" in day
+
+
+def test_a_session_in_a_repository_starts_without_the_entries_of_other_projects(hooks: Hooks, tmp_path: Path) -> None:
+    shop = tmp_path / "shop"
+    begin_repository(shop)
+    (shop / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:ana/webshop.git\n')
+    hooks.workspace.write(
+        "MEMORY.md",
+        "- Ana prefers green tea.\n- The till is old. <!-- project: github.com/ana/webshop -->\n"
+        "- The cellar is wet. <!-- project: github.com/ana/house -->\n- The shop is red. <!-- project: shop -->\n",
+    )
+    outside = hooks.answer("session-start").context
+    assert all(text in outside for text in ("green tea", "till is old", "cellar is wet", "shop is red"))
+    inside = hooks.answer("session-start", cwd=shop).context
+    assert all(text in inside for text in ("green tea", "till is old", "shop is red"))
+    assert "cellar" not in inside

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
-from mdrecall.mcp_server.start import _exit_on_signals
+from mdrecall.mcp_server.start import exit_on_signals
 from tests.conftest import Workspace
 from tests.mcp_server.servers import mdrecall_command, process_env, start_process
 from tests.processes import PATIENCE_S
@@ -133,7 +133,7 @@ def test_a_signal_ends_the_server_quietly_while_the_pipe_is_open(workspace: Work
 def test_a_signal_before_anything_is_open_ends_the_program_without_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     handlers: dict[int, Any] = {}
     monkeypatch.setattr(signal, "signal", handlers.__setitem__)
-    _exit_on_signals()
+    exit_on_signals()
     assert set(handlers) == {signal.SIGINT, signal.SIGTERM}
     for number, handler in handlers.items():
         with pytest.raises(SystemExit) as ended:

@@ -26,6 +26,6 @@ def test_every_command_is_recorded() -> None:
     from mdrecall.cli.main import COMMANDS as ALL
 
     used = {line.split()[0] for lines in COMMANDS.values() for line in lines}
-    # Two run until they are stopped, and one is for programs; tests/cli/test_watch.py, test_warm.py, test_hook.py and
-    # tests/mcp_server hold what they print.
-    assert set(ALL) - used == {"hook", "warm", "watch"}
+    # Three run until they are stopped, and one is for programs; tests/cli/test_watch.py, test_warm.py, test_hook.py,
+    # tests/mcp_server and tests/ui hold what they print.
+    assert set(ALL) - used == {"hook", "ui", "warm", "watch"}

@@ -115,12 +115,12 @@ def test_looking_for_notes_that_are_not_searched_is_bounded(
 def test_a_folder_of_two_roots_is_walked_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.write("memory/people/priya.md", "text")
     workspace.configure('{memorySearch: {extraPaths: ["memory/people"]}}')
-    walked: list[str] = []
+    walked: list[int] = []
     scandir = os.scandir
 
-    def record(path: str) -> Any:
-        walked.append(path)
-        return scandir(path)
+    def record(folder: int) -> Any:
+        walked.append(os.fstat(folder).st_ino)
+        return scandir(folder)
 
     monkeypatch.setattr(os, "scandir", record)
     assert paths(workspace) == ["memory/people/priya.md"]

@@ -326,3 +326,15 @@ def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(works
     assert list(upgraded.execute("PRAGMA user_version")) == [(VERSION,)]
     assert list(upgraded.execute("SELECT id FROM chunks ORDER BY id")) == [(1,), (2,)]
     upgraded.close()
+
+
+def test_status_tells_when_vectors_are_too_many_to_be_compared_exactly(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.write("memory/a.md", "the walrus sleeps on the ice")
+    workspace.write("memory/b.md", "the deploy went well")
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        memory.sync()
+        assert "firstPass" not in memory.status().vector
+        monkeypatch.setattr("mdrecall.backends.embedding_status.MOST_EXACT", 1)
+        assert memory.status().vector["firstPass"] == "signs"

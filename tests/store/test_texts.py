@@ -1,6 +1,5 @@
 """Compressed texts: what is stored is what comes back, in less space."""
 
-from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import apsw
@@ -18,6 +17,7 @@ from mdrecall.store.sqlite.texts import (
     make_dictionary,
     pack_text,
 )
+from mdrecall.types import PendingChunk
 from tests.store.stores import OWNER, SPACE, indexed
 
 SENTENCE = "The {} keeps a list of everything that the {} has to do before the end of the week."
@@ -101,10 +101,17 @@ def test_chunks_to_embed_are_the_same_whether_they_were_just_written_or_are_read
 ) -> None:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
     items = [indexed(f"memory/{name}.md", f"# {name}\n\n" + "a line of it\n" * 40, tokens=30) for name in "ab"]
-    with store.documents.transaction() if is_one_transaction else nullcontext():
+    pending: list[PendingChunk] = []
+
+    def write() -> None:
         space = store.vectors.ensure_space(SPACE)
         store.documents.put(items, "r")
-        pending = store.vectors.pending(space, 0, 100)
+        pending.extend(store.vectors.pending(space, 0, 100))
+
+    if is_one_transaction:
+        store.documents.commit(write)
+    else:
+        write()
     assert [(chunk.path, chunk.text, chunk.trail) for chunk in pending] == [
         (document.path, entry.chunk.text, entry.chunk.trail) for document, chunks in items for entry in chunks
     ]
@@ -114,9 +121,13 @@ def test_chunks_to_embed_are_the_same_whether_they_were_just_written_or_are_read
 def test_a_chunk_of_a_transaction_that_failed_is_never_embedded(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
     space = store.vectors.ensure_space(SPACE)
-    with suppress(KeyError), store.documents.transaction():
+
+    def fail() -> None:
         store.documents.put([indexed("memory/a.md", "never written")], "r")
         raise KeyError
+
+    with pytest.raises(KeyError):
+        store.documents.commit(fail)
     store.documents.put([indexed("memory/b.md", "written")], "r")
     assert [chunk.text for chunk in store.vectors.pending(space, 0, 10)] == ["written"]
     store.admin.close()

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import apsw
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.store.int8 import pack_passages, read_floats, to_floats, to_int8, unpack_passages, write_floats
@@ -68,7 +68,7 @@ def test_chunks_that_come_one_by_one_share_blocks() -> None:
     assert len(list(read_blocks(db, 1))) == 10
 
 
-class _Space:
+class BlockSpace:
     """A space whose blocks a matrix reads."""
 
     def __init__(self, db: apsw.Connection) -> None:
@@ -92,14 +92,18 @@ class _Space:
         return {}
 
 
-@given(steps)
-@settings(max_examples=60, deadline=None)
+@pytest.mark.parametrize("most_exact", [100, 2])
+@given(actions=steps)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_matrix_that_reads_only_changes_holds_what_one_that_reads_all_holds(
-    actions: list[tuple[str, set[int]]],
+    most_exact: int, actions: list[tuple[str, set[int]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("mdrecall.store.matrix.MOST_EXACT", most_exact)
+    monkeypatch.setattr("mdrecall.store.matrix._FEWEST_COMPARED", 1)
+    monkeypatch.setattr("mdrecall.store.matrix._COMPARED_FACTOR", 1)
     db = apsw.Connection(":memory:")
     db.execute(CREATE_BLOCKS.format(number=1))
-    space, follower = _Space(db), MatrixEngine(8)
+    space, follower = BlockSpace(db), MatrixEngine(8)
     query = write_floats(array("f", [1, 2, 3, 4, 5, 6, 7, 8]))
     ever: set[int] = set()
     for version, (act, some) in enumerate(actions, start=1):
@@ -114,16 +118,29 @@ def test_a_matrix_that_reads_only_changes_holds_what_one_that_reads_all_holds(
             remove_vectors(db, 1, some)
             space.removed += [(version, number) for number in some]
         reader = MatrixEngine(8)
-        assert follower.nearest(space, query, 100) == reader.nearest(space, query, 100)
+        limit = 100 if most_exact > 60 else 2
+        assert follower.nearest(space, query, limit) == reader.nearest(space, query, limit)
         assert follower.cosines(space, query, range(1, 61)) == reader.cosines(space, query, range(1, 61))
         assert follower.mean_cosine(space, query) == pytest.approx(reader.mean_cosine(space, query))
+
+
+def test_a_matrix_holds_all_vectors_even_if_more_are_read_than_were_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    db = apsw.Connection(":memory:")
+    db.execute(CREATE_BLOCKS.format(number=1))
+    put_vectors(db, 1, 1, {number: vector(number, 1) for number in range(1, 41)})
+    space = BlockSpace(db)
+    query = write_floats(array("f", [1] * SIZE))
+    expected = MatrixEngine(SIZE).nearest(space, query, 100)
+    assert len(expected) == 40
+    monkeypatch.setattr(space, "count", lambda: 0)
+    assert MatrixEngine(SIZE).nearest(space, query, 100) == expected
 
 
 def test_a_matrix_closes_the_gaps_of_many_removed_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mdrecall.store.matrix._FEWEST_DEAD", 2)
     db = apsw.Connection(":memory:")
     db.execute(CREATE_BLOCKS.format(number=1))
-    space, follower = _Space(db), MatrixEngine(8)
+    space, follower = BlockSpace(db), MatrixEngine(8)
     query = write_floats(array("f", [1] * 8))
     put_vectors(db, 1, 1, {number: bytes([number] * 7 + [1]) for number in range(1, 41)})
     space.now = 1

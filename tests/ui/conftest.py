@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import re
 import shutil
 import threading
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
+from mdrecall.ui.app import VIEWS
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S, until
 
@@ -24,6 +24,8 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
 #: Where a test that fails leaves a picture of what the browser showed.
 _PICTURES = Path(__file__).parent.parent.parent / ".test-pictures"
+READING = [view.removeprefix("GET ") for view in VIEWS if view.startswith("GET ")]
+CHANGING = [view.removeprefix("POST ") for view in VIEWS if view.startswith("POST ")]
 _PACKAGES = ("starlette", "uvicorn", "markdown_it")
 
 
@@ -38,12 +40,18 @@ class Reply(NamedTuple):
 class Site:
     """A web page that is served, and requests to it that are as good or as bad as a test wants."""
 
-    def __init__(self, host: str, link: str, workspace: Workspace) -> None:
+    def __init__(self, host: str, link: str, csrf: str, workspace: Workspace | None = None) -> None:
         self.host = host
         self.link = link
-        self.workspace = workspace
+        self._csrf = csrf
+        self._workspace = workspace
         self.origin = f"http://{host}"
         self._cookie = ""
+
+    @property
+    def workspace(self) -> Workspace:
+        assert self._workspace is not None
+        return self._workspace
 
     def ask(self, path: str, *, method: str = "GET", body: str = "", **headers: str) -> Reply:
         """Send one request with exactly these headers; ``Host`` is this site's if it is not given."""
@@ -69,17 +77,20 @@ class Site:
 
     def post(self, view: str, memory: str = "main", **fields: str) -> Reply:
         """Send a form as one of our own pages would."""
-        found = re.search(r'name="csrf" value="(\w+)"', self.get("notes").body + self.get("forget").body)
-        assert found, "no page has a form"
-        body = urlencode({"csrf": found[1], **fields})
+        body = urlencode({"csrf": self._csrf, **fields})
         kind = "application/x-www-form-urlencoded"
         headers = {"Cookie": self.cookie, "Origin": self.origin, "Content-Type": kind}
         return self.ask(f"/ui/{memory}/{view}", method="POST", body=body, **headers)
 
 
 @contextmanager
-def serve(*workspaces: Workspace, token: str = "", **options: Any) -> Iterator[Site]:
-    """Serve the web page of some workspaces from a thread."""
+def serve(
+    *workspaces: Workspace, token: str = "", env: Mapping[str, str] | None = None, **options: Any
+) -> Iterator[Site]:
+    """Serve the web page of some workspaces from a thread; several are called memory1, memory2 and so on.
+
+    Without any, it is the memory that the environment's configuration names.
+    """
     import uvicorn
 
     from mdrecall.mcp_server.http import HttpEndpoint
@@ -88,8 +99,9 @@ def serve(*workspaces: Workspace, token: str = "", **options: Any) -> Iterator[S
     from mdrecall.ui.app import UiOptions
     from mdrecall.ui.start import build_guarded
 
-    env = workspaces[0].env
-    folders = tuple(str(each.path) for each in workspaces)
+    env = env or workspaces[0].env
+    named = tuple(f"memory{number}={each.path}" for number, each in enumerate(workspaces, 1))
+    folders = named if len(workspaces) > 1 else tuple(str(each.path) for each in workspaces)
     memories = Memories(select_memories(Selection(workspaces=folders), env), MemoryOpener(env))
     endpoint = HttpEndpoint(port=0, token=token)
     listening = endpoint.listen()
@@ -100,7 +112,7 @@ def serve(*workspaces: Workspace, token: str = "", **options: Any) -> Iterator[S
     thread.start()
     try:
         assert until(lambda: server.started)
-        yield Site(f"127.0.0.1:{port}", guard.link, workspaces[0])
+        yield Site(f"127.0.0.1:{port}", guard.link, guard.csrf, *workspaces[:1])
     finally:
         server.should_exit = True
         thread.join(PATIENCE_S)

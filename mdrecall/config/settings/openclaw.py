@@ -173,7 +173,7 @@ class StartupContext(NamedTuple):
         list_of(choice("new", "reset")), ("new", "reset"), "After which command: `/new`, `/reset`."
     )
     daily_memory_days: int = setting(whole(1, 14), 2, "For how many days, today included.")
-    max_file_bytes: int = setting(whole(1, 65_536), 16_384, "Skip daily notes larger than this.")
+    max_file_bytes: int = setting(whole(1, 65_536), 16_384, "Has no effect: a large note is cut.", is_used=False)
     max_file_chars: int = setting(whole(1, 10_000), 1_200, "How many characters of one note.")
     max_total_chars: int = setting(whole(1, 50_000), 2_800, "How many characters of all notes.")
 
@@ -256,7 +256,7 @@ class SessionRules(NamedTuple):
         "Whether all direct chats are one conversation, or each sender has one.",
     )
     scope: str = setting(choice("per-sender", "global"), "per-sender", "Whether all senders share one conversation.")
-    store: str | None = setting(text(), None, "Where OpenClaw keeps its sessions, if not in the agent's folder.")
+    store: str | None = setting(text(), None, "OpenClaw's database or list of sessions, if not in the agent's folder.")
 
 
 class Slots(NamedTuple):

@@ -6,15 +6,20 @@ checkpoint is for when no model has written a better note.
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from mdrecall.core.conversation.no_reply import visible_text
 from mdrecall.core.text.annotations import read_annotated
-from mdrecall.types import TranscriptRecord
+from mdrecall.types import Marks, TranscriptRecord
 
 #: The share of the remaining budget for each kind of note, in their order. What lasts gets half, a newer day more than
 #: an older one, and whatever a note does not need goes to the others.
 LONG_TERM_SHARE, USER_SHARE, DAY_SHARE = 0.5, 0.25, 0.6
+#: The note about one person is shown whole or not at all.
+WHOLE_SHARE = 1.0
+#: As in OpenClaw: what lasts stands at the beginning of ``MEMORY.md``, what was added last at its end.
+_HEAD_SHARE = 0.75
 #: How many messages of a conversation are saved by default: what was agreed last, without filling the note.
 DEFAULT_MESSAGES = 15
 #: A slug longer than this makes file names unwieldy.
@@ -60,22 +65,27 @@ def share_budget(wanted: Sequence[tuple[int, float]], budget: int) -> list[int]:
 
 
 def hide_superseded(text: str) -> str:
-    """Return a note without annotations, and with a blank line for each line that the note says no longer holds.
+    """Return a note without annotations, and with a blank line for each line that the note says no longer holds."""
+    return hide_entries(text, lambda marks: marks.is_superseded)[0]
+
+
+def hide_entries(text: str, is_unwanted: Callable[[Marks], bool]) -> tuple[str, list[Marks]]:
+    """Return a note without annotations, with blank lines for its unwanted entries, and the marks of those entries.
 
     Lines keep their numbers, so that what follows can still be cited.
     """
     annotated = read_annotated(text, is_curated=True)
-    if not any(marks.is_superseded for marks in annotated.marks.values()):
-        return annotated.text
+    unwanted = {number: marks for number, marks in annotated.marks.items() if is_unwanted(marks)}
+    if not unwanted:
+        return annotated.text, []
     lines = annotated.text.split("\n")
     is_hidden = False
     for number, line in enumerate(lines, start=1):
-        marks = annotated.marks.get(number)
         # Indented lines below an entry belong to it.
-        is_hidden = bool(marks and marks.is_superseded) or (is_hidden and line[:1].isspace() and bool(line.strip()))
+        is_hidden = number in unwanted or (is_hidden and line[:1].isspace() and bool(line.strip()))
         if is_hidden:
             lines[number - 1] = ""
-    return "\n".join(lines)
+    return "\n".join(lines), list(unwanted.values())
 
 
 def excerpt(path: str, text: str, room: int, *, from_end: bool) -> Excerpt:
@@ -94,10 +104,26 @@ def excerpt(path: str, text: str, room: int, *, from_end: bool) -> Excerpt:
     return Excerpt(path, "\n".join(shown), first, first + count - 1, len(lines))
 
 
-def omission_notice(part: Excerpt) -> str:
-    """Return a line that says what was left out of a note and how to read it; empty if nothing was."""
+def excerpt_ends(path: str, text: str, room: int) -> list[Excerpt]:
+    """Return the beginning and the end of a text, as many whole lines as there is room for; all of it if it fits."""
+    head = excerpt(path, text, room, from_end=False)
+    if head.is_whole:
+        return [head]
+    short = excerpt(path, text, int(room * _HEAD_SHARE), from_end=False)
+    tail = excerpt(path, text, room - len(short.text) - 1, from_end=True)
+    return [part for part in (short, tail) if part.text] if tail.text else [head]
+
+
+def omission_notice(part: Excerpt, after: Excerpt | None = None) -> str:
+    """Return a line that says what was left out of a note and how to read it; empty if nothing was.
+
+    ``after`` is what is shown next of the same note.
+    """
     if part.is_whole:
         return ""
+    if after:
+        gap = f"lines {part.last_line + 1} to {after.first_line - 1} of {part.total_lines} are left out"
+        return f"[{gap}; read on with memory_get {part.path} from {part.last_line + 1}]"
     shown = f"lines {part.first_line} to {part.last_line}" if part.last_line >= part.first_line else "no line"
     start = 1 if part.first_line > 1 else part.last_line + 1
     return f"[{shown} of {part.total_lines}; read on with memory_get {part.path} from {start}]"
@@ -106,9 +132,12 @@ def omission_notice(part: Excerpt) -> str:
 def render(parts: Sequence[Excerpt]) -> str:
     """Return the notes under their names, each with a notice of what was left out."""
     blocks = []
-    for part in parts:
-        shown = "\n".join(text for text in (part.text, omission_notice(part)) if text)
-        blocks.append(f"## {part.path}\n\n{shown}\n")
+    for _, same in groupby(parts, key=lambda part: part.path):
+        own = list(same)
+        lines = [text for part, after in pairwise(own) for text in (part.text, omission_notice(part, after))]
+        # What lies between two parts is said between them.
+        lines += [own[-1].text, omission_notice(own[-1]) if len(own) == 1 else ""]
+        blocks.append(f"## {own[0].path}\n\n" + "\n".join(filter(None, lines)) + "\n")
     return "\n".join(blocks)
 
 

@@ -5,7 +5,6 @@ Both stay results, because who asks may want to know what was said before.
 
 from collections.abc import Sequence
 
-from mdrecall.core.life.change import find_change
 from mdrecall.core.life.statements import Statement, read_statement, read_statements
 from mdrecall.core.ranking.days import Moment, Place, chunk_day, is_newer
 from mdrecall.core.ranking.recency import OLDEST_FACTOR, age_among
@@ -131,8 +130,13 @@ def _holds_enough(line: str, beginnings: Sequence[str]) -> bool:
 def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
     if not newer.statements or not older.statements or not is_newer(newer.place, older.place):
         return False
+    # What holds for one project says nothing about another.
+    if newer.entry.chunk.marks.project != older.entry.chunk.marks.project:
+        return False
     if _naming_of(older.entry) > _naming_of(newer.entry):
         return False
+    from mdrecall.core.life.change import find_change
+
     changes = (find_change(old, new) for old in older.statements for new in newer.statements)
     # Who names a number looks for it, though another one holds today.
     return any(change and not (change.kind in ("number", "date") and _names(query, change.old)) for change in changes)

@@ -59,6 +59,8 @@ class Query(NamedTuple):
     """True if the query is mostly in a script without spaces between words."""
     texts: "TextMemory | None" = None
     """The texts of earlier searches; None if there is no memory of them."""
+    projects: frozenset[str] = frozenset()
+    """The projects at hand, whose entries come before others that hold the same words."""
 
 
 class ReadChunk(NamedTuple):

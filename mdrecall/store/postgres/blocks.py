@@ -1,8 +1,9 @@
 """Blocks of postings in the database: written with new chunks, merged so that there are few, and thinned by removals.
 
 A block never changes but for its *dead* bits, which say which of its chunks are gone. New chunks become a block of
-their own together with the blocks before that are no larger than it: so there is at most one block of each size class,
-and a search reads few of them. Blocks follow each other in the order of the numbers of their chunks.
+their own together with the smaller blocks before it, and with those of its own size class if that has enough already:
+so there are few blocks for a search to read, and a chunk is written few times. Blocks follow each other in the order of
+the numbers of their chunks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -21,8 +22,10 @@ from mdrecall.store.postgres.postings import (
     write_pages,
 )
 
-#: The size classes: a block has fewer chunks than the limit of its own.
+#: The size classes: a block has fewer chunks than the limit of its own, and a class has as many blocks at most. Large
+#: blocks are dear to write again: with one of each class, a first index of 100,000 chunks wrote each chunk five times.
 _LIMITS = (64, 512, 4_096, 32_768, MAX_CHUNKS + 1)
+_MOST = (1, 1, 1, 3, 1)
 #: A block of which so much is dead is written again without it.
 _DEAD_SHARE = 4
 _BLOCKS = """
@@ -43,6 +46,11 @@ class BlockRow(NamedTuple):
     last: int
     size: int
     dead_count: int
+
+    @property
+    def alive(self) -> int:
+        """How many of its chunks are not dead."""
+        return self.size - self.dead_count
 
 
 class BlockContent(NamedTuple):
@@ -105,15 +113,27 @@ def remove_chunks(now: Transaction, ids: Iterable[int]) -> None:
 
 
 def _choose_to_merge(blocks: Sequence[BlockRow], count: int) -> list[BlockRow]:
-    """Return the newest blocks that are no larger than what is written with them."""
+    """Return the newest blocks that are written again together with new chunks."""
     chosen: list[BlockRow] = []
-    for row in reversed(blocks):
-        alive = row.size - row.dead_count
-        if _class_of(alive) > _class_of(count) or count + alive > MAX_CHUNKS:
-            break
-        chosen.insert(0, row)
-        count += alive
+    while run := _choose_run(blocks[: len(blocks) - len(chosen)], count):
+        chosen = run + chosen
+        count += sum(row.alive for row in run)
     return chosen
+
+
+def _choose_run(blocks: Sequence[BlockRow], count: int) -> list[BlockRow]:
+    """Return the newest blocks that are smaller, and those of the same class if that has enough of them."""
+    own, run, equal = _class_of(count), 0, []
+    for before, row in enumerate(reversed(blocks)):
+        count += row.alive
+        if _class_of(row.alive) > own or count > MAX_CHUNKS:
+            break
+        run = before + 1
+        if _class_of(row.alive) == own:
+            equal.append(before)
+    if equal and len(equal) < _MOST[own]:
+        run = equal[0]
+    return list(blocks[len(blocks) - run :])
 
 
 def _class_of(size: int) -> int:
@@ -157,7 +177,7 @@ def _insert_block(now: Transaction, postings: Postings, ids: Any, lengths: Any) 
     # Not by COPY, which Postgres does not allow where a policy guards the rows.
     now.run(
         "INSERT INTO mdrecall.pages(workspace_id, gen, block, first, postings, positions)"
-        " SELECT %s, %s, %s, * FROM unnest(%s::bytea[], %s::bytea[], %s::bytea[])",
+        " SELECT %s, %s, %s, * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[])",
         number,
         *([page[column] for page in pages] for column in range(3)),
     )

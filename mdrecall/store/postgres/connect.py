@@ -5,19 +5,22 @@ each transaction another connection does no harm.
 """
 
 import hashlib
+import random
 import select
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import conninfo
-from psycopg.pq import TransactionStatus
+from psycopg.pq import ExecStatus, TransactionStatus
 
 from mdrecall.errors import CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.store.postgres.schema import SETTING, create_tables, read_version, require_tables
 
+T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 #: A search and a sync use one connection each; more threads than this wait for a moment.
@@ -35,6 +38,10 @@ _STATE = """
     WHERE w.id = {workspace}
 """
 _BUSY = ("55P03", "40001", "40P01", "57014")
+#: The server has rolled back a transaction because of another one: a conflict, or a deadlock.
+_CONFLICTS = ("40001", "40P01")
+#: A transaction that met a conflict is run this often, and the pause before each further time is twice as long.
+_ATTEMPTS, _PAUSE_S = 4, 0.05
 _GONE = ("08", "57P")
 
 
@@ -76,11 +83,6 @@ class Transaction(NamedTuple):
         """Run a statement with the same first values, and return how many rows it changed."""
         return self.db.execute(statement, (self.workspace, self.gen, *values)).rowcount
 
-    def run_many(self, statement: str, rows: list[tuple[object, ...]]) -> None:
-        """Run a statement once for each row, with the same first values."""
-        if rows:
-            self.db.cursor().executemany(statement, [(self.workspace, self.gen, *row) for row in rows])
-
 
 def workspace_id(name: str) -> int:
     """Return the number of a workspace: the same on every machine, without a look at the database."""
@@ -97,6 +99,18 @@ def describe_place(dsn: str) -> str:
     return f"postgres {host}/{parts.get('dbname') or parts.get('user') or ''}".rstrip("/")
 
 
+def with_retries(act: Callable[[], T]) -> T:
+    """Run a whole transaction and return its outcome; again if the server rolled it back because of another one."""
+    for attempt in range(_ATTEMPTS - 1):
+        try:
+            return act()
+        except StoreBusy as error:
+            if getattr(error.__cause__, "sqlstate", "") not in _CONFLICTS:
+                raise
+        time.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))
+    return act()
+
+
 class Database:
     """The database of one workspace, for all threads of a process."""
 
@@ -109,6 +123,7 @@ class Database:
         self._can_create = can_create
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
+        self._unanswered: set[Connection] = set()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._has_tables = False
         self._local = threading.local()
@@ -156,7 +171,7 @@ class Database:
     def _take(self) -> Connection:
         while idle := self._pop_idle():
             # A server says nothing to an idle connection, unless to end it.
-            if not select.select([idle.fileno()], [], [], 0)[0]:
+            if self._read_answer(idle) and not select.select([idle.fileno()], [], [], 0)[0]:
                 return idle
             idle.close()
         return psycopg.connect(
@@ -167,13 +182,30 @@ class Database:
             application_name="mdrecall",
         )
 
+    def _send_commit(self, db: Connection) -> None:
+        """End a transaction that has only read without waiting for the answer: a search waits half as often."""
+        db.pgconn.send_query(b"COMMIT")
+        db.pgconn.flush()
+        self._unanswered.add(db)
+
+    def _read_answer(self, db: Connection) -> bool:
+        """Read the answer that nobody has waited for; False if it is bad."""
+        is_good = True
+        if db in self._unanswered:
+            self._unanswered.discard(db)
+            while answer := db.pgconn.get_result():
+                is_good = answer.status == ExecStatus.COMMAND_OK
+        return is_good
+
     def _pop_idle(self) -> "Connection | None":
         with self._lock:
             return self._idle.pop() if self._idle else None
 
     def _give_back(self, db: Connection) -> None:
         """Keep a connection for the next use, unless it is broken or in the middle of something."""
-        if db.closed or db.info.transaction_status != TransactionStatus.IDLE:
+        is_ready = db in self._unanswered or db.info.transaction_status == TransactionStatus.IDLE
+        if db.closed or not is_ready:
+            self._unanswered.discard(db)
             db.close()
             return
         with self._lock:
@@ -183,6 +215,7 @@ class Database:
         with self._lock:
             idle, self._idle = self._idle, []
         for db in idle:
+            self._unanswered.discard(db)
             db.close()
 
     @contextmanager
@@ -216,7 +249,10 @@ class Database:
             try:
                 self._local.transaction = begun = self._enter(db, statement, gen, is_writing)
                 yield begun
-                db.execute("COMMIT")
+                if is_writing:
+                    db.execute("COMMIT")
+                else:
+                    self._send_commit(db)
             except BaseException:
                 # The error that broke the connection is on its way.
                 with suppress(psycopg.Error):
@@ -288,6 +324,9 @@ def _translate(error: psycopg.Error, place: str) -> StoreError:
     code, said = error.sqlstate or "", _first_line(error)
     if code in _BUSY:
         return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
+    if code == "25006":
+        message = f"{place} cannot be written: the server is a standby, or set to be read only."
+        return StoreUnavailable(message, hint="Name the server that can be written to index.")
     if code == "42P01":
         return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use makes them again.")
     if code == "42501":

@@ -1,7 +1,6 @@
 """Documents and transcripts in the database. A document goes in or out whole, all its rows in one transaction."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mdrecall.core.text.annotations import pack_marks
@@ -11,14 +10,15 @@ from mdrecall.errors import StoreUnavailable
 from mdrecall.store.caches import ChangedStamps, StampCache
 from mdrecall.store.matching import encode_names
 from mdrecall.store.postgres.blocks import add_block, remove_chunks
-from mdrecall.store.postgres.connect import Database, Transaction
+from mdrecall.store.postgres.connect import Database, Transaction, with_retries
 from mdrecall.store.postgres.postings import ChunkTerms
+from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new
 from mdrecall.store.postgres.text import to_bytes, to_text
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
-_CHUNKS_AT_ONCE = 4_096
+_CHUNKS_AT_ONCE = 8_192
 #: Removals are remembered for this many changes; a cache that is further behind loads everything again.
 _REMEMBERED_REVISIONS = 1_000
 #: Old changes are looked for once in about as many.
@@ -44,20 +44,32 @@ _STAMPS = """
         AND s.source = d.source AND s.path = d.path AND s.place = %s
     WHERE d.workspace_id=%s AND d.gen=%s AND d.source=%s
 """
-_PUT_STAMP = """
-    INSERT INTO mdrecall.stamps(workspace_id, gen, place, source, path,
-        size, mtime_ns, ctime_ns, inode, seen_ns, revision)
-    VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
+# Rows go in by arrays: one statement for all of them. COPY is not allowed where a policy guards the rows.
+_PUT_DOCUMENTS = """
+    INSERT INTO mdrecall.documents(workspace_id, gen, index_format, revision, id, source, path, hash, mtime_ns, fields)
+    SELECT %s, %s, %s, %s, * FROM unnest(%b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::int8[], %b::text[])
+"""
+_PUT_STAMPS = """
+    INSERT INTO mdrecall.stamps(workspace_id, gen, place, revision, source, path,
+        size, mtime_ns, ctime_ns, inode, seen_ns)
+    SELECT %s, %s, %s, %s, * FROM unnest(%b::text[], %b::bytea[], %b::int8[], %b::int8[], %b::int8[], %s::numeric[],
+        %b::int8[])
     ON CONFLICT (workspace_id, place, gen, source, path) DO UPDATE SET size = excluded.size,
         mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
         seen_ns = excluded.seen_ns, revision = excluded.revision
+"""
+_REFRESH = """
+    UPDATE mdrecall.documents d SET mtime_ns = new.mtime_ns, revision = %s
+    FROM unnest(%s::text[], %s::bytea[], %s::bytea[], %s::int8[]) new(source, path, hash, mtime_ns)
+    WHERE d.workspace_id=%s AND d.gen=%s AND d.source = new.source AND d.path = new.path AND d.hash = new.hash
+    RETURNING d.source, d.path
 """
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 _PUT_CHUNKS = """
     INSERT INTO mdrecall.chunks(workspace_id, gen, id, document_id, ordinal, start_line, end_line, overlap, length,
         trail, records, marks, text)
-    SELECT %s, %s, * FROM unnest(%s::int8[], %s::int8[], %s::int4[], %s::int4[], %s::int4[], %s::int4[], %s::int4[],
-        %s::bytea[], %s::text[], %s::text[], %s::bytea[])
+    SELECT %s, %s, * FROM unnest(%b::int8[], %b::int8[], %b::int4[], %b::int4[], %b::int4[], %b::int4[], %b::int4[],
+        %b::bytea[], %b::text[], %b::text[], %b::bytea[])
 """
 
 
@@ -72,11 +84,13 @@ class PostgresDocuments:
         self._stamps = stamps
         self._known: tuple[tuple[int, int, SourceName], dict[str, KnownDocument]] | None = None
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit everything that this thread writes inside at once, or nothing."""
+    def commit(self, write: Callable[[], object]) -> None:
+        """Commit everything that ``write`` writes at once, or nothing; again if another transaction got in the way."""
+        with_retries(lambda: self._commit(write))
+
+    def _commit(self, write: Callable[[], object]) -> None:
         with self._database.writing(self._gen):
-            yield
+            write()
 
     def index_format(self) -> str:
         """Return the format of all documents; empty if there have been none."""
@@ -140,17 +154,14 @@ class PostgresDocuments:
 
     def refresh_stamps(self, items: Iterable[Document]) -> None:
         """Store new stamps of documents whose content is still the indexed one."""
-        refresh = """
-            UPDATE mdrecall.documents SET mtime_ns=%s, revision=%s
-            WHERE workspace_id=%s AND gen=%s AND source=%s AND path=%s AND hash=%s
-        """
+        documents = list(items)
         with self._database.writing(self._gen) as now:
             revision = start_revision(now)
-            for new in items:
-                digest = bytes.fromhex(new.hash)
-                own = (now.workspace, now.gen, new.source, to_bytes(new.path), digest)
-                if now.db.execute(refresh, (new.stamp[1], revision, *own)).rowcount:
-                    _put_stamps(now, [new], revision, self._place)
+            rows = [(new.source, to_bytes(new.path), bytes.fromhex(new.hash), new.stamp[1]) for new in documents]
+            values = (revision, *_columns(rows, 4), now.workspace, now.gen)
+            still = {(source, to_text(path)) for source, path in now.db.execute(_REFRESH, values, binary=True)}
+            same = [new for new in documents if (new.source, new.path) in still]
+            _put_stamps(now, same, revision, self._place)
 
     def transcripts(self) -> Mapping[str, Transcript]:
         """Return how far each transcript has been indexed, by path."""
@@ -270,17 +281,11 @@ def _put(
         _delete_rows(now, revision, source, paths)
     documents = [document for document, _ in items]
     first = _reserve(now, "next_document", len(documents))
-    insert = """
-        INSERT INTO mdrecall.documents(
-            workspace_id, gen, id, source, path, hash, index_format, mtime_ns, fields, revision)
-        VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-    """
-    rows: list[tuple[object, ...]] = [
-        (first + number, document.source, to_bytes(document.path), bytes.fromhex(document.hash), index_format,
-         document.stamp[1], pack_fields(document.fields), revision)
-        for number, document in enumerate(documents)
-    ]  # fmt: skip
-    now.run_many(insert, rows)
+    rows = [
+        (first + number, new.source, to_bytes(new.path), bytes.fromhex(new.hash), new.stamp[1], pack_fields(new.fields))
+        for number, new in enumerate(documents)
+    ]
+    now.run(_PUT_DOCUMENTS, index_format, revision, *_columns(rows, 6))
     _put_stamps(now, documents, revision, place)
     collected: list[tuple[int, int, IndexedChunk]] = []
     for number, (_, chunks) in enumerate(items):
@@ -306,8 +311,10 @@ def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChu
         (first + number, document_id, ordinal, *_chunk_row(indexed.chunk, terms[number].length))
         for number, (document_id, ordinal, indexed) in enumerate(collected)
     ]
-    now.run(_PUT_CHUNKS, *map(list, zip(*rows, strict=True)))
+    now.run(_PUT_CHUNKS, *_columns(rows, 11))
     add_block(now, range(first, first + len(collected)), terms)
+    if len(collected) >= MANY_ROWS:
+        analyze_new(now.db, "blocks", "chunks", "documents", "pages", "stamps")
     count_chunks(now, len(collected), sum(each.length for each in terms))
 
 
@@ -342,9 +349,13 @@ def _reserve(now: Transaction, counter: str, count: int) -> int:
 
 
 def _put_stamps(now: Transaction, documents: Sequence[Document], revision: int, place: str) -> None:
-    now.run_many(
-        _PUT_STAMP, [(place, new.source, to_bytes(new.path), *new.stamp, new.seen_ns, revision) for new in documents]
-    )
+    rows = [(new.source, to_bytes(new.path), *new.stamp, new.seen_ns) for new in documents]
+    now.run(_PUT_STAMPS, place, revision, *_columns(rows, 7))
+
+
+def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[list[Any]]:
+    """Return rows as as many columns."""
+    return list(map(list, zip(*rows, strict=True))) or [[] for _ in range(count)]
 
 
 def _remove(now: Transaction, revision: int, source: SourceName, paths: Sequence[str]) -> None:

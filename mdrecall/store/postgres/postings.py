@@ -20,6 +20,8 @@ _POSTING_BYTES = 6
 #: The positions of each column of a chunk begin here: far enough apart that no phrase reaches from one into the next.
 #: A chunk is cut at a few thousand characters, so no column has as many terms.
 _COLUMN = 20_000
+#: An occurrence is the place of its chunk times this, and its position. Positions end well below it.
+_OCCURRENCE = 1 << 16
 
 
 class ChunkTerms(NamedTuple):
@@ -49,6 +51,10 @@ class Postings(NamedTuple):
     """How often it occurs among the names."""
     positions: Any
     """Where it occurs, for all postings end to end; each has as many as both counts together."""
+
+
+#: Which fields have a number for each posting.
+_COLUMNS = (2, 3, 4)
 
 
 class TermPostings(NamedTuple):
@@ -92,20 +98,58 @@ def make_postings(chunks: Iterable[ChunkTerms]) -> Postings:
 
 
 def merge_postings(blocks: Sequence[tuple[Postings, Any]]) -> Postings:
-    """Return the postings of several blocks as one; each comes with the new place of each of its chunks, or -1."""
-    numbers: dict[bytes, int] = {}
-    parts = []
-    for block, moved in blocks:
-        known = numpy.array([numbers.setdefault(term, len(numbers)) for term in block.terms], numpy.int64)
-        counts = block.plain.astype(numpy.int64) + block.named
-        term_of = numpy.repeat(numpy.repeat(known, numpy.diff(block.starts)), counts)
-        place_of = numpy.repeat(moved[block.places], counts)
-        # Within a posting the positions of names come last, because their column does.
-        is_named = block.positions >= 2 * _COLUMN
-        stays = place_of >= 0
-        parts.append([column[stays] for column in (term_of, place_of, block.positions, is_named)])
-    joined = [numpy.concatenate(columns) for columns in zip(*parts, strict=True)]
-    return _sort(list(numbers), *joined)
+    """Return the postings of several blocks as one; each comes with the new place of each of its chunks, or -1.
+
+    The new places grow from block to block, so what a term has in each of them is only put end to end.
+    """
+    parts = [_move(block, moved) for block, moved in blocks]
+    terms = sorted(set().union(*(part.terms for part in parts)))
+    numbers = {term: number for number, term in enumerate(terms)}
+    known = [numpy.fromiter((numbers[term] for term in part.terms), numpy.int64) for part in parts]
+    counts = [numpy.diff(part.starts) for part in parts]
+    ends = [_add_up(part.plain.astype(numpy.int64) + part.named)[part.starts] for part in parts]
+    places, plain, named = (_join(known, counts, [part[column] for part in parts], len(terms)) for column in _COLUMNS)
+    positions = _join(known, [numpy.diff(each) for each in ends], [part.positions for part in parts], len(terms))
+    return Postings(terms, _add_up(_sum_by_term(known, counts, len(terms))), places, plain, named, positions)
+
+
+def _move(block: Postings, moved: Any) -> Postings:
+    """Return postings with the new places of their chunks, without those of chunks that have none."""
+    places = moved[block.places]
+    stays = places >= 0
+    if stays.all():
+        return block._replace(places=places.astype(numpy.uint16))
+    counts = numpy.add.reduceat(stays, block.starts[:-1], dtype=numpy.int64)
+    occurrences = numpy.repeat(stays, block.plain.astype(numpy.int64) + block.named)
+    return Postings(
+        [term for term, count in zip(block.terms, counts.tolist(), strict=True) if count],
+        _add_up(counts[counts > 0]),
+        places[stays].astype(numpy.uint16),
+        block.plain[stays],
+        block.named[stays],
+        block.positions[occurrences],
+    )
+
+
+def _sum_by_term(known: Sequence[Any], counts: Sequence[Any], size: int) -> Any:
+    total = numpy.zeros(size, numpy.int64)
+    for own, count in zip(known, counts, strict=True):
+        total[own] += count
+    return total
+
+
+def _join(known: Sequence[Any], counts: Sequence[Any], columns: Sequence[Any], size: int) -> Any:
+    """Return the runs of each term in several columns end to end, in the order of the terms and then of the columns.
+
+    ``known`` has the number of the term of each run of a column, ``counts`` how long it is.
+    """
+    starts = _add_up(_sum_by_term(known, counts, size))
+    joined = numpy.zeros(int(starts[-1]), numpy.uint16)
+    begins = starts[:-1].copy()
+    for own, count, column in zip(known, counts, columns, strict=True):
+        joined[numpy.repeat(begins[own] - _add_up(count)[:-1], count) + numpy.arange(len(column))] = column
+        begins[own] += count
+    return joined
 
 
 def _sort(names: list[bytes], term_of: Any, place_of: Any, positions: Any, is_named: Any) -> Postings:
@@ -182,19 +226,14 @@ class ReadPage(NamedTuple):
         """Return the places of all terms that begin with some bytes."""
         return range(bisect_left(self.terms, start), bisect_right(self.terms, start + b"\xff" * 4))
 
-    def positions_of(self, term: bytes, positions: bytes) -> dict[int, list[int]]:
-        """Return where a term occurs in each chunk, by the chunk's place."""
-        found = self.find(term)
-        if found is None:
-            return {}
-        counts = self.plain.astype(numpy.int64) + self.named
-        ends = _add_up(counts)
-        begin = int(self.starts[bisect_left(self.terms, term)])
-        where = numpy.frombuffer(positions, "<u2")
-        return {
-            place: where[int(ends[begin + number]) : int(ends[begin + number + 1])].tolist()
-            for number, place in enumerate(found.places.tolist())
-        }
+    def occurrences_of(self, term: bytes, positions: bytes) -> Any:
+        """Return the occurrences of a term on this page, sorted: each is its chunk's place and its position there."""
+        number = bisect_left(self.terms, term)
+        begin, end = int(self.starts[number]), int(self.starts[number + 1])
+        ends = _add_up(self.plain.astype(numpy.int64) + self.named)
+        counts = numpy.diff(ends[begin : end + 1])
+        own = numpy.frombuffer(positions, "<u2")[int(ends[begin]) : int(ends[end])].astype(numpy.int64)
+        return numpy.repeat(self.places[begin:end].astype(numpy.int64), counts) * _OCCURRENCE + own
 
 
 def read_page(data: bytes) -> ReadPage:
@@ -234,14 +273,10 @@ def _add_up(counts: Any) -> Any:
     return numpy.concatenate([numpy.zeros(1, numpy.int64), numpy.cumsum(counts, dtype=numpy.int64)])
 
 
-def match_phrase(positions: Sequence[dict[int, list[int]]]) -> list[int]:
-    """Return the places of the chunks where terms follow each other; each comes with its positions by place."""
-    shared = set(positions[0]).intersection(*positions[1:])
-    return sorted(place for place in shared if _follow_each_other([found[place] for found in positions]))
-
-
-def _follow_each_other(positions: Sequence[Sequence[int]]) -> bool:
-    starts = set(positions[0])
-    for offset, found in enumerate(positions[1:], start=1):
-        starts &= {position - offset for position in found}
-    return bool(starts)
+def match_phrase(occurrences: Sequence[Any]) -> Any:
+    """Return the places of the chunks where terms follow each other, sorted; each comes with its occurrences."""
+    starts = occurrences[0]
+    for offset, found in enumerate(occurrences[1:], start=1):
+        starts = numpy.intersect1d(starts, found - offset, assume_unique=True)
+    places = starts // _OCCURRENCE
+    return places[numpy.flatnonzero(numpy.diff(places, prepend=-1))]

@@ -137,6 +137,10 @@ ANY_WORKSPACE = -1
 _MAY = f"EXISTS (SELECT FROM mdrecall.members m WHERE m.workspace_id IN ({_NAMED}, {ANY_WORKSPACE}))"
 
 
+#: With fewer rows in a table any index of it is as good as another.
+MANY_ROWS = 200
+
+
 def create_tables(db: psycopg.Connection[Any]) -> None:
     """Create all tables, or do nothing if they are there; the role must be allowed to."""
     # Two that begin at the same time take turns.
@@ -171,6 +175,19 @@ def grant(db: psycopg.Connection[Any], role: str, workspace: int = ANY_WORKSPACE
     for table in ("format", "members"):
         db.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(SCHEMA, table), name))
     db.execute("INSERT INTO mdrecall.members VALUES(%s, %s) ON CONFLICT DO NOTHING", (role, workspace))
+
+
+def analyze_new(db: psycopg.Connection[Any], *tables: str) -> None:
+    """Let the planner know about tables that have just got their first rows; from then on the server does it itself.
+
+    Until it does, a minute or more, every column seems to tell as little as any other, and the wrong index is read.
+    """
+    new = """
+        SELECT relname FROM pg_class WHERE oid = ANY(%s::regclass[]) AND reltuples < 0
+            AND pg_has_role(current_user, relowner, 'USAGE') ORDER BY relname
+    """
+    for (table,) in db.execute(new, ([f"{SCHEMA}.{table}" for table in tables],)).fetchall():
+        db.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(SCHEMA, table)))
 
 
 def explain_bypass(db: psycopg.Connection[Any]) -> str:

@@ -16,6 +16,7 @@ from mdrecall.store.int8 import correct_passage_cosine, pack_passages, to_int8, 
 from mdrecall.store.matrix import PLACES, ChangedVectors, MatrixEngine, VectorBlock
 from mdrecall.store.postgres.connect import Database, Transaction
 from mdrecall.store.postgres.documents import current_revision, is_remembered, list_changes, start_revision
+from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new
 from mdrecall.store.postgres.text import to_text
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
@@ -28,28 +29,37 @@ _SPACES = """
     FROM mdrecall.spaces s JOIN mdrecall.generations g ON g.workspace_id = s.workspace_id AND g.gen = s.gen
     WHERE s.workspace_id=%s AND s.gen=%s AND stored ORDER BY s.id DESC
 """
+# No joins: a planner that does not know yet how large the tables have become would read all of them.
 _TEXTS = """
-    SELECT c.id, d.path, c.trail, c.text FROM mdrecall.chunks c JOIN mdrecall.documents d
-        ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
-    WHERE c.workspace_id=%s AND c.gen=%s AND c.id > %s
+    SELECT c.id, (SELECT d.path FROM mdrecall.documents d
+        WHERE d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id), c.trail, c.text
+    FROM mdrecall.chunks c WHERE c.workspace_id=%s AND c.gen=%s AND c.id > %s
 """
 _IN_ORDER = "ORDER BY c.id LIMIT %s"
-_PENDING = f"""
-    {_TEXTS} AND NOT EXISTS (
-        SELECT FROM mdrecall.vectors v WHERE v.workspace_id = c.workspace_id AND v.gen = c.gen
-            AND v.space_id=%s AND v.chunk = c.id) {_IN_ORDER}
+_VECTOR_OF = """
+    (SELECT v.chunk FROM mdrecall.vectors v WHERE v.workspace_id = c.workspace_id AND v.gen = c.gen
+        AND v.space_id=%s AND v.chunk = c.id)
+"""
+_PENDING = f"{_TEXTS} AND {_VECTOR_OF} IS NULL {_IN_ORDER}"
+_THERE = f"""
+    SELECT c.id, {_VECTOR_OF} IS NULL FROM mdrecall.chunks c WHERE c.workspace_id=%s AND c.gen=%s AND c.id = ANY(%s)
 """
 _PUT = """
     INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, revision, chunk, vector, passages)
     SELECT %s, %s, %s, %s, chunk, made::vector, passages
-    FROM unnest(%s::int8[], %s::text[], %s::bytea[]) each(chunk, made, passages)
+    FROM unnest(%b::int8[], %b::text[], %b::bytea[]) each(chunk, made, passages)
     ON CONFLICT (workspace_id, gen, space_id, chunk) DO UPDATE
     SET revision = excluded.revision, vector = excluded.vector, passages = excluded.passages
 """
+_ADD_UP = f"UPDATE mdrecall.spaces SET vectors = vectors + %s WHERE {_OWN} AND id=%s"
 _BLOCK = f"""
     SELECT array_agg(chunk ORDER BY chunk), string_agg(vector_send(vector), '' ORDER BY chunk) FROM (
         SELECT chunk, vector FROM mdrecall.vectors
         WHERE {_OWN} AND space_id=%s AND chunk > %s AND revision > %s ORDER BY chunk LIMIT {_VECTORS_AT_ONCE}) next
+"""
+_CHOSEN = f"""
+    SELECT array_agg(chunk ORDER BY chunk), string_agg(vector_send(vector), '' ORDER BY chunk)
+    FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)
 """
 # The cosine of whole numbers, rounded as everywhere; that of a vector without length is not a number.
 _COSINE = f"round((1 - (vector <=> %s::vector))::numeric, {PLACES})::float8"
@@ -119,14 +129,16 @@ class PostgresVectors:
         with self._database.writing(self._gen) as now:
             _require_stored(now, space)
             revision = start_revision(now)
-            exists = f"SELECT id FROM mdrecall.chunks WHERE {_OWN} AND id = ANY(%s)"
-            there = {number for (number,) in now.rows(exists, [number for number, _ in items])}
+            values = (space, now.workspace, now.gen, [number for number, _ in items])
+            there: dict[int, bool] = dict(now.db.execute(_THERE, values, binary=True).fetchall())
             known = [(number, made) for number, made in items if number in there]
             rounded = to_int8([made.vector for _, made in known])
             packed = pack_passages([made.passages for _, made in known], len(rounded[0]) if rounded else 1)
             vectors = [_send_vector(vector) for vector in rounded]
             now.run(_PUT, space, revision, [number for number, _ in known], vectors, packed)
-            _count_vectors(now, space)
+            if len(known) >= MANY_ROWS:
+                analyze_new(now.db, "vectors")
+            now.db.execute(_ADD_UP, (sum(there.values()), now.workspace, now.gen, space))
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
         """Record that every chunk up to the text counter ``texts`` has a vector, and drop the other spaces."""
@@ -201,6 +213,15 @@ class PostgresVectors:
             values = (_show_vector(query), now.workspace, now.gen, space.id, list(ids))
             found: dict[int, float] = dict(now.db.execute(wanted, values, binary=True).fetchall())
         return {number: _or_zero(found[number]) for number in ids if number in found}
+
+    def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
+        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
+        with self._database.reading(self._gen) as now:
+            ((numbers, data),) = now.rows(_CHOSEN, space.id, list(ids))
+        if not numbers:
+            return {}
+        size, block = space.space.dimensions, _read_vectors(numbers, data, space.space.dimensions)
+        return {number: block.vectors[size * at : size * (at + 1)] for at, number in enumerate(numbers)}
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the cosines of the passages of each chunk, in order."""
@@ -328,9 +349,3 @@ def _require_stored(now: Transaction, space: int) -> tuple[Any, ...]:
         hint = "Let all processes that share an index use the same embedding model."
         raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
     return row
-
-
-def _count_vectors(now: Transaction, space: int) -> None:
-    count = f"(SELECT count(*) FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s)"
-    values = (now.workspace, now.gen, space, now.workspace, now.gen, space)
-    now.db.execute(f"UPDATE mdrecall.spaces SET vectors = {count} WHERE {_OWN} AND id=%s", values)

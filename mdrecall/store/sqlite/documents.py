@@ -1,7 +1,6 @@
 """Documents and transcripts in the index. A document goes in or out whole: all its rows change in one transaction."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import apsw
@@ -49,11 +48,10 @@ class SqliteDocuments:
         self._stamps = stamps
         self._written = written
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit everything that this thread writes inside at once, or nothing."""
+    def commit(self, write: Callable[[], object]) -> None:
+        """Commit everything that ``write`` writes at once, or nothing."""
         with self._file.transaction(), self._written.collecting():
-            yield
+            write()
 
     def index_format(self) -> str:
         """Return the format of all documents; empty if there have been none."""

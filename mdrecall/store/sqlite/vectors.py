@@ -353,6 +353,12 @@ class SqliteVectors:
         with self._searching(space) as (engine, tables):
             return engine.cosines(tables, query, ids)
 
+    def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
+        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
+        with self._file.reading() as db:
+            tables = self._tables(db, space.id)
+            return tables.vectors_of(ids) if tables.is_stored() else {}
+
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the cosines of the passages of each chunk, in order."""
         with self._searching(space) as (engine, tables):

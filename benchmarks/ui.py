@@ -1,0 +1,103 @@
+"""How fast the web page is, and how heavy: ``python -m benchmarks.ui``.
+
+``mdrecall ui`` serves notes to a Chromium without a window. Times are those of the browser: the first paint of each
+page, and from a key to the results of what was typed. ``--pictures`` takes the screenshots of the documentation.
+"""
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from benchmarks.scale import write_notes
+
+if TYPE_CHECKING:
+    from playwright.sync_api import BrowserContext, Page
+
+VIEWS = ("search?q=connection+pool", "notes", "timeline", "map", "state", "activity", "forget")
+QUESTION = "how many connections does the database pool have"
+ROUNDS = 5
+_FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
+#: Types a letter, and resolves with the time until the results have changed.
+_TYPE = """letter => new Promise(resolve => {
+  const field = document.getElementById("q"), results = document.getElementById("results");
+  const start = performance.now();
+  new MutationObserver((_, watch) => { watch.disconnect(); resolve(performance.now() - start); })
+    .observe(results, {childList: true});
+  field.value += letter;
+  field.dispatchEvent(new InputEvent("input", {bubbles: true}));
+})"""
+_PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+_WEIGHT = (
+    "performance.getEntries().filter(entry => 'decodedBodySize' in entry)"
+    ".reduce((sum, entry) => sum + entry.decodedBodySize, 0)"
+)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.ui", description=__doc__)
+    parser.add_argument("--notes", type=int, default=2_000, help="how many notes to make")
+    parser.add_argument("--pictures", metavar="DIR", help="take the screenshots of the documentation into this folder")
+    options = parser.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch) / "notes"
+        folder.mkdir()
+        write_notes(folder, options.notes)
+        with _serve(folder, Path(scratch)) as link, _browse() as context:
+            page = context.new_page()
+            page.goto(link)
+            page.wait_for_url("**/search")
+            _measure(page, page.url.removesuffix("search"), options.notes)
+    return 0
+
+
+def _measure(page: "Page", base: str, notes: int) -> None:
+    print(f"{notes:,} notes\n\n| page | first paint | weight |\n| --- | --- | --- |")
+    for view in VIEWS:
+        paints = []
+        for _ in range(ROUNDS):
+            # With the parameter each is a page of its own, and nothing of it comes from the browser's memory.
+            page.goto(base + view)
+            page.wait_for_load_state("load")
+            page.wait_for_function(f"() => ({_PAINT}) !== null")
+            paints.append(page.evaluate(_PAINT))
+        weight = page.evaluate(_WEIGHT)
+        print(f"| {view.partition('?')[0]} | {statistics.median(paints):.0f} ms | {weight / 1000:.0f} kB |")
+    page.goto(base + "search")
+    times = [page.evaluate(_TYPE, letter) for letter in QUESTION]
+    middle, worst = statistics.median(times), statistics.quantiles(times, n=20)[-1]
+    print(f"\nFrom a key to its results: {middle:.0f} ms, 95 % within {worst:.0f} ms ({len(times)} keys)")
+
+
+@contextmanager
+def _serve(folder: Path, home: Path) -> Iterator[str]:
+    env = {"HOME": str(home), "MDRECALL_STATE_DIR": str(home / "state"), "PATH": os.environ["PATH"]}
+    program = str(Path(sys.executable).with_name("mdrecall"))
+    subprocess.run([program, "index", "--workspace", str(folder)], env=env, check=True, stdout=subprocess.DEVNULL)
+    command = [program, "ui", "--no-open", "--workspace", str(folder)]
+    with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield process.stdout.readline().split()[-1]
+        process.terminate()
+
+
+@contextmanager
+def _browse() -> "Iterator[BrowserContext]":
+    from playwright.sync_api import sync_playwright
+
+    path = shutil.which("chromium") or shutil.which("google-chrome")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=_FLAGS)
+        yield browser.new_context(viewport={"width": 1200, "height": 860})
+        browser.close()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

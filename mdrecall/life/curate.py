@@ -1,0 +1,224 @@
+"""Change notes for a person: replace, create, move and delete them, each whole or not at all.
+
+Only notes that are searched are changed, and only if they are still what that person has read.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import NamedTuple
+
+from mdrecall.errors import FileMissing, FileUnwritable, PathRefused, ReadError
+from mdrecall.life.deleted import DeletedNote, find_deleted, put_into_deleted, remove_deleted
+from mdrecall.memory import Memory
+from mdrecall.sources.appending import find_codec
+from mdrecall.sources.clock import user_time
+from mdrecall.sources.editing import hash_content, remove_note, replace_content
+from mdrecall.sources.files import MemoryFiles
+from mdrecall.sources.notes import create_file, resolve_note
+from mdrecall.sources.opening import open_below, read_below
+from mdrecall.sources.reader import find_candidates
+
+#: Half characters, which stand for bytes that are not text, and zero bytes, which a form loses.
+_UNSHOWABLE = re.compile("[\0\ud800-\udfff]")
+_LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+
+
+class NotePlace(NamedTuple):
+    """Where a note is."""
+
+    path: str
+    """As results show it."""
+    root: str
+    inside: str
+    """The path inside of the trusted folder ``root``."""
+    found: os.stat_result
+
+    @property
+    def full_path(self) -> str:
+        return os.path.join(self.root, self.inside)
+
+
+class NoteContent(NamedTuple):
+    """The bytes of a note, and where it is."""
+
+    place: NotePlace
+    data: bytes
+
+    @property
+    def hash(self) -> str:
+        return hash_content(self.data)
+
+    @property
+    def text(self) -> str:
+        """The text as a form shows it."""
+        return "".join(line.text + ("\n" if line.end else "") for line in _split(self.data))
+
+
+class _Line(NamedTuple):
+    text: str
+    """What a form shows of it."""
+    end: str
+    """Its line end: empty for a last line that has none."""
+    raw: bytes
+    is_plain: bool
+    """True if the text is all of it. Else it holds bytes that are not text."""
+
+
+class Curator:
+    """Changes the notes of one memory."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._settings = memory.settings
+        self._files = MemoryFiles(memory.settings, memory.loaded.home if memory.loaded else os.sep)
+
+    def locate(self, path: str) -> NotePlace:
+        """Return where a note is; raise a ``ReadError`` if it is not one that is searched."""
+        refused: ReadError = FileMissing(f"There is no note {path}.", path=path)
+        for root, inside, shown in find_candidates(self._files, self._settings.workspace, path):
+            try:
+                return NotePlace(shown, root.folder, inside, _find_status(root.folder, inside, shown))
+            except ReadError as error:
+                refused = error
+        raise refused
+
+    def read(self, path: str) -> NoteContent:
+        """Return the content of a note as it is on the disk."""
+        place = self.locate(path)
+        max_bytes = self._settings.mdrecall.max_file_bytes
+        return NoteContent(place, read_below(place.root, place.inside, shown=place.path, max_bytes=max_bytes).data)
+
+    def save(self, path: str, text: str, expected_hash: str) -> None:
+        """Replace the text of a note. Raise ``FileChanged`` if it is not the one that the hash stands for."""
+        note = self.read(path)
+        content = merge_text(note.data, text, path) if note.hash == expected_hash else b""
+        self._check_size(content, path)
+        replace_content(note.place.root, note.place.inside, content, expected_hash)
+
+    def create(self, path: str, text: str, now: datetime) -> str:
+        """Write a new note and return its path. Raise ``FileBusy`` if there is one."""
+        place = self._place_new(path, now)
+        content = "".join(line.text + "\n" for line in _split(text.encode())).encode()
+        self._check_size(content, place.path)
+        create_file(place.root, place.inside, content)
+        return place.path
+
+    def move(self, path: str, target: str, expected_hash: str, now: datetime) -> str:
+        """Move a note and return its new path. It is written there first, so that it is never nowhere."""
+        note = self.read(path)
+        place = self._place_new(target, now, beside=note.place)
+        create_file(place.root, place.inside, note.data, like=note.place.found)
+        try:
+            remove_note(note.place.root, note.place.inside, expected_hash)
+        except BaseException:
+            remove_note(place.root, place.inside, note.hash)
+            raise
+        return place.path
+
+    def delete(self, path: str, expected_hash: str, now: datetime) -> DeletedNote:
+        """Move a note into the trash of the workspace, from where it can be restored."""
+        note = self.read(path)
+        deleted = put_into_deleted(self._settings.workspace, note.place.path, note.data, note.place.found, now)
+        try:
+            remove_note(note.place.root, note.place.inside, expected_hash)
+        except BaseException:
+            remove_deleted(self._settings.workspace, deleted)
+            raise
+        return deleted
+
+    def restore(self, id: str) -> str:
+        """Put a deleted note back where it was and return its path. Raise ``FileBusy`` if there is another one."""
+        workspace = self._settings.workspace
+        deleted = find_deleted(workspace, id)
+        for root, inside, shown in find_candidates(self._files, workspace, deleted.path):
+            max_bytes = self._settings.mdrecall.max_file_bytes
+            opened = read_below(workspace, deleted.inside, shown=shown, max_bytes=max_bytes)
+            create_file(root.folder, inside, opened.data, like=_find_status(workspace, deleted.inside, shown))
+            remove_deleted(workspace, deleted)
+            return shown
+        raise AssertionError("find_candidates raises if there is none")
+
+    def _check_size(self, content: bytes, path: str) -> None:
+        if len(content) > self._settings.mdrecall.max_file_bytes:
+            message = f"{path} would have more than {self._settings.mdrecall.max_file_bytes:,} bytes."
+            hint = "Nothing was written. Split the note, or raise mdrecall.maxFileBytes."
+            raise FileUnwritable(message, path=path, hint=hint)
+
+    def _place_new(self, path: str, now: datetime, beside: NotePlace | None = None) -> NotePlace:
+        """Return where a new note of a name goes; a bare name goes ``beside`` another note."""
+        today = user_time(now, None, self._settings.defaults.user_timezone).date().isoformat()
+        listing, ignored = self._files.scan(), self._settings.mdrecall.ignore
+        is_plain = self._files.is_plain_folder() and bool(listing.stamps)
+        asked = path.strip().removeprefix("./")
+        folder = asked.rpartition("/")[0]
+        if beside is not None and not folder:
+            name = resolve_note(f"memory/{asked or '.'}", today=today, ignored=ignored).name
+            return self._require_searched(os.path.join(os.path.dirname(beside.path), name), path)
+        note = resolve_note(asked, today=today, is_plain=is_plain, ignored=ignored)
+        if folder and folder in listing.places and not folder.startswith(".."):
+            # The folder has notes already, so it is meant as it is written.
+            return self._require_searched(f"{folder}/{note.name}", path)
+        return self._require_searched(note.shown, path)
+
+    def _require_searched(self, shown: str, asked: str) -> NotePlace:
+        """Return where a path is, if a note there would be searched."""
+        with suppress(ReadError):
+            for root, inside, path in find_candidates(self._files, self._settings.workspace, shown):
+                return NotePlace(path, root.folder, inside, os.stat(root.folder))
+        hint = "Give a folder whose notes are searched, such as memory/."
+        raise PathRefused(f"A note at {asked.strip()[:80]!r} would not be searched.", path=asked, hint=hint)
+
+
+def _find_status(root: str, inside: str, shown: str) -> os.stat_result:
+    file = open_below(root, inside, shown=shown)
+    try:
+        return os.fstat(file)
+    finally:
+        os.close(file)
+
+
+def merge_text(data: bytes, text: str, path: str) -> bytes:
+    """Return a file's content with the text of a form. Lines before and after the change stay byte for byte.
+
+    Raise ``FileUnwritable`` if a line was changed that holds bytes which a form cannot show.
+    """
+    old, new = list(_split(data)), list(_split(text.encode("utf-8", "replace")))
+    shown = [(line.text, bool(line.end)) for line in old]
+    given = [(line.text, bool(line.end)) for line in new]
+    first = count_same(shown, given)
+    last = count_same(shown[first:][::-1], given[first:][::-1])
+    changed = old[first : len(old) - last]
+    if bad := next((number for number, line in enumerate(changed, first + 1) if not line.is_plain), 0):
+        message = f"Line {bad} of {path} holds bytes that are not text, which a form would lose."
+        raise FileUnwritable(message, path=path, hint="Nothing was written. Change that line with an editor.")
+    codec = find_codec(data)
+    end = old[0].end if old and old[0].end else "\n"
+    middle = [(line.text + (end if line.end else "")).encode(codec) for line in new[first : len(new) - last]]
+    bom = data[: len(data) - sum(len(line.raw) for line in old)]
+    return b"".join((bom, *(line.raw for line in old[:first]), *middle, *(line.raw for line in old[len(old) - last :])))
+
+
+def count_same(one: Sequence[object], two: Sequence[object]) -> int:
+    """Return how many items two sequences have in common at their beginning."""
+    most = min(len(one), len(two))
+    return next((number for number in range(most) if one[number] != two[number]), most)
+
+
+def _split(data: bytes) -> Iterator[_Line]:
+    """Yield the lines of a file without its byte order mark."""
+    codec = find_codec(data)
+    mark = "\ufeff".encode(codec)
+    # Bytes that are not text become half characters, which no form can send, and back.
+    errors = "surrogateescape" if codec == "utf-8" else "surrogatepass"
+    try:
+        text = data.removeprefix(mark).decode(codec, errors)
+    except UnicodeError as error:
+        message = f"The file is not {codec.upper()}, as its first bytes say."
+        raise FileUnwritable(message, path="", hint="Save it as UTF-8.") from error
+    for line in _LINES.findall(text):
+        bare = line.rstrip("\r\n")
+        end = line[len(bare) :]
+        shown = _UNSHOWABLE.sub("\ufffd", bare)
+        yield _Line(shown, end, line.encode(codec, errors), shown == bare)

@@ -1,0 +1,236 @@
+"""A note: its text, rendered and as it is, what is known about it, and what is near it."""
+
+import os
+import shutil
+import subprocess
+import sys
+from datetime import UTC, datetime
+from urllib.parse import quote
+
+from mdrecall.core.text.annotations import least_trusted
+from mdrecall.core.text.fields import read_fields
+from mdrecall.core.text.provenance import line_origins, path_origin
+from mdrecall.errors import ArgumentError, FileMissing, FileUnreadable, RecallError
+from mdrecall.life.curate import Curator, NotePlace
+from mdrecall.types import ReadResult
+from mdrecall.ui.history import is_versioned
+from mdrecall.ui.html import Child, Html, join, tag
+from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
+from mdrecall.ui.visit import Answer, Fragment, Page, Redirect, Visit
+
+#: No file has more lines, and int() refuses thousands of digits.
+_MAX_DIGITS = 9
+#: How many notes near in meaning are listed, and how much of a note stands for what it is about.
+_MAX_NEAR, _NEAR_CHARS = 8, 600
+#: A note that everything links to would bury the rest of the page.
+_MAX_LINKS = 100
+_MAX_TAGS = 30
+
+
+def show_note(visit: Visit) -> Page:
+    """Return the page of a note."""
+    path = visit.query.get("path", "")
+    cited = _read_cited(visit)
+    start, skipped = _read_number(visit, "start") or 1, _read_number(visit, "skip")
+    note = visit.memory.read(path, from_line=start, from_char=skipped, max_chars=MAX_CHARS)
+    is_whole = start == 1 and not skipped and note.next_from is None and note.next_char is None
+    urls = NoteUrls(
+        note.path,
+        lambda target, place: visit.url("note", path=target, anchor=quote(place)),
+        lambda name: visit.url("follow", path=note.path, to=name),
+    )
+    rendered = render_note(note.text, urls, cited) if is_whole else None
+    has_raw = rendered is None or bool(visit.query.get("raw"))
+    views: list[Child] = []
+    if rendered is not None:
+        views.append(
+            tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note numbered")
+        )
+    if has_raw:
+        views.append(show_raw(note, cited))
+    if rendered is None:
+        reason = "This note is too long or too complex to render, so it is shown as it is."
+        views.insert(0, tag("p", reason, class_="quiet"))
+        views.append(_turn_pages(visit, note))
+    title = read_fields(note.text[:MAX_CHARS]).title or note.path.rpartition("/")[2].removesuffix(".md")
+    around = visit.url("around", path=note.path)
+    body = join(
+        tag("h1", title),
+        _show_facts(visit, note),
+        _show_actions(visit, note.path, has_raw=has_raw, can_toggle=rendered is not None),
+        tag("div", views, class_="beside" if len(views) > 1 and rendered is not None else None),
+        tag(
+            "section",
+            tag("p", tag("a", "Show its links and the notes near it in meaning", href=around)),
+            data_load=visit.url("around", path=note.path, part=1),
+            aria_label="Around this note",
+            class_="around",
+        ),
+    )
+    return Page(title, body, "notes")
+
+
+def show_raw(note: ReadResult, cited: Cited) -> Html:
+    """Return the text of a note as it is, with numbers of lines."""
+    lines = note.text.removesuffix("\n").split("\n")
+    shown = (
+        tag(
+            "mark" if cited.meets(number, number) else "span",
+            f"{line}\n",
+            class_="cited" if cited.meets(number, number) else None,
+            data_line=number,
+        )
+        for number, line in enumerate(lines, note.from_line)
+    )
+    return tag("pre", shown, class_="raw numbered", tabindex=0, aria_label="The text as it is", role="region")
+
+
+def follow_link(visit: Visit) -> Answer:
+    """Lead to the note that a link in another one means; if there is none, offer to write it."""
+    source, name = visit.query.get("path", ""), visit.query.get("to", "").strip()
+    wanted = f"/{name.removesuffix('.md').casefold()}"
+    try:
+        for link in visit.memory.links(source).links:
+            if not link.is_broken and f"/{link.target.removesuffix('.md').casefold()}".endswith(wanted):
+                return Redirect(visit.url("note", path=link.target))
+        return Redirect(visit.url("note", path=visit.memory.links(name).path))
+    except FileMissing:
+        offer = tag("p", tag("a", "Write it", href=visit.url("new", path=name), class_="button"))
+        message = tag("p", f"There is no note {name[:200]!r} yet.", class_="problem")
+        back = tag("p", tag("a", "Back to the note", href=visit.url("note", path=source)))
+        return Page("No such note", join(tag("h1", "No such note"), message, offer, back), "notes", 404)
+
+
+def show_around(visit: Visit) -> Answer:
+    """Return the links of a note and the notes near it in meaning, as a page or as a part of the note's page."""
+    path = visit.query.get("path", "")
+    body = join(_show_links(visit, path), _show_near(visit, path))
+    if visit.query.get("part"):
+        return Fragment(body)
+    return Page(path, join(tag("h1", tag("a", path, href=visit.url("note", path=path))), body), "notes")
+
+
+def open_in_editor(visit: Visit) -> Redirect:
+    """Open a note in the program that this machine has for Markdown."""
+    place = Curator(visit.memory).locate(visit.form.get("path", ""))
+    opener = find_opener()
+    if not visit.is_local or opener is None:
+        raise ArgumentError("No program can be opened from here.", name="path", hint="Open the file yourself.")
+    try:
+        # One argument, which begins with a slash: never an option, and no shell reads it.
+        command = [opener, os.path.realpath(place.full_path)]
+        quiet = subprocess.DEVNULL
+        subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+    except OSError as error:
+        raise FileUnreadable(f"{opener} does not start: {error.strerror}.", path=place.path) from error
+    return Redirect(visit.url("note", path=place.path, done="opened"))
+
+
+def find_opener() -> str | None:
+    """Return the program that opens files; None if there is none."""
+    return shutil.which("open" if sys.platform == "darwin" else "xdg-open")
+
+
+def _show_facts(visit: Visit, note: ReadResult) -> Html:
+    """Return what is known of a note: where it is, how large, how old, who wrote it, its tags."""
+    facts: list[tuple[str, Child]] = [("Path", tag("span", note.path, class_="mono"))]
+    try:
+        found = Curator(visit.memory).locate(note.path).found
+    except RecallError:
+        facts.append(("Kept", "on another machine"))
+    else:
+        changed = datetime.fromtimestamp(found.st_mtime, UTC)
+        time = tag("time", f"{changed:%Y-%m-%d %H:%M} UTC", datetime=f"{changed:%Y-%m-%dT%H:%M:%SZ}")
+        facts += [("Size", f"{found.st_size:,} bytes, {note.total_lines:,} lines"), ("Changed", time)]
+    origins = set(line_origins(note.text.split("\n")).values()) | {path_origin(note.path)} - {""}
+    if origins:
+        facts.append(("Written by", least_trusted(origins) if len(origins) == 1 else ", ".join(sorted(origins))))
+    if tags := read_fields(note.text).tags[:_MAX_TAGS]:
+        links = (tag("a", f"#{name}", href=visit.url("search", q=f"#{name}")) for name in tags)
+        facts.append(("Tags", [join(link, " ") for link in links]))
+    return tag("dl", (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
+
+
+def _show_actions(visit: Visit, path: str, *, has_raw: bool, can_toggle: bool) -> Html:
+    cited = {name: visit.query.get(name, "") for name in ("from", "to")}
+    here = visit.url("note", path=path, raw="" if has_raw else 1, **cited)
+    actions: list[Child] = []
+    if can_toggle:
+        actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
+    place = _find_place(visit, path)
+    if place and is_versioned(place.full_path):
+        actions.append(tag("a", "History", href=visit.url("history", path=path), class_="button plain"))
+    if place and visit.can_change:
+        for view, title in (("edit", "Edit"), ("move", "Move"), ("delete", "Delete")):
+            actions.append(tag("a", title, href=visit.url(view, path=path), class_="button plain"))
+        if visit.is_local and find_opener():
+            field = tag("input", type="hidden", name="path", value=path)
+            actions.append(visit.form_tag("open", field, tag("button", "Open in editor", class_="plain")))
+        actions.append(tag("a", "Forget", href=visit.url("forget", path=path), class_="button plain"))
+    return tag("div", actions, class_="row actions")
+
+
+def _find_place(visit: Visit, path: str) -> NotePlace | None:
+    try:
+        return Curator(visit.memory).locate(path)
+    except RecallError:
+        return None
+
+
+def _turn_pages(visit: Visit, note: ReadResult) -> Html | None:
+    """Return the link to the next part of a long note."""
+    if note.next_char is not None:
+        following = visit.url("note", path=note.path, start=note.from_line, skip=note.next_char)
+    elif note.next_from is not None:
+        following = visit.url("note", path=note.path, start=note.next_from)
+    else:
+        return None
+    return tag("p", tag("a", "Next part", href=following, class_="button"))
+
+
+def _show_links(visit: Visit, path: str) -> Html:
+    found = visit.memory.links(path)
+
+    def show(target: str, line: int, is_broken: bool) -> Html:
+        if is_broken:
+            return tag("li", f"{target} ", tag("span", "(no such note)", class_="quiet"))
+        place = f"L{line}" if line else None
+        return tag("li", tag("a", target, href=visit.url("note", path=target, from_=line or None, anchor=place)))
+
+    lists = (
+        ("Links to", [show(link.target, 0, link.is_broken) for link in found.links if link.target != path]),
+        ("Linked from", [show(link.path, link.line, False) for link in found.backlinks]),
+    )
+    shown = (
+        tag("div", tag("h2", title), tag("ul", dict.fromkeys(items[:_MAX_LINKS])), class_="panel")
+        for title, items in lists
+        if items
+    )
+    return join(shown)
+
+
+def _show_near(visit: Visit, path: str) -> Html:
+    """Return the notes that are about something similar."""
+    note = visit.memory.read(path, max_chars=_NEAR_CHARS)
+    about = " ".join(f"{path.rpartition('/')[2].removesuffix('.md')} {note.text}".split())
+    answer = visit.memory.search(
+        about, mode="vector", source="memory", max_results=3 * _MAX_NEAR, session_key=visit.session_key
+    )
+    hits = list({hit.path: hit for hit in reversed(answer.results) if hit.path != note.path}.values())[::-1]
+    items = [
+        tag("li", tag("a", hit.path, href=visit.url("note", path=hit.path)), tag("div", hit.heading, class_="quiet"))
+        for hit in hits[:_MAX_NEAR]
+    ]
+    nothing = tag("p", answer.action or "No other note is near.", class_="quiet")
+    return tag("div", tag("h2", "Near in meaning"), tag("ul", items) if items else nothing, class_="panel")
+
+
+def _read_cited(visit: Visit) -> Cited:
+    first = _read_number(visit, "from")
+    return Cited(first, max(first, _read_number(visit, "to")))
+
+
+def _read_number(visit: Visit, name: str) -> int:
+    """Return a number of the address; 0 if it is none."""
+    value = visit.query.get(name, "")
+    return int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else 0

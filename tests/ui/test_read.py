@@ -1,0 +1,198 @@
+"""A note in the browser: what is shown of it, which lines are marked, and that nothing in it runs or is loaded."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
+from tests.ui.axe import find_faults
+from tests.ui.conftest import Site
+from tests.ui.worlds import open_page
+
+NOTE = """---
+title: Priya
+tags: [people, work]
+---
+# About Priya
+
+She leads **storage**. 她喜欢深色模式。
+Her manager is [[people/omar|Omar]]; see [the plan](../plan.md#next-steps).
+<!-- by Claude Code -->
+
+- [ ] ask about the badge
+- [x] send the report <!-- importance: 7 -->
+- The old desk is in Rome. <!-- status: superseded | by: MEMORY.md | on: 2026-11-16 -->
+
+| day | count |
+| --- | ----: |
+| Mon | 3 |
+
+```python
+print("<hello>")
+```
+
+More at [the site](https://example.com/a?b=1&c=2) or ~~not~~.
+"""
+
+#: Each of these would set `window.pwned` or ask another host, if it ran or was loaded.
+ATTACKS = r"""
+# <script>window.pwned=1</script>
+
+<script>window.pwned=1</script>
+<img src=x onerror="window.pwned=1">
+<svg onload="window.pwned=1"><animate onbegin="window.pwned=1" attributeName=x dur=1s></svg>
+<svg><a xlink:href="javascript:window.pwned=1"><text y=20>click</text></a></svg>
+<svg><foreignObject><body onload=pwned=1></foreignObject></svg>
+<iframe srcdoc="<script>parent.pwned=1</script>"></iframe>
+<details open ontoggle="window.pwned=1"><summary>x</summary></details>
+<style>@import "http://192.0.2.1/x.css"; body{background:url(http://192.0.2.1/y)}</style>
+<base href="http://192.0.2.1/"><meta http-equiv="refresh" content="0;url=http://192.0.2.1/">
+<form action="http://192.0.2.1/"><button id="b">x</button></form>
+<math><mtext>
+<table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=pwned=1&gt;"></table></mtext></math>
+
+[one](javascript:window.pwned=1) [two](JaVaScRiPt:window.pwned=1) [three](java&#10;script:window.pwned=1)
+[four](data:text/html,<script>window.pwned=1</script>) [five](vbscript:x) [six](&#106;avascript:window.pwned=1)
+[seven](<javascript:window.pwned=1>) <javascript:window.pwned=1> [eight]( javascript:window.pwned=1 )
+[nine][ref] [ten](//192.0.2.1/x) [eleven](file:///etc/passwd) [twelve](\x01javascript:window.pwned=1)
+
+[ref]: javascript:window.pwned=1 "x"
+
+![alt" onerror="window.pwned=1](http://192.0.2.1/p.png "t\" onload=\"window.pwned=1")
+![x](data:image/svg+xml,<svg/onload=pwned=1>) ![[http://192.0.2.1/q.png]]
+[quote"](http://example.com/"onmouseover="window.pwned=1"x=") [a](x.md"onclick="window.pwned=1)
+[[x" onclick="window.pwned=1|y" onclick="window.pwned=1]] [[<img src=x onerror=pwned=1>]] [[javascript:window.pwned=1]]
+<!-- <img src=x onerror="window.pwned=1"> --> <!-- by <script>pwned=1</script> -->
+
+``` "><script>window.pwned=1</script>
+</code></pre><script>window.pwned=1</script>
+```
+
+| <img src=x onerror=pwned=1> | b |
+| :-: | --- |
+| </td></table><script>window.pwned=1</script> | `</code><script>window.pwned=1</script>` |
+
+1000000000. " onclick="window.pwned=1
+"""
+
+
+def test_a_note_is_rendered_with_its_facts(site: Site, page: Page) -> None:
+    site.workspace.write("memory/people/priya.md", NOTE)
+    site.workspace.write("memory/people/omar.md", "# Omar\n\nKnows [[priya]].\n")
+    site.workspace.write("memory/plan.md", "# Plan\n\n## Next steps\n\nShip.\n")
+    open_page(site, page, "note?path=memory/people/priya.md&from=12&to=12")
+    assert page.locator("h1").inner_text() == "Priya"
+    facts = page.locator(".facts").inner_text()
+    assert "#people" in facts
+    assert "agent" in facts
+    assert page.locator("mark.cited").all_inner_texts() == ["send the report importance 7 of 10"]
+    assert page.locator("input[type=checkbox]").count() == 2
+    assert "superseded by MEMORY.md on 2026-11-16" in page.locator(".label.old").inner_text()
+    link = page.locator("a.external")
+    assert (link.get_attribute("rel"), link.get_attribute("href")) == (
+        "noopener noreferrer",
+        "https://example.com/a?b=1&c=2",
+    )
+    page.get_by_role("heading", name="Linked from").wait_for()
+    page.get_by_role("link", name="Omar", exact=True).click()
+    page.get_by_role("heading", name="Omar").first.wait_for()
+    page.go_back()
+    page.get_by_role("link", name="the plan").click()
+    assert page.url.endswith("#h-next-steps")
+    assert page.locator("#h-next-steps").inner_text() == "Next steps"
+
+
+def test_a_note_can_be_read_by_everybody(site: Site, page: Page) -> None:
+    site.workspace.write("memory/people/priya.md", NOTE)
+    open_page(site, page, "search")
+    assert find_faults(page, f"{site.origin}/ui/main/note?path=memory/people/priya.md&from=8&to=8&raw=1") == []
+
+
+def test_nothing_in_a_note_runs_or_is_loaded(site: Site, page: Page) -> None:
+    site.workspace.write("memory/evil.md", ATTACKS)
+    for raw in ("", "1"):
+        open_page(site, page, f"note?path=memory/evil.md&raw={raw}")
+        page.wait_for_load_state("networkidle")
+        for link in page.locator("article a, article button").all():
+            if link.is_visible() and link.get_attribute("target") != "_blank":
+                link.dispatch_event("mouseover")
+        assert page.evaluate("window.pwned") is None
+        inside = "article :is(script, style, iframe, img, svg, form, base, meta, link, math, object, embed, button)"
+        assert page.locator(inside).count() == 0
+        names = page.evaluate(
+            "[...new Set([...document.querySelectorAll('article *')].flatMap(e => e.getAttributeNames()))]"
+        )
+        allowed = {"id", "class", "href", "target", "rel", "title", "data-line", "start", "tabindex", "role"}
+        assert set(names) <= allowed | {"aria-label", "aria-hidden", "type", "disabled", "checked", "scope"}
+        hrefs = page.evaluate("[...document.querySelectorAll('article a')].map(e => e.protocol)")
+        assert set(hrefs) <= {"http:", "https:"}
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../outside.md", "/etc/passwd", "memory/../../outside.md", "memory/link.md", "linked/x.md", "memory/a\0.md", "",
+     "memory/" + "x" * 5000 + ".md", "file:///etc/passwd", "memory/pipe.md", "....//outside.md", "memory\\..\\x.md"],
+)  # fmt: skip
+@pytest.mark.parametrize("view", ["note", "around"])
+def test_no_path_leads_out_of_the_notes(site: Site, tmp_path: Path, view: str, path: str) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("secret-outside")
+    site.workspace.write("memory/a.md", "x")
+    (site.workspace.path / "memory/link.md").symlink_to(outside)
+    (site.workspace.path / "linked").symlink_to(tmp_path)
+    (tmp_path / "x.md").write_text("secret-outside")
+    reply = site.get(view, path=path)
+    assert reply.status in (400, 404)
+    assert "secret-outside" not in reply.body
+
+
+def test_a_long_note_is_shown_raw_and_by_pages(site: Site) -> None:
+    text = "".join(f"line {number} of many, with some words in it\n" for number in range(6000))
+    assert len(text) > MAX_CHARS
+    site.workspace.write("memory/long.md", text)
+    first = site.get("note", path="memory/long.md")
+    assert "too long" in first.body
+    assert 'data-line="1"' in first.body
+    assert "<article" not in first.body
+    start = first.body.split("start=")[1].split('"')[0]
+    second = site.get("note", path="memory/long.md", start=start)
+    assert f'data-line="{start}"' in second.body
+    site.workspace.write("memory/one-line.md", "x" * (MAX_CHARS + 500))
+    assert f"skip={MAX_CHARS}" in site.get("note", path="memory/one-line.md").body
+    assert "x" * 500 in site.get("note", path="memory/one-line.md", start="1", skip=str(MAX_CHARS)).body
+
+
+URLS = NoteUrls("memory/a.md", lambda path, place: f"/note/{path}#{place}", lambda name: f"/name/{name}")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ">" * 10_000 + " deep",
+        "- " * 10_000 + "deep",
+        "".join("  " * depth + "- deep\n" for depth in range(200)),
+        ">" * 40 + "a\n" + "b\n" * 40_000,
+    ],
+    ids=["quotes", "lists", "indented lists", "lazy lines"],
+)
+def test_what_is_too_complex_is_not_rendered(text: str) -> None:
+    assert render_note(text[:MAX_CHARS], URLS, Cited()) is None
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 20_000, "|a" * 10_000 + "|\n" + "|-" * 10_000 + "|\n" + "|x|\n" * 9_000, "<!--" * 9000]
+)
+def test_odd_texts_stay_small(text: str) -> None:
+    shown = render_note(text, URLS, Cited())
+    assert shown is not None
+    assert len(shown) < 60 * MAX_CHARS
+
+
+def test_nothing_of_a_text_is_lost() -> None:
+    shown = render_note(
+        "a <b>bold</b> &amp; <!-- hidden words --> [x](foo:bar)\n\n<!--\n\n# inside\n\n-->\n", URLS, Cited()
+    )
+    assert shown is not None
+    for words in ("&lt;b&gt;", "comment: hidden words", "(foo:bar)", "comment: # inside"):
+        assert words in shown
