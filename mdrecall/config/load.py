@@ -35,9 +35,9 @@ from mdrecall.config.layers import (
     memory_layers,
     read_agents,
 )
-from mdrecall.config.openclaw_file import is_used, list_unused, translate_providers
+from mdrecall.config.openclaw_file import choose_sources, is_used, list_unused, translate_providers
 from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
-from mdrecall.config.references import look_up, substitute
+from mdrecall.config.references import substitute
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
 from mdrecall.config.workspace import HOSTS_FILE, Workspace, WorkspaceRequest, find_workspace
 from mdrecall.errors import ConfigError, suggest_name
@@ -420,27 +420,9 @@ def _normalise(values: dict[str, ResolvedValue], locations: Locations, files: li
     total = vector + words
     put(hybrid + "vectorWeight", vector / total if total else 0.35)
     put(hybrid + "textWeight", words / total if total else 0.65)
-    explicit = get("memorySearch.rememberAcrossConversations")
-    remembers = _remembers_by_default(values, files) if explicit is None else explicit
-    put("memorySearch.rememberAcrossConversations", remembers)
-    # In the older places of 2.x it takes more than a default to have conversations searched.
-    is_newer = values["memorySearch.sources"].origin.endswith("memory.search.sources")
-    has_sessions = get("memorySearch.experimental.sessionMemory") or (remembers and (is_newer or explicit))
-    allowed = ("memory", "sessions") if has_sessions else ("memory",)
-    sources = tuple(dict.fromkeys(name for name in get("memorySearch.sources") if name in allowed))
-    put("memorySearch.sources", sources or ("memory",))
+    for name, value in choose_sources(values, [file.values for file in files]).items():
+        put(name, value)
     if extension := get("memorySearch.store.vector.extensionPath"):
         put("memorySearch.store.vector.extensionPath", expand(extension, locations.home, locations.state_dir))
     if not get("memorySearch.model").strip():
         put("memorySearch.model", DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
-
-
-def _remembers_by_default(values: Mapping[str, ResolvedValue], files: list[ConfigFile]) -> bool:
-    """True unless senders are kept apart: then one must not hear what another has said."""
-    bindings = look_up([file.values for file in files], "bindings")
-    keeps_apart = any(look_up([binding], "session", "dmScope") for binding in _dicts(bindings))
-    return values["session.dmScope"].value == "main" and not keeps_apart
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -354,13 +354,15 @@ def _day_ms(day: str) -> int:
 
 
 def list_corpora(settings: Settings, backend: str) -> list[SourceName]:
-    """Return what a backend searches: qmd has its own setting for transcripts."""
+    """Return what a backend searches if nothing is asked for: qmd has its own setting for transcripts."""
     if backend != "qmd":
-        return list(settings.memory_search.sources)
+        with_notes = settings.mdrecall.sessions.with_notes
+        return [name for name in settings.memory_search.sources if name == "memory" or with_notes]
     return ["memory", "sessions"] if settings.memory.qmd.sessions.enabled else ["memory"]
 
 
 def searches_transcripts(settings: Settings) -> bool:
     """True if conversations are indexed by the backend or by the one that answers for it."""
     # While qmd cannot answer, the builtin backend does.
-    return any("sessions" in list_corpora(settings, backend) for backend in (settings.memory.backend, "builtin"))
+    by_qmd = settings.memory.backend == "qmd" and settings.memory.qmd.sessions.enabled
+    return by_qmd or "sessions" in settings.memory_search.sources
