@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from mdrecall.config.settings import Settings
     from mdrecall.core.text.links import NoteLinks
     from mdrecall.memory import Memory
+    from mdrecall.types.note_map import NearNote, NoteMap
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -201,6 +202,7 @@ class AsyncMemory:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         return await self._call(
             self._memory.read_messages,
@@ -210,6 +212,7 @@ class AsyncMemory:
             record=record,
             session_id=session_id,
             session_key=session_key,
+            with_tools=with_tools,
         )
 
     async def watch(self) -> None:
@@ -253,6 +256,12 @@ class AsyncMemory:
 
     async def links(self, name: str) -> "NoteLinks":
         return await self._call(self._memory.links, name)
+
+    async def note_map(self) -> "NoteMap":
+        return await self._call(self._memory.note_map)
+
+    async def near(self, path: str, count: int = 6) -> "tuple[NearNote, ...]":
+        return await self._call(self._memory.near, path, count)
 
     async def probe_embedding(self) -> Probe:
         return await self._call(self._memory.probe_embedding)

@@ -24,7 +24,7 @@ from mdrecall.errors import (
     ScopeDenied,
     message_with_hint,
 )
-from mdrecall.interfaces import Backend, BackendWatch
+from mdrecall.interfaces import Backend, BackendMap, BackendWatch
 from mdrecall.types import (
     Conversation,
     FallbackNotice,
@@ -112,6 +112,11 @@ class FallbackBackend:
         self._not_ready_since_s: float | None = None
         self.sessions = _FallbackSessions(self)
         self.admin = _FallbackAdmin(self)
+
+    @property
+    def map(self) -> BackendMap:
+        """The map of the backend that answers now."""
+        return self.choose_active().map
 
     @property
     def watch(self) -> BackendWatch:
@@ -367,6 +372,7 @@ class _FallbackSessions:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         self._backend.require_allowed(session_key, session)
         return self._backend.call(
@@ -377,6 +383,7 @@ class _FallbackSessions:
                 record=record,
                 session_id=session_id,
                 session_key=session_key,
+                with_tools=with_tools,
             )
         )
 

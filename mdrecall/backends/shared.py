@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.errors import BackendUnavailable, StoreUnavailable
-from mdrecall.interfaces import BackendAdmin, BackendSessions, BackendWatch
+from mdrecall.interfaces import BackendAdmin, BackendMap, BackendSessions, BackendWatch
 from mdrecall.types import ProgressCallback, ReadResult, SearchAnswer, SearchRequest, Status, Stop, SyncReport, never
 
 
@@ -26,6 +26,10 @@ class SharedBackend:
     @property
     def admin(self) -> BackendAdmin:
         return self._backend.admin
+
+    @property
+    def map(self) -> BackendMap:
+        return self._backend.map
 
     def start(self) -> None:
         """Do nothing: a connection is made when it is needed."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from mdrecall.interfaces.store import (
     ChunkReader,
@@ -40,9 +40,13 @@ from mdrecall.types import (
     WatchEvent,
 )
 
+if TYPE_CHECKING:
+    from mdrecall.types.note_map import NearNote, NoteMap
+
 __all__ = [
     "Backend",
     "BackendAdmin",
+    "BackendMap",
     "BackendSessions",
     "BackendWatch",
     "BatchApi",
@@ -146,8 +150,11 @@ class TranscriptReader(Protocol):
         """
         ...
 
-    def open(self, path: str) -> AbstractContextManager[OpenTranscript]:
-        """Open a transcript by its path. Raise a ``ReadError`` if that is impossible."""
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
+        """Open a transcript by its path. Raise a ``ReadError`` if that is impossible.
+
+        ``with_tools`` also gives the calls of tools and their results, as messages, if the reader can.
+        """
         ...
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
@@ -310,6 +317,7 @@ class BackendSessions(Protocol):
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         """Return the last messages of a conversation before ``offset`` others, or those around a record."""
         ...
@@ -358,6 +366,18 @@ class BackendAdmin(Protocol):
         ...
 
 
+class BackendMap(Protocol):
+    """The notes by their meaning."""
+
+    def draw(self) -> "NoteMap":
+        """Return the notes with their places on a map, and what they are about."""
+        ...
+
+    def near(self, path: str, count: int) -> "tuple[NearNote, ...]":
+        """Return the notes that are most similar to a note, best first."""
+        ...
+
+
 class Backend(Protocol):
     """Answers for one memory: what OpenClaw calls a MemorySearchManager."""
 
@@ -369,6 +389,9 @@ class Backend(Protocol):
 
     @property
     def admin(self) -> BackendAdmin: ...
+
+    @property
+    def map(self) -> BackendMap: ...
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query."""

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from mdrecall.qmd.status import QmdParts
     from mdrecall.qmd.tool_client import ToolClient
     from mdrecall.qmd.updater import Updater
+    from mdrecall.types.note_map import NearNote, NoteMap
 
 
 class RunningQmd(NamedTuple):
@@ -84,6 +85,7 @@ class QmdBackend:
         )
         self.sessions = _QmdSessions(settings, builtin, self)
         self.admin = _QmdAdmin(self)
+        self.map = _QmdMap()
 
     def start(self) -> None:
         """Start qmd, its server and its updates, which takes long. A failure is reported by the first search."""
@@ -255,9 +257,16 @@ class _QmdSessions:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         return self._builtin().sessions.read_messages(
-            session, limit=limit, offset=offset, record=record, session_id=session_id, session_key=session_key
+            session,
+            limit=limit,
+            offset=offset,
+            record=record,
+            session_id=session_id,
+            session_key=session_key,
+            with_tools=with_tools,
         )
 
     def note_compaction(self, session: str) -> SyncReport:
@@ -311,3 +320,15 @@ class _QmdAdmin:
 
     def probe_vectors(self) -> bool:
         return self._backend.parts.status.probe().ok
+
+
+class _QmdMap:
+    """There is no map: qmd keeps the vectors of its notes to itself."""
+
+    def draw(self) -> "NoteMap":
+        from mdrecall.types.note_map import NoteMap
+
+        return NoteMap(reason="The backend is qmd, which keeps its vectors to itself.")
+
+    def near(self, path: str, count: int) -> "tuple[NearNote, ...]":
+        return ()

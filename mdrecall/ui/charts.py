@@ -110,3 +110,71 @@ def _thin_out(values: Sequence[float]) -> list[float]:
         return list(values)
     last = len(values) - 1
     return [values[round(number * last / (_MAX_LINE_POINTS - 1))] for number in range(_MAX_LINE_POINTS)]
+
+
+class Point(NamedTuple):
+    """A point of a map."""
+
+    x: float
+    """From 0 to 1, as ``y``."""
+    y: float
+    group: int
+    """Its colour and shape, from 0 to ``GROUPS - 1``."""
+    size: int
+    """0, 1 or 2."""
+    title: str
+    url: str
+    is_chosen: bool = False
+
+
+#: The outline of each group around the origin, for a radius of 1: circle, square, diamond, two triangles, cross, ring.
+_SHAPES = (
+    "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0",
+    "M-.9-.9h1.8v1.8h-1.8z",
+    "M0-1.2 1.2 0 0 1.2-1.2 0z",
+    "M0-1.15 1.1.85H-1.1z",
+    "M0 1.15 1.1-.85H-1.1z",
+    "M-.4-1.1h.8v.7h.7v.8h-.7v.7h-.8v-.7h-.7v-.8h.7z",
+    "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0M-.5 0a.5.5 0 1 1 1 0a.5.5 0 1 1-1 0",
+)
+#: How many groups a map can tell apart; the last is for all others.
+GROUPS = len(_SHAPES)
+_RADII = (6, 8, 11)
+_MAP_WIDTH, _MAP_HEIGHT, _MAP_MARGIN = 1000, 640, 20
+
+
+def draw_points(points: Sequence[Point], title: str) -> Html:
+    """Return points that are links, each group in its colour and shape; chosen ones stand out from the others."""
+    shapes = (
+        tag("path", id=f"s{group}{size}", d=shape, transform=f"scale({radius})")
+        for group, shape in enumerate(_SHAPES)
+        for size, radius in enumerate(_RADII)
+    )
+    groups = (
+        tag("g", (_draw_point(point) for point in points if point.group == group), class_=f"group{group}")
+        for group in range(GROUPS)
+    )
+    has_chosen = any(point.is_chosen for point in points)
+    return tag(
+        "svg",
+        tag("defs", shapes),
+        groups,
+        viewBox=f"0 0 {_MAP_WIDTH} {_MAP_HEIGHT}",
+        class_="map some" if has_chosen else "map",
+        role="group",
+        aria_label=title,
+        data_arrows="a",
+    )
+
+
+def _draw_point(point: Point) -> Html:
+    x = _MAP_MARGIN + point.x * (_MAP_WIDTH - 2 * _MAP_MARGIN)
+    y = _MAP_MARGIN + point.y * (_MAP_HEIGHT - 2 * _MAP_MARGIN)
+    mark = tag("use", href=f"#s{point.group}{point.size}", x=round(x), y=round(y))
+    return tag("a", mark, href=point.url, aria_label=point.title, class_="on" if point.is_chosen else None)
+
+
+def draw_mark(group: int) -> Html:
+    """Return the shape of a group, for a legend."""
+    shape = tag("path", d=_SHAPES[group])
+    return tag("svg", shape, viewBox="-1.3 -1.3 2.6 2.6", class_=f"mark group{group}", aria_hidden="true")

@@ -19,6 +19,7 @@ from mdrecall.types import (
     SyncReport,
     WatchEvent,
 )
+from mdrecall.types.note_map import NearNote, NoteMap
 
 
 def found(path: str) -> SearchAnswer:
@@ -44,6 +45,7 @@ class FakeBackend:
         self.watch = _FakeWatch(self)
         self.sessions = _FakeSessions(self)
         self.admin = _FakeAdmin(self)
+        self.map = _FakeMap()
 
     def note(self, what: str) -> None:
         self.asked.append(what)
@@ -134,6 +136,7 @@ class _FakeSessions:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         self._backend.note("messages")
         return MessagePage(Conversation(session, session, 0, 0.0, False), (), 0, 0)
@@ -173,3 +176,11 @@ class _FakeAdmin:
     def probe_vectors(self) -> bool:
         self._backend.note("vectors")
         return True
+
+
+class _FakeMap:
+    def draw(self) -> NoteMap:
+        return NoteMap()
+
+    def near(self, path: str, count: int) -> tuple[NearNote, ...]:
+        return ()

@@ -25,6 +25,15 @@ def test_a_cosine_is_right_to_two_places_although_a_number_is_a_byte(open_vector
     assert found[between] == pytest.approx(0.6, abs=0.005)
 
 
+def test_the_vectors_of_chunks_are_given_as_signed_bytes(open_vectors: OpenStore) -> None:
+    store = open_vectors()
+    west, bare = put(store, "west.md", (-1, 0, 0, 0)), put(store, "bare.md", None)
+    between = put(store, "between.md", (0.5, 0.5, -0.5, 0.5))
+    found = store.vectors.vectors_of(find_space(store), [between, bare, 999, west])
+    assert found == {west: pack_passages((-127, 0, 0, 0)), between: pack_passages((127, 127, -127, 127))}
+    assert store.vectors.vectors_of(find_space(store), []) == {}
+
+
 def test_a_space_without_vectors_finds_nothing(open_vectors: OpenStore) -> None:
     store = open_vectors()
     store.vectors.ensure_space(SPACE)

@@ -57,6 +57,10 @@ _BLOCK = f"""
         SELECT chunk, vector FROM mdrecall.vectors
         WHERE {_OWN} AND space_id=%s AND chunk > %s AND revision > %s ORDER BY chunk LIMIT {_VECTORS_AT_ONCE}) next
 """
+_CHOSEN = f"""
+    SELECT array_agg(chunk ORDER BY chunk), string_agg(vector_send(vector), '' ORDER BY chunk)
+    FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)
+"""
 # The cosine of whole numbers, rounded as everywhere; that of a vector without length is not a number.
 _COSINE = f"round((1 - (vector <=> %s::vector))::numeric, {PLACES})::float8"
 _NEAREST = f"""
@@ -209,6 +213,15 @@ class PostgresVectors:
             values = (_show_vector(query), now.workspace, now.gen, space.id, list(ids))
             found: dict[int, float] = dict(now.db.execute(wanted, values, binary=True).fetchall())
         return {number: _or_zero(found[number]) for number in ids if number in found}
+
+    def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
+        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
+        with self._database.reading(self._gen) as now:
+            ((numbers, data),) = now.rows(_CHOSEN, space.id, list(ids))
+        if not numbers:
+            return {}
+        size, block = space.space.dimensions, _read_vectors(numbers, data, space.space.dimensions)
+        return {number: block.vectors[size * at : size * (at + 1)] for at, number in enumerate(numbers)}
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the cosines of the passages of each chunk, in order."""

@@ -57,6 +57,7 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   (links[next] ?? field)?.focus();
 });
+
 // Timeline: the arrow keys move between the days of a calendar, so that Tab need not pass through all of them.
 for (const area of document.querySelectorAll("[data-arrows]")) {
   const stops = [...area.querySelectorAll(area.dataset.arrows)];
@@ -71,11 +72,26 @@ for (const area of document.querySelectorAll("[data-arrows]")) {
   });
 }
 
-// Parts of a page that take longer are loaded after it is shown: an element says from where by data-load.
-for (const place of document.querySelectorAll("[data-load]")) {
-  fetch(place.dataset.load).then(async (reply) => { if (reply.ok) place.innerHTML = await reply.text(); }).catch(() => {});
+// Map: the label below it names the note that the pointer or the focus is on.
+for (const label of document.querySelectorAll("[data-label]")) {
+  const map = label.previousElementSibling;
+  const tell = (event) => {
+    const link = event.target.closest("a");
+    if (!link) return;
+    const path = new URL(link.href.baseVal, location).searchParams.get("path");
+    label.textContent = link.getAttribute("aria-label") + " \u00b7 " + path;
+  };
+  map.addEventListener("mouseover", tell);
+  map.addEventListener("focusin", tell);
 }
 
 // A note: the first cited line is brought into view, also if it has no anchor of its own.
 if (!location.hash || !document.getElementById(location.hash.slice(1)))
   document.querySelector("mark.cited")?.scrollIntoView({ block: "center" });
+
+// A text that was changed is not lost by a slip: the browser asks before it leaves the page.
+for (const field of document.querySelectorAll("textarea[data-guard]")) {
+  const ask = (event) => { if (field.value !== field.defaultValue) event.preventDefault(); };
+  addEventListener("beforeunload", ask);
+  field.form.addEventListener("submit", () => removeEventListener("beforeunload", ask));
+}

@@ -1,0 +1,172 @@
+"""The map: notes at places by their meaning, and the people, projects, tags and names in them."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+from urllib.parse import quote
+
+from mdrecall.types.note_map import NoteMap, NotePoint, Topic
+from mdrecall.ui.charts import GROUPS, Point, draw_mark, draw_points
+from mdrecall.ui.html import Html, join, tag
+from mdrecall.ui.visit import Page, Visit
+
+#: With the lists below, the style and the script, a page stays under 150 KB.
+_MAX_BYTES = 80_000
+#: What a point takes beside its address and its title.
+_POINT_BYTES = 75
+#: Longer titles are cut, so that a few do not leave room for fewer points.
+_MAX_TITLE_CHARS = 60
+#: A list of more is not read.
+_LISTED = 20
+#: From how many bytes on a note is drawn in the second and the third size: a paragraph, a page, a long note.
+_SIZES = (1_000, 4_000)
+_KINDS = {"person": "People", "project": "Projects", "tag": "Tags", "name": "Names in links and headings"}
+
+
+class _Choice(NamedTuple):
+    """What stands out on the map."""
+
+    kind: str = ""
+    name: str = ""
+    paths: frozenset[str] = frozenset()
+
+
+def show_map(visit: Visit) -> Page:
+    """Return the page with the map and the lists."""
+    found = visit.memory.note_map()
+    groups = _group_folders(found.points)
+    choice = _read_choice(visit.query.get("show", ""), found)
+    points = _choose_points(visit, found.points, choice)
+    body = join(
+        tag("h1", "Map"),
+        _draw_map(visit, found, points, groups, choice) if points else _explain_empty(visit, found),
+        [_list_topics(visit, kind, found.topics, choice) for kind in _KINDS],
+    )
+    return Page("Map", body, "map")
+
+
+def _explain_empty(visit: Visit, found: NoteMap) -> Html:
+    if not visit.memory.notes():
+        return tag("p", "There are no notes yet. Write one, and it appears here.")
+    reason = found.reason if found.notes else "The notes are not indexed yet. Load this page again in a moment."
+    hint = tag("p", "The page ", tag("a", "State", href=visit.url("state")), " says which embedder is used and why.")
+    return tag("div", tag("p", f"There is no map. {reason}", role="status"), hint, class_="panel")
+
+
+def _draw_map(
+    visit: Visit, found: NoteMap, points: list[NotePoint], groups: Mapping[str, int], choice: _Choice
+) -> Html:
+    sizes = {note.path: note.bytes for note in visit.memory.notes()}
+    drawn = [
+        Point(
+            point.x,
+            point.y,
+            groups.get(top_folder(point.path), GROUPS - 1),
+            sum(sizes.get(point.path, 0) >= least for least in _SIZES),
+            point.title[:_MAX_TITLE_CHARS],
+            visit.url("note", path=point.path),
+            point.path in choice.paths,
+        )
+        for point in points
+    ]
+    said = (
+        f"Notes that lie close together are similar in meaning. A larger mark is a longer note. {_count(found, points)}"
+    )
+    caption = "Point at a mark to see its note. With the keyboard, use the arrow keys."
+    return join(
+        tag("p", f"{said} {_count(found, points)}"),
+        _name_choice(visit, choice),
+        tag("figure", draw_points(drawn, f"Map of {len(drawn):,} notes"),
+            tag("figcaption", caption, class_="quiet", data_label=True), class_="panel"),
+        _draw_legend(visit, found.points, groups),
+    )  # fmt: skip
+
+
+def _count(found: NoteMap, points: list[NotePoint]) -> str:
+    if len(points) == found.notes:
+        return f"All {found.notes:,} notes are drawn."
+    return f"{len(points):,} of {found.notes:,} notes are drawn, chosen evenly."
+
+
+def _name_choice(visit: Visit, choice: _Choice) -> Html | None:
+    if not choice.kind:
+        return None
+    link = tag("a", "Show all alike", href=visit.url("map"))
+    return tag("p", f"{len(choice.paths):,} notes stand out: {choice.kind} ", tag("strong", choice.name), ". ", link)
+
+
+def top_folder(path: str) -> str:
+    """Return the folder that a note is coloured by: the first, or the second if the first is ``memory``."""
+    folders = path.split("/")[:-1]
+    return "/".join(folders[: 2 if folders[:1] == ["memory"] else 1])
+
+
+def _group_folders(points: Iterable[NotePoint]) -> dict[str, int]:
+    """Return the folders with most notes, each with its group; the last group is for all others."""
+    counts = Counter(top_folder(point.path) for point in points)
+    commonest = sorted(counts, key=lambda folder: (-counts[folder], folder))
+    return {folder: group for group, folder in enumerate(commonest[: GROUPS - 1])}
+
+
+def _draw_legend(visit: Visit, points: Iterable[NotePoint], groups: Mapping[str, int]) -> Html:
+    counts = Counter(groups.get(top_folder(point.path), GROUPS - 1) for point in points)
+    entries = [
+        tag("a", draw_mark(group), f"{folder or 'no folder'} ({counts[group]:,})",
+            href=visit.url("map", show=f"folder:{folder}"))
+        for folder, group in groups.items()
+    ]  # fmt: skip
+    if counts[GROUPS - 1]:
+        entries.append(tag("span", draw_mark(GROUPS - 1), f"other folders ({counts[GROUPS - 1]:,})"))
+    return tag("nav", entries, class_="legend", aria_label="Folders")
+
+
+def _read_choice(show: str, found: NoteMap) -> _Choice:
+    """Return what stands out: a topic or a folder that the address names."""
+    kind, _, name = show.partition(":")
+    if kind == "folder":
+        paths = frozenset(point.path for point in found.points if top_folder(point.path) == name)
+        return _Choice(kind, name or "no folder", paths) if paths else _Choice()
+    topic = next((each for each in found.topics if (each.kind, each.name) == (kind, name)), None)
+    return _Choice(kind, name, frozenset(topic.paths)) if topic else _Choice()
+
+
+def _choose_points(visit: Visit, points: tuple[NotePoint, ...], choice: _Choice) -> list[NotePoint]:
+    """Return as many points as a page can hold, those that stand out first and the others evenly."""
+    address = len(visit.url("note", path="x"))
+    costs = [
+        _POINT_BYTES + address + len(quote(point.path, safe="")) + len(point.title[:_MAX_TITLE_CHARS].encode())
+        for point in points
+    ]
+    room = len(points) * _MAX_BYTES // max(sum(costs), 1)
+    if room >= len(points):
+        return list(points)
+    chosen = _choose_evenly([point for point in points if point.path in choice.paths], room)
+    others = [point for point in points if point.path not in choice.paths]
+    return chosen + _choose_evenly(others, room - len(chosen))
+
+
+def _choose_evenly(points: list[NotePoint], most: int) -> list[NotePoint]:
+    if len(points) <= most:
+        return points
+    return [points[number * len(points) // most] for number in range(most)]
+
+
+def _list_topics(visit: Visit, kind: str, topics: Iterable[Topic], choice: _Choice) -> Html | None:
+    own = [topic for topic in topics if topic.kind == kind][:_LISTED]
+    if not own:
+        return None
+    entries = (tag("li", _link_topic(visit, topic, is_chosen=(kind, topic.name) == choice[:2])) for topic in own)
+    return tag("section", tag("h2", _KINDS[kind]), tag("ul", entries, class_="topics"))
+
+
+def _link_topic(visit: Visit, topic: Topic, *, is_chosen: bool) -> Html:
+    is_tag = topic.kind == "tag"
+    url = visit.url("search", tag=topic.name) if is_tag else visit.url("search", q=topic.name)
+    count = len(topic.paths)
+    label = f"Show {count:,} {'note' if count == 1 else 'notes'} about {topic.name} on the map"
+    return join(
+        tag("a", f"#{topic.name}" if is_tag else topic.name, href=url),
+        " ",
+        tag("a", f"{count:,}", href=visit.url("map", show=f"{topic.kind}:{topic.name}"), aria_label=label,
+            aria_current="true" if is_chosen else None, class_="count"),
+    )  # fmt: skip
