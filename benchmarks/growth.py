@@ -49,8 +49,9 @@ class Size(NamedTuple):
 
     @property
     def env(self) -> dict[str, str]:
-        own = {"MDRECALL_STATE_DIR": str(self.state), "HOME": str(self.folder)}
-        return {**os.environ, **own, "PYTHONPATH": os.getcwd()}
+        own = {"MDRECALL_STATE_DIR": str(self.state), "HOME": str(self.folder), "PYTHONPATH": os.getcwd()}
+        # Without compiled modules, most of a short command would be compiling them.
+        return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"} | own
 
 
 def main(arguments: list[str] | None = None) -> int:

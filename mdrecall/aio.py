@@ -202,6 +202,7 @@ class AsyncMemory:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         return await self._call(
             self._memory.read_messages,
@@ -211,6 +212,7 @@ class AsyncMemory:
             record=record,
             session_id=session_id,
             session_key=session_key,
+            with_tools=with_tools,
         )
 
     async def watch(self) -> None:

@@ -196,7 +196,7 @@ class Flush:
         # Hooks import this module too, and need no database.
         from mdrecall.sources.transcripts.stored_flushes import StoredFlushes
 
-        return StoredFlushes(self.settings.agent_dir, self.settings.index_path)
+        return StoredFlushes(self.settings.session_database, self.settings.index_path)
 
     def _turn(self, entry: Entry) -> Turn:
         state = self._state

@@ -397,3 +397,35 @@ def test_a_conversation_with_a_coding_agent_is_private(workspace: Workspace, tmp
         if hits:
             place = {name: hits[0][name] for name in ("sessionKey", "sessionId", "messageId")}
             assert ANSWER in tools.call("sessions_history", {**place, "limit": 1}).text
+
+
+REMEMBER: dict[str, Any] = {
+    "agents": {"list": [{"id": "main"}]},
+    "memory": {"search": {"rememberAcrossConversations": True}},
+}
+
+
+def test_remembered_conversations_are_indexed_and_found_where_they_are_asked_for(tmp_path: Path) -> None:
+    with Claw(tmp_path, in_database=True, **REMEMBER).open() as memory:
+        plain = memory.search("walrus", session_key=KEYS["main"])
+        assert ({result.source for result in plain}, plain.withheld) == ({"memory"}, "")
+        for kind in ("main", "group", "unknown"):
+            asked = memory.search("walrus", source="sessions", session_key=KEYS[kind], max_results=50)
+            assert seen_in(to_json(asked.results)) == expected(kind)
+        tools = Toolset(memory_tools(memory, KEYS["main"]))
+        assert tools.call("sessions_search", {"query": "walrus", "limit": 25}).details["results"]
+        assert tools.call("memory_search", {"query": "walrus"}).details["corpus"] == ["memory"]
+        assert tools.call("memory_search", {"query": "walrus", "corpus": "sessions"}).details["results"]
+
+
+def test_remembered_conversations_come_with_the_notes_if_that_is_wanted(tmp_path: Path) -> None:
+    with Claw(tmp_path, **REMEMBER, mdrecall={"sessions": {"withNotes": True}}).open() as memory:
+        assert {result.source for result in memory.search("walrus", max_results=50)} == {"memory", "sessions"}
+
+
+@pytest.mark.parametrize("search", [{}, {"rememberAcrossConversations": False}])
+def test_no_conversation_is_indexed_unless_somebody_has_said_so(tmp_path: Path, search: dict[str, Any]) -> None:
+    with Claw(tmp_path, agents={"list": [{"id": "main"}]}, memory={"search": search}).open() as memory:
+        assert memory.search("walrus", max_results=50).results
+        assert memory.status().sources == ("memory",)
+        assert not memory.search("walrus", source="sessions").results

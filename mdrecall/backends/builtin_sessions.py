@@ -66,6 +66,7 @@ class BuiltinSessions:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         """Return the last messages before ``offset`` others, or those around a record, without secrets."""
         from mdrecall.sources.transcripts.readers import open_transcripts, read_messages
@@ -73,7 +74,9 @@ class BuiltinSessions:
 
         transcripts = open_transcripts(self._settings)
         found = find_readable(self._settings, transcripts, session, session_key, session_id)
-        return read_messages(transcripts, found, self._make_redactor(), limit=limit, offset=offset, record=record)
+        return read_messages(
+            transcripts, found, self._make_redactor(), limit=limit, offset=offset, record=record, with_tools=with_tools
+        )
 
     def _make_redactor(self) -> Callable[[str], str]:
         from mdrecall.sources.tombstones import open_masks

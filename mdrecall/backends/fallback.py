@@ -372,6 +372,7 @@ class _FallbackSessions:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         self._backend.require_allowed(session_key, session)
         return self._backend.call(
@@ -382,6 +383,7 @@ class _FallbackSessions:
                 record=record,
                 session_id=session_id,
                 session_key=session_key,
+                with_tools=with_tools,
             )
         )
 

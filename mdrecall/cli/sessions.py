@@ -35,6 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--offset", type=parse_positive, default=0, metavar="N", help=about)
     about = "history: print the messages around this record"
     parser.add_argument("--message", type=parse_positive, metavar="RECORD", help=about)
+    parser.add_argument("--tools", action="store_true", help="history: also print tool calls and their results")
     parser.add_argument(
         "--messages", type=parse_positive, metavar="N", help="save: keep the last N messages (default: 15)"
     )
@@ -130,6 +131,7 @@ def _history(options: argparse.Namespace) -> int:
             offset=options.offset,
             message=options.message,
             session_key=options.session_key,
+            with_tools=options.tools,
         )
     if options.json:
         print_json(found)

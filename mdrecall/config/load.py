@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from mdrecall.config.agent_folders import AgentFolders, find_agent_folders
 from mdrecall.config.credentials import Credentials, find_agent_folder
 from mdrecall.config.declare import each_setting
 from mdrecall.config.environment import (
@@ -34,9 +35,9 @@ from mdrecall.config.layers import (
     memory_layers,
     read_agents,
 )
-from mdrecall.config.openclaw_file import is_used, list_unused, translate_providers
+from mdrecall.config.openclaw_file import choose_sources, is_used, list_unused, translate_providers
 from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
-from mdrecall.config.references import look_up, substitute
+from mdrecall.config.references import substitute
 from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
 from mdrecall.config.workspace import HOSTS_FILE, Workspace, WorkspaceRequest, find_workspace
 from mdrecall.errors import ConfigError, suggest_name
@@ -136,7 +137,8 @@ def load(
                                agent is not None or is_automatic, workspace, config)  # fmt: skip
     found = find_workspace(request, values["memorySearch.store.path"])
     _add_hosts(values, os.path.join(found.state_dir, "agents", chosen, HOSTS_FILE))
-    settings = _build_settings(values, chosen, found, _find_agent_dir(entries, locations, chosen, found))
+    folders = find_agent_folders(values["session.store"].value, entries, locations, chosen, found)
+    settings = _build_settings(values, chosen, found, folders)
     unread = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
@@ -189,22 +191,16 @@ def is_secret(name: str) -> bool:
     )
 
 
-def _find_agent_dir(entries: list[AgentEntry], locations: Locations, agent_id: str, place: Workspace) -> str:
-    """Return the folder with the agent's database. What is not OpenClaw's has none of OpenClaw's conversations."""
-    default = os.path.join(place.state_dir, "agents", agent_id, "agent")
-    folders = (entry.values for entry in entries if place.is_openclaws)
-    return find_agent_folder(folders, default, locations.home, locations.state_dir)
-
-
-def _build_settings(values: Mapping[str, ResolvedValue], agent_id: str, place: Workspace, agent_dir: str) -> Settings:
+def _build_settings(
+    values: Mapping[str, ResolvedValue], agent_id: str, place: Workspace, folders: AgentFolders
+) -> Settings:
     built = {path: build(section, values, path) for path, section in SECTIONS.items()}
     return Settings(
         agent_id=agent_id,
         workspace=place.folder.value,
         index_path=place.index_path.value,
         index_path_is_ours=place.index_is_ours,
-        sessions_dir=os.path.join(place.state_dir, "agents", agent_id, "sessions"),
-        agent_dir=agent_dir,
+        **folders._asdict(),
         state_dir=place.state_dir,
         shared_dir=place.shared_dir,
         qmd_dir=place.qmd_dir,
@@ -424,27 +420,9 @@ def _normalise(values: dict[str, ResolvedValue], locations: Locations, files: li
     total = vector + words
     put(hybrid + "vectorWeight", vector / total if total else 0.35)
     put(hybrid + "textWeight", words / total if total else 0.65)
-    explicit = get("memorySearch.rememberAcrossConversations")
-    remembers = _remembers_by_default(values, files) if explicit is None else explicit
-    put("memorySearch.rememberAcrossConversations", remembers)
-    # In the older places of 2.x it takes more than a default to have conversations searched.
-    is_newer = values["memorySearch.sources"].origin.endswith("memory.search.sources")
-    has_sessions = get("memorySearch.experimental.sessionMemory") or (remembers and (is_newer or explicit))
-    allowed = ("memory", "sessions") if has_sessions else ("memory",)
-    sources = tuple(dict.fromkeys(name for name in get("memorySearch.sources") if name in allowed))
-    put("memorySearch.sources", sources or ("memory",))
+    for name, value in choose_sources(values, [file.values for file in files]).items():
+        put(name, value)
     if extension := get("memorySearch.store.vector.extensionPath"):
         put("memorySearch.store.vector.extensionPath", expand(extension, locations.home, locations.state_dir))
     if not get("memorySearch.model").strip():
         put("memorySearch.model", DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
-
-
-def _remembers_by_default(values: Mapping[str, ResolvedValue], files: list[ConfigFile]) -> bool:
-    """True unless senders are kept apart: then one must not hear what another has said."""
-    bindings = look_up([file.values for file in files], "bindings")
-    keeps_apart = any(look_up([binding], "session", "dmScope") for binding in _dicts(bindings))
-    return values["session.dmScope"].value == "main" and not keeps_apart
-
-
-def _dicts(value: Any) -> list[dict[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

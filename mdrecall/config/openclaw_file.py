@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mdrecall.config.declare import Section, Setting
-from mdrecall.config.read import Layer
+from mdrecall.config.read import Layer, ResolvedValue
 from mdrecall.config.references import look_up
 from mdrecall.config.settings import PROVIDERS, SECTIONS
 from mdrecall.config.settings.openclaw import PER_AGENT
@@ -137,3 +137,32 @@ def _branch(section: Section) -> dict[str, Any]:
 def _has_used(section: Section) -> bool:
     entries = section.entries.values()
     return any(entry.is_used if isinstance(entry, Setting) else _has_used(entry) for entry in entries)
+
+
+def choose_sources(values: Mapping[str, ResolvedValue], files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of what is indexed and searched, after the rules that involve several of them.
+
+    Conversations that are to be remembered are indexed, and found by a search that asks for them. OpenClaw's default is
+    not enough for that: an embedding provider would be sent every conversation, and nobody has asked for it.
+    """
+    explicit = values["memorySearch.rememberAcrossConversations"].value
+    remembers = _remembers_by_default(values, files) if explicit is None else explicit
+    # In the older places of 2.x it takes more than a default to have conversations searched.
+    is_newer = values["memorySearch.sources"].origin.endswith("memory.search.sources")
+    has_sessions = values["memorySearch.experimental.sessionMemory"].value or (remembers and (is_newer or explicit))
+    allowed = ("memory", "sessions") if has_sessions else ("memory",)
+    named = [name for name in values["memorySearch.sources"].value if name in allowed] or ["memory"]
+    with_notes = values["mdrecall.sessions.withNotes"].value
+    return {
+        "memorySearch.rememberAcrossConversations": remembers,
+        "memorySearch.sources": tuple(dict.fromkeys([*named, "sessions"] if explicit else named)),
+        "mdrecall.sessions.withNotes": "sessions" in named if with_notes is None else with_notes,
+    }
+
+
+def _remembers_by_default(values: Mapping[str, ResolvedValue], files: Sequence[Mapping[str, Any]]) -> bool:
+    """True unless senders are kept apart: then one must not hear what another has said."""
+    bindings = look_up(files, "bindings")
+    each = [item for item in bindings if isinstance(item, dict)] if isinstance(bindings, list) else []
+    keeps_apart = any(look_up([binding], "session", "dmScope") for binding in each)
+    return values["session.dmScope"].value == "main" and not keeps_apart

@@ -150,8 +150,11 @@ class TranscriptReader(Protocol):
         """
         ...
 
-    def open(self, path: str) -> AbstractContextManager[OpenTranscript]:
-        """Open a transcript by its path. Raise a ``ReadError`` if that is impossible."""
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
+        """Open a transcript by its path. Raise a ``ReadError`` if that is impossible.
+
+        ``with_tools`` also gives the calls of tools and their results, as messages, if the reader can.
+        """
         ...
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
@@ -314,6 +317,7 @@ class BackendSessions(Protocol):
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         """Return the last messages of a conversation before ``offset`` others, or those around a record."""
         ...

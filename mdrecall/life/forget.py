@@ -307,7 +307,7 @@ class Forgetting:
         from mdrecall.sources.transcripts.host_state import HostState
 
         if conversation.host:
-            followed = HostState(os.path.dirname(self._settings.sessions_dir)).list_followed()
+            followed = HostState(self._settings.agent_folder).list_followed()
             return followed[conversation.host].root if conversation.host in followed else ""
         return self._settings.sessions_dir
 
@@ -351,7 +351,8 @@ class Forgetting:
             parts = each.session_key.casefold().split(":")
             known = {*parts, *map(str.casefold, each.participants)}
             found = [one for one in request.participants if one.casefold() in known]
-            hooks = [one for one in request.hook_sources if "hook" in parts and one.casefold() in parts]
+            sources = {each.hook_source.casefold(), *(parts if "hook" in parts else ())}
+            hooks = [one for one in request.hook_sources if one.casefold() in sources - {""}]
             wanted = names & set(request.sessions)
             if wanted or found or hooks or each.host in request.hosts:
                 resolved |= wanted

@@ -189,7 +189,7 @@ class StateFiles:
 
     def __init__(self, settings: Settings, more: Sequence[str] = ()) -> None:
         """``more`` are further files, such as logs."""
-        self._agent = os.path.dirname(settings.sessions_dir)
+        self._agent = settings.agent_folder
         self._hosts = HostState(self._agent)
         self._state = os.path.join(settings.state_dir, "mdrecall-hosts")
         self._index_path = settings.index_path

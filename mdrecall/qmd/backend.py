@@ -257,9 +257,16 @@ class _QmdSessions:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         return self._builtin().sessions.read_messages(
-            session, limit=limit, offset=offset, record=record, session_id=session_id, session_key=session_key
+            session,
+            limit=limit,
+            offset=offset,
+            record=record,
+            session_id=session_id,
+            session_key=session_key,
+            with_tools=with_tools,
         )
 
     def note_compaction(self, session: str) -> SyncReport:

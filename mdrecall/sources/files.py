@@ -9,7 +9,8 @@ import os
 import stat
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 
 from mdrecall.config.settings import ExtraPath, Settings
@@ -253,8 +254,12 @@ class MemoryFiles:
             if scan.enter:
                 scan.enter(folder)
             try:
-                with os.scandir(folder) as listing:
-                    entries = list(listing)
+                # Entry by entry: a hundred thousand of them in a list would take as much memory as all the rest.
+                # With the folder open, the kernel need not find it again for each of its files.
+                with _open_folder(folder) as opened, os.scandir(opened) as entries:
+                    scan.places.setdefault(shown, (root.folder, root.prefix))
+                    below = self._list(entries, root, inside, shown, scan)
+                waiting += [(os.path.join(folder, name), path) for name, path in below]
                 scan.folders[folder] = None
             except OSError as error:
                 if isinstance(error, FileNotFoundError) and inside != root.inside:
@@ -264,15 +269,13 @@ class MemoryFiles:
                 scan.add_issue(shown or ".", f"cannot be listed: {error.strerror}")
                 scan.lost.append(shown or ".")
                 continue
-            scan.places.setdefault(shown, (root.folder, root.prefix))
             if root.pattern is None:
                 scan.walked.add(folder)
-            waiting += self._list(entries, root, inside, shown, scan)
 
     def _list(
-        self, entries: list[os.DirEntry[str]], root: Root, inside: str, shown: str, scan: _Scan
+        self, entries: Iterable[os.DirEntry[str]], root: Root, inside: str, shown: str, scan: _Scan
     ) -> list[tuple[str, str]]:
-        """Add the files of one folder to the scan. Return the folders in it."""
+        """Add the files of one folder to the scan. Return the names and paths of the folders in it."""
         above, within = f"{shown}/" if shown else "", f"{inside}/" if inside else ""
         pattern, add, folders = root.pattern, scan.stamps.setdefault, []
         for entry in entries:
@@ -287,7 +290,7 @@ class MemoryFiles:
                         continue
                 if entry.is_dir(follow_symlinks=False):
                     if name.lower() not in self._settings.mdrecall.ignore:
-                        folders.append((entry.path, within + name))
+                        folders.append((name, within + name))
                 elif entry.is_symlink():
                     if name.endswith(".md") or entry.is_dir():
                         scan.add_issue(above + name, _LINK)
@@ -299,6 +302,15 @@ class MemoryFiles:
                 scan.add_issue(above + name, f"cannot be read: {error.strerror}")
                 scan.lost.append(above + name)
         return folders
+
+
+@contextmanager
+def _open_folder(path: str) -> Iterator[int]:
+    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
 
 
 def path_inside(target: str, root: Root) -> str | None:
@@ -320,6 +332,8 @@ def path_below(root: Root, inside: str) -> str:
 
 def _drop_undecodable_names(scan: _Scan) -> None:
     """Remove files whose name is not Unicode: no answer could name them."""
+    if "".join(scan.stamps).isascii():
+        return
     for path in [path for path in scan.stamps if not path.isascii()]:
         try:
             path.encode()

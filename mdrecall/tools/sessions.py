@@ -36,7 +36,7 @@ MAX_TEXT_UNITS = 4000
 MAX_HISTORY_BYTES = 81_920
 #: An offset that no conversation reaches.
 _MAX_OFFSET = 1_000_000_000
-_ROLES = {"User": "user", "Assistant": "assistant"}
+_ROLES = {"User": "user", "Assistant": "assistant", "Tool": "toolResult"}
 #: What is shown before the first word of a query in a long message.
 _UNITS_BEFORE = 80
 _NOT_INDEXED = (
@@ -44,7 +44,7 @@ _NOT_INDEXED = (
     " memorySearch.experimental.sessionMemory to true."
 )
 _NO_HIT_ADVICE = "Call it with other words, or call memory_search, which also finds by meaning."
-_TOOLS_WARNING = "Tool calls and their results are not among what is kept of conversations."
+_TOOLS_WARNING = "Tool calls and their results are not read of conversations with coding agents."
 
 SESSIONS_SEARCH = ToolSpec(
     "sessions_search",
@@ -72,7 +72,7 @@ SESSIONS_HISTORY = ToolSpec(
             "offset": {"type": "integer", "minimum": 0, "description": "Leave out this many of the newest messages."},
             "messageId": {"type": "string", "description": "Read the messages around this one."},
             "sessionId": {"type": "string", "description": "The transcript that has messageId."},
-            "includeTools": {"type": "boolean", "description": "Has no effect: tool calls are not kept."},
+            "includeTools": {"type": "boolean", "description": "Also tool calls and their results."},
         },
         "required": ["sessionKey"],
     },
@@ -142,10 +142,17 @@ def read_history(
     message: int | None = None,
     session_id: str = "",
     session_key: str = "",
+    with_tools: bool = False,
 ) -> dict[str, Any]:
     """Return the last messages of a conversation, or those around one; raise ``FileMissing`` if it is not there."""
     page = memory.read_messages(
-        session, limit=limit, offset=offset, record=message, session_id=session_id, session_key=session_key
+        session,
+        limit=limit,
+        offset=offset,
+        record=message,
+        session_id=session_id,
+        session_key=session_key,
+        with_tools=with_tools,
     )
     shown = [_message_to_json(record) for record in page.messages]
     kept = _fit_messages(shown, message)
@@ -166,6 +173,8 @@ def read_history(
         "hasMore": earlier > 0,
         "totalMessages": page.total,
     }
+    if with_tools and page.conversation.host:
+        details["warning"] = _TOOLS_WARNING
     return details | ({"nextOffset": after + len(kept)} if earlier > 0 else {}) | ({"notice": NOTICE} if kept else {})
 
 
@@ -226,10 +235,10 @@ class SessionsHistory:
                 message=int(message) if message else None,
                 session_id=session_id,
                 session_key=self._session_key,
+                with_tools=read_flag(arguments, "includeTools"),
             )
         except RecallError as error:
             return _answer_failure(error)
-        details |= {"warning": _TOOLS_WARNING} if read_flag(arguments, "includeTools") else {}
         return answer(details, plain=format_history(details))
 
 
@@ -345,13 +354,15 @@ def _day_ms(day: str) -> int:
 
 
 def list_corpora(settings: Settings, backend: str) -> list[SourceName]:
-    """Return what a backend searches: qmd has its own setting for transcripts."""
+    """Return what a backend searches if nothing is asked for: qmd has its own setting for transcripts."""
     if backend != "qmd":
-        return list(settings.memory_search.sources)
+        with_notes = settings.mdrecall.sessions.with_notes
+        return [name for name in settings.memory_search.sources if name == "memory" or with_notes]
     return ["memory", "sessions"] if settings.memory.qmd.sessions.enabled else ["memory"]
 
 
 def searches_transcripts(settings: Settings) -> bool:
     """True if conversations are indexed by the backend or by the one that answers for it."""
     # While qmd cannot answer, the builtin backend does.
-    return any("sessions" in list_corpora(settings, backend) for backend in (settings.memory.backend, "builtin"))
+    by_qmd = settings.memory.backend == "qmd" and settings.memory.qmd.sessions.enabled
+    return by_qmd or "sessions" in settings.memory_search.sources

@@ -101,6 +101,8 @@ class Conversation(NamedTuple):
     """The session key of the conversation that began it, for a sub-agent's."""
     participants: tuple[str, ...] = ()
     """Who has taken part, by the ids that OpenClaw has for them; empty if it does not say."""
+    hook_source: str = ""
+    """Which outside program a hook brought text from, such as ``gmail``; empty if OpenClaw does not say."""
 
 
 class MessagePage(NamedTuple):

@@ -136,6 +136,7 @@ class _FakeSessions:
         record: int | None = None,
         session_id: str = "",
         session_key: str = "",
+        with_tools: bool = False,
     ) -> MessagePage:
         self._backend.note("messages")
         return MessagePage(Conversation(session, session, 0, 0.0, False), (), 0, 0)

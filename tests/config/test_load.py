@@ -168,6 +168,7 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.promote.maxAgeDays": None,
     "mdrecall.promote.maxChars": 10_000,
     "mdrecall.sessions.visibility": "private",
+    "mdrecall.sessions.withNotes": False,
     "mdrecall.qmd.firstRetrySeconds": 15,
     "mdrecall.qmd.session": True,
     "mdrecall.queryTimeoutMs": 3000,

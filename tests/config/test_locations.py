@@ -376,6 +376,36 @@ def test_the_database_is_in_the_agents_folder_and_never_that_of_another_workspac
     assert own.agent_dir.startswith(str(tmp_path / "own"))
 
 
+@pytest.mark.parametrize(
+    ("store", "folder_name", "database"),
+    [
+        ("~/.openclaw/agents/{agentId}/sessions/sessions.json", ".openclaw/agents/main/sessions", ""),
+        ("~/data/agents/{agentId}/sessions/sessions.json", "data/agents/main/sessions", "data/agents/main/agent/*"),
+        ("~/data/{agentId}/sessions.json", "data/main", "data/main/*"),
+        ("~/data/talks.json", "data", "data/talks.sqlite"),
+        ("~/data/all.sqlite", "data", "data/all.sqlite"),
+        ("~/data/agents/ops/agent/all.sqlite", "data/agents/ops/sessions", "data/agents/ops/agent/all.sqlite"),
+        ("data/all.sqlite", ".openclaw/data", ".openclaw/data/all.sqlite"),
+        ("  ", ".openclaw/agents/main/sessions", ""),
+    ],
+)
+def test_the_store_of_sessions_may_be_elsewhere(tmp_path: Path, store: str, folder_name: str, database: str) -> None:
+    env = openclaw_home(tmp_path, {"session": {"store": store}})
+    settings = load(env=env, cwd="/").settings
+    file = (database or ".openclaw/agents/main/agent/*").replace("*", "openclaw-agent.sqlite")
+    assert (settings.sessions_dir, settings.session_database) == (str(tmp_path / folder_name), str(tmp_path / file))
+    assert settings.agent_dir == str(tmp_path / ".openclaw/agents/main/agent")
+    assert settings.agent_folder == str(tmp_path / ".openclaw/agents/main")
+    own = load(env=env, cwd="/", workspace=str(folder(tmp_path / "notes"))).settings
+    assert own.sessions_dir.startswith(str(tmp_path / "own"))
+
+
+def test_agents_that_share_a_list_of_sessions_have_a_database_each(tmp_path: Path) -> None:
+    env = openclaw_home(tmp_path, {"session": {"store": "~/data/talks.json"}})
+    (folder(tmp_path / "data") / "talks.main.sqlite").touch()
+    assert load(env=env, cwd="/").settings.session_database == str(tmp_path / "data/talks.main.sqlite")
+
+
 @pytest.mark.parametrize("note", ["MEMORY.md", "memory.md", "memory/x.md", "memory/people/x.md", "ideas.md", "会议.md"])
 def test_the_current_folder_wins_over_openclaws_workspace_if_it_has_notes(tmp_path: Path, note: str) -> None:
     env = openclaw_home(tmp_path, {"agents": {"defaults": {"workspace": "~/.openclaw/workspace"}}})

@@ -215,6 +215,9 @@ def test_two_custom_providers_with_one_wire_do_not_mix(tmp_path: Path) -> None:
             {"memorySearch": {"sources": ["memory", "sessions"], "rememberAcrossConversations": True}},
             ("memory", "sessions"),
         ),
+        ({"memory": {"search": {"rememberAcrossConversations": True}}}, ("memory", "sessions")),
+        ({"memorySearch": {"rememberAcrossConversations": True}}, ("memory", "sessions")),
+        ({"memory": {"search": {}}}, ("memory",)),
         (
             {"session": {"dmScope": "per-peer"}, "memory": {"search": {"sources": ["memory", "sessions"]}}},
             ("memory",),

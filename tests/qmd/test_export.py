@@ -29,7 +29,7 @@ class CountingReader(Transcripts):
         self.starts: list[int] = []
 
     @contextmanager
-    def open(self, path: str) -> Iterator[OpenTranscript]:
+    def open(self, path: str, *, with_tools: bool = False) -> Iterator[OpenTranscript]:
         self.opened.append(path)
         with super().open(path) as opened:
             yield CountingTranscript(opened, self.starts)

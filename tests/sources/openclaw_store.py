@@ -1,5 +1,6 @@
 """A database laid out as OpenClaw 2026.9.6 lays out its own, filled by a test as OpenClaw fills it."""
 
+import hashlib
 import json
 import struct
 from collections.abc import Iterator, Sequence
@@ -15,6 +16,7 @@ from mdrecall.sources.transcripts.openclaw_sqlite import OpenClawTranscripts
 
 #: From so many bytes on, an event is stored compressed.
 COMPRESSED_FROM = 1024
+_WINDOW = ("chat_type", "channel", "spawned_by", "hook_external_content_source")
 #: When the first event of every conversation happened: 2026-05-02T08:00:00Z.
 BEGIN_MS = 1_777_708_800_000
 
@@ -27,7 +29,7 @@ CREATE TABLE session_nodes (session_key TEXT NOT NULL PRIMARY KEY, current_sessi
 CREATE TABLE session_windows (session_id TEXT NOT NULL PRIMARY KEY, session_key TEXT NOT NULL,
   previous_session_id TEXT, reason TEXT, session_scope TEXT NOT NULL DEFAULT 'conversation',
   created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, transcript_updated_at INTEGER, chat_type TEXT,
-  channel TEXT, account_id TEXT, parent_session_key TEXT, spawned_by TEXT) STRICT;
+  channel TEXT, account_id TEXT, hook_external_content_source TEXT, parent_session_key TEXT, spawned_by TEXT) STRICT;
 CREATE TABLE transcript_events (session_id TEXT NOT NULL, seq INTEGER NOT NULL, event_json TEXT,
   created_at INTEGER NOT NULL, event_zstd BLOB, event_utf8_bytes INTEGER, navigation_json TEXT,
   PRIMARY KEY (session_id, seq)) STRICT;
@@ -35,8 +37,10 @@ CREATE TABLE transcript_event_identities (session_id TEXT NOT NULL, event_id TEX
   event_type TEXT, parent_id TEXT, created_at INTEGER NOT NULL, PRIMARY KEY (session_id, event_id)) STRICT;
 CREATE TABLE transcript_rewrite_watermarks (session_id TEXT NOT NULL PRIMARY KEY, generation TEXT NOT NULL,
   updated_at INTEGER NOT NULL) STRICT;
-CREATE TABLE session_transcript_cold_archives (session_id TEXT NOT NULL PRIMARY KEY, archive_name TEXT NOT NULL,
-  event_count INTEGER NOT NULL, last_seq INTEGER NOT NULL, storage TEXT NOT NULL) STRICT;
+CREATE TABLE session_transcript_cold_archives (session_id TEXT NOT NULL PRIMARY KEY, generation TEXT NOT NULL,
+  archive_name TEXT NOT NULL, archive_sha256 TEXT NOT NULL, event_count INTEGER NOT NULL, raw_bytes INTEGER NOT NULL,
+  archive_bytes INTEGER NOT NULL, last_seq INTEGER NOT NULL, archived_at INTEGER NOT NULL, storage TEXT NOT NULL,
+  archive_blob BLOB) STRICT;
 CREATE TABLE memory_session_tombstones (session_id TEXT NOT NULL PRIMARY KEY, agent_id TEXT NOT NULL,
   reason TEXT NOT NULL, created_at INTEGER NOT NULL) STRICT;
 CREATE VIRTUAL TABLE session_transcript_fts USING fts5(text, session_id UNINDEXED, message_id UNINDEXED,
@@ -94,14 +98,16 @@ class OpenClawStore:
         """Return the reader of the agent's conversations."""
         more: dict[str, Any] = {} if has_zstd else {"find_decompressor": lambda: None}
         return OpenClawTranscripts(
-            OpenClawJsonl(str(self.sessions)), OpenClawDatabase(str(self.file), **more), self.agent
+            OpenClawJsonl(str(self.sessions)),
+            OpenClawDatabase(str(self.file), str(self.sessions), **more),
+            self.agent,
         )
 
     def begin(
         self, session: str, key: str = "agent:main:main", *, entry: dict[str, Any] | None = None, **more: Any
     ) -> None:
         """Begin a conversation: its window, its key's entry and its first event."""
-        window = {"chat_type": None, "channel": None, "spawned_by": None, **more}
+        window = dict.fromkeys(_WINDOW) | more
         with self.connect() as connection:
             connection.execute(
                 "INSERT INTO session_nodes (session_key, current_session_id, entry_json, entry_valid, updated_at)"
@@ -110,8 +116,8 @@ class OpenClawStore:
             )
             connection.execute(
                 "INSERT INTO session_windows (session_id, session_key, created_at, updated_at, chat_type, channel,"
-                " spawned_by) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (session, key, BEGIN_MS, BEGIN_MS, window["chat_type"], window["channel"], window["spawned_by"]),
+                " spawned_by, hook_external_content_source) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (session, key, BEGIN_MS, BEGIN_MS, *(window[name] for name in _WINDOW)),
             )
             connection.execute(
                 "INSERT INTO transcript_rewrite_watermarks VALUES (?, ?, ?)", (session, f"g-{session}", BEGIN_MS)
@@ -136,6 +142,31 @@ class OpenClawStore:
             connection.execute(
                 "UPDATE session_windows SET transcript_updated_at = ? WHERE session_id = ?", (BEGIN_MS + row, session)
             )
+
+    def freeze(self, session: str, *, storage: str = "file") -> Path:
+        """Move the events of a conversation to an archive, and return the path of its file."""
+        rows = self.execute(
+            "SELECT seq, event_json, event_zstd, created_at FROM transcript_events WHERE session_id = ?", session
+        )
+        texts = [text or _decompress(blob).decode() for _, text, blob, _ in rows]
+        records: list[dict[str, Any]] = [{"kind": "header", "version": 1, "sessionId": session, "generation": "g"}]
+        for (seq, _, _, created), text in zip(rows, texts, strict=True):
+            records.append({"kind": "event", "row": {"seq": seq, "event_json": text, "created_at": created}})
+        records.append({"kind": "index", "row": {"indexed_seq": rows[-1][0]}})
+        data = compress("".join(json.dumps(record) + "\n" for record in records).encode())
+        digest = hashlib.sha256(data).hexdigest()
+        name = f"{hashlib.sha256(session.encode()).hexdigest()}.jsonl.zst"
+        values = (session, "g", name, digest, len(rows), 1, len(data), rows[-1][0], BEGIN_MS, storage)
+        blob = data if storage == "sqlite" else None
+        marks = ", ".join("?" * 11)
+        self.execute(f"INSERT INTO session_transcript_cold_archives VALUES ({marks})", *values, blob)
+        for table in ("transcript_events", "transcript_event_identities"):
+            self.execute(f"DELETE FROM {table} WHERE session_id = ?", session)
+        file = self.sessions / "cold" / name
+        if storage == "file":
+            file.parent.mkdir(exist_ok=True)
+            file.write_bytes(data)
+        return file
 
     def export(self, session: str) -> bytes:
         """Return the events of a conversation as the JSONL file that OpenClaw would write."""

@@ -143,7 +143,7 @@ def test_a_transcript_is_described_with_the_conversation_that_it_belongs_to(tmp_
     key = "agent:main:subagent:x"
     reader, stamp = OpenClawJsonl(str(tmp_path)), (7, 2_000_000_000, 0, 0)
     unknown = reader.describe("sessions/s1.jsonl", stamp)
-    assert unknown == ("s1", "sessions/s1.jsonl", 7, 2.0, False, *[""] * 8, ())
+    assert unknown == ("s1", "sessions/s1.jsonl", 7, 2.0, False, *[""] * 8, (), "")
     entries = {key: {"sessionId": "s1", "chatType": "direct", "channel": "irc", "spawnedBy": "agent:main:main"}}
     (tmp_path / "sessions.json").write_text(json.dumps(entries))
     known = unknown._replace(session_key=key, chat_type="direct", channel="irc", parent_key="agent:main:main")

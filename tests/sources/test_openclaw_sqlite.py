@@ -310,16 +310,77 @@ def test_an_incognito_session_cannot_be_opened(store: OpenClawStore) -> None:
         records_of(store.reader(), "sessions/main/s1.jsonl")
 
 
-def test_cold_storage_is_told_and_its_conversations_stay_in_an_index(store: OpenClawStore) -> None:
+def test_without_zstd_cold_storage_is_told_and_its_conversations_stay_in_an_index(store: OpenClawStore) -> None:
     fill(store)
-    store.execute("DELETE FROM transcript_events")
-    store.execute("INSERT INTO session_transcript_cold_archives VALUES ('s1', 'a.jsonl.zst', 13, 12, 'file')")
-    reader = store.reader()
+    store.freeze("s1")
+    reader = store.reader(has_zstd=False)
     listing = reader.scan()
     assert not listing.stamps
     assert ["cold storage" in issue.problem for issue in listing.issues] == [True]
     with pytest.raises(FileUnreadable, match="cold storage"):
         records_of(reader, "sessions/main/s1.jsonl")
+
+
+@pytest.mark.parametrize("storage", ["file", "sqlite"])
+@pytest.mark.parametrize("has_file", [True, False])
+def test_a_conversation_in_cold_storage_is_read_as_before(store: OpenClawStore, storage: str, has_file: bool) -> None:
+    fill(store)
+    path = "sessions/main/s1.jsonl"
+    if has_file:
+        (store.sessions / "s1.jsonl").write_bytes(store.export("s1"))
+    stamps, lines = store.reader().scan().stamps, lines_of(store.reader(), path)
+    store.freeze("s1", storage=storage)
+    reader = store.reader()
+    listing = reader.scan()
+    assert (listing.stamps, listing.issues) == (stamps, ())
+    assert lines_of(reader, path) == lines
+    with reader.open(path) as opened:
+        assert [record.line for record in opened.records(3) if record.is_message] == [line[1] for line in lines[1:]]
+        assert opened.seal(5) == opened.seal(5, thorough=True) != opened.seal(6)
+
+
+@pytest.mark.parametrize("fault", ["gone", "damaged", "another name", "a bomb"])
+def test_a_cold_archive_that_cannot_be_read_is_an_error_about_it(store: OpenClawStore, fault: str) -> None:
+    fill(store)
+    file = store.freeze("s1")
+    table = "UPDATE session_transcript_cold_archives SET"
+    if fault == "gone":
+        file.unlink()
+    elif fault == "damaged":
+        file.write_bytes(file.read_bytes()[:-5] + b"xxxxx")
+    elif fault == "another name":
+        store.execute(f"{table} archive_name = '../../secret.zst'")
+    else:
+        bomb = b"\x28\xb5\x2f\xfd\xa0" + (1 << 30).to_bytes(4, "little")
+        bomb += b"".join(((1 << 17) << 3 | 2 | (n == 8191)).to_bytes(4, "little")[:3] + b"x" for n in range(8192))
+        file.write_bytes(bomb)
+        store.execute(f"{table} archive_sha256 = ?", hashlib.sha256(bomb).hexdigest())
+    with pytest.raises(FileUnreadable, match="The archive of the conversation s1 cannot be read"):
+        records_of(store.reader(), "sessions/main/s1.jsonl")
+
+
+def test_tool_calls_and_results_are_messages_only_on_request(store: OpenClawStore) -> None:
+    store.begin("s1")
+    call = {"type": "toolCall", "id": "t", "name": "exec", "arguments": {"command": "ls"}}
+    store.add(
+        "s1",
+        message("e1", "user", "list it"),
+        message("e2", "assistant", [call]),
+        message("e3", "toolResult", [{"type": "text", "text": "a.txt\nb.txt"}]),
+        message("e4", "assistant", [{"type": "text", "text": "Two files."}, call]),
+    )
+    (store.sessions / "s2.jsonl").write_bytes(store.export("s1"))
+    reader = store.reader()
+    reader.scan()
+    for path in ("sessions/main/s1.jsonl", "sessions/s2.jsonl"):
+        assert [line for _, line, _ in lines_of(reader, path)] == ["User: list it", "Assistant: Two files."]
+        with reader.open(path, with_tools=True) as opened:
+            assert [record.line for record in opened.records() if record.is_message] == [
+                "User: list it",
+                'Assistant: [call of exec: {"command": "ls"}]',
+                "Tool: a.txt b.txt",
+                'Assistant: Two files. [call of exec: {"command": "ls"}]',
+            ]
 
 
 def test_an_archive_of_a_deleted_session_is_never_read(store: OpenClawStore) -> None:

@@ -87,7 +87,7 @@ class JsonListReader:
         return os.path.getsize(place) if os.path.exists(place) else 0
 
     @contextmanager
-    def open(self, path: str) -> Iterator[OpenTranscript]:
+    def open(self, path: str, *, with_tools: bool = False) -> Iterator[OpenTranscript]:
         name = path.removeprefix(_PREFIX) + _ENDING
         opened = read_below(self._folder, name, shown=path, max_bytes=1_000_000)
         yield OpenJsonList(opened.data, (*opened.stamp[:3], 0))

@@ -241,9 +241,21 @@ def test_a_secret_is_masked_and_that_is_told(talks: Talks) -> None:
     assert secret not in json.dumps(page)
 
 
-def test_tool_calls_are_not_kept_and_that_is_said(memory: Memory) -> None:
-    assert "Tool calls" in call(memory, "sessions_history", sessionKey=KEY, includeTools=True)["warning"]
-    assert "warning" not in call(memory, "sessions_history", sessionKey=KEY, includeTools="false")
+def test_tools_are_shown_if_that_is_asked_for(talks: Talks) -> None:
+    secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
+    talks.say(KEY, "s1", "hello", "Good morning")
+    result = {"role": "toolResult", "content": [{"type": "text", "text": f"key: {secret}"}]}
+    record = {"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": result}
+    with (talks.folder / "s1.jsonl").open("a") as file:
+        file.write(json.dumps(record) + "\n")
+    with talks.open() as memory:
+        plain = call(memory, "sessions_history", sessionKey=KEY, includeTools="false")
+        tools = call(memory, "sessions_history", sessionKey=KEY, includeTools=True)
+    assert [message["role"] for message in plain["messages"]] == ["user", "assistant"]
+    assert [message["role"] for message in tools["messages"]] == ["user", "assistant", "toolResult"]
+    assert (plain["totalMessages"], tools["totalMessages"]) == (2, 3)
+    assert tools["contentRedacted"]
+    assert secret not in json.dumps(tools)
 
 
 def test_stored_text_cannot_pass_for_a_message_of_its_own(talks: Talks) -> None:

@@ -1,5 +1,7 @@
 """Every setting, declared once, and the frozen value that carries them all."""
 
+import os
+
 from mdrecall.config.declare import section_of
 from mdrecall.config.settings.mdrecall import IGNORED_FOLDERS, MdrecallSettings
 from mdrecall.config.settings.memory_search import (
@@ -76,7 +78,9 @@ class Settings(NamedTuple):
     sessions_dir: str
     """The folder with this agent's transcripts and ``sessions.json``."""
     agent_dir: str
-    """The folder with this agent's database: ``agentDir`` of OpenClaw's configuration, else beside the transcripts."""
+    """The folder with this agent's keys: ``agentDir`` of OpenClaw's configuration, else beside the transcripts."""
+    session_database: str
+    """The database with this agent's conversations: the one in ``agent_dir``, or where ``session.store`` says."""
     state_dir: str
     """OpenClaw's state folder; for a workspace that is not OpenClaw's, a folder of its own in mdrecall's."""
     shared_dir: str
@@ -96,3 +100,8 @@ class Settings(NamedTuple):
     tools: ToolRules
     session: SessionRules
     mdrecall: MdrecallSettings
+
+    @property
+    def agent_folder(self) -> str:
+        """The folder for what mdrecall keeps about this agent beside what OpenClaw has."""
+        return os.path.join(self.state_dir, "agents", self.agent_id)

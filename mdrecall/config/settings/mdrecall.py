@@ -184,6 +184,11 @@ class SessionOptions(NamedTuple):
         "Which conversations one may see: private ones each other and others only themselves, or as OpenClaw's settings"
         " say (`tools.sessions.visibility`).",
     )
+    with_notes: bool | None = setting(
+        flag(),
+        None,
+        "Find conversations in a search that does not ask for them; if not set, only if `sources` has `sessions`.",
+    )
 
 
 _COLLECTION = record({"path": text(), "pattern": text(), "weight": number(0.1, 10)}, required=("path",))

@@ -256,7 +256,7 @@ class SessionRules(NamedTuple):
         "Whether all direct chats are one conversation, or each sender has one.",
     )
     scope: str = setting(choice("per-sender", "global"), "per-sender", "Whether all senders share one conversation.")
-    store: str | None = setting(text(), None, "Where OpenClaw keeps its sessions, if not in the agent's folder.")
+    store: str | None = setting(text(), None, "OpenClaw's database or list of sessions, if not in the agent's folder.")
 
 
 class Slots(NamedTuple):

@@ -52,7 +52,7 @@ class HostChoice:
 
     def __init__(self, host: str, loaded: Loaded, env: Mapping[str, str], folder: str) -> None:
         """``folder`` is one of the project whose conversations are meant; empty for every project."""
-        agent_folder = os.path.dirname(loaded.settings.sessions_dir)
+        agent_folder = loaded.settings.agent_folder
         self.host = host
         self._loaded = loaded
         self._state = HostState(agent_folder)
@@ -125,13 +125,13 @@ class HostChoice:
 
 def _open_cache(loaded: Loaded) -> AboutCache:
     settings = loaded.settings
-    path = os.path.join(os.path.dirname(settings.sessions_dir), CACHE_FILE)
+    path = os.path.join(settings.agent_folder, CACHE_FILE)
     return AboutCache(path, TombstoneFile(settings.index_path))
 
 
 def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list[HostSummary]:
     """Return what there is of each host, and how much of it is about the project that a folder is in."""
-    agent_folder = os.path.dirname(loaded.settings.sessions_dir)
+    agent_folder = loaded.settings.agent_folder
     state, cache = HostState(agent_folder), _open_cache(loaded)
     followed, copies = state.list_followed(), [host for host, _, _ in state.list_copies()]
     own = FollowedHost("", find_project(folder))

@@ -81,7 +81,7 @@ class HostTranscripts:
     @classmethod
     def from_settings(cls, settings: Settings) -> "HostTranscripts":
         """Return the reader of the hosts that were switched on for the configured agent."""
-        return cls(os.path.dirname(settings.sessions_dir), TombstoneFile(settings.index_path))
+        return cls(settings.agent_folder, TombstoneFile(settings.index_path))
 
     def scan(self) -> Listing:
         """List every conversation with its stamp. Links are reported and not followed."""
@@ -146,8 +146,8 @@ class HostTranscripts:
         path = self.find(session, listing)
         return listing.stamps[path][0] if path else 0
 
-    def open(self, path: str) -> AbstractContextManager[OpenTranscript]:
-        """Open a conversation by its path."""
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
+        """Open a conversation by its path. Tools are never among what it gives."""
         self._split(path)
         if path not in self._found:
             self.scan()

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from mdrecall.errors import FileUnreadable
+from mdrecall.sources.transcripts.cold_archives import TABLE, ColdArchives, list_event_ids
 from mdrecall.sources.transcripts.foreign_database import read_snapshot
 from mdrecall.sources.transcripts.jsonl import MAX_LINE_BYTES, parse_object
 from mdrecall.sources.transcripts.openclaw_entries import SessionFacts, parse_facts
@@ -48,6 +49,8 @@ class Window(NamedTuple):
     chat_type: str
     channel: str
     parent_key: str
+    hook_source: str
+    """Which outside program a hook brought text from, such as ``gmail``; empty if none did."""
     is_cold: bool
     """True if OpenClaw has moved its events to an archive."""
     is_forgotten: bool
@@ -81,8 +84,12 @@ class Event(NamedTuple):
 class OpenClawDatabase:
     """The database of one agent, opened anew for every reading."""
 
-    def __init__(self, path: str, *, find_decompressor: Callable[[], Decompress | None] = find_decompressor) -> None:
+    def __init__(
+        self, path: str, folder: str = "", *, find_decompressor: Callable[[], Decompress | None] = find_decompressor
+    ) -> None:
+        """``folder`` has what OpenClaw keeps of conversations beside the database."""
         self.path = path
+        self.cold = ColdArchives(folder, find_decompressor)
         self._find_decompressor = find_decompressor
         self._decompress: Decompress | None = None
         self._texts = _TextPlaces()
@@ -130,6 +137,10 @@ class OpenClawDatabase:
         query = "SELECT event_id FROM transcript_event_identities WHERE session_id = ?"
         return {str(row[0]) for row in self._fetch(query, session)}
 
+    def read_cold_ids(self, session: str) -> set[str]:
+        """Return the ids of all events of a conversation in cold storage."""
+        return list_event_ids(read_snapshot(self.path, lambda connection: self.cold.read(connection, session)))
+
     def _fetch(self, query: str, *values: str) -> list[Any]:
         return read_snapshot(self.path, lambda connection: connection.execute(query, values).fetchall())
 
@@ -155,6 +166,9 @@ class OpenClawDatabase:
         digest = hashlib.sha256(window.generation.encode())
 
         def update(connection: apsw.Connection) -> None:
+            rows = self.cold.read(connection, window.session) if window.is_cold else ()
+            for row in (row for row in rows if row.seq < end):
+                digest.update(repr(row).encode("utf-8", "surrogatepass"))
             for row in connection.execute(query, (end, window.session)):
                 digest.update(repr(row).encode("utf-8", "surrogatepass"))
 
@@ -167,6 +181,8 @@ class OpenClawDatabase:
     def _read_rows(
         self, connection: apsw.Connection, window: Window, where: str, values: tuple[int, ...]
     ) -> list[Event]:
+        if window.is_cold:
+            return self._read_cold_rows(connection, window, where, values)
         if _read_generation(connection, window.session) != window.generation:
             problem = f"The conversation {window.session} was rewritten while it was read."
             raise FileUnreadable(problem, path=self.path, hint="It will be read again.")
@@ -183,6 +199,14 @@ class OpenClawDatabase:
             if len(events) >= _BATCH_ROWS or size >= _BATCH_BYTES:
                 break
         return events
+
+    def _read_cold_rows(
+        self, connection: apsw.Connection, window: Window, where: str, values: tuple[int, ...]
+    ) -> list[Event]:
+        """Return the events of an archive, as ``_read_rows`` returns those of the table; all at once, as it is read."""
+        rows = [row for row in self.cold.read(connection, window.session) if row.seq < values[-1]]
+        rows = rows[::-1] if "DESC" in where else [row for row in rows if row.seq >= values[0]]
+        return [Event(row.seq, _parse(row.text), len(row.text.encode("utf-8", "replace"))) for row in rows]
 
     def _make_event(
         self, connection: apsw.Connection, window: Window, row: int, text: Any, blob: Any, about: Any, size: int
@@ -261,14 +285,17 @@ def _list_windows(connection: apsw.Connection, session: str) -> Contents:
     if version < _OLDEST or not {"session_windows", "session_nodes", "transcript_events"} <= tables:
         problem = f"holds the sessions of an unknown OpenClaw (database schema {version or 'not given'}): not read"
         return Contents({}, forgotten, problem)
-    cold = "EXISTS (SELECT 1 FROM session_transcript_cold_archives c WHERE c.session_id = w.session_id)"
+    cold = f"(SELECT last_seq FROM {TABLE} c WHERE c.session_id = w.session_id)" if TABLE in tables else "NULL"
+    columns = {row[1] for row in connection.execute("PRAGMA table_info(session_windows)")}
+    hook = "coalesce(w.hook_external_content_source, '')" if "hook_external_content_source" in columns else "''"
     query = (
         "SELECT w.session_id, w.session_key, w.session_id IS n.current_session_id,"
-        " 1 + coalesce((SELECT max(seq) FROM transcript_events e WHERE e.session_id = w.session_id), -1),"
+        " 1 + coalesce((SELECT max(seq) FROM transcript_events e WHERE e.session_id = w.session_id),"
+        f" {cold}, -1),"
         " coalesce((SELECT generation FROM transcript_rewrite_watermarks r WHERE r.session_id = w.session_id), ''),"
         " coalesce(w.transcript_updated_at, w.updated_at), coalesce(w.chat_type, ''), coalesce(w.channel, ''),"
         " coalesce(w.spawned_by, n.spawned_by, w.parent_session_key, n.parent_session_key, ''),"
-        f" {cold if 'session_transcript_cold_archives' in tables else '0'}"
+        f" {hook}, {cold} IS NOT NULL"
         " FROM session_windows w LEFT JOIN session_nodes n ON n.session_key = w.session_key"
     )
     only = (" WHERE w.session_id = ?", (session,)) if session else ("", ())

@@ -4,8 +4,9 @@ An event is a line of a JSONL transcript or a row of OpenClaw's database. OpenCl
 and whole turns of its own into conversations. Neither is what somebody said, and OpenClaw does not index it either.
 """
 
+import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from mdrecall.core.conversation.no_reply import is_silent
@@ -15,7 +16,9 @@ from mdrecall.sources.transcripts.jsonl import day_of, one_line
 OWNER, AGENT, SYSTEM, UNTRUSTED = "owner", "agent", "system", "untrusted"
 
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
+_SPEAKERS_AND_TOOLS = {**_SPEAKERS, "toolResult": "Tool", "bashExecution": "Tool"}
 _TEXT_BLOCKS = ("text", "input_text", "output_text")
+_CALL_BLOCKS = ("toolCall", "tool_use", "toolUse")
 #: The tools whose turns repeat notes, or are about nothing.
 _RECALLS = ("memory_search", "memory_get")
 _HEARTBEAT = "heartbeat"
@@ -62,9 +65,13 @@ class Turn(NamedTuple):
 class EventParser:
     """Parses the events of one conversation in their order."""
 
-    def __init__(self, find_turn: Callable[[], Turn] = Turn) -> None:
-        """``find_turn`` returns the turn that was going on before the first event; it is asked only if it matters."""
+    def __init__(self, find_turn: Callable[[], Turn] = Turn, *, with_tools: bool = False) -> None:
+        """``find_turn`` returns the turn that was going on before the first event; it is asked only if it matters.
+
+        ``with_tools`` also takes calls of tools and their results for messages.
+        """
         self._find_turn = find_turn
+        self._with_tools = with_tools
         self._turn: Turn | None = None
 
     @property
@@ -77,19 +84,30 @@ class EventParser:
     def parse(self, event: dict[str, Any]) -> Message | None:
         """Return what is said in an event; None if nobody says anything.
 
-        Headers, tool calls, thoughts, summaries of compactions and branches are not messages.
+        Headers, thoughts, summaries of compactions and branches are never messages.
         """
         message = event.get("message") if event.get("type") == "message" else None
         role = message.get("role") if isinstance(message, dict) else None
-        speaker = _SPEAKERS.get(role) if isinstance(role, str) else None
+        speakers = _SPEAKERS_AND_TOOLS if self._with_tools else _SPEAKERS
+        speaker = speakers.get(role) if isinstance(role, str) else None
         if not isinstance(message, dict) or not speaker:
             return None
         if role == "user":
             self._turn = _begin_turn(message)
         text = "" if self.turn.is_left_out or _is_from_a_session(message) else _text_of(message)
+        if self._with_tools and role == "assistant" and not self.turn.is_left_out:
+            text = " ".join(filter(None, (text, *_list_calls(message.get("content")))))
         if not text:
             return None
         return Message(speaker, text, day_of(event.get("timestamp")), _origin_of(message, self.turn))
+
+
+def _list_calls(content: Any) -> Iterator[str]:
+    """Yield the calls of tools in the content of a message."""
+    for block in content if isinstance(content, list) else ():
+        if isinstance(block, dict) and block.get("type") in _CALL_BLOCKS:
+            arguments = block.get("arguments", block.get("input"))
+            yield one_line(f"[call of {block.get('name')}: {json.dumps(arguments, ensure_ascii=False)}]")
 
 
 def is_user_event(event: dict[str, Any]) -> bool:

@@ -9,6 +9,7 @@ import re
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import PathOutside
@@ -123,11 +124,12 @@ class OpenClawJsonl:
         except OSError:
             return 0
 
-    def open(self, path: str) -> AbstractContextManager[OpenJsonl]:
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenJsonl]:
         """Open a transcript by its path, ``sessions/<name>``."""
         if not self.owns(path):
             raise PathOutside(f"{path} is not a transcript of this agent.", path=path)
-        return open_jsonl(self.folder, path.removeprefix(_PREFIX), _parser_at, shown=path)
+        parser_at = partial(_parser_at, with_tools=with_tools)
+        return open_jsonl(self.folder, path.removeprefix(_PREFIX), parser_at, shown=path)
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord]:
         """Yield the records of any JSONL file. What is not OpenClaw's has no messages."""
@@ -141,8 +143,8 @@ def parse_message(line: bytes) -> Message | None:
     return EventParser().parse(parse_object(line))
 
 
-def _parser_at(file: OpenJsonl, start: int) -> ParseLine:
-    parser = EventParser(lambda: _find_turn(file, start))
+def _parser_at(file: OpenJsonl, start: int, *, with_tools: bool) -> ParseLine:
+    parser = EventParser(lambda: _find_turn(file, start), with_tools=with_tools)
     return lambda line: parser.parse(parse_object(line))
 
 

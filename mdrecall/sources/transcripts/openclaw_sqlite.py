@@ -57,7 +57,7 @@ class OpenClawTranscripts:
     @classmethod
     def from_settings(cls, settings: Settings) -> "OpenClawTranscripts":
         """Return the reader of the configured agent's conversations."""
-        database = OpenClawDatabase(os.path.join(settings.agent_dir, "openclaw-agent.sqlite"))
+        database = OpenClawDatabase(settings.session_database, settings.sessions_dir)
         return cls(OpenClawJsonl.from_settings(settings), database, settings.agent_id)
 
     def scan(self) -> Listing:
@@ -76,10 +76,10 @@ class OpenClawTranscripts:
         self._leftovers = {session: path for path, session in sessions.items() if _RESET not in path}
         stamps = {path: stamp for path, stamp in files.stamps.items() if _is_read_from_file(path, contents)}
         for session, window in contents.windows.items():
-            if _ID.fullmatch(session) and window.rows and not window.is_cold:
+            if _ID.fullmatch(session) and window.rows and (not window.is_cold or self._database.cold.can_read):
                 file = files.stamps.get(self._leftovers.get(session, ""))
                 stamps[self._path_of(session)] = _stamp_with_file(window, file)
-        issues = (*files.issues, *_find_issues(self._database.path, contents))
+        issues = (*files.issues, *_find_issues(self._database, contents))
         return files._replace(stamps=stamps, issues=issues, folders=(*files.folders, folder))
 
     def _read_contents(self) -> Contents:
@@ -142,6 +142,7 @@ class OpenClawTranscripts:
             chat_type=window.chat_type or facts.chat_type,
             channel=window.channel or facts.channel,
             parent_key=window.parent_key or facts.parent_key,
+            hook_source=window.hook_source,
             participants=self._read_participants().get(window.key, ()),
         )
 
@@ -176,31 +177,33 @@ class OpenClawTranscripts:
         except ReadError:
             return self._files.size_of(session, file)
 
-    def open(self, path: str) -> AbstractContextManager[OpenTranscript]:
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
         """Open a conversation by its path."""
         session = self._session_of(path)
         if session and (self._prefix != _PREFIX or session in self._known.windows):
-            return self._open_window(path, session)
+            return self._open_window(path, session, with_tools=with_tools)
         if self._files.owns(path) and not _is_read_from_file(path, self._known):
             raise FileMissing(f"{path} is read from OpenClaw's database, or was forgotten.", path=path)
-        return self._files.open(path)
+        return self._files.open(path, with_tools=with_tools)
 
     @contextmanager
-    def _open_window(self, path: str, session: str) -> Iterator["OpenWindow"]:
+    def _open_window(self, path: str, session: str, *, with_tools: bool) -> Iterator["OpenWindow"]:
         window = self._database.find_window(session)
         if window is None or window.is_forgotten or _find_hidden({session: window}, self._agent):
             raise FileMissing(f"There is no transcript {path}.", path=path)
-        if window.is_cold:
-            problem = f"{path} is in OpenClaw's cold storage, which is not read."
-            raise FileUnreadable(problem, path=path, hint="Open the conversation in OpenClaw, which brings it back.")
+        if window.is_cold and not self._database.cold.can_read:
+            problem = f"{path} is in OpenClaw's cold storage, which needs zstd."
+            hint = "Open the conversation in OpenClaw, which brings it back, or install mdrecall[zstd]."
+            raise FileUnreadable(problem, path=path, hint=hint)
         with ExitStack() as stack:
             file, extras = None, list[tuple[int, int]]()
             try:
                 file = stack.enter_context(self._files.open(self._leftovers.get(session, _file_path(session))))
-                extras = _find_extras(file, self._database.read_ids(session))
+                read_ids = self._database.read_cold_ids if window.is_cold else self._database.read_ids
+                extras = _find_extras(file, read_ids(session))
             except FileMissing:
                 pass
-            yield OpenWindow(self._database, window, file, extras)
+            yield OpenWindow(self._database, window, file, extras, with_tools)
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord]:
         """Yield the records of any JSONL file. What is not OpenClaw's has no messages."""
@@ -216,6 +219,7 @@ class OpenWindow(NamedTuple):
     """The JSONL file of the same session, if there is one."""
     extras: list[tuple[int, int]]
     """Where in the file the events are that the database does not have."""
+    with_tools: bool = False
 
     @property
     def stamp(self) -> Stamp:
@@ -223,7 +227,7 @@ class OpenWindow(NamedTuple):
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every event; its number is that of its row, from 1."""
-        parser = EventParser(lambda: self._find_turn(start))
+        parser = EventParser(lambda: self._find_turn(start), with_tools=self.with_tools)
         for event in self._read_events(start):
             said = parser.parse(event.content) or ()
             yield TranscriptRecord(event.row + 1, event.row + 1, event.size, *said)._replace(problem=event.problem)
@@ -325,10 +329,12 @@ def _is_of_agent(key: str, agent: str) -> bool:
     return first.lower() != "agent" or rest.partition(":")[0].lower() == agent.lower()
 
 
-def _find_issues(path: str, contents: Contents) -> Iterator[Issue]:
+def _find_issues(database: OpenClawDatabase, contents: Contents) -> Iterator[Issue]:
+    path = database.path
     if contents.problem:
         yield Issue(path, contents.problem)
-    if cold := sum(window.is_cold for window in contents.windows.values()):
-        yield Issue(path, f"has {cold:,} conversations in cold storage, which are not read")
+    cold = sum(window.is_cold for window in contents.windows.values())
+    if cold and not database.cold.can_read:
+        yield Issue(path, f"has {cold:,} conversations in cold storage, which needs zstd: install mdrecall[zstd]")
     if unnamed := sum(not _ID.fullmatch(session) for session in contents.windows):
         yield Issue(path, f"has {unnamed:,} conversations whose ids no path can hold")

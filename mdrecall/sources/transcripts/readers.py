@@ -84,9 +84,9 @@ class Transcripts:
         """Return the size of a session's transcript by the first reader that has it, else 0."""
         return next((size for reader in self._readers if (size := reader.size_of(session, file))), 0)
 
-    def open(self, path: str) -> AbstractContextManager[OpenTranscript]:
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
         """Open a transcript by its path; what was forgotten of it is masked."""
-        opened = self._owner(path).open(path)
+        opened = self._owner(path).open(path, with_tools=with_tools)
         forgotten = self._load_forgotten()
         return open_unforgotten(opened, path, forgotten) if forgotten.sessions else opened
 
@@ -202,12 +202,13 @@ def read_messages(
     limit: int,
     offset: int = 0,
     record: int | None = None,
+    with_tools: bool = False,
 ) -> MessagePage:
     """Return the last messages of a transcript before ``offset`` others, or as many around a record.
 
     It is read twice, so that no other message is held in memory. Raise ``FileMissing`` if nobody speaks in the record.
     """
-    numbers = _message_numbers(reader, conversation.path)
+    numbers = _message_numbers(reader, conversation.path, with_tools)
     total = at = 0
     for total, number in enumerate(numbers, 1):
         at = total if number == record else at
@@ -216,7 +217,7 @@ def read_messages(
         raise FileMissing(message, path=conversation.path, hint="Give the messageId of a search result.")
     # Around a record as many messages follow as precede it, as far as there are any.
     last = min(total, max(limit, at + limit // 2)) if record is not None else max(0, total - offset)
-    with reader.open(conversation.path) as transcript:
+    with reader.open(conversation.path, with_tools=with_tools) as transcript:
         said = (each for each in transcript.records() if each.is_message)
         found = list(islice(said, max(0, last - limit), last))
     shown = tuple(each.redact_text(redact) for each in found)
@@ -224,8 +225,8 @@ def read_messages(
     return MessagePage(conversation, shown, total, total - last, is_redacted)
 
 
-def _message_numbers(reader: TranscriptReader, path: str) -> Iterator[int]:
-    with reader.open(path) as transcript:
+def _message_numbers(reader: TranscriptReader, path: str, with_tools: bool) -> Iterator[int]:
+    with reader.open(path, with_tools=with_tools) as transcript:
         yield from (record.number for record in transcript.records() if record.is_message)
 
 

@@ -31,8 +31,8 @@ WHERE session_id = :id AND seq > coalesce((SELECT max(seq) FROM transcript_event
 class StoredFlushes:
     """The flushes of the sessions in one agent's database."""
 
-    def __init__(self, agent_dir: str, index_path: str) -> None:
-        self._database = os.path.join(agent_dir, "openclaw-agent.sqlite")
+    def __init__(self, database: str, index_path: str) -> None:
+        self._database = database
         self._path = f"{index_path}.flushes"
 
     def read(self, key: str) -> Entry | None:

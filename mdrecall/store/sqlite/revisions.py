@@ -24,10 +24,10 @@ _NEW_REVISION = """
     UPDATE counters SET value = max(value + 1, 1000 * CAST(1000 * unixepoch('subsec') AS INTEGER))
     WHERE name='revision'
 """
-_STAMPS = """
-    SELECT path, abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode
-    FROM documents WHERE source=?
-"""
+_STAMPS = "SELECT path, abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode FROM documents"
+# Nearly all documents are of one source: to read them in the order of their paths, by the index, takes longer.
+_ALL_STAMPS = f"{_STAMPS} NOT INDEXED WHERE source=?"
+_NEWER_STAMPS = f"{_STAMPS} WHERE source=? AND revision > ?"
 
 
 def bump(db: apsw.Connection, counter: str) -> int:
@@ -107,9 +107,9 @@ class DocumentRows:
     def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
         """Return what has changed between two revisions; everything if the removals are not remembered."""
         if seen > now or not is_remembered(self._db, seen):
-            return ChangedStamps(None, _stamps(rows(self._db, _STAMPS, (settle_ns, source))))
+            return ChangedStamps(None, _stamps(rows(self._db, _ALL_STAMPS, (settle_ns, source))))
         gone = rows(self._db, "SELECT path FROM gone WHERE source=? AND revision > ?", (source, seen))
-        newer = rows(self._db, f"{_STAMPS} AND revision > ?", (settle_ns, source, seen))
+        newer = rows(self._db, _NEWER_STAMPS, (settle_ns, source, seen))
         return ChangedStamps([path for (path,) in gone], _stamps(newer))
 
 
