@@ -112,7 +112,7 @@ class FileLock:
             return False
         try:
             holder = _read_holder(file)
-            return holder is not None and _is_alive(holder.pid)
+            return holder is not None and is_alive(holder.pid)
         finally:
             os.close(file)
 
@@ -211,7 +211,7 @@ def _is_stale(file: int) -> bool:
     return age_s > _STALE_S
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

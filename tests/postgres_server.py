@@ -38,13 +38,22 @@ def find_programs() -> Path | None:
 class Server:
     """A running server. ``dsn`` names its database ``postgres``."""
 
-    def __init__(self, programs: Path, folder: Path, *, survives_kills: bool) -> None:
+    def __init__(self, programs: Path, folder: Path, *, survives_kills: bool, primary: "Server | None" = None) -> None:
+        """``primary`` is the server that this one is a standby of."""
         self._programs = programs
-        self._options = _OPTIONS if survives_kills else _OPTIONS + _CARELESS
+        self._options: tuple[str, ...] = _OPTIONS if survives_kills else _OPTIONS + _CARELESS
         self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
-        self._run("initdb", "-D", "d", "-U", "postgres", "-A", "trust", "-N", "--encoding=UTF8", "--locale=C.UTF-8")
+        if primary:
+            self._options += ("max_standby_streaming_delay=0",)
+            self._run("pg_basebackup", "-D", "d", "-d", primary.dsn, "-R", "-X", "stream", "-c", "fast", "-N")
+        else:
+            self._run("initdb", "-D", "d", "-U", "postgres", "-A", "trust", "-N", "--encoding=UTF8", "--locale=C.UTF-8")
         self.start()
+
+    def promote(self) -> None:
+        """Let a standby become a server that can be written."""
+        self._run("pg_ctl", "promote", "-D", "d", "-w")
 
     @property
     def dsn(self) -> str:
@@ -148,8 +157,8 @@ def _as_nobody() -> dict[str, Any]:
 
 
 @contextmanager
-def run_server(*, survives_kills: bool = False) -> Iterator[Server | None]:
-    """Run a server in a folder of its own; give None if there are no programs to run."""
+def run_server(*, survives_kills: bool = False, primary: Server | None = None) -> Iterator[Server | None]:
+    """Run a server in a folder of its own, or a standby of another; give None if there are no programs to run."""
     programs = find_programs()
     if programs is None or find_spec("psycopg") is None:
         yield None
@@ -161,7 +170,7 @@ def run_server(*, survives_kills: bool = False) -> Iterator[Server | None]:
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     server = None
     try:
-        server = Server(programs, folder, survives_kills=survives_kills)
+        server = Server(programs, folder, survives_kills=survives_kills, primary=primary)
         yield server
     finally:
         if server is not None:

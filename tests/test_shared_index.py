@@ -5,13 +5,15 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from mdrecall import Memory
-from mdrecall.errors import ConfigError, FileMissing, StoreError, StoreUnavailable
+from mdrecall.errors import ConfigError, FileMissing, RecallError, StoreError, StoreUnavailable
 from tests.postgres_server import Server
+from tests.processes import until
 
 NOTES = {
     "MEMORY.md": "# Ada\n\n- The lighthouse key is in the blue drawer.\n- Prefers tea to coffee.\n",
@@ -60,6 +62,10 @@ class Machine:
 
     def open(self) -> Memory:
         return Memory.open(self.folder, env=self.env)
+
+    def sync(self) -> None:
+        with self.open() as memory:
+            memory.sync()
 
     def answers(self) -> list[tuple[object, ...]]:
         with self.open() as memory:
@@ -175,3 +181,45 @@ def test_the_store_command_sets_up_checks_moves_and_drops(tmp_path: Path, postgr
     assert run("store", "drop").returncode == 2
     assert "Deleted." in run("store", "drop", "--yes").stdout
     assert "Nobody has indexed notes yet." in run("store", "check").stdout
+
+
+def test_a_rebuild_under_eight_searching_threads_gives_no_error_and_no_mixed_answer(
+    tmp_path: Path, postgres: Server
+) -> None:
+    here = Machine(tmp_path / "here", postgres, {}, name=str(tmp_path))
+    elsewhere = Machine(tmp_path / "elsewhere", postgres, {}, name=str(tmp_path))
+
+    def write(version: int) -> None:
+        for note in range(12):
+            (here.folder / f"walrus{note}.md").write_text(f"Walrus {note} has version{version} of its friends.\n")
+
+    over, seen = threading.Event(), set[str]()
+    problems: list[object] = []
+
+    def search(memory: Memory) -> None:
+        while not over.is_set():
+            try:
+                found = memory.search("walrus friends", min_score=0, max_results=30)
+            except RecallError as error:
+                problems.append(error)
+                return
+            seen.update(versions := {hit.snippet.split("version")[1].split()[0] for hit in found})
+            if len(versions) != 1 or len(found) != 12:
+                problems.append((versions, len(found)))
+
+    write(0)
+    with here.open() as writer, elsewhere.open() as one, elsewhere.open() as other:
+        writer.sync()
+        threads = [threading.Thread(target=search, args=(memory,)) for memory in (one, other) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for version in range(1, 6):
+            write(version)
+            writer.sync(force=True)
+        until(lambda: "5" in seen)
+        over.set()
+        for thread in threads:
+            thread.join()
+        assert writer.check() == ()
+    assert problems == []
+    assert {"5"} < seen, "They have searched before and after a rebuild."

@@ -1,16 +1,30 @@
 """A memory on Postgres while its server is killed, away, and back."""
 
+import os
+import random
 import signal
+import subprocess
+import sys
 import threading
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from mdrecall import Memory
 from mdrecall.errors import RecallError, StoreUnavailable
 from tests.postgres_server import Server, run_server
 from tests.processes import until
+from tests.store.stores import found_in
 from tests.test_shared_index import Machine
+
+#: How often a process is killed while it indexes, and the server while it is written to; ``MDRECALL_EXAMPLES`` says
+#: how often for a soak.
+EXAMPLES = int(os.environ.get("MDRECALL_EXAMPLES") or 0)
+CLIENT_KILLS, SERVER_KILLS = EXAMPLES or 6, EXAMPLES // 10 or 4
+NOTES = 40
 
 
 @pytest.fixture
@@ -52,24 +66,91 @@ def test_without_a_fallback_the_error_names_the_server_and_the_next_search_after
 
 @pytest.mark.slow
 def test_kills_of_the_server_during_syncs_lose_and_double_nothing(tmp_path: Path, own_server: Server) -> None:
-    machine = Machine(tmp_path, own_server)
-    with machine.open() as memory:
+    notes = ChangingNotes(Machine(tmp_path, own_server, {}))
+    with notes.machine.open() as memory:
         memory.sync()
-        for number in range(6):
-            for note in range(12):
-                path = machine.folder / f"memory/walrus{note}.md"
-                path.write_text(f"Walrus {note} has {number} friends. " * 20)
+        for _ in range(SERVER_KILLS):
+            notes.change()
             syncing = threading.Thread(target=_try_to_sync, args=(memory,))
             syncing.start()
-            syncing.join(0.02 * number)
+            syncing.join(random.uniform(0, 0.5))
             own_server.stop(signal.SIGKILL)
             syncing.join()
             own_server.start()
+            notes.require_whole(memory, before=True)
             memory.sync()
-            assert memory.check() == ()
-            found = memory.search(f"walrus has {number} friends", max_results=50, min_score=0)
-            assert {hit.path for hit in found} >= {f"memory/walrus{note}.md" for note in range(12)}
-            assert all(f"has {number} friends" in hit.snippet for hit in found if "walrus" in hit.path)
+            notes.require_whole(memory)
+
+
+@pytest.mark.slow
+def test_kills_of_a_process_that_indexes_lose_and_double_nothing_and_do_not_hold_up_the_next(
+    tmp_path: Path, own_server: Server
+) -> None:
+    notes = ChangingNotes(Machine(tmp_path, own_server, {}))
+    took = _index(notes.machine)
+    held = 0
+    with notes.machine.open() as memory:
+        for number in range(CLIENT_KILLS):
+            notes.change()
+            options = ("--force",) if number % 4 == 3 else ()
+            _index(notes.machine, *options, kill_after_s=random.uniform(0.3, 1.1) * took)
+            held += _holds_lease(memory)
+            notes.require_whole(memory, before=True)
+            memory.sync()
+            notes.require_whole(memory)
+    assert held, "At least one was killed while it was writing."
+
+
+class ChangingNotes:
+    """Notes that all say the same number, which grows; of some chunks each."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self._version = 0
+        self.change()
+
+    def change(self) -> None:
+        """Write all notes again, with the next number."""
+        self._version += 1
+        for note in range(NOTES):
+            text = f"Walrus {note} has version{self._version} of a friend. " * (note % 5 * 40 + 1)
+            (self.machine.folder / f"walrus{note}.md").write_text(text.replace(". ", ".\n"))
+
+    def require_whole(self, memory: Memory, *, before: bool = False) -> None:
+        """Require that every note is indexed whole, as it is now or, with ``before``, as it was."""
+        allowed = {self._version - 1, self._version} if before else {self._version}
+        store = memory._backend._store  # type: ignore[attr-defined]
+        assert store.admin.check() == ()
+        with store.chunks.snapshot():
+            documents = {document.path: document.id for document in store.chunks.list_documents()}
+            assert len(documents) == NOTES
+            for note in range(NOTES):
+                chunks = store.chunks.load(store.chunks.chunks_of([documents[f"walrus{note}.md"]]))
+                lines = {line for chunk in chunks for line in chunk.text.splitlines()}
+                assert lines in [{f"Walrus {note} has version{version} of a friend."} for version in allowed]
+                assert chunks[0].start_line == 1
+                assert chunks[-1].end_line == note % 5 * 40 + 1
+        if not before:
+            assert found_in(store, f"version{self._version}") == set(documents)
+            assert found_in(store, f"version{self._version - 1}") == set()
+            assert memory.search(f"walrus version{self._version}")
+
+
+def _index(machine: Machine, *options: str, kill_after_s: float | None = None) -> float:
+    """Run the command that indexes, perhaps not to its end, and return how long it took."""
+    command = [sys.executable, "-m", "mdrecall", "index", *options, "--workspace", str(machine.folder)]
+    began = time.monotonic()
+    process = subprocess.Popen(command, env={**machine.env, "PATH": os.environ["PATH"]}, stdout=subprocess.DEVNULL)
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(kill_after_s)
+    process.kill()
+    process.wait()
+    return time.monotonic() - began
+
+
+def _holds_lease(memory: Memory) -> bool:
+    """True if a process was killed while it had the right to write."""
+    return memory._backend._store.admin._lease.holder() is not None  # type: ignore[attr-defined]
 
 
 def _try_to_sync(memory: object) -> None:

@@ -1,5 +1,7 @@
 """The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -12,10 +14,8 @@ from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import SourceState
 from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
-from mdrecall.interfaces import Store
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
     ContentSizes,
@@ -42,6 +42,7 @@ _EMPTY_TRIES = 3
 if TYPE_CHECKING:
     from mdrecall.engine.note_map import NoteMapper
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.interfaces import Store
 
 
 class IndexRepair:
@@ -73,7 +74,7 @@ class BuiltinBackend:
         watcher: IndexWatcher,
         searcher: Searcher,
         embedding: EmbeddingStatus | None,
-        reranker: "RerankCaller | None" = None,
+        reranker: RerankCaller | None = None,
     ) -> None:
         """``embedding`` is None if vectors are switched off."""
         self._settings = settings
@@ -89,7 +90,7 @@ class BuiltinBackend:
         self.admin = BuiltinAdmin(settings, store, refresh, embedding, self._repair)
 
     @cached_property
-    def map(self) -> "NoteMapper":
+    def map(self) -> NoteMapper:
         """The notes by their meaning."""
         return build_note_map(self._embedding, self._store)
 
@@ -137,8 +138,9 @@ class BuiltinBackend:
 
         try:
             return search()
-        except StoreUnavailable:
-            # The connection to a server may have broken, or the vectors may have just been replaced: retry once.
+        except (StoreBusy, StoreUnavailable):
+            # The connection to a server may have broken, a standby may have cancelled the transaction for a change that
+            # it had to apply, or the vectors may have just been replaced: retry once.
             return search()
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
@@ -190,6 +192,8 @@ class BuiltinBackend:
         max_chars: int | None = None,
     ) -> ReadResult:
         """Return lines of a memory file, read from the disk."""
+        from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
+
         if "sessions" in self._settings.memory_search.sources:
             from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 

@@ -1,5 +1,7 @@
 """The state of a memory's vectors: which embedder makes them, how many there are, and if that works."""
 
+from __future__ import annotations
+
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +10,6 @@ from mdrecall.config.settings import MemorySearch, VectorStore
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
-from mdrecall.interfaces import Embedder, Pings, Store
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.matrix import MOST_EXACT
 from mdrecall.types import EmbedInput, Probe
@@ -16,6 +17,7 @@ from mdrecall.types import EmbedInput, Probe
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
     from mdrecall.engine.note_map import NoteMapper
+    from mdrecall.interfaces import Embedder, Store
 
 
 class EmbeddingStatus(NamedTuple):
@@ -24,7 +26,7 @@ class EmbeddingStatus(NamedTuple):
     chosen: EmbedderChoice
     chunk_embedder: EmbedsChunks | None = None
     vector_searcher: VectorSearcher | None = None
-    jobs: "Jobs | None" = None
+    jobs: Jobs | None = None
     beside_embedder: EmbedsChunks | None = None
 
     def find_embedder(self) -> Embedder | None:
@@ -125,7 +127,7 @@ class EmbeddingStatus(NamedTuple):
             embedder.close()
 
 
-def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> "NoteMapper":
+def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> NoteMapper:
     """Return what draws the notes by their meaning, by the vectors that are searched."""
     from mdrecall.engine.note_map import NoteMapper
 
@@ -152,6 +154,8 @@ def describe_limits(search: MemorySearch) -> dict[str, Any]:
 
 def probe_embedder(embedder: Embedder) -> Probe:
     """Check that an embedder works: embed a word and measure the time."""
+    from mdrecall.interfaces import Pings
+
     began = time.perf_counter()
     try:
         if isinstance(embedder, Pings):

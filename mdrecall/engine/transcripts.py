@@ -253,10 +253,12 @@ class TranscriptIndexer:
         return True
 
     def _write(self, run: "_Run", seal: bytes, embed: Callable[[], object] | None) -> None:
-        with self._documents.transaction():
+        def write() -> None:
             self._documents.put_transcript(run.state(seal), run.keep, run.parts, self.index_format)
             if embed:
                 embed()
+
+        self._documents.commit(write)
         run.start_next_write()
 
     def _parts(

@@ -1,6 +1,6 @@
 """The sockets of a store: one small role for each way in which an index is used."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Protocol, Self
 
@@ -58,10 +58,10 @@ class DocumentWriter(Protocol):
     Putting a document that is already there replaces it, so repeating a write whose outcome is unknown is harmless.
     """
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Commit everything that this thread writes inside to any role at once, or nothing if an error leaves it.
+    def commit(self, write: Callable[[], object]) -> None:
+        """Commit everything that ``write`` writes to any role at once, or nothing if it raises an error.
 
-        Reads of this thread inside the transaction see its writes. May be nested.
+        Reads of this thread inside see its writes. May be nested. A store that others disturb may call it again.
         """
         ...
 

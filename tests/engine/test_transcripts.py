@@ -171,7 +171,7 @@ def test_growth_is_stored_without_looking_at_what_is_there(agent: TranscriptFold
     space = store.vectors.ensure_space(Space("p", "m", "f", 4))
     (state,) = store.documents.transcripts().values()
     ran: list[tuple[str, Any]] = []
-    with store.documents.transaction(), store._file.writing() as db:
+    with store._file.transaction(), store._file.writing() as db:
         db.exec_trace = lambda cursor, sql, bindings: ran.append((sql.strip(), bindings)) or True  # type: ignore[func-returns-value]
         store.documents.put_transcript(state, 0, (), "format")
         store.vectors.pending(space, 0, 10)

@@ -206,12 +206,14 @@ def test_every_thread_reads_on_a_connection_of_its_own(store: Store) -> None:
 def test_a_transaction_is_written_whole_and_only_its_own_thread_sees_it_before(open_store: OpenStore) -> None:
     store, other = open_store(), open_store()
     store.documents.put([indexed("a.md", "walrus")], "r")
-    with store.documents.transaction():
+
+    def write() -> None:
         store.documents.put([indexed("b.md", "penguin")], "r")
-        with store.documents.transaction():
-            store.documents.remove("memory", ["a.md"])
+        store.documents.commit(lambda: store.documents.remove("memory", ["a.md"]))
         assert (store.chunks.count(), found_in(store, "penguin")) == (1, {"b.md"})
         assert found_in(other, "walrus penguin") == {"a.md"}
+
+    store.documents.commit(write)
     assert found_in(other, "walrus penguin") == {"b.md"}
 
 
@@ -219,14 +221,12 @@ def test_a_transaction_that_an_error_leaves_changes_nothing(store: Store) -> Non
     store.documents.put([indexed("a.md", "walrus")], "r")
 
     def fail() -> None:
-        with store.documents.transaction():
-            store.documents.put([indexed("b.md", "penguin")], "r")
-            with store.documents.transaction():
-                store.documents.remove("memory", ["a.md"])
-            raise KeyError
+        store.documents.put([indexed("b.md", "penguin")], "r")
+        store.documents.commit(lambda: store.documents.remove("memory", ["a.md"]))
+        raise KeyError
 
     with pytest.raises(KeyError):
-        fail()
+        store.documents.commit(fail)
     assert found_in(store, "walrus penguin") == {"a.md"}
     assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
 

@@ -5,11 +5,13 @@ each transaction another connection does no harm.
 """
 
 import hashlib
+import random
 import select
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import conninfo
@@ -18,6 +20,7 @@ from psycopg.pq import ExecStatus, TransactionStatus
 from mdrecall.errors import CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.store.postgres.schema import SETTING, create_tables, read_version, require_tables
 
+T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 #: A search and a sync use one connection each; more threads than this wait for a moment.
@@ -35,6 +38,10 @@ _STATE = """
     WHERE w.id = {workspace}
 """
 _BUSY = ("55P03", "40001", "40P01", "57014")
+#: The server has rolled back a transaction because of another one: a conflict, or a deadlock.
+_CONFLICTS = ("40001", "40P01")
+#: A transaction that met a conflict is run this often, and the pause before each further time is twice as long.
+_ATTEMPTS, _PAUSE_S = 4, 0.05
 _GONE = ("08", "57P")
 
 
@@ -90,6 +97,18 @@ def describe_place(dsn: str) -> str:
         return "postgres"
     host = parts.get("host") or parts.get("hostaddr") or parts.get("service") or "local"
     return f"postgres {host}/{parts.get('dbname') or parts.get('user') or ''}".rstrip("/")
+
+
+def with_retries(act: Callable[[], T]) -> T:
+    """Run a whole transaction and return its outcome; again if the server rolled it back because of another one."""
+    for attempt in range(_ATTEMPTS - 1):
+        try:
+            return act()
+        except StoreBusy as error:
+            if getattr(error.__cause__, "sqlstate", "") not in _CONFLICTS:
+                raise
+        time.sleep(_PAUSE_S * 2**attempt * random.uniform(0.5, 1.5))
+    return act()
 
 
 class Database:
@@ -305,6 +324,9 @@ def _translate(error: psycopg.Error, place: str) -> StoreError:
     code, said = error.sqlstate or "", _first_line(error)
     if code in _BUSY:
         return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
+    if code == "25006":
+        message = f"{place} cannot be written: the server is a standby, or set to be read only."
+        return StoreUnavailable(message, hint="Name the server that can be written to index.")
     if code == "42P01":
         return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use makes them again.")
     if code == "42501":

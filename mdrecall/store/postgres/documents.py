@@ -1,7 +1,6 @@
 """Documents and transcripts in the database. A document goes in or out whole, all its rows in one transaction."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from mdrecall.core.text.annotations import pack_marks
@@ -11,7 +10,7 @@ from mdrecall.errors import StoreUnavailable
 from mdrecall.store.caches import ChangedStamps, StampCache
 from mdrecall.store.matching import encode_names
 from mdrecall.store.postgres.blocks import add_block, remove_chunks
-from mdrecall.store.postgres.connect import Database, Transaction
+from mdrecall.store.postgres.connect import Database, Transaction, with_retries
 from mdrecall.store.postgres.postings import ChunkTerms
 from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new
 from mdrecall.store.postgres.text import to_bytes, to_text
@@ -85,11 +84,13 @@ class PostgresDocuments:
         self._stamps = stamps
         self._known: tuple[tuple[int, int, SourceName], dict[str, KnownDocument]] | None = None
 
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Commit everything that this thread writes inside at once, or nothing."""
+    def commit(self, write: Callable[[], object]) -> None:
+        """Commit everything that ``write`` writes at once, or nothing; again if another transaction got in the way."""
+        with_retries(lambda: self._commit(write))
+
+    def _commit(self, write: Callable[[], object]) -> None:
         with self._database.writing(self._gen):
-            yield
+            write()
 
     def index_format(self) -> str:
         """Return the format of all documents; empty if there have been none."""

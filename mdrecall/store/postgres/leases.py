@@ -1,6 +1,7 @@
 """Leases: what a lock is among machines. One process has it for half a minute and renews it while it lives.
 
-The clock of the server counts. After a crash the others wait until the lease ends.
+The clock of the server counts. After a crash the others wait until the lease ends, unless they are on the same machine
+and see that the process is gone.
 """
 
 import json
@@ -11,10 +12,13 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from mdrecall.errors import StoreError
-from mdrecall.store.postgres.connect import Database
+from mdrecall.locks import is_alive
+from mdrecall.store.postgres.connect import Database, with_retries
 from mdrecall.types import Holder
 
 #: How long a lease lasts, and how often its holder renews it: two renewals may fail before it is lost.
@@ -32,6 +36,8 @@ _RENEW = f"""
     UPDATE mdrecall.leases SET until = now() + interval '{_LEASE_S} seconds'
     WHERE workspace_id = %s AND kind = %s AND token = %s AND until >= now()
 """
+_OWNER = "SELECT token, pid FROM mdrecall.leases WHERE workspace_id = %s AND kind = %s"
+_RELEASE = "DELETE FROM mdrecall.leases WHERE workspace_id = %s AND kind = %s AND token = %s"
 _HOLDER = """
     SELECT pid, doing, extract(epoch FROM since)::float8, more, host FROM mdrecall.leases
     WHERE workspace_id = %s AND kind = %s AND until >= now()
@@ -44,7 +50,7 @@ class Lease:
     def __init__(self, database: Database, kind: str) -> None:
         self._database = database
         self._kind = kind
-        self._token = uuid.uuid4().hex
+        self._token = f"{_identify_machine()} {uuid.uuid4().hex}"
         self._ended: threading.Event | None = None
         self._lock = threading.Lock()
         self._is_lost = False
@@ -88,13 +94,21 @@ class Lease:
             return
         ended.set()
         with suppress(StoreError):
-            self._execute(
-                "DELETE FROM mdrecall.leases WHERE workspace_id = %s AND kind = %s AND token = %s", self._key()
-            )
+            self._execute(_RELEASE, self._key())
 
     def _take(self, doing: str) -> bool:
         own = (self._database.workspace, self._kind, self._token, socket.gethostname(), os.getpid(), doing)
-        return self._execute(_TAKE, own) > 0
+        return self._execute(_TAKE, own) > 0 or (self._drop_dead() and self._execute(_TAKE, own) > 0)
+
+    def _drop_dead(self) -> bool:
+        """Delete the lease of a process of this machine that is gone; False if there is none."""
+        with self._database.connection() as db, db.transaction():
+            self._database.name_workspace(db)
+            row = db.execute(_OWNER, (self._database.workspace, self._kind)).fetchone()
+        machine = _identify_machine()
+        if row is None or not machine or not row[0].startswith(f"{machine} ") or is_alive(row[1]):
+            return False
+        return self._execute(_RELEASE, (self._database.workspace, self._kind, row[0])) > 0
 
     def _renew(self) -> None:
         try:
@@ -109,9 +123,22 @@ class Lease:
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> int:
         """Run a statement in a transaction of its own, whatever this thread is doing."""
+        return with_retries(lambda: self._execute_once(statement, values))
+
+    def _execute_once(self, statement: str, values: tuple[object, ...]) -> int:
         with self._database.connection() as db, db.transaction():
             self._database.name_workspace(db)
             return db.execute(statement, values).rowcount
+
+
+@cache
+def _identify_machine() -> str:
+    """Return what all processes share that see each other's numbers: this start of the machine, and the container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{socket.gethostname()}/{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return ""
 
 
 def _renew_until(ended: threading.Event, renew: Callable[[], None]) -> Callable[[], Any]:
