@@ -1,5 +1,7 @@
 """Memory: what Python users open."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable, Mapping
 from math import isnan
@@ -10,7 +12,6 @@ from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import MemoryDisabled, PathRefused, QueryError
-from mdrecall.interfaces import Backend
 from mdrecall.types import (
     Appended,
     Conversation,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from mdrecall.backends.pool import BackendPool
     from mdrecall.core.text.links import NoteLinks
+    from mdrecall.interfaces import Backend
     from mdrecall.sources.files import MemoryFiles
     from mdrecall.sources.linked_notes import LinkedNotes
     from mdrecall.sources.notes import NotePath
@@ -86,7 +88,7 @@ class Memory:
         return cls.of(loaded, one_shot=one_shot)
 
     @classmethod
-    def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "BackendPool | None" = None) -> Self:
+    def of(cls, loaded: Loaded, *, one_shot: bool = False, shared: BackendPool | None = None) -> Self:
         """Open a memory with settings that are loaded already.
 
         With ``shared`` all memories of one agent with the same settings use one backend; the last one closes it.
@@ -160,7 +162,7 @@ class Memory:
         text: str,
         *,
         file: str | None = None,
-        now: "datetime | None" = None,
+        now: datetime | None = None,
         session_key: str = "",
         author: str = "",
     ) -> Appended:
@@ -179,7 +181,7 @@ class Memory:
         text = TombstoneFile(self.settings.index_path).load().mask(text)
         return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)
 
-    def _resolve_note(self, file: str, now: "datetime | None", session_key: str) -> "NotePath":
+    def _resolve_note(self, file: str, now: datetime | None, session_key: str) -> NotePath:
         from mdrecall.core.conversation.session_key import parse
         from mdrecall.sources.clock import user_time
         from mdrecall.sources.notes import resolve_note
@@ -298,18 +300,18 @@ class Memory:
         found = [NoteFile(path, size, changed_ns / 1e9) for path, (size, changed_ns, *_) in stamps.items()]
         return tuple(sorted(found, key=lambda note: (-note.changed_s, note.path)))
 
-    def note_map(self) -> "NoteMap":
+    def note_map(self) -> NoteMap:
         """Return the notes with places by their meaning, and the people, projects, tags and names in them.
 
         It shows what is indexed, and is made again only when that has changed.
         """
         return self._backend.map.draw()
 
-    def near(self, path: str, count: int = 6) -> "tuple[NearNote, ...]":
+    def near(self, path: str, count: int = 6) -> tuple[NearNote, ...]:
         """Return the notes that are most similar in meaning to a note, best first; none without vectors."""
         return self._backend.map.near(path, max(1, count))
 
-    def links(self, name: str) -> "NoteLinks":
+    def links(self, name: str) -> NoteLinks:
         """Return which notes a note links to and which link to it; the disk is asked, not the index.
 
         The note is named by its path, its file name, an alias or its title.
@@ -321,7 +323,7 @@ class Memory:
             self._linked = LinkedNotes(self._open_files(), TombstoneFile(self.settings.index_path))
         return self._linked.links_of(name)
 
-    def _open_files(self) -> "MemoryFiles":
+    def _open_files(self) -> MemoryFiles:
         from mdrecall.sources.files import MemoryFiles
 
         return MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)

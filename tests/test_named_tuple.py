@@ -108,6 +108,15 @@ def test_it_may_have_no_fields() -> None:
     assert repr(Empty()) == "Empty()"
 
 
+@pytest.mark.parametrize("count", [0, 1, 2, 24, 25, 60])
+def test_it_may_have_any_number_of_fields(count: int) -> None:
+    fields = {f"field_{number}": int for number in range(count)}
+    base: Any = named_tuple.NamedTuple
+    made = type(base)("Made", (base,), {"__annotations__": fields})
+    assert made(*range(count)) == tuple(range(count))
+    assert made(**dict.fromkeys(fields, 1))._asdict() == dict.fromkeys(fields, 1)
+
+
 def test_it_may_have_type_parameters() -> None:
     assert Boxed[int](3).value == Boxed(3)[0] == 3
     assert typing.get_args(Boxed[int]) == (int,)

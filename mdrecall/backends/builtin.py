@@ -1,21 +1,21 @@
 """The builtin backend: the files of a workspace, an index beside them, and answers from both."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.backends.builtin_sessions import BuiltinSessions
-from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map
+from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import SourceState
 from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
-from mdrecall.interfaces import Store
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import (
     ContentSizes,
@@ -42,6 +42,7 @@ _EMPTY_TRIES = 3
 if TYPE_CHECKING:
     from mdrecall.engine.note_map import NoteMapper
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.interfaces import Store
 
 
 class IndexRepair:
@@ -73,7 +74,7 @@ class BuiltinBackend:
         watcher: IndexWatcher,
         searcher: Searcher,
         embedding: EmbeddingStatus | None,
-        reranker: "RerankCaller | None" = None,
+        reranker: RerankCaller | None = None,
     ) -> None:
         """``embedding`` is None if vectors are switched off."""
         self._settings = settings
@@ -89,7 +90,7 @@ class BuiltinBackend:
         self.admin = BuiltinAdmin(settings, store, refresh, embedding, self._repair)
 
     @cached_property
-    def map(self) -> "NoteMapper":
+    def map(self) -> NoteMapper:
         """The notes by their meaning."""
         return build_note_map(self._embedding, self._store)
 
@@ -191,6 +192,8 @@ class BuiltinBackend:
         max_chars: int | None = None,
     ) -> ReadResult:
         """Return lines of a memory file, read from the disk."""
+        from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
+
         if "sessions" in self._settings.memory_search.sources:
             from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
 
@@ -273,8 +276,7 @@ class BuiltinBackend:
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=tuple(_describe_source(count, sources, sizes) for count in counts),
-            cache={"enabled": search.cache.enabled, "entries": cached}
-            | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
+            cache={"enabled": search.cache.enabled, "entries": cached, "maxEntries": search.cache.max_entries},
             fts={"enabled": True, "available": True},
             fallback=self._repair.run(self._embedding.explain_fallback) if self._embedding else None,
             vector=self.admin.describe_vectors(),
@@ -333,7 +335,7 @@ class BuiltinBackend:
 
     def _describe_batch(self) -> dict[str, object]:
         search = self._settings.memory_search
-        return self._embedding.describe_batch(search, self._store) if self._embedding else {"enabled": False}
+        return self._embedding.describe_batch(search, self._store) if self._embedding else describe_limits(search)
 
     def cancel_pending(self) -> None:
         """End everything that is in progress where it can be resumed, without waiting for it."""

@@ -1,5 +1,7 @@
 """Choose the embedders for the settings, and create them with their models, addresses and keys."""
 
+from __future__ import annotations
+
 import os
 from typing import TYPE_CHECKING
 
@@ -10,13 +12,13 @@ from mdrecall.config.references import mask_url
 from mdrecall.config.settings import MemorySearch, Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, message_with_hint
-from mdrecall.interfaces import Embedder
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Secret
 
 if TYPE_CHECKING:
     from mdrecall.embed.minilm import MiniLM
     from mdrecall.embed.remote.providers import Provider
+    from mdrecall.interfaces import Embedder
 
 #: The order in which providers are tried if none is configured; ``local`` comes before them.
 AUTOMATIC = ("openai", "gemini", "voyage", "mistral")
@@ -212,7 +214,7 @@ class EmbedderChooser:
         """True if a key comes only from the environment, where it may be meant for other programs."""
         return self._search.provider is None and access.key_origin.replace("_", "").isalnum()
 
-    def _minilm(self, folder: str | None) -> "MiniLM":
+    def _minilm(self, folder: str | None) -> MiniLM:
         from mdrecall.embed.minilm import MiniLM
 
         return MiniLM(self._cache_dir(), folder=folder, base_url=self._loaded.hub)
@@ -296,7 +298,7 @@ def _provider_of_model(model: str) -> str | None:
     return next((name for name, prefixes in _MODEL_PREFIXES.items() if folded.startswith(prefixes)), None)
 
 
-def _check_url(provider: "Provider", configured: str | None) -> str:
+def _check_url(provider: Provider, configured: str | None) -> str:
     """Return the address of a provider; raise ``EmbedderUnavailable`` if it is invalid or contains a secret."""
     url = provider.tidy_url((configured or "").strip() or provider.url)
     if not url:
@@ -326,7 +328,7 @@ def check_address(name: str, url: str, *, hint: str) -> str:
     return url
 
 
-def _check_model(provider: "Provider", model: str, dimensions: int | None) -> None:
+def _check_model(provider: Provider, model: str, dimensions: int | None) -> None:
     if not model:
         hint = "Set memorySearch.model to a model that the server has."
         raise EmbedderUnavailable(f"{provider.name} has no default model.", hint=hint)

@@ -1,5 +1,7 @@
 """The state of a memory's vectors: which embedder makes them, how many there are, and if that works."""
 
+from __future__ import annotations
+
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -8,7 +10,6 @@ from mdrecall.config.settings import MemorySearch, VectorStore
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
-from mdrecall.interfaces import Embedder, Pings, Store
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.matrix import MOST_EXACT
 from mdrecall.types import EmbedInput, Probe
@@ -16,6 +17,7 @@ from mdrecall.types import EmbedInput, Probe
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
     from mdrecall.engine.note_map import NoteMapper
+    from mdrecall.interfaces import Embedder, Store
 
 
 class EmbeddingStatus(NamedTuple):
@@ -24,7 +26,7 @@ class EmbeddingStatus(NamedTuple):
     chosen: EmbedderChoice
     chunk_embedder: EmbedsChunks | None = None
     vector_searcher: VectorSearcher | None = None
-    jobs: "Jobs | None" = None
+    jobs: Jobs | None = None
     beside_embedder: EmbedsChunks | None = None
 
     def find_embedder(self) -> Embedder | None:
@@ -99,16 +101,9 @@ class EmbeddingStatus(NamedTuple):
 
     def describe_batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
         """Return the state of batch jobs, with OpenClaw's names."""
-        rules = search.remote.batch
-        found: dict[str, Any] = {
-            "enabled": self.jobs is not None and self.jobs.is_on,
-            "failures": self.jobs.failures if self.jobs else 0,
-            "limit": 2,
-            "wait": rules.wait,
-            "concurrency": rules.concurrency,
-            "pollIntervalMs": rules.poll_interval_ms,
-            "timeoutMs": rules.timeout_minutes * 60_000,
-        }
+        found = describe_limits(search)
+        if self.jobs:
+            found |= {"enabled": self.jobs.is_on, "failures": self.jobs.failures}
         if self.jobs and self.jobs.last_error:
             found |= {"lastError": self.jobs.last_error, "lastProvider": self.chosen.embedders[0].provider}
         if self.chosen.embedders:
@@ -132,7 +127,7 @@ class EmbeddingStatus(NamedTuple):
             embedder.close()
 
 
-def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> "NoteMapper":
+def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> NoteMapper:
     """Return what draws the notes by their meaning, by the vectors that are searched."""
     from mdrecall.engine.note_map import NoteMapper
 
@@ -143,8 +138,24 @@ def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> "NoteMapp
     return NoteMapper(store, lambda: found[0] if (found := find()) else None)
 
 
+def describe_limits(search: MemorySearch) -> dict[str, Any]:
+    """Return the settings of batch jobs, with OpenClaw's names, as they are while there are none."""
+    rules = search.remote.batch
+    return {
+        "enabled": False,
+        "failures": 0,
+        "limit": 2,
+        "wait": rules.wait,
+        "concurrency": rules.concurrency,
+        "pollIntervalMs": rules.poll_interval_ms,
+        "timeoutMs": rules.timeout_minutes * 60_000,
+    }
+
+
 def probe_embedder(embedder: Embedder) -> Probe:
     """Check that an embedder works: embed a word and measure the time."""
+    from mdrecall.interfaces import Pings
+
     began = time.perf_counter()
     try:
         if isinstance(embedder, Pings):

@@ -1,5 +1,7 @@
 """Opens backends: the one place where the parts are put together."""
 
+from __future__ import annotations
+
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -21,7 +23,6 @@ from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.errors import ConfigError, PackageMissing
-from mdrecall.interfaces import Backend, Embedder, Source, Store
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.tombstones import TombstoneFile, UnforgottenNotes
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
@@ -30,6 +31,7 @@ from mdrecall.types import Issue, SearchAnswer
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.interfaces import Backend, Embedder, Source, Store
     from mdrecall.sources.followed import FollowedFiles
     from mdrecall.sources.inotify import FolderQueue
     from mdrecall.store.postgres import PostgresStore
@@ -144,7 +146,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding, reranker)
 
 
-def _follow(loaded: Loaded, files: MemoryFiles) -> "FollowedFiles | None":
+def _follow(loaded: Loaded, files: MemoryFiles) -> FollowedFiles | None:
     """Return the files for a process that stays alive, if the system and the settings let it follow them."""
     settings = loaded.settings
     polls = loaded.environment.get("WATCHFILES_FORCE_POLLING", "")
@@ -152,7 +154,7 @@ def _follow(loaded: Loaded, files: MemoryFiles) -> "FollowedFiles | None":
         return None
     from mdrecall.sources.followed import FollowedFiles
 
-    def open_queue() -> "FolderQueue":
+    def open_queue() -> FolderQueue:
         from mdrecall.sources.inotify import FolderQueue
 
         return FolderQueue()
@@ -160,7 +162,7 @@ def _follow(loaded: Loaded, files: MemoryFiles) -> "FollowedFiles | None":
     return FollowedFiles(files, settings.mdrecall.watch.scan_seconds * _KEEP_SHARE, open_queue)
 
 
-def _build_reranker(loaded: Loaded) -> "RerankCaller":
+def _build_reranker(loaded: Loaded) -> RerankCaller:
     """Return what asks the reranker of the settings; texts that leave this machine are sent without secrets."""
     from mdrecall.backends.reranker import create_reranker
     from mdrecall.core.redact import make_redactor
@@ -259,7 +261,7 @@ def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:
 
 
 def _build_chunk_embedder(
-    settings: Settings, store: Store, chosen: EmbedderChoice, jobs: "Jobs | None", searcher: VectorSearcher
+    settings: Settings, store: Store, chosen: EmbedderChoice, jobs: Jobs | None, searcher: VectorSearcher
 ) -> EmbedsChunks:
     """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
     caching = _read_caching(settings)
@@ -281,7 +283,7 @@ def _read_caching(settings: Settings) -> Caching:
     return Caching(cache.enabled, cache.max_entries)
 
 
-def _build_jobs(settings: Settings, embedder: Embedder) -> "Jobs | None":
+def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:
     """Return the batch jobs if they are switched on and the provider offers them."""
     batch = settings.memory_search.remote.batch
     if not batch.enabled:
@@ -310,7 +312,7 @@ def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)
 
 
-def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> "PostgresStore":
+def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> PostgresStore:
     """Open the index in the database that the settings or the environment name."""
     own, at = loaded.settings.mdrecall.store, "mdrecall.store.dsn"
     dsn = loaded.environment.get(STORE_DSN, "").strip()

@@ -1,5 +1,7 @@
 """Embed the chunks that have no vector: from the cache, or by the embedder in well-filled requests."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -8,9 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.headings import titles
-from mdrecall.engine.embed_requests import embed_inputs, pack_requests
 from mdrecall.errors import EmbedderError, StoreError, message_with_hint
-from mdrecall.interfaces import Embedder, Store
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import (
     Embedding,
@@ -26,6 +26,7 @@ from mdrecall.types import (
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
+    from mdrecall.interfaces import Embedder, Store
 
 # Chunks are read in pages, so that memory does not grow with the index.
 _PAGE_CHUNKS = 500
@@ -84,7 +85,7 @@ class EmbedsChunks(Protocol):
         """The space that is filled in the end."""
         ...
 
-    def for_store(self, store: Store, *, cache: Store) -> "EmbedsChunks":
+    def for_store(self, store: Store, *, cache: Store) -> EmbedsChunks:
         """Return the same for another store, with the cache of a third."""
         ...
 
@@ -118,7 +119,7 @@ class ChunkEmbedder:
         caching: Caching,
         *,
         cache: Store | None = None,
-        jobs: "Jobs | None" = None,
+        jobs: Jobs | None = None,
         keep: str = "",
     ) -> None:
         """``cache`` is the store whose cache and batch jobs are used, if it is not ``store`` itself.
@@ -134,7 +135,7 @@ class ChunkEmbedder:
         self.last_error = ""
         self._failed_at: float | None = None
 
-    def for_store(self, store: Store, *, cache: Store) -> "ChunkEmbedder":
+    def for_store(self, store: Store, *, cache: Store) -> ChunkEmbedder:
         """Return the same for another store."""
         return ChunkEmbedder(store, self._embedder, self._caching, cache=cache, jobs=self._jobs, keep=self._keep)
 
@@ -190,7 +191,7 @@ class ChunkEmbedder:
         finally:
             lock.release()
 
-    def _start(self, progress: ProgressCallback | None, stop: Stop) -> "_EmbedRun":
+    def _start(self, progress: ProgressCallback | None, stop: Stop) -> _EmbedRun:
         return _EmbedRun(self._store, self._cache, self._embedder, self._caching, progress, stop)
 
     def _use_cache(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
@@ -266,6 +267,8 @@ class _EmbedRun:
 
     def embed_instantly(self, keep: str) -> EmbedReport:
         """Embed with an embedder that never waits, without the cache."""
+        from mdrecall.engine.embed_requests import embed_inputs
+
         for chunks in self._read_pages():
             inputs = {chunk.id: _embed_input(chunk) for chunk in chunks}
             try:
@@ -278,7 +281,7 @@ class _EmbedRun:
         self._store.vectors.mark_filled(self._space, self._texts, keep=keep)
         return self.done
 
-    def embed_slowly(self, jobs: "Jobs | None", keep: str) -> EmbedReport:
+    def embed_slowly(self, jobs: Jobs | None, keep: str) -> EmbedReport:
         """Embed with an embedder that takes time: cached texts first, the rest in well-filled requests."""
         if jobs is not None and not self._run_jobs(jobs):
             return self.done._replace(is_complete=False, error=jobs.waiting_message, is_waiting=True)
@@ -291,7 +294,7 @@ class _EmbedRun:
         self._store.vectors.mark_filled(self._space, self._texts, keep=keep)
         return self.done
 
-    def _run_jobs(self, jobs: "Jobs") -> bool:
+    def _run_jobs(self, jobs: Jobs) -> bool:
         """Embed by batch jobs; True if the rest is to be embedded directly. Old jobs are collected in any case."""
         has_run, journal = False, self._cache.jobs
         for waiting in self._read_uncached(jobs.most_texts):
@@ -341,6 +344,8 @@ class _EmbedRun:
 
     def _request_all(self, waiting: Mapping[bytes, PendingText]) -> None:
         """Embed texts with as many requests at once as the embedder allows, and store each answer as it arrives."""
+        from mdrecall.engine.embed_requests import pack_requests
+
         traits = self._embedder.traits
         groups = pack_requests({digest: entry.input for digest, entry in waiting.items()}, traits)
         if traits.at_once == 1:
@@ -380,6 +385,8 @@ class _EmbedRun:
             raise problems[0]
 
     def _request(self, group: Mapping[bytes, EmbedInput]) -> dict[bytes, Embedding | None]:
+        from mdrecall.engine.embed_requests import embed_inputs
+
         return dict(zip(group, embed_inputs(self._embedder, list(group.values())), strict=True))
 
     def _store_answers(self, answered: Mapping[bytes, Embedding | None], waiting: Mapping[bytes, PendingText]) -> None:

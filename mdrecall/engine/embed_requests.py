@@ -1,10 +1,15 @@
 """Texts into well-filled requests, and one embedding for each of them, whatever the embedder refuses."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from mdrecall.errors import BUGS, EmbedderError, InputRefused
-from mdrecall.interfaces import Embedder
 from mdrecall.types import Embedding, EmbedInput, Traits
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import Embedder
 
 # A refused text is halved until it is accepted; pieces shorter than this say too little to be embedded.
 _LEAST_CHARS = 16

@@ -1,15 +1,15 @@
 """Bring the index up to date with the files of one source: compare, chunk, analyse, write."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
-from mdrecall.core.text.fields import read_fields
 from mdrecall.core.text.headings import titles
-from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
-from mdrecall.interfaces import DocumentWriter, Source
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import (
     Chunk,
@@ -25,6 +25,9 @@ from mdrecall.types import (
     SyncReport,
     never,
 )
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import DocumentWriter, Source
 
 #: A file written this shortly before its stamp was taken may be written again without a new stamp.
 _STAMP_SETTLES_NS = 2_000_000_000
@@ -130,7 +133,7 @@ class Indexer:
         self._compared: FileChanges | None = None
         self._index_format = index_format or (lambda: describe_index_format(size))
 
-    def for_store(self, documents: DocumentWriter) -> "Indexer":
+    def for_store(self, documents: DocumentWriter) -> Indexer:
         """Return the same indexer for another store."""
         return Indexer(documents, self._source, self._size, self._analyser, index_format=self._index_format)
 
@@ -296,6 +299,8 @@ class Indexer:
         )
 
     def _index_file(self, path: str, work: _Work) -> None:
+        from mdrecall.core.text.fields import read_fields
+
         document = self._read(path, work)
         if document is None:
             return
@@ -332,6 +337,8 @@ class Indexer:
         return None
 
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
+        from mdrecall.core.text.notes import iter_note_chunks
+
         name = title_text(document.path)
         size = self._size
         for chunk in iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap):

@@ -1,11 +1,16 @@
 """Entries that belong to projects: which of them a search may see, and how many it has left out."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
 from mdrecall.core.text.annotations import BROKEN_PROJECT, normalise_project
-from mdrecall.interfaces import ChunkReader
 from mdrecall.types import Match, SearchAnswer, SourceCount, SourceName, StoredChunk, StoredDocument, Term
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import ChunkReader
 
 
 def find_hidden(projects_of: Mapping[int, str], active: Iterable[str]) -> frozenset[int]:

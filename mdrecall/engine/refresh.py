@@ -1,5 +1,7 @@
 """Brings the index of one workspace up to date: before a search within a time limit, on request, and after changes."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -12,11 +14,11 @@ from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.single_flight import Shared, SingleFlight
 from mdrecall.engine.sync_run import SourceState, SyncRequest, SyncRun, merge_requests
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
-from mdrecall.interfaces import Store
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport, never
 
 if TYPE_CHECKING:
+    from mdrecall.interfaces import Store
     from mdrecall.sources.followed import FollowedFiles
 
 
@@ -149,7 +151,7 @@ class IndexRefresh:
         beside: EmbedsChunks | None = None,
         *,
         one_shot: bool,
-        followed: "FollowedFiles | None" = None,
+        followed: FollowedFiles | None = None,
     ) -> None:
         """``one_shot`` says that the process ends with the answer, so that nothing can be left to a thread.
 

@@ -1,7 +1,8 @@
 """The search: gather candidates from the store, then run the stages of the ranking over them."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from copy import copy
 from typing import TYPE_CHECKING
 
 from mdrecall.core.ranking.current import prefer_current
@@ -54,18 +55,17 @@ from mdrecall.core.ranking.stages import (
 )
 from mdrecall.core.ranking.times import QueryTimes, read_times
 from mdrecall.core.text.words import Analyser
-from mdrecall.engine.project_scope import ScopedChunks, find_hidden, read_projects
 from mdrecall.engine.ranking_options import apply_request
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
 from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
 from mdrecall.errors import QueryError
-from mdrecall.interfaces import ChunkReader
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, Term, Traits
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.interfaces import ChunkReader
 
 #: The ranking, in the order in which it runs. A new stage is one more entry.
 STAGES: tuple[Stage, ...] = (
@@ -167,7 +167,7 @@ class Searcher:
         vectors: VectorSearcher | None = None,
         *,
         why_no_vectors: str = "vectors are switched off",
-        reranker: "RerankCaller | None" = None,
+        reranker: RerankCaller | None = None,
     ) -> None:
         """``why_no_vectors`` is the reason given in answers if ``vectors`` is None."""
         self.options = options
@@ -187,7 +187,13 @@ class Searcher:
         ``transcripts`` are the paths of those that may be seen; None means all. No other one influences the answer.
         """
         projects_of = self._chunks.chunks_of_projects()
-        hidden = find_hidden(projects_of, request.projects) if projects_of else frozenset[int]()
+        if not projects_of:
+            return self._search(request, now, transcripts)
+        from copy import copy
+
+        from mdrecall.engine.project_scope import ScopedChunks, find_hidden
+
+        hidden = find_hidden(projects_of, request.projects)
         if not hidden:
             return self._search(request, now, transcripts)
         scoped = ScopedChunks(self._chunks, hidden)
@@ -205,10 +211,7 @@ class Searcher:
         if not terms:
             return NO_SEARCHABLE_WORDS
         only = read_filter(request, self.options.collections)
-        options, projects = (
-            apply_request(self.options, request),
-            read_projects((*request.projects, *request.current_projects)),
-        )
+        options, projects = apply_request(self.options, request), _read_projects(request)
         asked = _Asked(query, terms, times, limits, only, options, request.source, projects)
         by_time = TimeSearch(self._chunks, now, request.source, transcripts, only)
         listed: SearchAnswer | None = None
@@ -411,6 +414,15 @@ class Searcher:
                 alike, passages = similarities.get(chunk.id, (None, ()))
                 found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
         return found
+
+
+def _read_projects(request: SearchRequest) -> frozenset[str]:
+    """Return the keys of the projects that a request names, as annotations have them."""
+    if not request.projects and not request.current_projects:
+        return frozenset()
+    from mdrecall.engine.project_scope import read_projects
+
+    return read_projects((*request.projects, *request.current_projects))
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:

@@ -1,16 +1,20 @@
 """One run that brings the index up to date: it indexes what changed, or builds a new index beside the old one."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
-from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
 
 # How long a run waits for another process that is writing, unless its caller says otherwise.
 _WAIT_S = 5.0
@@ -33,7 +37,7 @@ class SyncRequest(NamedTuple):
     wait_s: float | None = None
     """How long to wait for another process that is writing; None for the default."""
 
-    def detach(self) -> "SyncRequest":
+    def detach(self) -> SyncRequest:
         """Return what remains of the request when its caller no longer waits: nothing may stop the run early."""
         return SyncRequest(force=self.force, purge=self.purge)
 
@@ -70,7 +74,7 @@ class Indexes(Protocol):
     @property
     def index_format(self) -> str: ...
 
-    def for_store(self, documents: DocumentWriter) -> "Indexes": ...
+    def for_store(self, documents: DocumentWriter) -> Indexes: ...
 
     def compare(self, *, everything: bool = ...) -> FileChanges: ...
 

@@ -1,7 +1,10 @@
 """Notes by their day or name: those that a request is limited to, and those that a question asks for by either."""
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Iterator
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from mdrecall.core.ranking.days import Moment, format_day, note_day
 from mdrecall.core.ranking.features import ReadChunk
@@ -13,8 +16,10 @@ from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
 from mdrecall.core.ranking.times import QueryTimes
 from mdrecall.core.text.passages import Passage, split_passages
 from mdrecall.core.text.words import fold
-from mdrecall.interfaces import ChunkReader
 from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument, Why
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import ChunkReader
 
 # A listed note is what was asked for; one of another day only may be.
 _LISTED_SCORE = 1.0

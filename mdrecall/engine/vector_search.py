@@ -1,7 +1,10 @@
 """The vector search: which stored vectors answer a query, embedded by which embedder, within which time."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from mdrecall.core.ranking.features import is_unspaced_text
 from mdrecall.core.ranking.score import Similarity, measure_traits, similarity
@@ -9,9 +12,11 @@ from mdrecall.core.text.scripts import is_mostly_unspaced, script_share
 from mdrecall.engine.deadline import DeadlineCalls
 from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
-from mdrecall.interfaces import Embedder, Translates, VectorIndex
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import Embedder, VectorIndex
 
 # How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
@@ -33,7 +38,7 @@ class EmbeddedQuery(NamedTuple):
     """Returns the share of the query's words that each text holds in another language, if the embedder can tell."""
     is_unspaced: bool = False
     """True if the query is mostly in a script without spaces between words."""
-    beside: "EmbeddedQuery | None" = None
+    beside: EmbeddedQuery | None = None
     """The same query by the embedder beside this one, whose similarities are mixed in."""
 
     def mix(self, own: float, beside: float | None) -> float:
@@ -168,7 +173,7 @@ class VectorSearcher:
     def _embed_for(
         self,
         space: StoredSpace,
-        embedder: "_QueryEmbedder",
+        embedder: _QueryEmbedder,
         query: str,
         weights: Mapping[str, float],
         fallback_reason: str,
@@ -190,8 +195,9 @@ class VectorSearcher:
             missing = f"there are no vectors from {first.embedder.provider} yet"
             fallback_reason = ": ".join(filter(None, (missing, self._why_empty())))
         read = self._traits(space, traits, vector)
-        own = embedder.embedder
-        translate = partial(own.translated_shares, query) if isinstance(own, Translates) else None
+        # An embedder that knows the words of several languages (interfaces.Translates).
+        shares = getattr(embedder.embedder, "translated_shares", None)
+        translate = partial(shares, query) if shares else None
         return EmbeddedQuery(space, vector, read, trust, fallback_reason, translate, is_unspaced_text(query))
 
     def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
@@ -203,7 +209,7 @@ class VectorSearcher:
             raise Unavailable(message_with_hint(error)) from error
         return measure_traits(traits, mean, self._vectors.count(space.id))
 
-    def _candidates(self) -> Iterator[tuple[StoredSpace, "_QueryEmbedder"]]:
+    def _candidates(self) -> Iterator[tuple[StoredSpace, _QueryEmbedder]]:
         """Yield what can answer, best first: complete spaces of the embedders, older complete ones, incomplete ones."""
         stored = self._vectors.spaces()
         own = [(embedder, _own_space(embedder.embedder, stored)) for embedder in self._embedders]
@@ -218,7 +224,7 @@ class VectorSearcher:
             if space and not space.was_filled and self._vectors.count(space.id):
                 yield space, embedder
 
-    def _embedder_for(self, space: Space) -> "_QueryEmbedder | None":
+    def _embedder_for(self, space: Space) -> _QueryEmbedder | None:
         """Return an embedder for a space of older settings: the same model, even at another address."""
         for candidate in self._embedders:
             embedder = candidate.embedder

@@ -1,9 +1,14 @@
 """Searching as if only some chunks were in the index: those that the conversation which asks may see."""
 
-from collections.abc import Sequence
+from __future__ import annotations
 
-from mdrecall.interfaces import ChunkReader
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from mdrecall.types import Match, SearchAnswer, Term
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import ChunkReader
 
 NOTHING_VISIBLE = SearchAnswer((), reason="no_match", action="Nothing is indexed that this conversation may see.")
 

@@ -1,15 +1,19 @@
 """Watches the files of one index: a sync soon after they change, and a regular one in case a change went unnoticed."""
 
+from __future__ import annotations
+
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from mdrecall.errors import RecallError, StoreBusy, StoreError, message_with_hint
-from mdrecall.interfaces import Lock
 from mdrecall.locks import describe_holder
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, WatchEvent
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import Lock
 
 # How often a watcher writes down that it is alive.
 _HEARTBEAT_S = 5.0

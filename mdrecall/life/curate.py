@@ -5,7 +5,7 @@ Only notes that are searched are changed, and only if they are still what that p
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
@@ -187,10 +187,8 @@ def merge_text(data: bytes, text: str, path: str) -> bytes:
     old, new = list(_split(data)), list(_split(text.encode("utf-8", "replace")))
     shown = [(line.text, bool(line.end)) for line in old]
     given = [(line.text, bool(line.end)) for line in new]
-    same = range(min(len(old), len(new)))
-    first = next((number for number in same if shown[number] != given[number]), len(same))
-    most = len(same) - first
-    last = next((number for number in range(most) if shown[-1 - number] != given[-1 - number]), most)
+    first = count_same(shown, given)
+    last = count_same(shown[first:][::-1], given[first:][::-1])
     changed = old[first : len(old) - last]
     if bad := next((number for number, line in enumerate(changed, first + 1) if not line.is_plain), 0):
         message = f"Line {bad} of {path} holds bytes that are not text, which a form would lose."
@@ -200,6 +198,12 @@ def merge_text(data: bytes, text: str, path: str) -> bytes:
     middle = [(line.text + (end if line.end else "")).encode(codec) for line in new[first : len(new) - last]]
     bom = data[: len(data) - sum(len(line.raw) for line in old)]
     return b"".join((bom, *(line.raw for line in old[:first]), *middle, *(line.raw for line in old[len(old) - last :])))
+
+
+def count_same(one: Sequence[object], two: Sequence[object]) -> int:
+    """Return how many items two sequences have in common at their beginning."""
+    most = min(len(one), len(two))
+    return next((number for number in range(most) if one[number] != two[number]), most)
 
 
 def _split(data: bytes) -> Iterator[_Line]:

@@ -5,7 +5,8 @@ They are keyed with a random salt, so that they cannot be looked up in a prepare
 the exact text can still check the guess.
 """
 
-import json
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -14,14 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import StoreUnavailable
-from mdrecall.interfaces import OpenTranscript, Source
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.state_files import draft
 from mdrecall.types import Document, Listing, SourceName, TranscriptRecord
 
 if TYPE_CHECKING:
     from mdrecall.core.life.phrases import Span
     from mdrecall.core.redact import Redactor
+    from mdrecall.interfaces import OpenTranscript, Source
 
 #: The ending of the file beside the index.
 _ENDING = ".forgotten"
@@ -111,7 +111,7 @@ class Tombstones(NamedTuple):
 
         return mask_spans(text, spans)
 
-    def find_spans(self, text: str, path: str = "") -> "list[Span]":
+    def find_spans(self, text: str, path: str = "") -> list[Span]:
         """Return where a text, or the note at a path, has what was forgotten, in whole sentences and lines."""
         if not text or not (self.phrases or self.paths):
             return []
@@ -186,7 +186,7 @@ class Tombstones(NamedTuple):
 
         return tuple({self._hash("line", *units): None for line in text.split("\n") if (units := phrase_units(line))})
 
-    def _find_lines(self, text: str, hashes: frozenset[str]) -> "list[Span]":
+    def _find_lines(self, text: str, hashes: frozenset[str]) -> list[Span]:
         from mdrecall.core.life.phrases import Span, phrase_units
 
         found, at = [], 0
@@ -243,7 +243,7 @@ class TombstoneFile:
 class Masks:
     """Redaction of secrets, and of what was forgotten: every text that leaves its file passes through it."""
 
-    def __init__(self, redactor: "Redactor", forgotten: TombstoneFile) -> None:
+    def __init__(self, redactor: Redactor, forgotten: TombstoneFile) -> None:
         self._redactor = redactor
         self._forgotten = forgotten
         self.problems = redactor.problems
@@ -330,6 +330,8 @@ def load_tombstones(path: str) -> Tombstones:
 
 def parse_tombstones(data: bytes, shown: str) -> Tombstones:
     """Return the tombstones in the content of a file, which errors call ``shown``."""
+    import json
+
     try:
         content = json.loads(data)
         if content["version"] != _VERSION:
@@ -341,6 +343,10 @@ def parse_tombstones(data: bytes, shown: str) -> Tombstones:
 
 def save_entries(path: str, salt: bytes, entries: Sequence[Entry]) -> Tombstones:
     """Write tombstones so that they outlast a crash, and return them; without entries the file is removed."""
+    import json
+
+    from mdrecall.state_files import draft
+
     content = json.dumps({"version": _VERSION, "salt": salt.hex(), "entries": entries}, separators=(",", ":")).encode()
     if len(content) > MAX_BYTES:
         message = f"Too much would be forgotten by its text: {path} would have more than {MAX_BYTES:,} bytes."

@@ -23,6 +23,7 @@ _DONE = {
     "moved": "Moved.",
     "deleted": "Deleted. It is in the trash and can be restored.",
     "restored": "Restored.",
+    "removed": "Removed for good.",
     "forgotten": "Forgotten. Your own backups and version control may still hold it.",
     "opened": "Opened in your editor.",
 }

@@ -39,6 +39,7 @@ _FOREIGN_RUN = compile_later(r"[A-Za-z0-9](?:[A-Za-z0-9.,:/@_-]*[A-Za-z0-9])?")
 _NOT = compile_later(r"n['’]t\b")
 # Tasks, captions in brackets, and lines of JSON, markup or shell.
 _NO_CLAIM = compile_later(r"^\s*(?:[-*+]\s+\[[ xX]\]|(?:[-*+]\s+)?\[[^\]]*\]\s*$|[\"{}<$|`])")
+_NO_CLAIM_SIGNS = '-*+["{}<$|`'
 _CJK_CUES = (*words_for.CJK_CUES, *words_for.CJK_ENDINGS)
 
 
@@ -77,9 +78,9 @@ def read_statements(text: str, topic: str = "") -> list[Statement]:
     about = "" if any(map(str.isdigit, topic)) else fold(topic.strip())
     found = []
     for line in text.split("\n"):
-        if _NO_CLAIM.match(line):
+        if _is_no_claim(line):
             continue
-        for sentence in _SENTENCE_END.split(_clean(line)):
+        for sentence in _split_sentences(_clean(line)):
             if 0 < len(sentence) <= _MAX_CHARS and (statement := _read(sentence)) and statement.is_claim:
                 found.append(statement._replace(topic=about))
     return found
@@ -89,17 +90,35 @@ def read_statement(text: str) -> Statement | None:
     """Return a line as one statement; None if there is nothing in it to compare, or too much."""
     bare = _clean(text)
     statement = _read(bare) if 0 < len(bare) <= _MAX_CHARS else None
-    return statement._replace(is_claim=False) if statement and _NO_CLAIM.match(text) else statement
+    return statement._replace(is_claim=False) if statement and _is_no_claim(text) else statement
+
+
+# To look for the characters of a pattern first takes a tenth of the time that the pattern takes, compiled or not.
+
+
+def _is_no_claim(line: str) -> bool:
+    return line.lstrip()[:1] in _NO_CLAIM_SIGNS and _NO_CLAIM.match(line) is not None
+
+
+def _split_sentences(line: str) -> list[str]:
+    return _SENTENCE_END.split(line) if _holds_any(line, ".!?。！？") else [line]
 
 
 def _clean(line: str) -> str:
-    bare = _COMMENT.sub("", line).strip()
-    bare = _STAMP.sub("", _MARKS.sub("", bare), count=1)
-    return _EMPHASIS.sub("", _SPEAKER.sub("", bare)).strip()
+    bare = (_COMMENT.sub("", line) if "<!--" in line else line).strip()
+    if not bare[:1].isalpha():
+        bare = _STAMP.sub("", _MARKS.sub("", bare), count=1)
+    bare = _SPEAKER.sub("", bare) if ":" in bare else bare
+    return (_EMPHASIS.sub("", bare) if _holds_any(bare, "*_`") else bare).strip()
+
+
+def _holds_any(text: str, signs: str) -> bool:
+    return any(sign in text for sign in signs)
 
 
 def _read(text: str) -> Statement | None:
-    pieces = [_cut(piece) for piece in _COLON.split(_NOT.sub(" not", text))]
+    whole = _NOT.sub(" not", text) if _holds_any(text, "'’") else text
+    pieces = [_cut(piece) for piece in (_COLON.split(whole) if _holds_any(whole, ":：=→") else [whole])]
     words = [folded for piece in pieces for _, folded in piece]
     stops = _find_stops(words)
     units: list[Unit] = []

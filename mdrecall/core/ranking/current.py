@@ -5,7 +5,6 @@ Both stay results, because who asks may want to know what was said before.
 
 from collections.abc import Sequence
 
-from mdrecall.core.life.change import find_change
 from mdrecall.core.life.statements import Statement, read_statement, read_statements
 from mdrecall.core.ranking.days import Moment, Place, chunk_day, is_newer
 from mdrecall.core.ranking.recency import OLDEST_FACTOR, age_among
@@ -136,6 +135,8 @@ def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
         return False
     if _naming_of(older.entry) > _naming_of(newer.entry):
         return False
+    from mdrecall.core.life.change import find_change
+
     changes = (find_change(old, new) for old in older.statements for new in newer.statements)
     # Who names a number looks for it, though another one holds today.
     return any(change and not (change.kind in ("number", "date") and _names(query, change.old)) for change in changes)

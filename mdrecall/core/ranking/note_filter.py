@@ -1,6 +1,5 @@
 """What a request is limited to besides days: tags, folders and collections; and what collections weigh."""
 
-import unicodedata
 from collections.abc import Iterable, Sequence
 
 from mdrecall.core.globs import matches_glob
@@ -109,4 +108,6 @@ def weigh_collections(candidates: Sequence[Candidate], context: RankingContext) 
 
 
 def _fold(tag: str) -> str:
+    import unicodedata
+
     return unicodedata.normalize("NFC", tag).casefold()

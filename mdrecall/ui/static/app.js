@@ -88,3 +88,10 @@ for (const label of document.querySelectorAll("[data-label]")) {
 // A note: the first cited line is brought into view, also if it has no anchor of its own.
 if (!location.hash || !document.getElementById(location.hash.slice(1)))
   document.querySelector("mark.cited")?.scrollIntoView({ block: "center" });
+
+// A text that was changed is not lost by a slip: the browser asks before it leaves the page.
+for (const field of document.querySelectorAll("textarea[data-guard]")) {
+  const ask = (event) => { if (field.value !== field.defaultValue) event.preventDefault(); };
+  addEventListener("beforeunload", ask);
+  field.form.addEventListener("submit", () => removeEventListener("beforeunload", ask));
+}

@@ -1,0 +1,47 @@
+"""The trash: notes that were deleted, to be restored or removed for good."""
+
+from mdrecall.life.curate import Curator
+from mdrecall.life.deleted import DeletedNote, find_deleted, list_deleted, remove_deleted
+from mdrecall.ui.edit import finish
+from mdrecall.ui.html import Html, join, tag
+from mdrecall.ui.visit import Page, Redirect, Visit
+
+#: More are not listed at once; restoring or removing some shows the next.
+_MAX_LISTED = 200
+
+
+def show_trash(visit: Visit) -> Page:
+    """Return the page of the notes that were deleted."""
+    notes = list_deleted(visit.memory.settings.workspace)
+    heading = tag("h1", "Deleted notes")
+    if not notes:
+        return Page("Trash", join(heading, tag("p", "The trash is empty.", class_="quiet")), "notes")
+    names = (tag("th", name, scope="col") for name in ("Note", "Deleted", "Size", "Change"))
+    rows = (_show_row(visit, note) for note in notes[:_MAX_LISTED])
+    table = tag("table", tag("thead", tag("tr", names)), tag("tbody", rows))
+    more = len(notes) - _MAX_LISTED
+    rest = tag("p", f"And {more:,} more.", class_="quiet") if more > 0 else None
+    scroll = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Deleted notes")
+    return Page("Trash", join(heading, scroll, rest), "notes")
+
+
+def restore_note(visit: Visit) -> Redirect:
+    """Put a deleted note back where it was."""
+    path = Curator(visit.memory).restore(visit.form.get("id", ""))
+    return finish(visit, "note", path=path, done="restored")
+
+
+def remove_for_good(visit: Visit) -> Redirect:
+    """Remove a deleted note from the trash."""
+    workspace = visit.memory.settings.workspace
+    remove_deleted(workspace, find_deleted(workspace, visit.form.get("id", "")))
+    return Redirect(visit.url("trash", done="removed"))
+
+
+def _show_row(visit: Visit, note: DeletedNote) -> Html:
+    chosen = tag("input", type="hidden", name="id", value=note.inside)
+    restore = visit.form_tag("restore", chosen, tag("button", "Restore", class_="plain"))
+    remove = visit.form_tag("trash", chosen, tag("button", "Remove for good", class_="danger"))
+    when = tag("time", note.at.replace("T", " ").replace("Z", " UTC"), datetime=note.at)
+    actions = tag("td", tag("div", restore, remove, class_="row")) if visit.can_change else tag("td")
+    return tag("tr", tag("td", note.path), tag("td", when), tag("td", f"{note.bytes:,} bytes"), actions)

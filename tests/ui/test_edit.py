@@ -1,0 +1,183 @@
+"""Notes are changed in the browser: saved whole, never over somebody else's text, and back from the trash."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from mdrecall.sources.editing import hash_content
+from tests.conftest import Workspace
+from tests.ui.axe import find_faults
+from tests.ui.conftest import Site, serve
+from tests.ui.worlds import open_page
+
+
+def field(body: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]*)"', body)
+    assert found
+    return found[1]
+
+
+def test_an_edit_is_saved_and_found_at_once(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/a.md", b"\n# Desk\r\n\r\nThe desk is in Rome.\r\n")
+    open_page(site, page, "note?path=memory/a.md")
+    page.get_by_role("link", name="Edit").click()
+    text = page.get_by_role("textbox", name="Text")
+    assert text.input_value() == "\n# Desk\n\nThe desk is in Rome.\n"
+    text.fill("\n# Desk\n\nThe desk is in Lisbon.\n")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    assert file.read_bytes() == b"\n# Desk\r\n\r\nThe desk is in Lisbon.\n"
+    assert "Lisbon" in site.get("search", q="where is the desk").body
+
+
+def test_two_editors_of_a_note_lose_nothing(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/a.md", "# Desk\n\nIt is in Rome.\n")
+    open_page(site, page, "edit?path=memory/a.md")
+    page.get_by_role("textbox", name="Text").fill("# Desk\n\nIt is in Lisbon.\n")
+    file.write_text("# Desk\n\nIt is in Rome.\nIt is green.\n")
+    with page.expect_response("**/edit") as answered:
+        page.get_by_role("button", name="Save").click()
+    assert answered.value.status == 409
+    assert file.read_text() == "# Desk\n\nIt is in Rome.\nIt is green.\n"
+    assert page.get_by_role("textbox", name="Text").input_value() == "# Desk\n\nIt is in Lisbon.\n"
+    assert page.locator(".difference ins").all_text_contents() == ["+ It is in Lisbon.\n"]
+    assert page.locator(".difference del").all_text_contents() == ["− It is in Rome.\n", "− It is green.\n"]
+    assert "It is green." in page.get_by_role("region", name="The version on the disk").inner_text()
+    page.get_by_role("textbox", name="Text").fill("# Desk\n\nIt is in Lisbon.\nIt is green.\n")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    assert file.read_text() == "# Desk\n\nIt is in Lisbon.\nIt is green.\n"
+
+
+def test_a_note_that_was_removed_meanwhile_can_be_written_again(site: Site) -> None:
+    file = site.workspace.write("memory/a.md", "one\n")
+    known = field(site.get("edit", path="memory/a.md").body, "hash")
+    file.unlink()
+    reply = site.post("edit", path="memory/a.md", hash=known, text="two & <three>\n")
+    assert reply.status == 409
+    assert "two &amp; &lt;three&gt;" in reply.body
+    assert not file.exists()
+    assert site.post("new", path="memory/a.md", text="two\n").status == 303
+    assert file.read_text() == "two\n"
+
+
+def test_what_was_typed_is_kept_when_it_cannot_be_saved(site: Site) -> None:
+    site.workspace.write("memory/a.md", b"\xff\xfe\xe9" * 3 + b"\n")
+    site.workspace.write("memory/taken.md", "x\n")
+    for view, fields in {
+        "new": {"path": "memory/taken"},
+        "append": {"path": "../../x"},
+        "edit": {"path": "../x.md", "hash": "0"},
+    }.items():
+        reply = site.post(view, text="my long text", **fields)
+        assert reply.status in (400, 409), view
+        assert "my long text" in reply.body, view
+
+
+def test_a_text_is_added_to_today_and_a_new_note_is_written(site: Site, page: Page) -> None:
+    site.workspace.write("memory/a.md", "one\n")
+    open_page(site, page, "append")
+    page.get_by_role("textbox", name="Text").fill("- The kite is red.\n- The bike is green.")
+    page.get_by_role("button", name="Add").click()
+    page.get_by_text("Added.").wait_for()
+    assert page.locator("mark.cited").all_inner_texts() == ["The kite is red.", "The bike is green."]
+    (daily,) = [file for file in (site.workspace.path / "memory").iterdir() if file.name.startswith("20")]
+    assert daily.read_text() == "- The kite is red.\n- The bike is green.\n"
+    page.goto(f"{site.origin}/ui/main/new")
+    page.get_by_label("Name").fill("people/priya")
+    page.get_by_role("textbox", name="Text").fill("# Priya\n")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    assert (site.workspace.path / "memory/people/priya.md").read_text() == "# Priya\n"
+
+
+def test_a_note_is_moved_deleted_and_restored(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/a.md", "The walrus sings.\n")
+    site.workspace.write("memory/taken.md", "x\n")
+    open_page(site, page, "note?path=memory/a.md")
+    page.get_by_role("link", name="Move").click()
+    page.get_by_label("New name").fill("taken")
+    page.get_by_role("button", name="Move").click()
+    page.get_by_text("There is a file memory/taken.md already").wait_for()
+    page.get_by_label("New name").fill("people/walrus")
+    page.get_by_role("button", name="Move").click()
+    page.get_by_text("Moved.").wait_for()
+    moved = site.workspace.path / "memory/people/walrus.md"
+    assert moved.exists()
+    assert not file.exists()
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_text("It is in the trash and can be restored.").wait_for()
+    assert not moved.exists()
+    assert "people/walrus" not in site.get("search", q="walrus sings").body
+    page.get_by_role("button", name="Restore").click()
+    page.get_by_text("Restored.").wait_for()
+    assert moved.read_text() == "The walrus sings.\n"
+    assert "people%2Fwalrus" in site.get("search", q="walrus sings").body
+
+
+def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
+    file = site.workspace.write("memory/a.md", "one\n")
+    assert site.post("delete", path="memory/a.md", hash="0" * 64).status == 409
+    assert file.exists()
+    assert site.post("delete", path="memory/a.md", hash=hash_content(b"one\n")).status == 303
+    chosen = field(site.get("trash").body, "id")
+    assert site.post("trash", id="../memory/x.md").status == 404
+    assert site.post("trash", id=chosen).status == 303
+    assert "The trash is empty." in site.get("trash").body
+    assert not (site.workspace.path / ".trash").exists()
+
+
+@pytest.mark.parametrize("view", ["edit", "new", "append", "move", "delete", "trash", "restore", "open"])
+@pytest.mark.parametrize(
+    "path", ["../outside.md", "/etc/passwd", "memory/../../outside.md", "memory/link.md", "linked/x.md", "a\0b",
+             "x" * 5000, ".trash/../../outside.md"]
+)  # fmt: skip
+def test_no_field_leads_out_of_the_notes(site: Site, tmp_path: Path, view: str, path: str) -> None:
+    outside = tmp_path / "outside.md"
+    outside.write_text("secret-outside")
+    site.workspace.write("memory/a.md", "one\n")
+    (site.workspace.path / "memory/link.md").symlink_to(outside)
+    (site.workspace.path / "linked").symlink_to(tmp_path)
+    before = {str(file): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.suffix == ".md"}
+    known = hash_content(b"secret-outside")
+    replies = [site.post(view, path=path, id=path, target="b", hash=known, text="pwned")]
+    if view == "move" and path != "linked/x.md":
+        replies.append(site.post(view, path="memory/a.md", target=path, hash=hash_content(b"one\n"), text="one\n"))
+    if view in ("edit", "move", "delete"):
+        replies.append(site.get(view, path=path))
+    after = {str(file): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.suffix == ".md"}
+    # What names no note of ours is at most the name of a new one in the folder of the notes.
+    new = [name for name in after.keys() - before.keys() if "/workspace/memory/linked/" not in name]
+    assert new == []
+    assert {name: after.get(name) for name in before} == before
+    assert all("secret-outside" not in reply.body for reply in replies)
+
+
+def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:
+    assert "Edit</a>" not in workspace_page.get("note", path="memory/a.md").body
+    for view in ("edit", "new", "append", "move", "delete", "trash", "restore", "open"):
+        reply = workspace_page.post(view, path="memory/a.md", text="pwned", hash=hash_content(b"one\n"), target="b")
+        assert reply.status == 400
+        assert "may only read" in reply.body
+    assert (workspace_page.workspace.path / "memory/a.md").read_text() == "one\n"
+
+
+@pytest.fixture
+def workspace_page(workspace: Workspace) -> Iterator[Site]:
+    workspace.write("memory/a.md", "one\n")
+    with serve(workspace, can_change=False) as site:
+        yield site
+
+
+@pytest.mark.parametrize("view", ["edit?path=memory/a.md", "new", "append", "move?path=memory/a.md",
+                                  "delete?path=memory/a.md", "trash"])  # fmt: skip
+def test_the_forms_can_be_used_by_everybody(site: Site, page: Page, view: str) -> None:
+    site.workspace.write("memory/a.md", "one\n")
+    site.workspace.write("memory/b.md", "two\n")
+    site.post("delete", path="memory/b.md", hash=hash_content(b"two\n"))
+    url = open_page(site, page, view)
+    assert find_faults(page, url) == []
