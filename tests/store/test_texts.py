@@ -17,7 +17,8 @@ from mdrecall.store.sqlite.texts import (
     make_dictionary,
     pack_text,
 )
-from tests.store.stores import OWNER, indexed
+from mdrecall.types import PendingChunk
+from tests.store.stores import OWNER, SPACE, indexed
 
 SENTENCE = "The {} keeps a list of everything that the {} has to do before the end of the week."
 
@@ -91,4 +92,42 @@ def test_notes_with_front_matter_are_listed_with_it(tmp_path: Path) -> None:
     matter = "---\ndate: 2026-02-10\n---\n" + SENTENCE * 10
     store.documents.put([indexed("a.md", matter), indexed("b.md", SENTENCE * 10)], "r")
     assert {found.path: found.head[:20] for found in store.chunks.list_documents()} == {"a.md": matter[:20], "b.md": ""}
+    store.admin.close()
+
+
+@pytest.mark.parametrize("is_one_transaction", [True, False])
+def test_chunks_to_embed_are_the_same_whether_they_were_just_written_or_are_read_back(
+    tmp_path: Path, is_one_transaction: bool
+) -> None:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+    items = [indexed(f"memory/{name}.md", f"# {name}\n\n" + "a line of it\n" * 40, tokens=30) for name in "ab"]
+    pending: list[PendingChunk] = []
+
+    def write() -> None:
+        space = store.vectors.ensure_space(SPACE)
+        store.documents.put(items, "r")
+        pending.extend(store.vectors.pending(space, 0, 100))
+
+    if is_one_transaction:
+        store.documents.commit(write)
+    else:
+        write()
+    assert [(chunk.path, chunk.text, chunk.trail) for chunk in pending] == [
+        (document.path, entry.chunk.text, entry.chunk.trail) for document, chunks in items for entry in chunks
+    ]
+    store.admin.close()
+
+
+def test_a_chunk_of_a_transaction_that_failed_is_never_embedded(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+    space = store.vectors.ensure_space(SPACE)
+
+    def fail() -> None:
+        store.documents.put([indexed("memory/a.md", "never written")], "r")
+        raise KeyError
+
+    with pytest.raises(KeyError):
+        store.documents.commit(fail)
+    store.documents.put([indexed("memory/b.md", "written")], "r")
+    assert [chunk.text for chunk in store.vectors.pending(space, 0, 10)] == ["written"]
     store.admin.close()

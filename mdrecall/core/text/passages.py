@@ -4,27 +4,26 @@ A passage begins at a heading, at a turn of a conversation, after a blank line o
 tokens. Index and search cut the same text in the same way, so a passage is known by its place among the others.
 """
 
-import re
 from collections.abc import Iterator
 from typing import TypeAlias
 
 from mdrecall.core.text.words import count_unspaced
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 
 #: About sixty tokens. Longer passages show less of what answers within the same number of characters, and shorter ones
 #: need more citations for it.
 PASSAGE_UNITS = 240
 #: A longer line is a paragraph, and is cut into sentences.
 LONG_LINE = 320
-# Patterns are compiled at their first use, by `re` itself: that takes milliseconds, which every command would pay for.
-_SENTENCES = r"(?s).{80,239}(?:[.!?](?=\s|[^\x00-\x7f]|$)|[。！？])\s?|.{1,240}(?:\s|$)|.{1,240}"
+_SENTENCES = compile_later(r"(?s).{80,239}(?:[.!?](?=\s|[^\x00-\x7f]|$)|[。！？])\s?|.{1,240}(?:\s|$)|.{1,240}")
 _BULLETS = frozenset(mark + space for mark in "-*+" for space in " \t")
 _DIGITS = "0123456789"
-_NUMBERED = r"\d{1,9}[.)][ \t]"
-_HEADING = r" {0,3}#{1,6}(?:[ \t]|$)"
+_NUMBERED = compile_later(r"\d{1,9}[.)][ \t]")
+_HEADING = compile_later(r" {0,3}#{1,6}(?:[ \t]|$)")
 
 # ``Name:`` at the beginning of a line, possibly after a list marker or a time, bold, or in angle brackets.
-_TURN = (
+_TURN = compile_later(
     r"\s*(?:[-*>]\s+)?(?:\[[^\]\n]{1,40}\]\s*)?(?:\*\*|__)?<?([^\W\d_][\w.'’ -]{0,30}?)>?(?:\*\*|__)?"
     r"(?:\s*\([^)\n]{1,40}\))?\s?[:：](?:\*\*|__)?(?=\s|$|\"|“|「|[^\x00-\x7f])"
 )
@@ -84,7 +83,7 @@ def split_line(line: str) -> list[tuple[int, int]]:
     """Return where the sentences of a long line begin and end; a shorter one is not split."""
     if len(line) <= LONG_LINE:
         return [(0, len(line))]
-    return [part.span() for part in re.finditer(_SENTENCES, line)]
+    return [part.span() for part in _SENTENCES.finditer(line)]
 
 
 def is_user(speaker: str) -> bool:
@@ -110,11 +109,11 @@ def _pieces(text: str) -> Iterator[_Piece]:
             offset += len(line) + 1
             continue
         ends = number in turns
-        if bare[0] == "#" and re.match(_HEADING, line):
+        if bare[0] == "#" and _HEADING.match(line):
             heading, speaker, ends = number, "", True
         elif ends:
             speaker = turns[number]
-        may_end = blanks > 0 or bare[:2] in _BULLETS or (bare[0] in _DIGITS and re.match(_NUMBERED, bare) is not None)
+        may_end = blanks > 0 or bare[:2] in _BULLETS or (bare[0] in _DIGITS and _NUMBERED.match(bare) is not None)
         for start, end in ((0, len(line)),) if len(line) <= LONG_LINE else split_line(line):
             # Blank lines count too: a passage must not reach over a thousand of them.
             size = blanks + end - start + (0 if is_ascii else count_unspaced(line[start:end]))
@@ -129,10 +128,9 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
     labels = {
         number: match[1].strip()
         for number, line in enumerate(lines)
-        if (":" in line or "：" in line)
         # A label is short; looking for one in the middle of a long line would take long.
-        and (":" in line[:80] or "：" in line[:80])
-        and (match := re.match(_TURN, line))
+        if (line.find(":", 0, 80) >= 0 or (not line.isascii() and line.find("：", 0, 80) >= 0))
+        and (match := _TURN.match(line))
     }
     if not labels:
         return {}

@@ -10,12 +10,11 @@ import mmap
 import operator
 import os
 import sys
-import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import chain, islice, repeat
+from itertools import accumulate, chain, compress, pairwise, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from mdrecall.core.text.passages import split_passages
@@ -30,6 +29,7 @@ from mdrecall.embed.offline.languages import (
 )
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import Card
+from mdrecall.embed.offline.word_rows import CHARS_AT_ONCE, SHORT_CHARS, WORDS_AT_ONCE, WordRows
 from mdrecall.embed.offline.word_vectors import Part, Table
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
@@ -47,25 +47,14 @@ _COMMON = os.path.join("words", "common.i8")
 _UNSPACED_TRUST = 0.7
 # About fifty words; a text in another language has five of its most frequent words among them.
 _SAMPLE_CHARS = 300
-# Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory.
-_MAX_WORDS = 40_000
-# Bounds how many new words are added to the cached ones at once.
-_WORDS_AT_ONCE = 16_000
 # The vectors of words are whole numbers, so that their sum is the same in any order and with or without numpy. The
 # largest scale becomes this number, which tells the weights of the most frequent words apart to a thousandth.
 _FIXED = 2**14
-# A text up to this long has at most as many pieces, whose sum fits into 32 bits: 900 * 127 * _FIXED < 2**31.
-_SHORT_CHARS = 900
+# The sum of all pieces of a short text fits into 32 bits: SHORT_CHARS * 127 * _FIXED < 2**31.
+# The sums of as many chunks fit into the processor's cache: with 500, a first index took 3 % longer.
+_CHUNKS_AT_ONCE = 120
 # As much text as this is summed without numpy, if it is not loaded: that takes 30 ms, loading it 100.
 _FEW_CHARS = 12_000
-
-
-class _Places(dict[str, int]):
-    """The rows of words; a new word gets the next one."""
-
-    def __missing__(self, word: str) -> int:
-        place = self[word] = len(self)
-        return place
 
 
 class OfflineEmbedder:
@@ -76,9 +65,6 @@ class OfflineEmbedder:
 
     def __init__(self, added_folder: str = "") -> None:
         """``added_folder`` has the word files that the user added."""
-        self._lock = threading.Lock()
-        self._places = _Places()
-        self._vectors: Any = None
         self._added_folder = added_folder
 
     @cached_property
@@ -171,8 +157,10 @@ class OfflineEmbedder:
 
     def embed_chunks(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         """Return the vectors of chunks with their titles, each with the vectors of its passages."""
-        if not passages:
-            return []
+        groups = range(0, len(passages), _CHUNKS_AT_ONCE)
+        return [made for start in groups for made in self._embed_some(passages[start : start + _CHUNKS_AT_ONCE])]
+
+    def _embed_some(self, passages: Sequence[EmbedInput]) -> list[Embedding]:
         titles = [fold(title) for title, _ in passages]
         parts = [[fold(text[part.start : part.end]) for part in split_passages(text)] for _, text in passages]
         # A short part may not show its language, so it is that of the whole chunk.
@@ -189,12 +177,14 @@ class OfflineEmbedder:
         spread = list(chain.from_iterable(map(repeat, languages, counts)))
         every = self._sums([*chain.from_iterable(parts), *titles], [*spread, *languages])
         sums = every[: len(spread)]
-        starts = numpy.cumsum([0, *counts[:-1]])
-        whole = _unit(numpy.add.reduceat(sums, starts, axis=0) + every[len(spread) :])
+        whole = every[len(spread) :]
+        bounds = list(accumulate(counts, initial=0))
+        for total, (start, end) in zip(whole, pairwise(bounds), strict=True):
+            total += numpy.add.reduce(sums[start:end], axis=0)
         small = _to_int8(sums)
         return [
-            Embedding(vector.tobytes(), small[start : start + count].tobytes())
-            for vector, start, count in zip(whole, starts, counts, strict=True)
+            Embedding(vector.tobytes(), small[start:end].tobytes())
+            for vector, (start, end) in zip(_unit(whole), pairwise(bounds), strict=True)
         ]
 
     def _is_little_english(self, passages: Sequence[EmbedInput], languages: Sequence[Found]) -> bool:
@@ -231,43 +221,47 @@ class OfflineEmbedder:
 
         They take 20 MB, and a closed memory may stay in memory until Python collects its cycles.
         """
-        with self._lock:
-            self._places, self._vectors = _Places(), None
-            for name in ("_languages", "_pieces", "_rows", "_scales", "_common"):
-                vars(self).pop(name, None)
+        for name in ("_languages", "_pieces", "_rows", "_scales", "_common", "_words"):
+            vars(self).pop(name, None)
 
     def _sums(self, folded: Sequence[str], languages: Sequence[Found]) -> Any:
         """Return the sum of word vectors of each text, one row per text; ``languages`` are those of the texts."""
         numpy = _numpy()
-        sums = self._sum_tokens(folded, map(self._languages.tokens, folded, map(find_words, folded), languages))
+        sums = self._sum_tokens(folded, languages)
         if not all(map(str.isascii, folded)):
             cut = numpy.zeros((len(folded), self.dimensions), numpy.float32)
             self._languages.add_sums(folded, languages, cut, self._numpy_table())
             sums += cut * self._fixed_factor
         return sums
 
-    def _sum_tokens(self, folded: Sequence[str], tokens: Iterable[list[str]]) -> Any:
+    def _sum_tokens(self, folded: Sequence[str], languages: Sequence[Found]) -> Any:
         """Return the sum of the vectors of the tokens of each text."""
         numpy = _numpy()
         short = numpy.zeros((len(folded), self.dimensions), numpy.int32)
-        buffer = numpy.empty((_SHORT_CHARS, self.dimensions), numpy.int32)
-        long: list[tuple[int, Any]] = []
-        for group in group_parts(enumerate(tokens), _WORDS_AT_ONCE):
-            table, places = self._look_up(list(chain.from_iterable(held for _, held in group)))
-            start = 0
+        buffer = numpy.empty((SHORT_CHARS, self.dimensions), numpy.int32)
+        is_plain = [len(text) <= SHORT_CHARS and text.isascii() and not found.latin
+                    for text, found in zip(folded, languages, strict=True)]  # fmt: skip
+        plain = compress(enumerate(folded), is_plain)
+        for group in group_parts(plain, CHARS_AT_ONCE):
+            table, rows, ends = self._words.look_up_texts([text for _, text in group])
             # The rows of one text fit into the processor's cache; those of many at once took three times as long.
-            for number, held in group:
-                here = places[start : start + len(held)]
-                start += len(held)
-                if len(folded[number]) <= _SHORT_CHARS and folded[number].isascii():
-                    gathered = table.take(here, axis=0, out=buffer[: len(held)], mode="clip")
-                    numpy.add.reduce(gathered, axis=0, dtype=numpy.int32, out=short[number])
-                else:
-                    long.append((number, numpy.add.reduce(table.take(here, axis=0), axis=0, dtype=numpy.int64)))
+            for (number, _), start, end in zip(group, (0, *ends), ends, strict=False):
+                gathered = table.take(rows[start:end], axis=0, out=buffer[: end - start], mode="clip")
+                numpy.add.reduce(gathered, axis=0, dtype=numpy.int32, out=short[number])
         sums = short.astype(numpy.float64)
-        for number, total in long:
-            sums[number] += total
+        others = [number for number, is_one in enumerate(is_plain) if not is_one]
+        tokens = ((each, self._find_tokens(folded[each], languages[each])) for each in others)
+        for some in group_parts(tokens, WORDS_AT_ONCE):
+            table, rows = self._words.look_up(list(chain.from_iterable(held for _, held in some)))
+            start = 0
+            for number, held in some:
+                taken = table.take(rows[start : start + len(held)], axis=0)
+                sums[number] += numpy.add.reduce(taken, axis=0, dtype=numpy.int64)
+                start += len(held)
         return sums
+
+    def _find_tokens(self, folded: str, languages: Found) -> list[str]:
+        return self._languages.tokens(folded, find_words(folded), languages)
 
     def _numpy_table(self) -> Table:
         numpy = _numpy()
@@ -285,46 +279,31 @@ class OfflineEmbedder:
         table = self._numpy_table()
         return GlossTable(self._pieces, table.rows * table.scales[:, None])
 
-    def _look_up(self, words: Sequence[str]) -> tuple[Any, Any]:
-        """Return the cached word vectors, with those of new words added, and the row of each word."""
-        numpy = _numpy()
-        with self._lock:
-            if len(self._places) > _MAX_WORDS:
-                self._places, self._vectors, self._pieces = _Places(), None, Pieces(self._pieces.vocabulary)
-            if self._vectors is None:
-                # Rows that are not written yet take no memory.
-                self._vectors = numpy.empty((_MAX_WORDS + _WORDS_AT_ONCE, self.dimensions), numpy.int32)
-            known = len(self._places)
-            places = numpy.fromiter(map(self._places.__getitem__, words), numpy.intp, len(words))
-            try:
-                new = list(islice(self._places, known, None))
-                self._vectors[known : known + len(new)] = self._embed_words(new)
-            except BaseException:
-                # No word may keep a place without a vector.
-                self._places = _Places()
-                raise
-            return self._vectors, places
+    @cached_property
+    def _words(self) -> WordRows:
+        return WordRows(self.dimensions, self._embed_words)
 
     def _embed_words(self, some: Sequence[str]) -> Any:
         """Return the vectors of words; all first pieces are added at once, then all second ones, and so on."""
         numpy = _numpy()
+        rows, fixed = self._numpy_table().rows, self._fixed_scales
         pieces = [() if is_token(word) else self._pieces[word] for word in some]
-        table = self._numpy_table()
-        rows, scales, _ = table
-        fixed = numpy.rint(scales.astype(numpy.float64) * self._fixed_factor).astype(numpy.int32)
+        counts = numpy.array(list(map(len, pieces)), numpy.intp)
+        numbers = numpy.array(list(chain.from_iterable(pieces)), numpy.intp)
+        firsts = numpy.cumsum(counts) - counts
         found = numpy.zeros((len(some), self.dimensions), numpy.int32)
-        for position in range(max(map(len, pieces), default=0)):
-            places = [place for place, entry in enumerate(pieces) if len(entry) > position]
-            numbers = [pieces[place][position] for place in places]
-            found[places] += rows[numbers] * fixed[numbers][:, None]
+        for position in range(counts.max(initial=0)):
+            places = numpy.flatnonzero(counts > position)
+            chosen = numbers[firsts[places] + position]
+            found[places] += rows[chosen] * fixed[chosen][:, None]
         for place, word in enumerate(some):
             if is_token(word):
-                found[place] = numpy.rint(self._embed_token(word, table) * self._fixed_factor)
+                found[place] = numpy.rint(self._embed_token(word) * self._fixed_factor)
         return found
 
-    def _embed_token(self, token: str, table: Table) -> Any:
+    def _embed_token(self, token: str) -> Any:
         """Return the vector of a word of another language."""
-        numpy = _numpy()
+        numpy, table = _numpy(), self._numpy_table()
         vector = numpy.zeros(self.dimensions, numpy.float32)
         pieces, own = self._languages.part(token, self.dimensions)
         for piece, share in pieces:
@@ -364,6 +343,13 @@ class OfflineEmbedder:
         if sys.byteorder == "big":
             scales.byteswap()
         return scales
+
+    @cached_property
+    def _fixed_scales(self) -> Any:
+        """The scales as whole numbers, as an array."""
+        numpy = _numpy()
+        scales = numpy.frombuffer(self._scales, numpy.float32).astype(numpy.float64)
+        return numpy.rint(scales * self._fixed_factor).astype(numpy.int32)
 
     @cached_property
     def _fixed_factor(self) -> float:

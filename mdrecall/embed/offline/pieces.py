@@ -32,7 +32,7 @@ class Pieces(dict[str, tuple[int, ...]]):
 
     def is_whole(self, word: str) -> bool:
         """True if a word is a piece by itself: English has it, or it is a frequent name."""
-        return self._find(word) >= 0
+        return self._find(word) is not None
 
     @cached_property
     def texts(self) -> list[str]:
@@ -46,28 +46,29 @@ class Pieces(dict[str, tuple[int, ...]]):
     def _split(self, word: str) -> tuple[int, ...]:
         if len(word) > MAX_WORD_CHARS:
             return ()
+        find = self._find if self._looks_left else self._numbers.get
         found: list[int] = []
         start = 0
         while start < len(word):
             rest = (_CONTINUES if start else "") + word[start : start + _LONGEST]
             least = len(_CONTINUES) if start else 0
             end = len(rest)
-            number = -1
-            while end > least and (number := self._find(rest[:end])) < 0:
+            number = None
+            while end > least and (number := find(rest[:end])) is None:
                 end -= 1
-            if number < 0:
+            if number is None:
                 return ()
             found.append(number)
             start += end - least
         return tuple(found)
 
-    def _find(self, piece: str) -> int:
-        """Return the number of a piece; -1 if the vocabulary does not have it."""
+    def _find(self, piece: str) -> int | None:
+        """Return the number of a piece; None if the vocabulary does not have it."""
         if not self._looks_left:
-            return self._numbers.get(piece, -1)
+            return self._numbers.get(piece)
         self._looks_left -= 1
         at = self._text.find(f"\n{piece}\n".encode())
-        return at if at < 0 else self._text.count(b"\n", 0, at)
+        return None if at < 0 else self._text.count(b"\n", 0, at)
 
     @cached_property
     def _text(self) -> bytes:

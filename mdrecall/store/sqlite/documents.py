@@ -12,7 +12,7 @@ from mdrecall.store.matching import encode_names
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import DocumentRows, bump, forget_chunks, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
-from mdrecall.store.sqlite.texts import load_dictionary, make_dictionary, pack_text
+from mdrecall.store.sqlite.texts import WrittenTexts, load_dictionary, make_dictionary, pack_text
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 
@@ -43,13 +43,14 @@ _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 class SqliteDocuments:
     """The role ``DocumentWriter``."""
 
-    def __init__(self, file: IndexFile, stamps: StampCache) -> None:
+    def __init__(self, file: IndexFile, stamps: StampCache, written: WrittenTexts) -> None:
         self._file = file
         self._stamps = stamps
+        self._written = written
 
     def commit(self, write: Callable[[], object]) -> None:
         """Commit everything that ``write`` writes at once, or nothing."""
-        with self._file.transaction():
+        with self._file.transaction(), self._written.collecting():
             write()
 
     def index_format(self) -> str:
@@ -80,7 +81,7 @@ class SqliteDocuments:
     def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
         """Add or replace documents, whose chunks are taken one by one."""
         with self._file.writing() as db, transaction(db):
-            _put(db, items, index_format)
+            _put(db, items, index_format, self._written)
 
     def remove(self, source: SourceName, paths: Iterable[str]) -> None:
         """Remove documents with their chunks and vectors."""
@@ -115,7 +116,7 @@ class SqliteDocuments:
         """Keep the first parts of a transcript, replace the rest, and store how far it was read."""
         with self._file.writing() as db, transaction(db):
             _remove(db, "sessions", _parts(db, state.path, keep))
-            _put(db, parts, index_format)
+            _put(db, parts, index_format, self._written)
             marks = ", ".join("?" * len(state))
             db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
 
@@ -127,7 +128,12 @@ class SqliteDocuments:
                 db.execute("DELETE FROM transcripts WHERE path=?", (path,))
 
 
-def _put(db: apsw.Connection, documents: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
+def _put(
+    db: apsw.Connection,
+    documents: Sequence[tuple[Document, Iterable[IndexedChunk]]],
+    index_format: str,
+    written: WrittenTexts,
+) -> None:
     """Add or replace documents.
 
     Numbers are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
@@ -148,6 +154,7 @@ def _put(db: apsw.Connection, documents: Sequence[tuple[Document, Iterable[Index
         for ordinal, indexed in enumerate(chunks):
             chunk_id += 1
             rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
+            written.add(chunk_id, document.path, indexed.chunk)
             rows_of_terms.append((chunk_id, indexed.words, encode_names(indexed.names), indexed.title))
             if len(rows_of_chunks) >= _ROWS_AT_ONCE:
                 _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)

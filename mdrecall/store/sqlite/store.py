@@ -15,6 +15,7 @@ from mdrecall.store.sqlite.embedding_cache import SqliteEmbeddingCache, SqliteJo
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import invalidate_caches
 from mdrecall.store.sqlite.sql import rows, single, transaction, translate_errors
+from mdrecall.store.sqlite.texts import WrittenTexts
 from mdrecall.store.sqlite.vectors import Engines, SqliteVectors, VectorSearch
 
 _USUAL = VectorSearch()
@@ -45,9 +46,10 @@ class SqliteStore:
 
         self._file = file = IndexFile(IndexLocation(path, is_ours, owner, disposable), on_change=forget)
         self.admin = self.health = file
-        self.documents = SqliteDocuments(file, stamps)
+        written = WrittenTexts()
+        self.documents = SqliteDocuments(file, stamps, written)
         self.chunks = SqliteChunks(file)
-        self.vectors = SqliteVectors(file, engines)
+        self.vectors = SqliteVectors(file, engines, written)
         self.cache = SqliteEmbeddingCache(file)
         self.jobs = SqliteJobJournal(file)
         self.watching = FileLock(path + sidecar_files.WATCH_LOCK)

@@ -8,7 +8,8 @@ import struct
 import weakref
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import apsw
@@ -16,6 +17,8 @@ import apsw
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
 from mdrecall.store.sqlite.sql import rows, single
+from mdrecall.types import Chunk, PendingChunk
+from mdrecall.types.documents import title_path
 
 #: What the stored texts that may begin with front matter begin with.
 FRONT_MATTER_MARKS = "(x'50', x'44', x'57')"
@@ -34,6 +37,8 @@ _SAMPLE_CHARS, _LEAST_CHARS = 200_000, 50_000
 _FEW_STORED = 30
 # A word of fewer chunks says more about them than it saves, and it would outlive them.
 _FEWEST_CHUNKS = 3
+# As much text is remembered until it is embedded: that of a usual batch, which is in memory in any case.
+_MOST_WRITTEN_CHARS = 5_000_000
 _WORD = compile_later(rb"\s?\S{3,}")
 _KEY = struct.Struct("<I")
 
@@ -43,6 +48,35 @@ class Dictionary(NamedTuple):
 
     key: int
     compressor: "zlib._Compress"
+
+
+class WrittenTexts:
+    """The chunks that a transaction has written so far, so that they can be embedded without being read back."""
+
+    def __init__(self) -> None:
+        self._is_open = False
+        self._chunks: dict[int, PendingChunk] = {}
+        self._chars = 0
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """Remember what is written inside, which is one transaction: another one may use the same numbers."""
+        self._is_open = True
+        try:
+            yield
+        finally:
+            self._is_open, self._chunks, self._chars = False, {}, 0
+
+    def add(self, number: int, path: str, chunk: Chunk) -> None:
+        """Remember a chunk of the document at a path, unless there are too many."""
+        if self._is_open and self._chars < _MOST_WRITTEN_CHARS:
+            self._chars += len(chunk.text)
+            self._chunks[number] = PendingChunk(number, title_path(path), chunk.trail, chunk.text)
+
+    def find(self, numbers: Sequence[int]) -> list[PendingChunk]:
+        """Return chunks by their numbers; nothing if not all of them are remembered."""
+        chunks = self._chunks
+        return [chunks[number] for number in numbers] if all(map(chunks.__contains__, numbers)) else []
 
 
 def pack_text(text: str, dictionary: Dictionary | None) -> bytes:

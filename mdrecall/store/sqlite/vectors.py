@@ -24,7 +24,7 @@ from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
-from mdrecall.store.sqlite.texts import UNPACK
+from mdrecall.store.sqlite.texts import UNPACK, WrittenTexts
 from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors, read_offsets, stored_between
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
@@ -242,9 +242,10 @@ def _find_library(configured: str | None) -> str:
 class SqliteVectors:
     """The role ``VectorIndex``."""
 
-    def __init__(self, file: IndexFile, engines: Engines) -> None:
+    def __init__(self, file: IndexFile, engines: Engines, written: WrittenTexts) -> None:
         self._file = file
         self._engines = engines
+        self._written = written
 
     def spaces(self) -> list[StoredSpace]:
         """Return every space that can hold vectors, the newest first."""
@@ -273,7 +274,8 @@ class SqliteVectors:
         with self._file.reading() as db:
             _require_stored(db, space)
             after = max(after, single(db, "SELECT filled_to FROM spaces WHERE id=?", (space,)))
-            return list(_with_texts(db, list(islice(_without_vector(db, space, after, limit), limit))))
+            ids = list(islice(_without_vector(db, space, after, limit), limit))
+            return self._written.find(ids) or list(_with_texts(db, ids))
 
     def texts(self, after: int, limit: int) -> list[PendingChunk]:
         """Return the next chunks, with a vector or without, with their whole text."""
