@@ -49,6 +49,11 @@ VIEWS = {
     "GET trash": "trash.show_trash",
     "POST trash": "trash.remove_for_good",
     "POST restore": "trash.restore_note",
+    "GET forget": "forget.show_forget",
+    "POST forget": "forget.preview",
+    "POST forget-apply": "forget.forget",
+    "POST forget-finish": "forget.finish",
+    "POST forget-undo": "forget.undo",
     "GET conversation": "conversation.show_conversation",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
