@@ -4,6 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -31,11 +32,18 @@ class Finding(NamedTuple):
     """The kind of problem, for a door that has a command to fix it."""
 
 
-def examine(*, workspace: str | None = None, agent: str | None = None, config: str | None = None) -> Iterator[Finding]:
+def examine(
+    *,
+    workspace: str | None = None,
+    agent: str | None = None,
+    config: str | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Iterator[Finding]:
     """Yield the finding of every check; a check that fails does not stop the others."""
+    open_memory = partial(Memory.open, workspace, agent=agent, config=config, env=env, one_shot=True)
     yield Finding("program", "good", _describe_versions())
     try:
-        loaded = load(workspace=workspace, agent=agent, config=config)
+        loaded = load(env=env, workspace=workspace, agent=agent, config=config)
     except ConfigError as error:
         for problem in error.problems:
             yield Finding("configuration", "wrong", problem, error.hint, "configuration")
@@ -49,10 +57,7 @@ def examine(*, workspace: str | None = None, agent: str | None = None, config: s
     yield Finding("configuration", "good", files or "no file; every setting has its default")
     yield from (Finding("configuration", "note", warning) for warning in loaded.warnings)
     try:
-        with (
-            Memory.open(workspace, agent=agent, config=config, one_shot=True) as memory,
-            Memory.open(workspace, agent=agent, config=config, one_shot=True, overrides=_KEYWORDS_ONLY) as keywords,
-        ):
+        with open_memory() as memory, open_memory(overrides=_KEYWORDS_ONLY) as keywords:
             yield from _check_memory(memory, keywords, loaded)
     except RecallError as error:
         yield Finding("memory", "wrong", str(error), error.hint)

@@ -3,13 +3,11 @@
 import argparse
 import json
 import os
-from typing import Any
 
 from mdrecall.cli.options import add_common
 from mdrecall.cli.output import print_json, print_warning, printable, shorten_home, style
-from mdrecall.config.load import Loaded, list_agent_ids, load
+from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
 from mdrecall.errors import ConfigError, RecallError, WorkspaceError
-from mdrecall.wire import to_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -88,7 +86,7 @@ def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:
 
 
 def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
-    values = {name: (_hide_secrets(name, found.value), found.origin) for name, found in loaded.values.items()}
+    values = {name: (hide_secret(name, found.value), found.origin) for name, found in loaded.values.items()}
     if options.json:
         print_json([{"key": name, "value": value, "origin": origin} for name, (value, origin) in values.items()])
         return
@@ -96,12 +94,3 @@ def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
     for name, (value, origin) in values.items():
         text = shorten_home(value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
         print(f"{name:{width}}  {text}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
-
-
-def _hide_secrets(name: str, value: Any) -> Any:
-    from mdrecall.config.load import is_secret
-    from mdrecall.config.references import mask_url
-
-    if value and is_secret(name):
-        return "***"
-    return mask_url(value) if isinstance(value, str) and "://" in value else to_json(value)

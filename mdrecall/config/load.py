@@ -191,6 +191,16 @@ def is_secret(name: str) -> bool:
     )
 
 
+def hide_secret(name: str, value: Any) -> Any:
+    """Return the value of a setting as it may be shown, in the form of JSON: secrets and passwords are masked."""
+    from mdrecall.config.references import mask_url
+    from mdrecall.wire import to_json
+
+    if value and is_secret(name):
+        return "***"
+    return mask_url(value) if isinstance(value, str) and "://" in value else to_json(value)
+
+
 def _build_settings(
     values: Mapping[str, ResolvedValue], agent_id: str, place: Workspace, folders: AgentFolders
 ) -> Settings:

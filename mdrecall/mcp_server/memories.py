@@ -4,11 +4,11 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.errors import ArgumentError, RecallError, message_with_hint
 from mdrecall.mcp_server.workspaces import ServedMemory, keep_tools
-from mdrecall.types import Progress, ProgressCallback
+from mdrecall.types import Progress, ProgressCallback, SyncReport
 
 if TYPE_CHECKING:
     from mdrecall.backends.pool import BackendPool
@@ -41,13 +41,26 @@ class MemoryOpener:
         return Memory.of(loaded, shared=pool)
 
 
+class IndexRun(NamedTuple):
+    """How far a memory has been brought up to date, or how that ended."""
+
+    is_running: bool = False
+    progress: Progress | None = None
+    problem: str = ""
+    """Why it could not be brought up to date."""
+    report: SyncReport | None = None
+    """What was done, once it has ended well."""
+
+
 class ProgressFanout:
-    """Passes the progress of a memory's first index on to every request that waits for it."""
+    """Passes the progress of a memory's index on to every request that waits for it, and remembers the last state."""
 
     def __init__(self) -> None:
         self._callbacks: list[ProgressCallback] = []
+        self.run = IndexRun()
 
     def __call__(self, progress: Progress) -> None:
+        self.run = self.run._replace(progress=progress)
         for callback in list(self._callbacks):
             callback(progress)
 
@@ -139,13 +152,8 @@ class Memories:
 
     def _index_and_watch(self, name: str, memory: "Memory") -> None:
         """Bring a memory up to date, then watch its files; a search that comes meanwhile waits as it would anyway."""
-        try:
-            if memory.settings.memory_search.sync.watch:
-                memory.sync(progress=self._progress[name], stop=lambda: self._is_closed)
-        except RecallError as error:
-            _log.warning("The memory of %s is not up to date: %s", name, message_with_hint(error))
-        except Exception:
-            self._log_unexpected("The memory of %s could not be brought up to date.", name)
+        if memory.settings.memory_search.sync.watch:
+            self._sync(name, memory)
         if self._is_closed:
             return
         try:
@@ -154,6 +162,30 @@ class Memories:
             self._log_unexpected("The files of %s are not watched; each search checks for changes.", name)
         if self._share and not self._is_closed:
             self._ends.append(self._share(memory))
+
+    def start_sync(self, name: str) -> None:
+        """Bring a memory up to date in the background, unless that is in progress."""
+        memory = self.get(name)
+        with self._locks[name]:
+            if self._progress[name].run.is_running or self._is_closed:
+                return
+            self._progress[name].run = IndexRun(is_running=True)
+        thread = threading.Thread(target=self._sync, args=(name, memory), name="mdrecall-sync", daemon=True)
+        thread.start()
+        self._index_threads.append(thread)
+
+    def _sync(self, name: str, memory: "Memory") -> None:
+        progress = self._progress[name]
+        progress.run = IndexRun(is_running=True)
+        try:
+            report = memory.sync(progress=progress, stop=lambda: self._is_closed)
+            progress.run = IndexRun(report=report)
+        except RecallError as error:
+            progress.run = IndexRun(problem=message_with_hint(error))
+            _log.warning("The memory of %s is not up to date: %s", name, message_with_hint(error))
+        except Exception:
+            progress.run = IndexRun(problem="Something unexpected went wrong; the log says more.")
+            self._log_unexpected("The memory of %s could not be brought up to date.", name)
 
     def _log_unexpected(self, message: str, name: str) -> None:
         # A memory that is closed in the middle of the work may fail in any way.

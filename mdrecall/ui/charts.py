@@ -1,7 +1,7 @@
 """Charts as SVG: sizes are attributes and colours are classes, because the page allows no inline style."""
 
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import NamedTuple
 
 from mdrecall.core.ranking.days import day_number, month_length, weekday
@@ -23,8 +23,8 @@ MONTHS = (
 )
 #: The side of a day in a month, with the gap to the next one. The style gives the square a side of 14.
 _CELL = 16
-#: From how many things on a day each darker shade begins. Most days have one or two, and a busy one has ten.
-_SHADES = (1, 2, 4, 8)
+#: What each shade says, from the lightest: the days that hold anything are divided into quarters.
+_SHADES = ("nothing", "little", "some", "much", "most")
 #: A line of more points looks the same on a screen of 1,000 points.
 _MAX_LINE_POINTS = 200
 _LINE_WIDTH, _LINE_HEIGHT = 600, 120
@@ -33,14 +33,15 @@ _LINE_WIDTH, _LINE_HEIGHT = 600, 120
 class Day(NamedTuple):
     """A day of a calendar."""
 
-    items: int
+    shade: int
+    """From 1 to 4: the quarter of the days that it belongs to, by how much it holds."""
     title: str
     """What a pointer or a screen reader tells of it."""
     url: str
 
 
 def draw_month(year: int, month: int, days: Mapping[int, Day], today: int) -> Html:
-    """Return a month as a calendar whose days are darker the more they hold; ``days`` has those that hold anything."""
+    """Return a month as a calendar whose days are darker the more text they hold; other days are not in ``days``."""
     first = day_number(year, month, 1) or 1
     shift = weekday(first)
     name = f"{MONTHS[month - 1]} {year}"
@@ -56,7 +57,7 @@ def draw_month(year: int, month: int, days: Mapping[int, Day], today: int) -> Ht
 
 
 def _draw_day(day: Day | None, place: int, *, is_today: bool) -> Html:
-    shade = sum(day.items >= least for least in _SHADES) if day else 0
+    shade = day.shade if day else 0
     name = f"heat{shade} today" if is_today else f"heat{shade}"
     x, y = _CELL * (place % 7), _CELL * (place // 7)
     if day is None:
@@ -67,13 +68,17 @@ def _draw_day(day: Day | None, place: int, *, is_today: bool) -> Html:
 
 def draw_legend() -> Html:
     """Return what the shades of a calendar mean."""
-    ranges = (str(low) if low == high - 1 else f"{low}–{high - 1}" for low, high in pairwise(_SHADES))
-    texts = ("0", *ranges, f"{_SHADES[-1]} or more")
     entries = (
         tag("span", tag("svg", tag("rect", class_=f"heat{n}"), viewBox="0 0 14 14", aria_hidden="true"), text)
-        for n, text in enumerate(texts)
+        for n, text in enumerate(_SHADES)
     )
-    return tag("p", "Things on a day: ", entries, class_="legend quiet")
+    return tag("p", "Text of a day, compared with the other days of the year: ", entries, class_="legend quiet")
+
+
+def divide_into_quarters(amounts: Mapping[int, float]) -> dict[int, int]:
+    """Return the quarter of each amount, from 1 for the smallest ones to 4; equal amounts are in the same one."""
+    ordered = sorted(amounts.values())
+    return {key: 1 + 4 * bisect_left(ordered, amount) // len(ordered) for key, amount in amounts.items()}
 
 
 def draw_growth(values: Sequence[float], title: str) -> Html:

@@ -8,7 +8,7 @@ from mdrecall.core.ranking.days import Moment, calendar_date, day_number, format
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.sources.clock import user_moment, user_time
 from mdrecall.types import Conversation, NoteFile
-from mdrecall.ui.charts import MONTHS, Day, draw_growth, draw_legend, draw_month
+from mdrecall.ui.charts import MONTHS, Day, divide_into_quarters, draw_growth, draw_legend, draw_month
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.visit import Page, Visit
 
@@ -29,6 +29,11 @@ class DayItems(NamedTuple):
     @property
     def total(self) -> int:
         return len(self.notes) + len(self.conversations)
+
+    @property
+    def bytes(self) -> int:
+        """How much text there is, about."""
+        return sum(note.bytes for note in self.notes) + sum(each.bytes for each in self.conversations)
 
 
 def show_timeline(visit: Visit) -> Page:
@@ -104,12 +109,13 @@ def _list_years(visit: Visit, days: Mapping[int, DayItems], year: int, today: in
 
 def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int) -> Html:
     first, last = day_number(year, 1, 1) or 1, day_number(year, 12, 31) or 1
-    own = {
-        number: Day(items.total, f"{_name_day(number)}: {_count_items(items)}", _day_url(visit, number))
-        for number, items in days.items()
-        if first <= number <= last
+    own = {number: items for number, items in days.items() if first <= number <= last}
+    shades = divide_into_quarters({number: items.bytes for number, items in own.items()})
+    drawn = {
+        number: Day(shades[number], f"{_name_day(number)}: {_count_items(items)}", _day_url(visit, number))
+        for number, items in own.items()
     }
-    months = (draw_month(year, month, own, today) for month in range(1, 13))
+    months = (draw_month(year, month, drawn, today) for month in range(1, 13))
     notes = sum(len(days[number].notes) for number in own)
     conversations = sum(len(days[number].conversations) for number in own)
     summary = f"{_count(notes, 'note')} and {_count(conversations, 'conversation')} on {_count(len(own), 'day')}."
@@ -131,7 +137,7 @@ def _count(number: int, noun: str) -> str:
 
 def _count_items(items: DayItems) -> str:
     counts = ((len(items.notes), "note"), (len(items.conversations), "conversation"))
-    return ", ".join(_count(number, noun) for number, noun in counts if number)
+    return ", ".join((*(_count(number, noun) for number, noun in counts if number), _size(items.bytes)))
 
 
 def _show_growth(days: Mapping[int, DayItems]) -> Html:

@@ -31,9 +31,16 @@ def year(site: Site) -> Site:
 def test_a_note_is_shown_on_the_day_in_its_name_or_else_of_its_change(year: Site) -> None:
     body = year.get("timeline", year="2024").body
     titles = re.findall(r'aria-label="([^"]*2024: \d[^"]*note[^"]*)"', body)
-    assert titles == ["1 March 2024: 2 notes", "2 May 2024: 1 note"]
+    assert titles == ["1 March 2024: 2 notes, 79 bytes", "2 May 2024: 1 note, 17 bytes"]
     assert "3 notes and 0 conversations on 2 days." in body
     assert re.findall(r"timeline\?year=(\d+)", body)[:2] == ["2023", "2024"]
+
+
+def test_a_day_with_more_text_is_darker(site: Site) -> None:
+    for number in range(1, 9):
+        site.workspace.write(f"memory/2024-03-0{number}.md", "word " * 10 * number)
+    shades = re.findall(r'class="heat(\d)"><title>(\d) March', site.get("timeline", year="2024").body)
+    assert [int(shade) for shade, _ in shades] == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
 def test_a_day_shows_the_first_lines_of_its_notes_and_leads_to_the_next(year: Site) -> None:
@@ -102,7 +109,7 @@ def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, pag
     url = open_page(year, page, "timeline?year=2024")
     page.locator(".year a").first.focus()
     page.keyboard.press("ArrowRight")
-    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "2 May 2024: 1 note"
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "2 May 2024: 1 note, 17 bytes"
     page.keyboard.press("Enter")
     page.wait_for_url("**/day?day=2024-05-02")
     page.get_by_text("A kite.").wait_for()
