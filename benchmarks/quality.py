@@ -24,6 +24,7 @@ import random
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
@@ -44,7 +45,7 @@ from benchmarks.eval_sets import (
     scopes_of,
 )
 from benchmarks.quality_compare import comparison_rows
-from benchmarks.quality_plot import draw_plot
+from benchmarks.quality_plot import draw_plot, draw_speed
 from benchmarks.quality_report import format_runs, layout
 from mdrecall import Memory, SearchAnswer
 from mdrecall.core.eval_metrics import chars_until_shown
@@ -115,6 +116,8 @@ def report(options: argparse.Namespace, runs: Sequence[Any]) -> int:
 def write_plot(options: argparse.Namespace, after: Sequence[Any], before: Sequence[Any] = ()) -> int:
     if options.plot:
         options.plot.write_text(draw_plot(after, before), encoding="utf-8")
+    if options.speed_plot:
+        options.speed_plot.write_text(draw_speed(after), encoding="utf-8")
     return 0
 
 
@@ -129,6 +132,7 @@ def parse_options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--mode", action="append", choices=MODES, help="may be repeated (default: hybrid)")
     parser.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     parser.add_argument("--plot", type=Path, metavar="FILE", help="write evidence shown against characters as SVG")
+    parser.add_argument("--speed-plot", type=Path, metavar="FILE", help="write quality against CPU time as SVG")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write every question here")
     return parser.parse_args(arguments)
 
@@ -303,7 +307,9 @@ class Scorer(NamedTuple):
     def ask(self, query: str, mode: Mode, evidence: list[Evidence]) -> dict[str, float]:
         """Return the figures of one question."""
         text = self.questions.queries[query]["text"]
+        began = time.process_time()
         default = self.memory.search(text, mode=mode, explain=True)
+        cpu_ms = 1000 * (time.process_time() - began)
         # A note may answer with several results, so more are taken to have ten different notes.
         deep = self.memory.search(text, mode=mode, max_results=DEEP)
         figures = self.score(query, self.credit(deep))
@@ -318,7 +324,7 @@ class Scorer(NamedTuple):
         figures |= shares_shown("shown", evidence, default.results, BUDGETS)
         figures |= shares_shown("filled", evidence, deep.results, CURVE)
         figures[f"loose@{BUDGETS[-1]}"] = share_anywhere(evidence, deep.results, BUDGETS[-1])
-        return figures | top(default)
+        return figures | {"cpu_ms": round(cpu_ms, 2)} | top(default)
 
     def credit(self, answer: SearchAnswer) -> list[Any]:
         if self.task.kind == "spans":

@@ -1,6 +1,8 @@
-"""The plot of ``benchmarks.quality``, as SVG: the share of the evidence that is shown against the characters read."""
+"""The plots of ``benchmarks.quality``, as SVG: the share of the evidence that is shown, against the characters read and
+against the CPU time of a search."""
 
 import math
+import statistics
 from collections.abc import Sequence
 from html import escape
 from typing import NamedTuple
@@ -42,14 +44,10 @@ def draw_plot(after: Sequence[Run], before: Sequence[Run] = ()) -> str:
             parts.append(draw_line(earlier[curve.name], limits, colours[curve.name], dashed=True))
         parts.append(draw_line(curve, limits, colours[curve.name]))
     parts += draw_names(curves, colours)
-    body = "\n".join(parts)
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
-        f'font-size="13" role="img" aria-label="Evidence shown against characters read">\n{body}\n</svg>\n'
-    )
+    return wrap(parts, "Evidence shown against characters read")
 
 
-def across(chars: int, limits: Sequence[int]) -> float:
+def across(chars: float, limits: Sequence[int]) -> float:
     """Return the place of a number of characters: every doubling is as wide."""
     span = math.log(limits[-1] / limits[0]) or 1.0
     return LEFT + (WIDTH - LEFT - RIGHT) * math.log(chars / limits[0]) / span
@@ -59,13 +57,19 @@ def down(share: float) -> float:
     return TOP + (HEIGHT - TOP - BOTTOM) * (1 - share)
 
 
-def draw_frame(limits: Sequence[int], *, dashed: bool) -> list[str]:
+def draw_frame(
+    limits: Sequence[int],
+    *,
+    dashed: bool,
+    title: str = "Evidence shown within the characters read",
+    below: str = "characters",
+) -> list[str]:
     end = WIDTH - RIGHT
-    title = "Evidence shown within the characters read" + (" (dashed: before)" if dashed else "")
+    title += " (dashed: before)" if dashed else ""
     parts = [
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<text x="{LEFT}" y="26" font-size="16" fill="#222">{title}</text>',
-        f'<text x="{(LEFT + end) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle" fill="#444">characters</text>',
+        f'<text x="{(LEFT + end) / 2:.0f}" y="{HEIGHT - 10}" text-anchor="middle" fill="#444">{below}</text>',
     ]
     for tenth in range(0, 11, 2):
         y = down(tenth / 10)
@@ -108,3 +112,35 @@ def spread(places: Sequence[float]) -> list[float]:
         most = down(0) if number == len(found) - 1 else found[number + 1] - NAME_GAP
         found[number] = min(found[number], most)
     return found
+
+
+def draw_speed(runs: Sequence[Run]) -> str:
+    """Return an SVG with a small dot for each set and mode, and a large one for the mean of each mode."""
+    points: dict[str, list[tuple[float, float]]] = {}
+    for run in first_kinds(runs):
+        questions = list(run["questions"].values())
+        cpu_ms = statistics.median(entry["cpu_ms"] for entry in questions)
+        points.setdefault(run["mode"], []).append((cpu_ms, statistics.mean(entry["shown@4000"] for entry in questions)))
+    limits = [2**power for power in range(11) if 2**power <= 2 * max(x for own in points.values() for x, _ in own)]
+    parts = draw_frame(limits, dashed=False, title="Evidence shown within 4,000 characters", below="CPU ms per search")
+    for number, (mode, own) in enumerate(points.items()):
+        for x, y in own:
+            parts.append(
+                f'<circle cx="{across(max(x, 1), limits):.1f}" cy="{down(y):.1f}" r="3" fill="{COLOURS[number]}"/>'
+            )
+        mean_x, mean_y = (statistics.mean(values) for values in zip(*own, strict=True))
+        x, y = across(max(mean_x, 1), limits), down(mean_y)
+        parts.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="9" fill="{COLOURS[number]}" fill-opacity="0.7"/>')
+        label = f"{mode}: {mean_y:.2f} in {mean_x:.1f} ms"
+        place = f'x="{WIDTH - RIGHT + 8}" y="{TOP + 20 * number + 20}"'
+        parts.append(f'<text {place} fill="{COLOURS[number]}">{escape(label)}</text>')
+    return wrap(parts, "Evidence shown against CPU time")
+
+
+def wrap(parts: Sequence[str], label: str) -> str:
+    """Return the parts of a plot as a whole SVG."""
+    body = "\n".join(parts)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '
+        f'font-size="13" role="img" aria-label="{label}">\n{body}\n</svg>\n'
+    )

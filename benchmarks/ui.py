@@ -12,10 +12,13 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from datetime import datetime
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from benchmarks.notebook import generate, write
 from benchmarks.scale import write_notes
 
 if TYPE_CHECKING:
@@ -23,6 +26,15 @@ if TYPE_CHECKING:
 
 VIEWS = ("search?q=connection+pool", "notes", "timeline", "map", "state", "activity", "forget")
 QUESTION = "how many connections does the database pool have"
+#: The screenshots of the documentation, each of a view with something to see.
+PICTURES = {
+    "search": "search?q=what+did+we+decide+about+the+connection+pool",
+    "note": "note?path=memory/2026-01-12.md&from=9&to=10",
+    "timeline": "timeline?year=2025",
+    "map": "map",
+    "forget": "forget?text=Tomasz",
+    "state": "state",
+}
 ROUNDS = 5
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
 #: Types a letter, and resolves with the time until the results have changed.
@@ -49,13 +61,44 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch) / "notes"
         folder.mkdir()
-        write_notes(folder, options.notes)
+        if options.pictures:
+            _write_year(folder)
+        else:
+            write_notes(folder, options.notes)
         with _serve(folder, Path(scratch)) as link, _browse() as context:
             page = context.new_page()
             page.goto(link)
             page.wait_for_url("**/search")
-            _measure(page, page.url.removesuffix("search"), options.notes)
+            base = page.url.removesuffix("search")
+            if options.pictures:
+                _take_pictures(page, base, Path(options.pictures))
+            else:
+                _measure(page, base, options.notes)
     return 0
+
+
+def _write_year(folder: Path) -> None:
+    """Write a year of generated notes beside the sample notes, each changed last on its day."""
+    notebook = generate(0)
+    write(notebook, folder)
+    with as_file(files("mdrecall") / "sample") as sample:
+        shutil.copytree(sample / "memory", folder / "memory", dirs_exist_ok=True)
+    for path in (folder / "memory").rglob("*.md"):
+        with suppress(ValueError):
+            moment = datetime.fromisoformat(path.stem).replace(hour=18).timestamp()
+            os.utime(path, (moment, moment))
+
+
+def _take_pictures(page: "Page", base: str, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, view in PICTURES.items():
+        page.goto(base + view)
+        page.wait_for_load_state("networkidle")
+        if name == "search":
+            page.locator("details.why summary").first.click()
+            page.wait_for_load_state("networkidle")
+        page.screenshot(path=folder / f"{name}.png")
+        print(folder / f"{name}.png")
 
 
 def _measure(page: "Page", base: str, notes: int) -> None:

@@ -21,8 +21,8 @@ POSTGRES, POOLER = "MDRECALL_TEST_POSTGRES", "MDRECALL_TEST_POOLER"
 #: What a server needs to start, on a busy machine.
 _PATIENCE_S = 60.0
 #: Nothing of a test has to survive the machine. What is committed survives a kill of the server only if it is asked to.
-_OPTIONS = ("fsync=off", "max_connections=200")
-_CARELESS = ("synchronous_commit=off", "full_page_writes=off")
+_OPTIONS = ("max_connections=200",)
+_CARELESS = ("fsync=off", "synchronous_commit=off", "full_page_writes=off")
 
 
 def find_programs() -> Path | None:
@@ -38,10 +38,12 @@ def find_programs() -> Path | None:
 class Server:
     """A running server. ``dsn`` names its database ``postgres``."""
 
-    def __init__(self, programs: Path, folder: Path, *, survives_kills: bool, primary: "Server | None" = None) -> None:
+    def __init__(
+        self, programs: Path, folder: Path, *, options: tuple[str, ...], primary: "Server | None" = None
+    ) -> None:
         """``primary`` is the server that this one is a standby of."""
         self._programs = programs
-        self._options: tuple[str, ...] = _OPTIONS if survives_kills else _OPTIONS + _CARELESS
+        self._options: tuple[str, ...] = options
         self.folder = folder
         self._process: subprocess.Popen[bytes] | None = None
         if primary:
@@ -157,8 +159,13 @@ def _as_nobody() -> dict[str, Any]:
 
 
 @contextmanager
-def run_server(*, survives_kills: bool = False, primary: Server | None = None) -> Iterator[Server | None]:
-    """Run a server in a folder of its own, or a standby of another; give None if there are no programs to run."""
+def run_server(
+    *, survives_kills: bool = False, durable: bool = False, primary: Server | None = None
+) -> Iterator[Server | None]:
+    """Run a server in a folder of its own, or a standby of another; give None if there are no programs to run.
+
+    What it has committed survives a kill of the server if that is asked for, and of the machine if it is ``durable``.
+    """
     programs = find_programs()
     if programs is None or find_spec("psycopg") is None:
         yield None
@@ -170,7 +177,8 @@ def run_server(*, survives_kills: bool = False, primary: Server | None = None) -
         os.chown(folder, nobody.pw_uid, nobody.pw_gid)
     server = None
     try:
-        server = Server(programs, folder, survives_kills=survives_kills, primary=primary)
+        careless = () if durable else _CARELESS[:1] if survives_kills else _CARELESS
+        server = Server(programs, folder, options=_OPTIONS + careless, primary=primary)
         yield server
     finally:
         if server is not None:

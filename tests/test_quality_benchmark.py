@@ -55,7 +55,11 @@ def sets(tmp_path: Path) -> Path:
 
 def run(sets: Path, out: Path, *more: str) -> dict[str, Any]:
     assert main(["--eval", str(sets), "--jobs", "1", "--json", str(out), *more]) == 0
-    return {entry["set"]: entry for entry in json.loads(out.read_text())["runs"]}
+    runs = {entry["set"]: entry for entry in json.loads(out.read_text())["runs"]}
+    for entry in runs.values():
+        # The one figure that differs from run to run.
+        assert all(figures.pop("cpu_ms") > 0 for figures in entry["questions"].values())
+    return runs
 
 
 def test_a_set_is_asked_its_own_its_unanswerable_and_foreign_questions(
@@ -163,6 +167,15 @@ def test_the_plot_has_a_curve_for_each_set_and_dashes_for_the_earlier_run(sets: 
         line for line in ElementTree.parse(plot).getroot().findall("{*}polyline") if "stroke-dasharray" in line.attrib
     ]
     assert len(dashed) == 2
+
+
+def test_the_plot_of_speed_has_a_dot_for_each_set_and_mode_and_one_for_their_means(sets: Path, tmp_path: Path) -> None:
+    plot = tmp_path / "speed.svg"
+    run(sets, tmp_path / "a.json", "--mode", "keyword", "--mode", "hybrid", "--speed-plot", str(plot))
+    root = ElementTree.parse(plot).getroot()
+    dots = [dot.attrib["r"] for dot in root.findall("{*}circle")]
+    assert (dots.count("3"), dots.count("9")) == (4, 2)
+    assert [text for text in root.itertext() if text.startswith(("keyword: ", "hybrid: "))]
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

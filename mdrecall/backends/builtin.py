@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.backends.builtin_sessions import BuiltinSessions
-from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map
+from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
@@ -276,8 +276,7 @@ class BuiltinBackend:
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=tuple(_describe_source(count, sources, sizes) for count in counts),
-            cache={"enabled": search.cache.enabled, "entries": cached}
-            | ({"maxEntries": search.cache.max_entries} if search.cache.max_entries else {}),
+            cache={"enabled": search.cache.enabled, "entries": cached, "maxEntries": search.cache.max_entries},
             fts={"enabled": True, "available": True},
             fallback=self._repair.run(self._embedding.explain_fallback) if self._embedding else None,
             vector=self.admin.describe_vectors(),
@@ -336,7 +335,7 @@ class BuiltinBackend:
 
     def _describe_batch(self) -> dict[str, object]:
         search = self._settings.memory_search
-        return self._embedding.describe_batch(search, self._store) if self._embedding else {"enabled": False}
+        return self._embedding.describe_batch(search, self._store) if self._embedding else describe_limits(search)
 
     def cancel_pending(self) -> None:
         """End everything that is in progress where it can be resumed, without waiting for it."""

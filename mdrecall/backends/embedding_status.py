@@ -101,16 +101,9 @@ class EmbeddingStatus(NamedTuple):
 
     def describe_batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
         """Return the state of batch jobs, with OpenClaw's names."""
-        rules = search.remote.batch
-        found: dict[str, Any] = {
-            "enabled": self.jobs is not None and self.jobs.is_on,
-            "failures": self.jobs.failures if self.jobs else 0,
-            "limit": 2,
-            "wait": rules.wait,
-            "concurrency": rules.concurrency,
-            "pollIntervalMs": rules.poll_interval_ms,
-            "timeoutMs": rules.timeout_minutes * 60_000,
-        }
+        found = describe_limits(search)
+        if self.jobs:
+            found |= {"enabled": self.jobs.is_on, "failures": self.jobs.failures}
         if self.jobs and self.jobs.last_error:
             found |= {"lastError": self.jobs.last_error, "lastProvider": self.chosen.embedders[0].provider}
         if self.chosen.embedders:
@@ -143,6 +136,20 @@ def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> NoteMappe
         return NoteMapper(store, lambda: None, reason)
     find = embedding.vector_searcher.current_space
     return NoteMapper(store, lambda: found[0] if (found := find()) else None)
+
+
+def describe_limits(search: MemorySearch) -> dict[str, Any]:
+    """Return the settings of batch jobs, with OpenClaw's names, as they are while there are none."""
+    rules = search.remote.batch
+    return {
+        "enabled": False,
+        "failures": 0,
+        "limit": 2,
+        "wait": rules.wait,
+        "concurrency": rules.concurrency,
+        "pollIntervalMs": rules.poll_interval_ms,
+        "timeoutMs": rules.timeout_minutes * 60_000,
+    }
 
 
 def probe_embedder(embedder: Embedder) -> Probe:

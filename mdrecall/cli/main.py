@@ -40,6 +40,7 @@ COMMANDS = {
     "export": "save notes, memories and settings in one archive",
     "promote": "move what is recalled often from dated notes to MEMORY.md",
     "promote-explain": "show why a statement is promoted or not",
+    "session-backfill": "make dated notes of statements in past conversations",
     "ltm": "list, search, store or delete long-term memories",
     "warm": "keep a memory open, so that other commands answer at once",
     "install": "connect mdrecall to a coding agent",

@@ -34,6 +34,8 @@ VIEWS = {
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",
     "POST open": "read.open_in_editor",
+    "GET activity": "activity.show_activity",
+    "POST activity": "activity.clear_log",
     "GET edit": "edit.show_edit",
     "POST edit": "edit.save_note",
     "GET new": "edit.show_new",
@@ -47,6 +49,11 @@ VIEWS = {
     "GET trash": "trash.show_trash",
     "POST trash": "trash.remove_for_good",
     "POST restore": "trash.restore_note",
+    "GET forget": "forget.show_forget",
+    "POST forget": "forget.preview",
+    "POST forget-apply": "forget.forget",
+    "POST forget-finish": "forget.finish",
+    "POST forget-undo": "forget.undo",
     "GET conversation": "conversation.show_conversation",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -104,7 +111,8 @@ class App:
             self.csrf,
             datetime.now(UTC),
             self._options.session_key,
-            self._options.can_change,
+            # What a conversation may see is known; what it may change in all notes is nobody's to say.
+            self._options.can_change and not self._options.session_key.strip(),
             self._options.is_local,
         )
         return await self._show(target, visit, is_change=method == "POST")
@@ -120,7 +128,8 @@ def _answer(target: str, visit: Visit, is_change: bool) -> Answer:
     module, _, function = target.partition(".")
     try:
         if is_change and not visit.can_change:
-            raise ArgumentError("This page may only read.", name="form", hint="Start it without --read-only.")
+            hint = "Start it without --read-only and --session-key."
+            raise ArgumentError("This page may only read.", name="form", hint=hint)
         show: Any = getattr(import_module(f"mdrecall.ui.{module}"), function)
         answer: Answer = show(visit)
         return answer

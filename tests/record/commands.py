@@ -146,6 +146,14 @@ COMMANDS: dict[str, list[str]] = {
         "promote-explain zeppelin --json",
         "promote-explain --json",
     ],
+    "session-backfill": [
+        "session-backfill --json",
+        "session-backfill",
+        "session-backfill --apply --rollback",
+        "session-backfill --rollback --json",
+        "session-backfill --from yesterday",
+        "session-backfill --rem",
+    ],
     "forget": [
         "forget boat --json",
         "forget boat",

@@ -1,4 +1,5 @@
 import os
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -125,6 +126,20 @@ def test_a_folder_of_two_roots_is_walked_once(workspace: Workspace, monkeypatch:
     monkeypatch.setattr(os, "scandir", record)
     assert paths(workspace) == ["memory/people/priya.md"]
     assert len(walked) == len(set(walked)) == 3
+
+
+def test_a_listing_takes_little_memory_for_each_file(workspace: Workspace) -> None:
+    folder = workspace.path / "memory"
+    folder.mkdir(parents=True)
+    for number in range(3_000):
+        (folder / f"{number:04d}.md").touch()
+    files = files_of(workspace)
+    tracemalloc.start()
+    assert len(files.scan().stamps) == 3_000
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    # A path, four numbers and their place in a mapping are 400 bytes; the entries of a folder would be 900.
+    assert peak < 600 * 3_000
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,12 @@ def test_a_block_is_read_back_from_its_pages_as_it_was_written() -> None:
     assert as_lists(read_block((page.postings, page.positions) for page in pages)) == as_lists(made)
 
 
+def test_a_word_may_occur_very_often_in_a_chunk() -> None:
+    made = make_postings([ChunkTerms(["a"] * 5_000, ["a"] * 300, []), ChunkTerms(["a", "b"], [], [])])
+    assert as_lists(read_block((page.postings, page.positions) for page in write_pages(made))) == as_lists(made)
+    assert made.plain.tolist() == [5_000, 1, 1]
+
+
 def test_a_phrase_is_found_where_its_words_follow_each_other_in_one_column() -> None:
     chunks = [
         ChunkTerms(["blue", "boiler", "key"], [], []),

@@ -112,9 +112,10 @@ def test_only_the_pages_own_files_are_served(site: Site) -> None:
         assert site.ask(f"/ui/static/{name}", Cookie=site.cookie).status == 404
 
 
-def test_a_page_that_may_only_read_changes_nothing(workspace: Workspace) -> None:
+@pytest.mark.parametrize("options", [{"can_change": False}, {"session_key": "agent:main:telegram:group:7"}])
+def test_a_page_that_may_only_read_changes_nothing(workspace: Workspace, options: dict[str, Any]) -> None:
     workspace.write("MEMORY.md", "Tea.\n")
-    with serve(workspace, can_change=False) as site:
+    with serve(workspace, **options) as site:
         assert 'method="post"' not in site.get("notes").body
         for view in CHANGING:
             refused = site.post(view, text="planted", path="MEMORY.md", query="Tea")

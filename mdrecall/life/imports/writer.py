@@ -184,7 +184,7 @@ def apply_import(
 ) -> list[Skipped]:
     """Write what is planned, and return what could not be written. ``report`` is called for each item that was."""
     failed: list[Skipped] = []
-    with _lock(target.settings):
+    with lock_imports(target.settings):
         writer = _open_writer(target)
         waiting: dict[str, list[_Entry]] = {}
         for found in read():
@@ -249,7 +249,7 @@ def _append_entries(target: Target, path: str, entries: list[_Entry], report: Ca
 
 
 @contextmanager
-def _lock(settings: Settings) -> Iterator[None]:
+def lock_imports(settings: Settings) -> Iterator[None]:
     """Keep other imports into the workspace out."""
     os.makedirs(settings.state_dir, mode=0o700, exist_ok=True)
     lock = FileLock(os.path.join(settings.state_dir, "mdrecall-import.lock"))

@@ -67,6 +67,11 @@ def is_named(conversation: Conversation, name: str, session_key: str = "") -> bo
     return wanted.rest == own.rest != "" and wanted.agent in ("", own.agent)
 
 
+def is_private(settings: Settings, conversation: Conversation) -> bool:
+    """True if a conversation is known to be with one person."""
+    return _read_source(conversation, read_rules(settings)).audience == "private"
+
+
 def read_rules(settings: Settings) -> Rules:
     """Return the rules in the settings."""
     remembers = settings.memory_search.remember_across_conversations

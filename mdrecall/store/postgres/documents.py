@@ -19,6 +19,8 @@ from mdrecall.types.documents import PART_MARK, file_path, part_path
 
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
 _CHUNKS_AT_ONCE = 8_192
+#: As many documents are asked for one by one, before all of them are read at once.
+_FEW_DOCUMENTS = 8
 #: Removals are remembered for this many changes; a cache that is further behind loads everything again.
 _REMEMBERED_REVISIONS = 1_000
 #: Old changes are looked for once in about as many.
@@ -82,6 +84,7 @@ class PostgresDocuments:
         self._gen = gen
         self._place = place
         self._stamps = stamps
+        self._asked: tuple[tuple[int, int, str], int] = (0, 0, ""), 0
         self._known: tuple[tuple[int, int, SourceName], dict[str, KnownDocument]] | None = None
 
     def commit(self, write: Callable[[], object]) -> None:
@@ -117,10 +120,13 @@ class PostgresDocuments:
         """Return the hash and format of an indexed document."""
         own = f"SELECT path, hash, index_format FROM mdrecall.documents WHERE {_OWN} AND source=%s"
         with self._database.reading(self._gen) as now:
-            if now.is_writing:
-                return _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
-            # Who asks for one asks for many: all files that have just been written.
             key = now.gen, now.state.revision, source
+            if self._asked[0] != key:
+                self._asked = key, 0
+            self._asked = key, self._asked[1] + 1
+            if now.is_writing or self._asked[1] <= _FEW_DOCUMENTS:
+                return _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
+            # Who has asked for some asks for many: all files that have just been written.
             if self._known is None or self._known[0] != key:
                 self._known = key, _read_known(now.rows(own, source))
             return self._known[1].get(path)

@@ -15,8 +15,10 @@ import numpy
 MAX_CHUNKS = 1 << 16
 #: About as many bytes of postings go into a page; a term with more has a page of its own.
 _PAGE_BYTES = 4096
-#: Places and counts are two bytes each, and there are two counts.
-_POSTING_BYTES = 6
+#: A place has two bytes and each of two counts one, or two where a term of the page occurs very often in a chunk.
+_POSTING_BYTES = 4
+#: Set in the number of terms of a page whose counts have one byte.
+_NARROW = 1 << 15
 #: The positions of each column of a chunk begin here: far enough apart that no phrase reaches from one into the next.
 #: A chunk is cut at a few thousand characters, so no column has as many terms.
 _COLUMN = 20_000
@@ -195,9 +197,13 @@ def _write_page(block: Postings, ends: Any, first: int, last: int) -> Page:
     begin, end = int(block.starts[first]), int(block.starts[last])
     counts = numpy.diff(block.starts[first : last + 1]).astype("<u4")
     lengths = numpy.array([len(term) for term in terms], "<u2")
-    columns = (column[begin:end].astype("<u2").tobytes() for column in (block.places, block.plain, block.named))
+    often = (block.plain[begin:end], block.named[begin:end])
+    is_narrow = all(int(column.max(initial=0)) < 256 for column in often)
+    head = len(terms) | (_NARROW if is_narrow else 0)
+    columns = (column.astype("<u1" if is_narrow else "<u2").tobytes() for column in often)
+    places = block.places[begin:end].astype("<u2").tobytes()
     postings = b"".join(
-        (len(terms).to_bytes(2, "little"), lengths.tobytes(), counts.tobytes(), b"".join(terms), *columns)
+        (head.to_bytes(2, "little"), lengths.tobytes(), counts.tobytes(), b"".join(terms), places, *columns)
     )
     positions = block.positions[int(ends[begin]) : int(ends[end])].astype("<u2").tobytes()
     return Page(terms[0], postings, positions)
@@ -238,7 +244,8 @@ class ReadPage(NamedTuple):
 
 def read_page(data: bytes) -> ReadPage:
     """Return a stored page."""
-    count = int.from_bytes(data[:2], "little")
+    head = int.from_bytes(data[:2], "little")
+    count, width = head & ~_NARROW, 1 if head & _NARROW else 2
     lengths = numpy.frombuffer(data, "<u2", count, 2).tolist()
     counts = numpy.frombuffer(data, "<u4", count, 2 + 2 * count)
     at = 2 + 6 * count
@@ -247,8 +254,10 @@ def read_page(data: bytes) -> ReadPage:
         terms.append(data[at : at + length])
         at += length
     total = int(counts.sum())
-    columns = (numpy.frombuffer(data, "<u2", total, at + 2 * total * number) for number in range(3))
-    return ReadPage(terms, _add_up(counts), *columns)
+    places = numpy.frombuffer(data, "<u2", total, at)
+    at += 2 * total
+    plain, named = (numpy.frombuffer(data, f"<u{width}", total, at + width * total * number) for number in range(2))
+    return ReadPage(terms, _add_up(counts), places, plain, named)
 
 
 def read_block(pages: Iterable[tuple[bytes, bytes]]) -> Postings:
@@ -262,8 +271,8 @@ def read_block(pages: Iterable[tuple[bytes, bytes]]) -> Postings:
         [term for page, _ in read for term in page.terms],
         _add_up(counts),
         numpy.concatenate([page.places for page, _ in read]),
-        numpy.concatenate([page.plain for page, _ in read]),
-        numpy.concatenate([page.named for page, _ in read]),
+        numpy.concatenate([page.plain for page, _ in read]).astype(numpy.uint16),
+        numpy.concatenate([page.named for page, _ in read]).astype(numpy.uint16),
         numpy.concatenate([positions for _, positions in read]),
     )
 
