@@ -12,7 +12,7 @@ from mdrecall.errors import QueryError, RecallError
 
 if TYPE_CHECKING:
     from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting
-    from mdrecall.life.forget_places import OtherPlaces, Place
+    from mdrecall.life.forget_places import Place
     from mdrecall.memory import Memory
 
 #: How many places are printed; --json has all of them.
@@ -53,24 +53,10 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _open(options: argparse.Namespace, agent: str) -> "Iterator[tuple[Memory, Forgetting]]":
-    from mdrecall.hosts.log import find_log
-    from mdrecall.life.forget import Forgetting
+    from mdrecall.plugins.lancedb.forgetting import open_forgetting
 
     with open_memory(options, agent) as memory:
-        assert memory.loaded is not None, "a memory of a command is opened by its settings"
-        log = find_log(memory.loaded.environment, memory.settings.workspace)
-        yield memory, Forgetting(memory, _open_long_term(memory), [log])
-
-
-def _open_long_term(memory: "Memory") -> "list[OtherPlaces]":
-    """Return the long-term memories, if there are any."""
-    import os
-
-    from mdrecall.plugins.lancedb.forgetting import LongTermPlaces, find_database
-
-    assert memory.loaded is not None
-    uri = find_database(memory.loaded)
-    return [LongTermPlaces(memory.loaded)] if uri and ("://" in uri or os.path.isdir(uri)) else []
+        yield memory, open_forgetting(memory)
 
 
 def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:

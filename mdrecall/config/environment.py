@@ -19,6 +19,11 @@ class Locations(NamedTuple):
     own_state_dir: str
     own_config_path: str | None
 
+    @property
+    def hook_log(self) -> str:
+        """The log of what went wrong in hooks."""
+        return os.path.join(self.own_state_dir, "hooks.log")
+
 
 def find_locations(env: Mapping[str, str], cwd: str) -> Locations:
     """Find OpenClaw's locations from the environment as OpenClaw does, and mdrecall's own."""

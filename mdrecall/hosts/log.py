@@ -22,7 +22,7 @@ _RECENT = timedelta(days=7)
 
 def find_log(env: Mapping[str, str], cwd: str) -> str:
     """Return the path of the log, in mdrecall's own state folder."""
-    return os.path.join(find_locations(env, cwd).own_state_dir, "hooks.log")
+    return find_locations(env, cwd).hook_log
 
 
 def log_problem(path: str, now: datetime, where: str, problem: str) -> None:

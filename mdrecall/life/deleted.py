@@ -64,7 +64,12 @@ def remove_deleted(workspace: str, note: DeletedNote) -> None:
             os.unlink(name, dir_fd=parent)
     finally:
         os.close(parent)
-    folder = os.path.dirname(note.inside)
+    remove_empty_folders(workspace, note.inside)
+
+
+def remove_empty_folders(workspace: str, inside: str) -> None:
+    """Remove the folders of a file in the trash that is gone, as far as they are empty, and the trash itself."""
+    folder = os.path.dirname(inside)
     with suppress(OSError):
         while folder:
             os.rmdir(os.path.join(workspace, folder))

@@ -315,23 +315,29 @@ class Forgetting:
         """Return the notes to forget, by path, with the lines of them that are meant."""
         if not request.paths and (request.has_sessions or not (request.since or request.until)):
             return {}
-        listing = self._notes.scan()
+        listing, deleted = self._notes.scan(), self._notes.deleted_texts()
         texts: dict[str, str] = {}
         for citation in request.paths:
             path, first, count = parse_citation(citation)
             path = path.removeprefix("./")
-            if path not in listing.stamps:
+            if path not in listing.stamps and path not in deleted:
                 # A run that was killed may have deleted the note already; its tombstones are there.
                 if load_tombstones(self._path).is_forgotten_path(path):
                     continue
                 raise QueryError(f"There is no note {path}.", hint="Give a path from the list of notes.", name="path")
-            lines = self._notes.read_text(path, listing).split("\n")
+            text = self._notes.read_text(path, listing) if path in listing.stamps else deleted[path]
+            if not first and path in deleted:
+                text = f"{text}\n{deleted[path]}"
+            lines = text.split("\n")
             wanted = lines[first - 1 : first - 1 + (count or 1)] if first else lines
             texts[path] = "\n".join((texts.get(path, ""), *wanted))
         if not request.paths:
             days = Days(request.since, request.until)
-            dated = {path: found[0] for path in listing.stamps if (found := _DAY.search(path.rpartition("/")[2]))}
-            texts |= {path: self._notes.read_text(path, listing) for path, day in dated.items() if days.holds(day)}
+            paths = dict.fromkeys((*listing.stamps, *deleted))
+            dated = {path: found[0] for path in paths if (found := _DAY.search(path.rpartition("/")[2]))}
+            for path in (path for path, day in dated.items() if days.holds(day)):
+                now = self._notes.read_text(path, listing) if path in listing.stamps else ""
+                texts[path] = "\n".join(filter(None, (now, deleted.get(path, ""))))
         return texts
 
     def _match_sessions(self, request: ForgetRequest) -> tuple[list[SessionMatch], list[str], dict[str, Days]]:

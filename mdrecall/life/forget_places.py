@@ -10,10 +10,12 @@ from typing import Any, NamedTuple, Protocol
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.phrases import FORGOTTEN, Span, cut_line, mask_spans
 from mdrecall.errors import FileChanged, ReadError
+from mdrecall.life.activity import activity_path, clear_activity
+from mdrecall.life.deleted import list_trash_files, original_path, remove_empty_folders
 from mdrecall.life.trash import RemovedText, trash_folder
 from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.opening import decode, read_below
+from mdrecall.sources.opening import decode, read_below, stamp_of
 from mdrecall.sources.tombstones import Tombstones
 from mdrecall.sources.transcripts.host_reader import CACHE_FILE
 from mdrecall.sources.transcripts.host_state import HostState, copy_name
@@ -30,7 +32,7 @@ class Place(NamedTuple):
     """A place that holds what is to be forgotten, and what will happen there."""
 
     kind: str
-    """``note``, ``transcript``, ``copy``, ``state`` or ``memory`` (a long-term memory)."""
+    """``note``, ``deletion`` (a deleted note), ``transcript``, ``copy``, ``state``, or ``memory`` (long-term)."""
     path: str
     start_line: int
     end_line: int
@@ -66,43 +68,82 @@ class NoteChange(NamedTuple):
     removes_file: bool
 
 
+class _NoteFile(NamedTuple):
+    """A note, or a deleted one."""
+
+    kind: str
+    shown: str
+    path: str
+    """Where it is, or was when it was deleted; empty if that cannot be told."""
+    root: str
+    inside: str
+
+
 class Notes:
-    """The notes of a workspace."""
+    """The notes of a workspace, and the deleted ones."""
 
     def __init__(self, settings: Settings, home: str) -> None:
+        self._workspace = settings.workspace
         self._files = MemoryFiles(settings, home)
+        self._workspace = settings.workspace
         self._max_bytes = settings.mdrecall.max_file_bytes
 
     def scan(self) -> Listing:
-        """List the notes."""
-        return self._files.scan()
+        """List the notes, and those about single persons, which are not searched but shown to sessions."""
+        listing = self._files.scan()
+        stamps, places = dict(listing.stamps), dict(listing.places)
+        for file in glob(os.path.join(escape(self._workspace), "users", "*", "USER.md")):
+            path = os.path.relpath(file, self._workspace)
+            with suppress(OSError):
+                stamps.setdefault(path, stamp_of(os.lstat(file)))
+                places.setdefault(os.path.dirname(path), (self._workspace, ""))
+        return listing._replace(stamps=stamps, places=places)
 
     def read_text(self, path: str, listing: Listing) -> str:
         """Return the text of a listed note; raise a ``ReadError``."""
         return self._files.read(path, listing).text
 
+    def deleted_texts(self) -> dict[str, str]:
+        """Return the text of every deleted note, by the path where it was."""
+        texts: dict[str, str] = {}
+        for note in self._list_deleted():
+            with suppress(ReadError):
+                data = read_below(note.root, note.inside, shown=note.shown, max_bytes=self._max_bytes).data
+                texts[note.path] = "\n".join(filter(None, (texts.get(note.path), decode(data))))
+        return texts
+
     def find(self, forgotten: Tombstones) -> Iterator[NoteChange]:
         """Yield what forgetting does to each note that holds something of it; a note that cannot be read is left."""
         if not (forgotten.phrases or forgotten.paths):
             return
-        listing = self.scan()
-        for path in sorted(listing.stamps):
+        for note in self._list(self.scan()):
             with suppress(ReadError):
-                if change := self._change(path, listing, forgotten):
+                if change := self._change(note, forgotten):
                     yield change
 
     def clear(self, forgotten: Tombstones) -> None:
         """Remove or mask what is to be forgotten. Raise a ``WriteError`` if a note cannot be written."""
         listing = self.scan()
-        for path in listing.stamps:
-            self._clear_note(path, listing, forgotten)
-        for folder in listing.folders:
+        notes = list(self._list(listing))
+        for note in notes:
+            self._clear_note(note, forgotten)
+        for folder in {*listing.folders, *(os.path.dirname(os.path.join(note.root, note.inside)) for note in notes)}:
             remove_leftovers(folder)
 
-    def _clear_note(self, path: str, listing: Listing, forgotten: Tombstones) -> None:
+    def _list(self, listing: Listing) -> Iterator[_NoteFile]:
+        """Yield every note, and every deleted one."""
+        for path in sorted(listing.stamps):
+            yield _NoteFile("note", path, path, *listing.locate(path))
+        yield from self._list_deleted()
+
+    def _list_deleted(self) -> Iterator[_NoteFile]:
+        for inside in list_trash_files(self._workspace):
+            yield _NoteFile("deletion", inside, original_path(inside), self._workspace, inside)
+
+    def _clear_note(self, note: _NoteFile, forgotten: Tombstones) -> None:
         for left in range(_TRIES - 1, -1, -1):
             try:
-                change = self._change(path, listing, forgotten)
+                change = self._change(note, forgotten)
             except ReadError:
                 return
             if change is None:
@@ -110,6 +151,8 @@ class Notes:
             try:
                 if change.removes_file:
                     remove_note(change.root, change.inside, change.before)
+                    if note.kind == "deletion":
+                        remove_empty_folders(self._workspace, note.inside)
                 else:
                     replace_lines(change.root, change.inside, change.edits, change.before)
                 return
@@ -117,10 +160,9 @@ class Notes:
                 if not left:
                     raise
 
-    def _change(self, path: str, listing: Listing, forgotten: Tombstones) -> NoteChange | None:
-        root, prefix = listing.places[path.rpartition("/")[0]]
-        inside = path[len(prefix) + 1 :] if prefix else path
-        data = read_below(root, inside, shown=path, max_bytes=self._max_bytes).data
+    def _change(self, note: _NoteFile, forgotten: Tombstones) -> NoteChange | None:
+        kind, shown, path, root, inside = note
+        data = read_below(root, inside, shown=shown, max_bytes=self._max_bytes).data
         text = decode(data)
         spans = forgotten.find_spans(text, path)
         is_masked = any(entry.is_masked for entry in forgotten.entries)
@@ -133,8 +175,8 @@ class Notes:
         removed = RemovedText(root, inside, "", (), data)
         if not removes_file:
             removed = RemovedText(root, inside, hash_content(content), reverse_edits(text, edits))
-        places = tuple(_show_span("note", path, text, span, action) for span in spans if text[span.start : span.end])
-        return NoteChange(path, root, inside, hash_content(data), edits, places, removed, removes_file)
+        places = tuple(_show_span(kind, shown, text, span, action) for span in spans if text[span.start : span.end])
+        return NoteChange(shown, root, inside, hash_content(data), edits, places, removed, removes_file)
 
 
 def make_edits(text: str, spans: Sequence[Span], *, is_masked: bool) -> tuple[LineEdit, ...]:
@@ -200,10 +242,13 @@ class StateFiles:
             if transcript and forgotten.is_forgotten_transcript(transcript):
                 yield Place(kind, file, 0, 0, "delete the copy")
             elif any(True for old, new in _mask_lines(file, transcript, forgotten) if old != new):
-                yield Place(kind, file, 0, 0, "mask")
+                is_log = file == activity_path(self._index_path)
+                yield Place(kind, file, 0, 0, "delete the log" if is_log else "mask")
 
     def clear(self, forgotten: Tombstones) -> None:
         """Mask or delete what is to be forgotten; raise ``OSError`` if that fails."""
+        # A query may name what is forgotten in other words than the notes, so none of them stays.
+        clear_activity(self._index_path)
         for _, file, transcript in list(self._list(forgotten)):
             if transcript and forgotten.is_forgotten_transcript(transcript):
                 os.unlink(file)
@@ -225,7 +270,7 @@ class StateFiles:
         for host, session, _ in self._hosts.list_copies():
             inside = copy_name(host, session)
             yield "copy", os.path.join(self._hosts.copies, inside), f"sessions/{inside}"
-        found = [os.path.join(self._agent, CACHE_FILE), *self._more]
+        found = [os.path.join(self._agent, CACHE_FILE), activity_path(self._index_path), *self._more]
         folders = [escape(self._state), os.path.join(escape(self._state), "*")]
         if not any(entry.keeps_trash for entry in forgotten.entries):
             folders.append(escape(trash_folder(self._index_path)))

@@ -7,13 +7,21 @@ process can write an entry twice. To undo, no copy of the file is kept: a size a
 
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.change import find_change
-from mdrecall.core.life.entries import Entry, adds_nothing, explain_unfit, find_entries, strip_clock
+from mdrecall.core.life.entries import (
+    Entry,
+    adds_nothing,
+    explain_unfit,
+    find_content,
+    find_entries,
+    strip_clock,
+)
 from mdrecall.core.life.promotion import Candidate, Gates, Record, explain_refusal, passes_gates, rank
 from mdrecall.core.life.section import (
     Promotion,
@@ -23,7 +31,7 @@ from mdrecall.core.life.section import (
     render_section,
     strip_figures,
 )
-from mdrecall.core.life.statements import read_statement
+from mdrecall.core.life.statements import Statement, read_statement
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
 from mdrecall.life.candidates import Collected, Located, collect
 from mdrecall.life.recalls import RecallState, lock_recalls, read_promoted
@@ -232,6 +240,19 @@ def undo(settings: Settings) -> Undone | None:
         return Undone(path, day, int(last["entries"]))
 
 
+class _Known(NamedTuple):
+    """An entry of ``MEMORY.md``, read once for all candidates."""
+
+    entry: Entry
+    content: AbstractSet[str]
+    statement: Statement | None
+
+    @classmethod
+    def read(cls, entry: Entry) -> "_Known":
+        text = strip_figures(entry.text)
+        return cls(entry, find_content(text), read_statement(text))
+
+
 class _Judge:
     """Decides about candidates one after the other: each that is promoted takes room, and says something already."""
 
@@ -240,12 +261,13 @@ class _Judge:
         self._memory = memory
         self._day = day
         self._redactor = open_masks(settings)
-        self._known = find_entries(memory.text.split("\n"))
-        self._chosen: list[Judged] = []
+        self._promoted = find_promoted_keys(memory.text)
+        self._known = [_Known.read(entry) for entry in find_entries(memory.text.split("\n"))]
+        self._chosen: list[tuple[Judged, AbstractSet[str]]] = []
 
     @property
     def section(self) -> str:
-        return render_section(self._day, (one.promotion for one in self._chosen)) if self._chosen else ""
+        return render_section(self._day, (one.promotion for one, _ in self._chosen)) if self._chosen else ""
 
     def judge(self, candidate: Candidate, located: Located) -> Judged:
         """Return what becomes of a candidate."""
@@ -257,12 +279,12 @@ class _Judge:
         judged = judged._replace(refusal=self._explain(judged, located))
         if not judged.refusal:
             judged = judged._replace(supersedes=self._find_superseded(said))
-            self._chosen.append(judged)
+            self._chosen.append((judged, find_content(said)))
         return judged
 
     def _explain(self, judged: Judged, located: Located) -> str:
         record = judged.candidate.record
-        if record.key in find_promoted_keys(self._memory.text):
+        if record.key in self._promoted:
             return f"{self._memory.path} has it already"
         if record.promoted_on and not self._choice.include_promoted:
             return f"it was promoted on {record.promoted_on}"
@@ -280,18 +302,19 @@ class _Judge:
         return self._explain_known(judged) or self._explain_room(judged)
 
     def _explain_known(self, judged: Judged) -> str:
-        for one in self._chosen:
-            if adds_nothing(judged.text, one.text):
+        content = find_content(judged.text)
+        for one, known in self._chosen:
+            if adds_nothing(content, known):
                 return f"{_cite(one)} says the same"
-        for entry in self._known:
-            if adds_nothing(judged.text, strip_figures(entry.text)):
-                return f"{format_citation(self._memory.path, entry.start_line, entry.end_line)} says it already"
+        for old in self._known:
+            if adds_nothing(content, old.content):
+                return f"{format_citation(self._memory.path, *old.entry[:2])} says it already"
         return ""
 
     def _explain_room(self, judged: Judged) -> str:
         if len(self._chosen) >= self._choice.limit:
             return f"the limit of {self._choice.limit} is reached"
-        promotions = [one.promotion for one in (*self._chosen, judged)]
+        promotions = [*(one.promotion for one, _ in self._chosen), judged.promotion]
         length = len(self._memory.text) + len(render_section(self._day, promotions))
         if length > self._choice.max_chars:
             most = f"may have {self._choice.max_chars:,} characters"
@@ -300,8 +323,7 @@ class _Judge:
 
     def _find_superseded(self, text: str) -> str:
         new = read_statement(text)
-        for entry in self._known if new else ():
-            old = read_statement(strip_figures(entry.text))
+        for entry, _, old in self._known:
             if new and old and not entry.is_superseded and find_change(old, new):
                 return format_citation(self._memory.path, entry.start_line, entry.end_line)
         return ""

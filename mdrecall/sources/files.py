@@ -168,8 +168,7 @@ class MemoryFiles:
         import hashlib
 
         seen_ns = time.time_ns()
-        folder, prefix = listing.places[path.rpartition("/")[0]]
-        inside = path[len(prefix) + 1 :] if prefix else path
+        folder, inside = listing.locate(path)
         opened = read_below(folder, inside, shown=path, max_bytes=self._settings.mdrecall.max_file_bytes)
         digest = hashlib.sha256(opened.data).hexdigest()
         return Document(self.name, path, decode(opened.data), digest, opened.stamp, seen_ns)

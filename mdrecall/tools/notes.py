@@ -26,6 +26,7 @@ from mdrecall.errors import (
     WriteError,
 )
 from mdrecall.memory import Memory
+from mdrecall.tools.activity import RecordedTool
 from mdrecall.tools.hints import action_for_answer, action_for_error
 from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
 from mdrecall.tools.sessions import (
@@ -329,7 +330,9 @@ def memory_tools(
         from mdrecall.tools.forget import MemoryForget
 
         tools.append(MemoryForget(memory))
-    return tools
+    if not memory.settings.mdrecall.activity.record:
+        return tools
+    return [RecordedTool(tool, memory.settings, session_key, author) for tool in tools]
 
 
 def _may_forget(settings: Settings, can_append: bool | None) -> bool:

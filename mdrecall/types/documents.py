@@ -35,6 +35,11 @@ class Listing(NamedTuple):
     folders: tuple[str, ...] = ()
     """The absolute path of every folder that has documents, or may get some."""
 
+    def locate(self, path: str) -> tuple[str, str]:
+        """Return the trusted folder to open a document from, and its path in it."""
+        folder, prefix = self.places[path.rpartition("/")[0]]
+        return folder, path[len(prefix) + 1 :] if prefix else path
+
 
 class NoteFile(NamedTuple):
     """A note as a list of notes shows it."""

@@ -34,6 +34,8 @@ VIEWS = {
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",
     "POST open": "read.open_in_editor",
+    "GET activity": "activity.show_activity",
+    "POST activity": "activity.clear_log",
     "GET edit": "edit.show_edit",
     "POST edit": "edit.save_note",
     "GET new": "edit.show_new",
@@ -47,6 +49,11 @@ VIEWS = {
     "GET trash": "trash.show_trash",
     "POST trash": "trash.remove_for_good",
     "POST restore": "trash.restore_note",
+    "GET forget": "forget.show_forget",
+    "POST forget": "forget.preview",
+    "POST forget-apply": "forget.forget",
+    "POST forget-finish": "forget.finish",
+    "POST forget-undo": "forget.undo",
     "GET conversation": "conversation.show_conversation",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}

@@ -16,6 +16,7 @@ SECTIONS = {
     "forget": "Forget",
     "state": "State",
 }
+_STATE_TABS = {"state": "Index", "settings": "Settings", "activity": "Activity", "eval": "Evaluation"}
 #: What was done before a page is shown, by the parameter ``done``. A text in the address would let a link lie.
 _DONE = {
     "saved": "Saved.",
@@ -25,7 +26,12 @@ _DONE = {
     "restored": "Restored.",
     "removed": "Removed for good.",
     "forgotten": "Forgotten. Your own backups and version control may still hold it.",
+    "unfinished": "Another process still reads an earlier state of the index. Finish it in a moment.",
+    "allowed": "It may come back from now on. Nothing was kept of it.",
     "opened": "Opened in your editor.",
+    "cleared": "The log is deleted.",
+    "indexing": "The index is being brought up to date.",
+    "added": "The question is added.",
 }
 
 
@@ -58,6 +64,15 @@ def _navigate(page: Page, visit: Visit) -> Html:
         for view, title in SECTIONS.items()
     )
     return join(tag("nav", links, aria_label="Views"), _choose_memory(visit))
+
+
+def show_tabs(visit: Visit, current: str) -> Html:
+    """Return links to the pages about the state of the memory."""
+    links = (
+        tag("a", title, href=visit.url(view), aria_current="page" if view == current else None)
+        for view, title in _STATE_TABS.items()
+    )
+    return tag("nav", links, class_="years", aria_label="State")
 
 
 def _choose_memory(visit: Visit) -> Html | None:

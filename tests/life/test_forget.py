@@ -9,7 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mdrecall.context import session_context
 from mdrecall.errors import QueryError
+from mdrecall.life.curate import Curator
+from mdrecall.life.deleted import list_deleted
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, check_request
 from mdrecall.life.trash import trash_folder
 from mdrecall.memory import Memory
@@ -180,6 +183,56 @@ def test_days_are_forgotten_in_notes_and_conversations(filled: Workspace) -> Non
         before = snapshot(filled.path) | snapshot(filled.state)
         forget(memory, since="2026-02-10", until="2026-02-11")
         assert snapshot(filled.path) | snapshot(filled.state) == before
+
+
+@pytest.mark.parametrize("is_masked", [False, True])
+def test_deleted_notes_are_cleared_too(filled: Workspace, is_masked: bool) -> None:
+    folder = filled.path / ".trash"
+    with filled.memory() as memory:
+        curator = Curator(memory)
+        for path in ("memory/2026-02-10.md", "memory/other-1.md"):
+            curator.delete(path, curator.read(path).hash, NOW)
+        filled.write(".trash/of-another-program.txt", f"{LATIN}. A heron stays.\n".encode("utf-16"))
+        filled.write(".trash/picture.png", b"\x89PNG\r\n\x1a\n\0\xff\xfe")
+        plan = forget(memory, phrases=(LATIN,), is_masked=is_masked)
+        deleted = [place for place in plan.places if place.kind == "deletion"]
+        assert sorted(place.path.partition("Z-")[2][9:] or place.path for place in deleted) == [
+            ".trash/of-another-program.txt",
+            "memory/2026-02-10.md.deleted",
+            "memory/2026-02-10.md.deleted",
+            "memory/other-1.md.deleted",
+        ]
+        assert traces(filled, LATIN) == traces(filled, "zorkberries") == []
+        assert (folder / "picture.png").read_bytes() == b"\x89PNG\r\n\x1a\n\0\xff\xfe"
+        assert "A heron stays." in (folder / "of-another-program.txt").read_text("utf-16")
+        (restored,) = [note for note in list_deleted(str(filled.path)) if note.path.endswith("10.md")]
+        curator.restore(restored.inside)
+        assert "The bike is green." in (filled.path / "memory/2026-02-10.md").read_text()
+
+
+def test_a_deleted_note_is_forgotten_by_its_path_and_by_its_day(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        curator = Curator(memory)
+        curator.delete("memory/2026-02-10.md", curator.read("memory/2026-02-10.md").hash, NOW)
+        filled.write("memory/2026-02-10.md", "# Another\n\nA capybara moved in.\n")
+        curator.delete("memory/2026-02-10.md", curator.read("memory/2026-02-10.md").hash, NOW)
+        curator.delete("memory/other-1.md", curator.read("memory/other-1.md").hash, NOW)
+        forget(memory, paths=("memory/other-1.md",))
+        assert [note.path for note in list_deleted(str(filled.path))] == ["memory/2026-02-10.md"] * 2
+        forget(memory, since="2026-02-10", until="2026-02-10")
+        assert traces(filled, "capybara") == []
+        assert not (filled.path / ".trash").exists()
+
+
+def test_what_was_forgotten_of_a_deleted_note_comes_back_with_undo(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        curator = Curator(memory)
+        before = curator.read("memory/2026-02-10.md")
+        deleted = curator.delete("memory/2026-02-10.md", before.hash, NOW)
+        plan = forget(memory, phrases=(LATIN,), trash_days=3)
+        assert (filled.path / deleted.inside).read_bytes() != before.data
+        Forgetting(memory).undo(plan.entry.id)
+        assert (filled.path / deleted.inside).read_bytes() == before.data
 
 
 def test_what_is_written_or_said_again_stays_away(filled: Workspace) -> None:
@@ -417,3 +470,17 @@ def test_a_killed_run_is_finished_by_the_next(filled: Workspace, kills: int) -> 
     process.communicate(timeout=20)
     # The first run had a few notes more to clear than the others.
     assert killed >= kills - max(1, kills // 10)
+
+
+def test_the_note_about_a_person_is_a_place_too(workspace: Workspace) -> None:
+    workspace.beside_openclaw()
+    note = workspace.write("users/p-1/USER.md", "- Likes tea.\n- Fears the purple zorkberries.\n")
+    workspace.write("MEMORY.md", "- Open.\n")
+    (workspace.path / "users" / "link").symlink_to(workspace.path / "users" / "p-1")
+    memory = workspace.memory()
+    plan = forget(memory, phrases=("purple zorkberries",))
+    assert [place.path for place in plan.places] == ["users/p-1/USER.md"]
+    assert "zorkberries" not in note.read_text()
+    assert "Likes tea." in note.read_text()
+    workspace.write("users/p-1/USER.md", "- Fears the purple zorkberries.\n")
+    assert "zorkberries" not in session_context(memory, "main", today=NOW.date(), profile="p-1").text

@@ -23,6 +23,8 @@ _MIN_CHARS_SUBJECT = 1.5
 #: A value is a few words; what is longer is another statement.
 _MAX_VALUE, _MAX_NEW_VALUE = 4, 8
 _MAX_PLAIN_VALUE = 3
+#: The roles of words that announce a change; others need not be looked up.
+_ANNOUNCING = ("cue", "verb")
 #: A denial repeats most of what it denies.
 _MIN_DENIED = 0.6
 
@@ -275,12 +277,13 @@ def _names_holder(statement: Statement, value: _Value) -> bool:
 
 
 def _is_change_verb(unit: Unit) -> bool:
-    return fold(unit.text) in words_for.CHANGE_VERBS
+    return unit.role in _ANNOUNCING and fold(unit.text) in words_for.CHANGE_VERBS
 
 
 def _announces_change(statement: Statement) -> bool:
     """True if a statement says that something is no longer as it was."""
-    return any(_is_change_verb(unit) or unit.text in words_for.CJK_CUES for unit in statement.units)
+    announcing = (unit for unit in statement.units if unit.role in _ANNOUNCING)
+    return any(_is_change_verb(unit) or unit.text in words_for.CJK_CUES for unit in announcing)
 
 
 def _size(value: _Value) -> float:

@@ -7,6 +7,7 @@ lines around it.
 
 import re
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import NamedTuple
 
@@ -190,15 +191,18 @@ def _is_sentence(text: str, words: Sequence[str]) -> bool:
     return len(words) >= _MIN_PLAIN_WORDS and 2 * sum(word.islower() for word in words) > len(words)
 
 
-def adds_nothing(text: str, known: str) -> bool:
-    """True if a text says no more than a known one: every word of it that counts is there, and no negation differs."""
-    new, old = _content(text), _content(known)
+def adds_nothing(new: AbstractSet[str], old: AbstractSet[str]) -> bool:
+    """True if a text says no more than an older one: every word of it that counts is there, and no negation differs.
+
+    Both are given as what ``find_content`` returns of them.
+    """
     if not new or new & _NEGATIONS != old & _NEGATIONS:
         return False
     return new <= old or (old <= new and len(old) >= _SAME_SHARE * len(new))
 
 
-def _content(text: str) -> frozenset[str]:
+def find_content(text: str) -> frozenset[str]:
+    """Return the words of a text that count, in a form that is the same for all their endings."""
     words = [word for token in tokens(_COMMENT.sub(" ", text)) for word in surface_words(token)]
     stop = find_stop_words(words) - _NEGATIONS
     return frozenset(word if word in _NEGATIONS else stem(word) for word in words if word not in stop)

@@ -1,8 +1,13 @@
 """Forgetting in the long-term memories: every row that holds it is deleted, with all earlier versions of the table."""
 
+import os
+
+from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded
 from mdrecall.errors import RecallError
+from mdrecall.life.forget import Forgetting
 from mdrecall.life.forget_places import Place
+from mdrecall.memory import Memory
 from mdrecall.plugins.lancedb.plugin import database_uri, open_memories
 from mdrecall.plugins.lancedb.table import Row, quote
 from mdrecall.sources.tombstones import Tombstones
@@ -14,6 +19,15 @@ def find_database(loaded: Loaded) -> str:
         return database_uri(loaded)
     except RecallError:
         return ""
+
+
+def open_forgetting(memory: Memory) -> Forgetting:
+    """Return what forgets in every place that mdrecall knows, the long-term memories and the log of hooks included."""
+    assert memory.loaded is not None, "a memory with plugins is opened by its settings"
+    uri = find_database(memory.loaded)
+    others = [LongTermPlaces(memory.loaded)] if uri and ("://" in uri or os.path.isdir(uri)) else []
+    log = find_locations(memory.loaded.environment, memory.settings.workspace).hook_log
+    return Forgetting(memory, others, [log])
 
 
 class LongTermPlaces:

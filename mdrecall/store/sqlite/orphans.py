@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -11,6 +12,8 @@ from mdrecall.store.sqlite.sidecar_files import delete_all, sizes
 from mdrecall.store.sqlite.sql import rows
 
 _ENDING = ".sqlite"
+#: The log of what agents did with it: their queries tell of the notes that are gone.
+_ACTIVITY = ".activity"
 
 
 class OrphanedIndex(NamedTuple):
@@ -23,7 +26,8 @@ class OrphanedIndex(NamedTuple):
 
     def files(self) -> list[tuple[str, int]]:
         """Return every file that belongs to the index, with its size in bytes; those of its qmd too."""
-        return sizes(self.path) + [(name, os.lstat(name).st_size) for name in _walk(self._qmd_dir)]
+        more = [*_walk(self._qmd_dir), *filter(os.path.lexists, (self.path + _ACTIVITY,))]
+        return sizes(self.path) + [(name, os.lstat(name).st_size) for name in more]
 
     def delete(self) -> None:
         """Delete the index and its qmd."""
@@ -32,6 +36,8 @@ class OrphanedIndex(NamedTuple):
         delete_all(self.path)
         for path, _ in sizes(self.path):
             os.unlink(path)
+        with suppress(FileNotFoundError):
+            os.unlink(self.path + _ACTIVITY)
         rmtree(self._qmd_dir, ignore_errors=True)
 
     @property

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.life.entries import Entry, adds_nothing, explain_unfit, find_entries, strip_clock
+from mdrecall.core.life.entries import Entry, adds_nothing, explain_unfit, find_content, find_entries, strip_clock
 
 #: Lines of the kinds that people found in their long-term memory: made up, one per kind that was reported.
 JUNK = [
@@ -182,4 +182,4 @@ def test_the_time_of_day_in_front_is_left_out(text: str, expected: str) -> None:
 def test_a_text_adds_nothing_if_its_words_are_known_and_nothing_is_negated(
     text: str, known: str, expected: bool
 ) -> None:
-    assert adds_nothing(text, known) is expected
+    assert adds_nothing(find_content(text), find_content(known)) is expected

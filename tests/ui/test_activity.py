@@ -1,0 +1,61 @@
+"""The activity log in the page: by day, by tool, with links to notes, for the owner only."""
+
+import os
+
+from playwright.sync_api import Page
+
+from mdrecall.life.activity import Activity, activity_path, record_activity
+from tests.conftest import Workspace
+from tests.ui.axe import find_faults
+from tests.ui.conftest import Site, serve
+from tests.ui.worlds import open_page
+
+
+def fill(workspace: Workspace) -> None:
+    settings = workspace.memory().settings
+    for activity in (
+        Activity("2026-02-09T10:00:00Z", "memory_get", "", "MEMORY.md#L2-L3", who="telegram group 42"),
+        Activity("2026-02-10T10:00:00Z", "memory_search", "<b>heron</b>", "MEMORY.md#L3", 4, "high", "main", "codex"),
+        Activity("2026-02-10T11:00:00Z", "memory_get", "", "../x", problem="PathOutside"),
+    ):
+        record_activity(settings, activity)
+
+
+def test_calls_are_listed_by_day_with_links_to_the_notes(site: Site) -> None:
+    assert "No agent has used this memory yet" in site.get("activity").body
+    fill(site.workspace)
+    body = site.get("activity").body
+    assert body.index("2026-02-10") < body.index("2026-02-09")
+    assert "&lt;b&gt;heron&lt;/b&gt;" in body
+    assert "<b>heron" not in body
+    assert "note?path=MEMORY.md&amp;from=2&amp;to=3#L2" in body
+    assert "PathOutside" in body
+    assert "telegram group 42" in body
+
+
+def test_a_tool_and_words_choose_some(site: Site) -> None:
+    fill(site.workspace)
+    body = site.get("activity", tool="memory_search").body
+    assert "heron" in body
+    assert "PathOutside" not in body
+    assert "No call fits." in site.get("activity", q="walrus").body
+
+
+def test_the_log_can_be_deleted(site: Site) -> None:
+    fill(site.workspace)
+    assert site.post("activity").status == 303
+    assert "No agent has used this memory yet" in site.get("activity").body
+    assert not os.path.exists(activity_path(str(site.workspace.index)))
+
+
+def test_the_log_is_for_the_owner_only(workspace: Workspace) -> None:
+    fill(workspace)
+    with serve(workspace, session_key="agent:main:telegram:group:42") as site:
+        reply = site.get("activity")
+        assert reply.status == 400
+        assert "heron" not in reply.body
+
+
+def test_the_page_has_no_serious_fault(site: Site, page: Page) -> None:
+    fill(site.workspace)
+    assert find_faults(page, open_page(site, page, "activity")) == []
