@@ -144,12 +144,14 @@ def measure_warm(size: Size, questions: int) -> dict[str, float]:
         asked = make_questions(questions)
         hybrid = take_cpu_ms(memory.search, asked)
         words = take_cpu_ms(lambda question: memory.search(question, mode="keyword"), make_questions(questions, 1))
+        times = take_cpu_ms(memory.search, [f"{question} in August 1002" for question in make_questions(7, 3)])
         common = take_cpu_ms(memory.search, [_COMMON_WORD] * 7)
         return {
             "first search, s": first,
             "warm search, ms": statistics.median(hybrid),
             "warm search p95, ms": sorted(hybrid)[int(len(hybrid) * 0.95)],
             "warm search by words, ms": statistics.median(words),
+            "question about a month, ms": statistics.median(times),
             f"'{_COMMON_WORD}' for the first time, ms": common[0],
             f"'{_COMMON_WORD}' again, ms": statistics.median(common[1:]),
             "warm memory, MB": _resident_mb(),

@@ -43,7 +43,7 @@ USER_CHARS = 4_000
 #: Notes of a day beside its own: more are of a day with many sessions, whose newest say where things stand.
 _MAX_TITLED = 4
 #: Where the notes about single persons are, as in OpenClaw, and what their ids look like.
-_PROFILES, _PROFILE = "users", re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
+_PROFILES, PROFILE = "users", re.compile("[A-Za-z0-9][A-Za-z0-9_-]{0,127}")
 #: As in OpenClaw: room for the entries of a project at hand, and for one of them.
 _PROJECT_CHARS, _PROJECT_ENTRY_CHARS = 2_000, 600
 
@@ -135,7 +135,7 @@ class _Reader(NamedTuple):
         path = f"{_PROFILES}/{profile}/{USER_NOTE}"
         settings = self.memory.settings
         try:
-            if not _PROFILE.fullmatch(profile):
+            if not PROFILE.fullmatch(profile):
                 raise PathOutside(f"{profile!r} is not the id of a profile.", path=path)
             opened = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
         except FileMissing:

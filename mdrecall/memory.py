@@ -114,7 +114,8 @@ class Memory:
         are searched that this one may see, and ``withheld`` says if that is not all. ``session`` chooses one of them.
         ``tags``, ``paths`` and ``collections`` limit a search to notes with all of the tags, in any of the folders,
         files or globs, and in any of the collections of the settings. ``projects`` are those at hand: entries of other
-        projects are left out, and ``withheld`` says so.
+        projects are left out, and ``withheld`` says so. With ``current_projects`` nothing is left out: of entries that
+        hold the same words, those of these projects come first.
         """
         request = SearchRequest(query, **options)
         if request.progress and request.session_key.strip():

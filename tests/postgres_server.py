@@ -48,14 +48,14 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         if primary:
             self._options += ("max_standby_streaming_delay=0",)
-            self._run("pg_basebackup", "-D", "d", "-d", primary.dsn, "-R", "-X", "stream", "-c", "fast", "-N")
+            self.run("pg_basebackup", "-D", "d", "-d", primary.dsn, "-R", "-X", "stream", "-c", "fast", "-N")
         else:
-            self._run("initdb", "-D", "d", "-U", "postgres", "-A", "trust", "-N", "--encoding=UTF8", "--locale=C.UTF-8")
+            self.run("initdb", "-D", "d", "-U", "postgres", "-A", "trust", "-N", "--encoding=UTF8", "--locale=C.UTF-8")
         self.start()
 
     def promote(self) -> None:
         """Let a standby become a server that can be written."""
-        self._run("pg_ctl", "promote", "-D", "d", "-w")
+        self.run("pg_ctl", "promote", "-D", "d", "-w")
 
     @property
     def dsn(self) -> str:
@@ -96,7 +96,8 @@ class Server:
             self._process.wait(_PATIENCE_S)
             self._process = None
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def run(self, program: str, *arguments: str) -> None:
+        """Run one of the programs that come with the server, in its folder."""
         done = subprocess.run(
             [str(self._programs / program), *arguments],
             cwd=self.folder,

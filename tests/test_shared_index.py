@@ -144,6 +144,27 @@ def test_two_folders_of_a_machine_with_one_name_are_not_mixed(tmp_path: Path, po
         memory.sync()
 
 
+def test_a_saved_schema_is_restored_into_another_database(tmp_path: Path, postgres: Server) -> None:
+    import psycopg
+
+    machine = Machine(tmp_path, postgres)
+    before = machine.answers()
+    saved = str(postgres.folder / "saved.sql")
+    postgres.run("pg_dump", "-d", postgres.dsn, "--schema=mdrecall", "-f", saved)
+    with psycopg.connect(postgres.dsn, autocommit=True) as db:
+        db.execute("CREATE DATABASE restored")
+    restored = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="restored")
+    with psycopg.connect(restored, autocommit=True) as db:
+        db.execute("CREATE EXTENSION vector")
+    postgres.run("psql", "-d", restored, "-q", "-v", "ON_ERROR_STOP=1", "-f", saved)
+    machine.env["STORE"] = restored
+    with machine.open() as memory:
+        assert memory.check() == ()
+        report = memory.sync()
+    assert (report.added, report.changed, report.removed) == (0, 0, 0)
+    assert machine.answers() == before
+
+
 def test_a_database_that_is_not_named_or_not_there_is_a_clear_error(tmp_path: Path) -> None:
     machine = Machine(tmp_path, None)
     (tmp_path / "mdrecall.json").write_text('{"mdrecall": {"store": {"kind": "postgres"}}}')

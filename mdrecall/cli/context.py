@@ -32,7 +32,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="leave out entries of other projects than this, such as github.com/ana/app; repeat it for several"
         " (default: the repository of the current folder)",
     )
-    parser.add_argument("--profile", metavar="ID", default="", help="also print users/ID/USER.md in a private session")
+    about = "also print users/ID/USER.md in a private session"
+    parser.add_argument("--profile", type=_parse_profile, metavar="ID", help=about)
     parser.add_argument("--today", type=_parse_day, metavar="DAY", help="use this day as today (YYYY-MM-DD)")
     add_no_warm(parser)
     add_common(parser)
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
             today=options.today or date.today(),
             max_chars=options.chars,
             projects=projects,
-            profile=options.profile,
+            profile=options.profile or "",
         )
     if options.json:
         from mdrecall.wire import to_json
@@ -94,6 +95,14 @@ def _print_prompt(text: str, options: argparse.Namespace) -> int:
     else:
         sys.stdout.write(text)
     return 0 if text else 1
+
+
+def _parse_profile(text: str) -> str:
+    from mdrecall.context import PROFILE
+
+    if not PROFILE.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not the name of a folder in users/: letters, digits, - and _")
+    return text
 
 
 def _parse_day(text: str) -> date:

@@ -69,6 +69,9 @@ class ScopedChunks:
     def list_documents(self) -> list[StoredDocument]:
         return self._chunks.list_documents()
 
+    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
+        return self._chunks.documents_of_days(ranges)
+
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         return [chunk for chunk in self._chunks.chunks_of(documents) if chunk not in self._hidden]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mdrecall.core.ranking.days import Moment, format_day, note_day
+from mdrecall.core.ranking.days import Moment, document_day, format_day
 from mdrecall.core.ranking.features import ReadChunk
 from mdrecall.core.ranking.naming import Naming
 from mdrecall.core.ranking.note_filter import NoteFilter
@@ -30,6 +30,9 @@ _NEAREST_REASON = "it is a note of the nearest day before the time that the quer
 _PIECE_CHARS = 600
 # More notes of a time than this are not looked at one by one; they are found by their words.
 _MAX_EXTRA_CHUNKS = 200
+
+# Before all documents are read to find one that has a day, those of a year before the time are.
+_YEAR_DAYS = 366
 
 # Notes of one name in as many folders; of each, as much as a result may show.
 _MAX_NAMED, _NAMED_CHUNKS = 20, 2
@@ -69,13 +72,13 @@ class TimeSearch:
         kept = [
             document.id
             for document in self._documents()
-            if limits is None or limits.has(_told_day(document) or self._now.day_of(document.mtime_ns / 1e6))
+            if limits is None or limits.has(document_day(document) or self._now.day_of(document.mtime_ns / 1e6))
         ]
         return frozenset(self._chunks.chunks_of(kept))
 
     def chunks_of_times(self, times: QueryTimes) -> list[int]:
         """Return the chunks of the notes of a time, the newest first; none of a time that has very many."""
-        days = _by_day(self._documents())
+        days = _by_day(self._documents_of(times))
         wanted = [document.id for day in sorted(days, reverse=True) if times.has(day) for document in days[day]]
         found = self._chunks.chunks_of(wanted[: _MAX_EXTRA_CHUNKS + 1])
         return found if len(found) <= _MAX_EXTRA_CHUNKS else []
@@ -100,7 +103,9 @@ class TimeSearch:
         None means that the words of the query should be searched: no note has a day, or a date is named that no note
         is of.
         """
-        days = _by_day(self._documents())
+        # Only if there is none near, it matters whether any note has a day at all.
+        near = self._documents_of(times, NEAREST_DAYS) or self._documents_of(times, _YEAR_DAYS)
+        days = _by_day(near or self._documents())
         known = [day for day in days if limits is None or limits.has(day)]
         chosen = sorted(nearest_days(known, times), reverse=True)
         is_relative = all(one.is_relative for one in times.ranges)
@@ -118,8 +123,15 @@ class TimeSearch:
             results = tuple(result._replace(why=why) for result in results)
         return SearchAnswer(results, caution="" if is_exact else caution)
 
+    def _documents_of(self, times: QueryTimes, before: int = 0) -> list[StoredDocument]:
+        """Return the documents of the days of times, and of as many days before each."""
+        ranges = [(one.first - before, one.last) for one in times.ranges]
+        return self._choose(self._chunks.documents_of_days(ranges))
+
     def _documents(self) -> list[StoredDocument]:
-        documents = self._chunks.list_documents()
+        return self._choose(self._chunks.list_documents())
+
+    def _choose(self, documents: list[StoredDocument]) -> list[StoredDocument]:
         if self._only:
             documents = [document for document in documents if self._only.has(document.path, document.fields.tags)]
         return [each for each in documents if self._source in (None, each.source) and self._is_visible(each)]
@@ -142,18 +154,11 @@ def _answer_nothing(times: QueryTimes) -> SearchAnswer:
     return SearchAnswer((), reason="no_match", action=action)
 
 
-def _told_day(document: StoredDocument) -> int | None:
-    """Return the day that a document is about; None if it does not tell."""
-    if document.source == "sessions":
-        return Moment(document.mtime_ns / 1e6).today
-    return note_day(document.path, document.head)
-
-
 def _by_day(documents: Iterable[StoredDocument]) -> dict[int, list[StoredDocument]]:
     """Return the documents of each day: notes before sessions, and the daily note before others of its day."""
     days: dict[int, list[StoredDocument]] = {}
     for document in sorted(documents, key=lambda entry: (entry.source, entry.path.removesuffix(".md"), entry.id)):
-        day = _told_day(document)
+        day = document_day(document)
         if day is not None:
             days.setdefault(day, []).append(document)
     return days

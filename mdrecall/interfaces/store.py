@@ -157,6 +157,13 @@ class ChunkReader(Protocol):
         """Return every document, in no particular order."""
         ...
 
+    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
+        """Return the documents that are about a day of any of the ranges, which include both ends, in no order.
+
+        Unlike ``list_documents`` it takes no longer the more documents there are.
+        """
+        ...
+
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
         ...

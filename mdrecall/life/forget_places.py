@@ -15,7 +15,7 @@ from mdrecall.life.deleted import list_trash_files, original_path, remove_empty_
 from mdrecall.life.trash import RemovedText, trash_folder
 from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.opening import decode, read_below
+from mdrecall.sources.opening import decode, read_below, stamp_of
 from mdrecall.sources.tombstones import Tombstones
 from mdrecall.sources.transcripts.host_reader import CACHE_FILE
 from mdrecall.sources.transcripts.host_state import HostState, copy_name
@@ -85,11 +85,19 @@ class Notes:
     def __init__(self, settings: Settings, home: str) -> None:
         self._workspace = settings.workspace
         self._files = MemoryFiles(settings, home)
+        self._workspace = settings.workspace
         self._max_bytes = settings.mdrecall.max_file_bytes
 
     def scan(self) -> Listing:
-        """List the notes."""
-        return self._files.scan()
+        """List the notes, and those about single persons, which are not searched but shown to sessions."""
+        listing = self._files.scan()
+        stamps, places = dict(listing.stamps), dict(listing.places)
+        for file in glob(os.path.join(escape(self._workspace), "users", "*", "USER.md")):
+            path = os.path.relpath(file, self._workspace)
+            with suppress(OSError):
+                stamps.setdefault(path, stamp_of(os.lstat(file)))
+                places.setdefault(os.path.dirname(path), (self._workspace, ""))
+        return listing._replace(stamps=stamps, places=places)
 
     def read_text(self, path: str, listing: Listing) -> str:
         """Return the text of a listed note; raise a ``ReadError``."""

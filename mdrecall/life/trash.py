@@ -7,13 +7,14 @@ note if the note has changed since.
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall import state_files
 from mdrecall.errors import FileChanged, FileMissing, ReadError
-from mdrecall.sources.editing import LineEdit, hash_content, replace_lines
-from mdrecall.sources.notes import create_file
 from mdrecall.sources.opening import read_below
+
+if TYPE_CHECKING:
+    from mdrecall.sources.editing import LineEdit
 
 _ENDING = ".json"
 
@@ -26,7 +27,7 @@ class RemovedText(NamedTuple):
     inside: str
     after: str
     """The hash of the note's content without it; empty if the whole note was removed."""
-    edits: tuple[LineEdit, ...] = ()
+    edits: "tuple[LineEdit, ...]" = ()
     """The edits that put it back."""
     content: bytes = b""
     """The content of a note that was removed as a whole."""
@@ -82,6 +83,10 @@ def empty_expired(index_path: str, today: str) -> None:
 
 def restore_text(removed: RemovedText, max_bytes: int) -> str:
     """Put back what was removed from one note. Return how: ``restored``, or ``appended`` if the note has changed."""
+    # Every `mdrecall index` looks into the trash, and hardly ever is there anything to write.
+    from mdrecall.sources.editing import LineEdit, hash_content, replace_lines
+    from mdrecall.sources.notes import create_file
+
     root, inside, after, edits, content = removed
     try:
         now = read_below(root, inside, shown=inside, max_bytes=max_bytes).data
@@ -105,6 +110,8 @@ def trash_path(index_path: str, name: str) -> str:
 
 
 def _read(entry: dict[str, Any]) -> RemovedText:
+    from mdrecall.sources.editing import LineEdit
+
     edits = tuple(LineEdit(first, last, tuple(lines)) for first, last, lines in entry["edits"])
     content = entry["content"].encode("utf-8", "surrogateescape")
     return RemovedText(entry["root"], entry["inside"], entry["after"], edits, content)

@@ -21,12 +21,15 @@ _LEAST_SHARED = 4
 # Bounds how many terms a prefix is expanded to.
 _MOST_NEAR = 20
 # Joiners inside a name as characters that the tokenizer keeps: the name stays one token.
-_JOINED = str.maketrans({joiner: chr(0xE000 + ord(joiner)) for joiner in JOINERS + "_"})
+_JOINED = tuple((joiner, chr(0xE000 + ord(joiner))) for joiner in JOINERS + "_")
 
 
 def encode_names(names: str) -> str:
     """Return names as the full-text index holds them."""
-    return names.translate(_JOINED)
+    # One replacement after the other takes half as long as a look at every character.
+    for joiner, character in _JOINED:
+        names = names.replace(joiner, character)
+    return names
 
 
 class Wanted(NamedTuple):

@@ -84,3 +84,18 @@ def test_a_message_brings_curated_entries_to_mind(workspace: Workspace, run: Run
     for arguments in (["--message", "the weather"], ["--message", "the shop", "--session-key", "x:group:1"]):
         ran = run("context", *arguments)
         assert (ran.code, ran.out) == (1, "")
+
+
+def test_context_knows_the_repository_of_the_current_folder_and_a_person(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "- For all.\n- Of the blog. <!-- project: github.com/ana/blog -->\n")
+    workspace.write("users/ana/USER.md", "- Wants tables.\n")
+    assert "Of the blog." in run("context").out
+    blog = run("context", "--project", "github.com/ana/blog", "--profile", "ana")
+    assert "Of the blog." in blog.out
+    assert "## users/ana/USER.md\n\n- Wants tables.\n" in blog.out
+    other = run("context", "--project", "github.com/ana/shop")
+    assert "Of the blog." not in other.out
+    assert "1 entry was left out" in other.err
+    wrong = run("context", "--profile", "../ana")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "'../ana' is not the name of a folder" in wrong.err

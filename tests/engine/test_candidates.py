@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import pytest
 
+from mdrecall.core.ranking.days import is_of_days
 from mdrecall.core.ranking.score import Similarity
 from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
@@ -61,6 +62,9 @@ class FakeChunks:
         return [
             StoredDocument(number, source, f"{number:05d}.md", 0, "") for number, (source, *_) in self._chunks.items()
         ]
+
+    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
+        return [document for document in self.list_documents() if is_of_days(document, ranges)]
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         return list(documents)

@@ -9,6 +9,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mdrecall.context import session_context
 from mdrecall.errors import QueryError
 from mdrecall.life.curate import Curator
 from mdrecall.life.deleted import list_deleted
@@ -469,3 +470,17 @@ def test_a_killed_run_is_finished_by_the_next(filled: Workspace, kills: int) -> 
     process.communicate(timeout=20)
     # The first run had a few notes more to clear than the others.
     assert killed >= kills - max(1, kills // 10)
+
+
+def test_the_note_about_a_person_is_a_place_too(workspace: Workspace) -> None:
+    workspace.beside_openclaw()
+    note = workspace.write("users/p-1/USER.md", "- Likes tea.\n- Fears the purple zorkberries.\n")
+    workspace.write("MEMORY.md", "- Open.\n")
+    (workspace.path / "users" / "link").symlink_to(workspace.path / "users" / "p-1")
+    memory = workspace.memory()
+    plan = forget(memory, phrases=("purple zorkberries",))
+    assert [place.path for place in plan.places] == ["users/p-1/USER.md"]
+    assert "zorkberries" not in note.read_text()
+    assert "Likes tea." in note.read_text()
+    workspace.write("users/p-1/USER.md", "- Fears the purple zorkberries.\n")
+    assert "zorkberries" not in session_context(memory, "main", today=NOW.date(), profile="p-1").text

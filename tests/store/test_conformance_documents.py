@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from mdrecall.core.ranking.days import EPOCH, day_number
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.errors import StoreBusy
 from mdrecall.interfaces import Store
@@ -293,6 +294,33 @@ def test_documents_are_listed_with_their_head_and_their_chunks_in_order(store: S
     assert [chunk.path for chunk in chunks] == ["s/a.jsonl"] + ["a.md"] * (len(chunks) - 1)
     assert sorted(chunk.start_line for chunk in chunks[1:]) == [chunk.start_line for chunk in chunks[1:]]
     assert store.chunks.chunks_of([listed["empty.md"].id]) == store.chunks.chunks_of([]) == []
+
+
+def test_documents_are_found_by_the_day_that_they_are_about(store: Store) -> None:
+    day = day_number(2026, 3, 1)
+    assert day is not None
+    notes = [
+        indexed("memory/2026-03-01.md", "a walrus"),
+        indexed("memory/2026-03-02-standup.md", "a seal"),
+        indexed("talk.md", "---\ndate: 2026-03-01\n---\na walrus"),
+        indexed("plain.md", "it was on 2026-03-01"),
+    ]
+    state = Transcript("s/a.jsonl", 10, 2, 3, 10, 5, 1, 1, b"seal")
+    store.documents.put(notes, "r")
+    store.documents.put_transcript(state, 0, [part_of(state.path, 0, "seal")], "r")
+
+    def find(*ranges: tuple[int, int]) -> set[str]:
+        return {document.path for document in store.chunks.documents_of_days(ranges)}
+
+    assert find((day, day)) == {"memory/2026-03-01.md", "talk.md"}
+    assert find((day - 9, day + 1)) == find((day, day), (day - 9, day), (day + 1, day + 1))
+    assert find((day, day + 1)) == {"memory/2026-03-01.md", "talk.md", "memory/2026-03-02-standup.md"}
+    assert find((EPOCH, EPOCH)) == {"s/a.jsonl"}
+    assert find((EPOCH + 1, day - 1)) == find() == set()
+    store.documents.put([indexed("talk.md", "---\ndate: 2026-03-02\n---\na walrus")], "r")
+    store.documents.remove("memory", ["memory/2026-03-01.md"])
+    assert find((day, day)) == set()
+    assert find((day + 1, day + 1)) == {"memory/2026-03-02-standup.md", "talk.md"}
 
 
 def test_one_thread_has_the_right_to_write_and_may_take_it_twice(open_store: OpenStore) -> None:

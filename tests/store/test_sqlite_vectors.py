@@ -1,5 +1,6 @@
 """Vectors in an index file: both engines find the same, and which one is chosen."""
 
+import json
 import os
 import random
 import subprocess
@@ -17,7 +18,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.memory import Memory
 from mdrecall.store.matching import encode_names
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
-from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, m011_days
 from mdrecall.types import Embedding, Space
 from tests.conftest import Workspace
 from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
@@ -297,6 +298,7 @@ def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(works
     new = apsw.Connection(path)
     new.execute("DROP INDEX documents_by_revision; ALTER TABLE documents DROP COLUMN revision")
     new.execute("DROP INDEX chunks_of_projects; ALTER TABLE documents DROP COLUMN fields")
+    new.execute("DROP INDEX documents_by_day; ALTER TABLE documents DROP COLUMN day")
     new.execute("ALTER TABLE chunks DROP COLUMN records; ALTER TABLE chunks DROP COLUMN marks")
     kept = {name: list(new.execute(f"SELECT * FROM {name}")) for name in ("meta", "documents", "chunks")}
     kept["chunks"] = [(*row, text[1:].decode()) for *row, text in kept["chunks"]]
@@ -326,6 +328,27 @@ def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(works
     assert list(upgraded.execute("PRAGMA user_version")) == [(VERSION,)]
     assert list(upgraded.execute("SELECT id FROM chunks ORDER BY id")) == [(1,), (2,)]
     upgraded.close()
+
+
+def test_an_index_without_days_gets_them(workspace: Workspace) -> None:
+    workspace.write("memory/2026-03-01.md", "the walrus sleeps")
+    workspace.write("talk.md", "---\ndate: 2026-03-02\n---\nthe seal swims")
+    workspace.write("plain.md", "the deploy went well")
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        memory.sync()
+        path = memory.settings.index_path
+    db = apsw.Connection(path)
+    (days,) = db.execute("SELECT json_group_array(day) FROM (SELECT day FROM documents ORDER BY id)")
+    db.execute("DROP INDEX documents_by_day; ALTER TABLE documents DROP COLUMN day")
+    db.execute(f"PRAGMA user_version={MIGRATIONS.index(m011_days)}")
+    db.close()
+    with Memory.open(workspace.path, env=workspace.env) as memory:
+        assert memory.sync().unchanged == 3
+        assert memory.search("what happened on 2026-03-02?")[0].path == "talk.md"
+    db = apsw.Connection(path)
+    assert db.execute("SELECT json_group_array(day) FROM (SELECT day FROM documents ORDER BY id)").fetchone() == days
+    assert len([day for day in json.loads(days[0]) if day]) == 2
+    db.close()
 
 
 def test_status_tells_when_vectors_are_too_many_to_be_compared_exactly(

@@ -4,10 +4,11 @@ A day is counted from 1 January of year 1, so that ranges and ages are plain ari
 """
 
 import re
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import StoredChunk
+from mdrecall.types import StoredChunk, StoredDocument
 
 Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
 
@@ -149,6 +150,19 @@ def note_day(path: str, head: str) -> int | None:
     front = re.match(_FRONT_MATTER, head) if head.startswith("---") else None
     field = re.search(_DATE_FIELD, front[1]) if front else None
     return day_number(*map(int, field.groups())) if field else None
+
+
+def document_day(document: StoredDocument) -> int | None:
+    """Return the day that a document is about; None if it does not tell."""
+    if document.source == "sessions":
+        return Moment(document.mtime_ns / 1e6).today
+    return note_day(document.path, document.head)
+
+
+def is_of_days(document: StoredDocument, ranges: Sequence[tuple[int, int]]) -> bool:
+    """True if a document is about a day of any of the ranges, which include both ends."""
+    day = document_day(document)
+    return day is not None and any(first <= day <= last for first, last in ranges)
 
 
 class Place(NamedTuple):

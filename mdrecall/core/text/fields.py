@@ -108,7 +108,14 @@ def unpack_fields(stored: str) -> Fields:
 
 def _has_signs(text: str) -> bool:
     """True if a text may have tags or links. Between code and a tag there need not be a blank."""
-    return "[[" in text or "](" in text or ("#" in text and ("`" in text or _TAG.search(text) is not None))
+    if "[[" in text or "](" in text:
+        return True
+    at = text.find("#")
+    if at < 0 or "`" in text:
+        return at >= 0
+    while at >= 0 and not _TAG.match(text, at):
+        at = text.find("#", at + 1)
+    return at >= 0
 
 
 def _read_body(text: str, skipped: int) -> tuple[list[str], list[Link]]:

@@ -287,7 +287,7 @@ class OfflineEmbedder:
         """Return the vectors of words; all first pieces are added at once, then all second ones, and so on."""
         numpy = _numpy()
         rows, fixed = self._numpy_table().rows, self._fixed_scales
-        pieces = [() if is_token(word) else self._pieces[word] for word in some]
+        pieces = [() if is_token(word) else self._pieces.split(word) for word in some]
         counts = numpy.array(list(map(len, pieces)), numpy.intp)
         numbers = numpy.array(list(chain.from_iterable(pieces)), numpy.intp)
         firsts = numpy.cumsum(counts) - counts

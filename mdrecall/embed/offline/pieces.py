@@ -40,10 +40,11 @@ class Pieces(dict[str, tuple[int, ...]]):
         return self.vocabulary.split("\n")
 
     def __missing__(self, word: str) -> tuple[int, ...]:
-        pieces = self[word] = self._split(word)
+        pieces = self[word] = self.split(word)
         return pieces
 
-    def _split(self, word: str) -> tuple[int, ...]:
+    def split(self, word: str) -> tuple[int, ...]:
+        """Return the pieces of a word, and do not remember them."""
         if len(word) > MAX_WORD_CHARS:
             return ()
         find = self._find if self._looks_left else self._numbers.get

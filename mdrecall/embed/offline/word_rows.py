@@ -10,8 +10,9 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-# Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory.
-_MAX_WORDS = 40_000
+# Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory. With 40,000
+# instead, indexing 40 MB of notes took 156 MB instead of 145, and no less time.
+_MAX_WORDS = 30_000
 #: Bounds how many new words are added to the cached ones at once.
 WORDS_AT_ONCE = 16_000
 #: As many characters of texts, each no longer than ``SHORT_CHARS``, have at most as many words.

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from mdrecall.core.ranking.days import is_of_days
 from mdrecall.core.text.annotations import unpack_marks
 from mdrecall.core.text.fields import unpack_fields
 from mdrecall.store.matching import match_terms
@@ -110,6 +111,10 @@ class PostgresChunks:
         if len(found) <= _MOST_LISTED:
             self._listed = key, tuple(found)
         return found
+
+    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
+        """Return the documents that are about a day of any of the ranges."""
+        return [document for document in self.list_documents() if is_of_days(document, ranges)]
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""

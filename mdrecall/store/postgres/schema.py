@@ -126,9 +126,9 @@ TABLES = (
     "pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts", "spaces", "cache", "jobs",
     "failures", "leases", "generations",
 )  # fmt: skip
-#: The tables whose rows belong to one generation of the index.
-OF_GENERATION = ("pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts", "spaces",
-                 "generations")  # fmt: skip
+#: The tables whose rows belong to one generation of the index. What says that there is a generation goes first.
+OF_GENERATION = ("generations", "pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts",
+                 "spaces")  # fmt: skip
 #: What the transaction says that it works on. Without it, no row is seen.
 SETTING = "mdrecall.workspace"
 _NAMED = f"NULLIF(current_setting('{SETTING}', true), '')::int8"

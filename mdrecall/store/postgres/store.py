@@ -33,6 +33,7 @@ _COUNTS = """
 """
 
 
+_IS_THERE = "SELECT 1 FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s AND gen >= %s"
 _GO_ON_COUNTING = "UPDATE mdrecall.generations SET texts = texts + 1 + %s WHERE workspace_id=%s AND gen=%s"
 _STAY_FILLED = """
     UPDATE mdrecall.spaces SET filled_at = filled_at + 1 + %s WHERE workspace_id=%s AND gen=%s AND filled_at >= 0
@@ -83,27 +84,35 @@ class PostgresStore:
         self.health = _Healthy()
         self.watching = Lease(database, "watch")
         self.filling = Lease(database, "fill")
+        self._rebuild = Lease(database, "rebuild")
 
     @contextmanager
     def rebuilding(self, expected_bytes: int) -> Iterator["PostgresStore"]:
         """Give an empty generation beside the one that answers, to be filled and published."""
         fresh = PostgresStore.__new__(PostgresStore)
         fresh._database, fresh._place, fresh._one_shot = self._database, self._place, self._one_shot
-        with self._database.writing() as now:
-            gen = _add_generation(now)
-        fresh._bind(gen)
+        if not self._rebuild.acquire(_WAIT_S, "rebuilding the index"):
+            raise explain_busy(self._rebuild, self.admin.place, "rebuilt")
         try:
-            yield fresh
+            # What a rebuild has left that was killed.
+            _delete_generations(self._database, "gen <> {current}")
+            with self._database.writing() as now:
+                gen = _add_generation(now)
+            fresh._bind(gen)
+            try:
+                yield fresh
+            finally:
+                _delete_generations(self._database, f"gen = {gen:d} AND gen <> {{current}}")
         finally:
-            with self._database.reading() as now:
-                is_published = now.state.gen == gen
-            if not is_published:
-                _delete_generations(self._database, only=gen)
+            self._rebuild.release()
 
     def publish(self, fresh: "PostgresStore", *, cached: Iterable[bytes] | None = None) -> None:
         """Replace this generation by a rebuilt one in one step; ``cached`` embeddings stay, None for all of them."""
         with self._database.writing() as now:
             new = now._replace(gen=fresh._gen or now.gen)
+            if not now.db.execute(_IS_THERE, (new.workspace, new.gen, now.state.gen)).fetchall():
+                message = f"{self.admin.place} was rebuilt or emptied by another process."
+                raise StoreBusy(message, hint="Rebuild it again if that is still needed.")
             # The counter of texts goes on, so that nobody who has filled the old index can call the new one filled.
             for change in (_GO_ON_COUNTING, _STAY_FILLED):
                 now.db.execute(change, (now.state.texts, new.workspace, new.gen))
@@ -112,7 +121,14 @@ class PostgresStore:
             if cached is not None:
                 drop = "DELETE FROM mdrecall.cache WHERE workspace_id=%s AND NOT hash = ANY(%s)"
                 now.db.execute(drop, (now.workspace, list(cached)))
-        _delete_generations(self._database)
+        _delete_generations(self._database, "gen < {current}")
+
+
+def explain_busy(lease: Lease, place: str, verb: str) -> StoreBusy:
+    """Return an error that names who has a lease."""
+    holder = lease.holder()
+    who = f"process {holder.pid} on {holder.host} ({holder.doing})" if holder else "another thread"
+    return StoreBusy(f"{place} is being {verb} by {who}.", hint="Try again in a moment.")
 
 
 def _add_generation(now: Transaction) -> int:
@@ -123,20 +139,19 @@ def _add_generation(now: Transaction) -> int:
     return gen
 
 
-def _delete_generations(database: Database, *, only: int | None = None) -> None:
-    """Delete the rows of old generations, some at a time; of one only if it is given."""
+def _delete_generations(database: Database, chosen: str) -> None:
+    """Delete the rows of some generations, a part at a time; ``chosen`` compares with the current one."""
     for table in OF_GENERATION:
-        chosen = "gen = %s" if only is not None else "gen < %s"
-        statement = f"""
-            DELETE FROM mdrecall.{table} WHERE ctid = ANY(ARRAY(
-                SELECT ctid FROM mdrecall.{table} WHERE workspace_id=%s AND {chosen} LIMIT {_ROWS_AT_ONCE}))
-            AND workspace_id=%s
-        """
         deleted = _ROWS_AT_ONCE
         while deleted == _ROWS_AT_ONCE:
             with database.writing() as now:
-                gen = now.state.gen if only is None else only
-                deleted = now.db.execute(statement, (now.workspace, gen, now.workspace)).rowcount
+                wanted = chosen.format(current=f"{now.state.gen:d}")
+                statement = f"""
+                    DELETE FROM mdrecall.{table} WHERE ctid = ANY(ARRAY(
+                        SELECT ctid FROM mdrecall.{table} WHERE workspace_id=%s AND {wanted} LIMIT {_ROWS_AT_ONCE}))
+                    AND workspace_id=%s
+                """
+                deleted = now.db.execute(statement, (now.workspace, now.workspace)).rowcount
 
 
 class PostgresAdmin:
@@ -169,7 +184,7 @@ class PostgresAdmin:
         with self._database.writing() as now:
             gen = _add_generation(now)
             now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (gen, now.workspace))
-        _delete_generations(self._database)
+        _delete_generations(self._database, "gen < {current}")
 
     def check(self) -> tuple[str, ...]:
         """Return the problems that a check of the whole index finds."""
@@ -249,10 +264,10 @@ class PostgresAdmin:
     def _hold(self, doing: str, wait_s: float) -> Iterator[None]:
         until = time.monotonic() + wait_s
         if not self._thread_lock.acquire(timeout=max(0.0, wait_s)):
-            raise self._explain_busy()
+            raise explain_busy(self._lease, self.place, "written")
         try:
             if not self._depth and not self._lease.acquire(max(0.0, until - time.monotonic()), doing):
-                raise self._explain_busy()
+                raise explain_busy(self._lease, self.place, "written")
             self._depth += 1
             try:
                 yield
@@ -262,11 +277,6 @@ class PostgresAdmin:
                     self._lease.release()
         finally:
             self._thread_lock.release()
-
-    def _explain_busy(self) -> StoreBusy:
-        holder = self._lease.holder()
-        who = f"process {holder.pid} on {holder.host} ({holder.doing})" if holder else "another thread"
-        return StoreBusy(f"{self.place} is being written by {who}.", hint="Try again in a moment.")
 
 
 class _Healthy:

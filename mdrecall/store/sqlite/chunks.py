@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import apsw
 
+from mdrecall.core.ranking.days import is_of_days, ms_of_day
 from mdrecall.core.text.annotations import unpack_marks
 from mdrecall.core.text.fields import unpack_fields
 from mdrecall.store.matching import ROW_BUDGET, Wanted, match_terms
@@ -47,6 +48,13 @@ _DOCUMENTS = f"""
         THEN substr({UNPACK}(text), 1, 1000) ELSE '' END,
         fields
     FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
+"""
+# The day of a note is stored; a part of a transcript has that of its last change.
+_OF_DAYS = f"""
+    {_DOCUMENTS} WHERE documents.id IN (
+        SELECT id FROM documents WHERE day BETWEEN ? AND ?
+        UNION ALL SELECT id FROM documents WHERE source = 'sessions' AND mtime_ns BETWEEN ? AND ?
+    )
 """
 _CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"
 
@@ -151,13 +159,19 @@ class SqliteChunks:
             revision = current_revision(db)
             if self._listed and self._listed[0] == revision:
                 return list(self._listed[1])
-            found = [
-                StoredDocument(number, source, file_path(path), mtime_ns, head, unpack_fields(fields))
-                for number, source, path, mtime_ns, head, fields in rows(db, _DOCUMENTS)
-            ]
+            found = [_read_document(*row) for row in rows(db, _DOCUMENTS)]
         if len(found) <= _MOST_LISTED:
             self._listed = revision, tuple(found)
         return found
+
+    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
+        """Return the documents that are about a day of any of the ranges."""
+        found: dict[int, StoredDocument] = {}
+        with self._file.reading() as db:
+            for first, last in ranges:
+                times = (int(ms_of_day(first) * 1e6), int(ms_of_day(last + 1) * 1e6))
+                found |= {row[0]: _read_document(*row) for row in rows(db, _OF_DAYS, (first, last, *times))}
+        return [document for document in found.values() if is_of_days(document, ranges)]
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
@@ -180,6 +194,10 @@ class SqliteChunks:
         if remembered is None or remembered.revision != revision:
             remembered = self._remembered = _Remembered(db, revision)
         return remembered
+
+
+def _read_document(number: int, source: SourceName, path: str, mtime_ns: int, head: str, fields: str) -> StoredDocument:
+    return StoredDocument(number, source, file_path(path), mtime_ns, head, unpack_fields(fields))
 
 
 def shared_text(db: apsw.Connection, document_id: int, ordinal: int, length: int) -> str:

@@ -1,10 +1,12 @@
 """Documents and transcripts in the index. A document goes in or out whole: all its rows change in one transaction."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
 import apsw
 
+from mdrecall.core.ranking.days import note_day
 from mdrecall.core.text.annotations import pack_marks
 from mdrecall.core.text.fields import pack_fields
 from mdrecall.store.caches import StampCache
@@ -19,8 +21,9 @@ from mdrecall.types.documents import PART_MARK, file_path, part_path
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
-    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe, fields, revision)
-    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe, fields, day,
+        revision)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _PUT_CHUNK = """
     INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, marks, text)
@@ -37,6 +40,8 @@ _REFRESH_STAMP = """
 """
 # Rows are collected up to this number, so that a long document is never in memory with all its chunks.
 _ROWS_AT_ONCE = 1_000
+# As much of a note as its front matter needs.
+_HEAD_CHARS = 1_000
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 
 
@@ -150,8 +155,11 @@ def _put(
     rows_of_terms: list[tuple[Any, ...]] = []
     for document, chunks in documents:
         document_id += 1
-        rows_of_documents.append((document_id, *_document_row(document, index_format), revision))
-        for ordinal, indexed in enumerate(chunks):
+        left = iter(chunks)
+        first = list(islice(left, 1))
+        head = first[0].chunk.text[:_HEAD_CHARS] if first else ""
+        rows_of_documents.append((document_id, *_document_row(document, head, index_format), revision))
+        for ordinal, indexed in enumerate(chain(first, left)):
             chunk_id += 1
             rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
             written.add(chunk_id, document.path, indexed.chunk)
@@ -197,10 +205,12 @@ def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
     return [part for (part,) in found]
 
 
-def _document_row(document: Document, index_format: str) -> tuple[Any, ...]:
+def _document_row(document: Document, head: str, index_format: str) -> tuple[Any, ...]:
     digest = bytes.fromhex(document.hash)
     fields = pack_fields(document.fields)
-    return (document.source, document.path, digest, *document.stamp, document.seen_ns, index_format, fields)
+    # What is said in a transcript is of the day of its last change, which the stamp has.
+    day = None if document.source == "sessions" else note_day(file_path(document.path), head)
+    return (document.source, document.path, digest, *document.stamp, document.seen_ns, index_format, fields, day)
 
 
 def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:

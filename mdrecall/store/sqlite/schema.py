@@ -236,6 +236,24 @@ def m010_marks_and_fields(db: apsw.Connection) -> None:
     )
 
 
+def m011_days(db: apsw.Connection) -> None:
+    """The day that a note is about, if it tells: a question about a time need not read every document."""
+    from mdrecall.core.ranking.days import note_day
+    from mdrecall.store.sqlite.texts import FRONT_MATTER_MARKS, UNPACK, add_function
+    from mdrecall.types.documents import file_path
+
+    add_function(db)
+    db.execute("ALTER TABLE documents ADD COLUMN day INTEGER")
+    notes = f"""
+        SELECT documents.id, path,
+            CASE WHEN substr(text, 1, 1) IN {FRONT_MATTER_MARKS} THEN substr({UNPACK}(text), 1, 1000) ELSE '' END
+        FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0 WHERE source <> 'sessions'
+    """
+    days = [(note_day(file_path(path), head), number) for number, path, head in db.execute(notes)]
+    db.executemany("UPDATE documents SET day=? WHERE id=?", [entry for entry in days if entry[0] is not None])
+    db.execute("CREATE INDEX documents_by_day ON documents(day) WHERE day IS NOT NULL")
+
+
 MIGRATIONS = (
     m001_documents_chunks_and_keywords,
     m002_vectors,
@@ -247,5 +265,6 @@ MIGRATIONS = (
     m008_vectors_in_blocks,
     m009_compressed_texts,
     m010_marks_and_fields,
+    m011_days,
 )
 VERSION = len(MIGRATIONS)

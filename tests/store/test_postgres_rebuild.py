@@ -1,0 +1,66 @@
+"""Rebuilds on Postgres that meet each other, or were killed."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from mdrecall.errors import StoreBusy
+from tests.postgres_server import Server
+from tests.store.stores import STORES, OpenStore, found_in, indexed, opener, rebuild
+
+pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
+
+
+@pytest.fixture
+def open_postgres(tmp_path: Path, postgres: Server) -> Iterator[OpenStore]:
+    with ExitStack() as stack:
+        yield opener(stack, STORES["postgres"], tmp_path)
+
+
+def count_generations(server: Server, store: object) -> int:
+    """Return how many generations of a workspace have rows in any table."""
+    import psycopg
+
+    from mdrecall.store.postgres.schema import OF_GENERATION
+
+    tables = " UNION ".join(f"SELECT gen FROM mdrecall.{table} WHERE workspace_id = %(own)s" for table in OF_GENERATION)
+    with psycopg.connect(server.dsn) as db:
+        return len(db.execute(tables, {"own": store._database.workspace}).fetchall())  # type: ignore[attr-defined]
+
+
+def test_a_second_rebuild_waits_for_the_first_and_says_who_that_is(
+    open_postgres: OpenStore, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.postgres.store._WAIT_S", 0.1)
+    store, other = open_postgres(), open_postgres()
+    store.documents.put([indexed("old.md", "walrus")], "r")
+    with store.rebuilding(0) as fresh:
+        fresh.documents.put([indexed("a.md", "walrus")], "r")
+        with pytest.raises(StoreBusy, match=r"is being rebuilt by process \d+"):
+            rebuild(other, b="walrus")
+        assert found_in(other, "walrus") == {"old.md"}
+        store.publish(fresh)
+    assert found_in(other, "walrus") == {"a.md"}
+    rebuild(other, b="walrus")
+    assert found_in(store, "walrus") == {"b.md"}
+    assert count_generations(postgres, store) == 1
+
+
+def test_what_a_killed_rebuild_has_left_goes_with_the_next_one(open_postgres: OpenStore, postgres: Server) -> None:
+    store, other = open_postgres(), open_postgres()
+    store.documents.put([indexed("old.md", "walrus")], "r")
+    begun = store.rebuilding(0)
+    fresh = begun.__enter__()
+    fresh.documents.put([indexed("a.md", "walrus")], "r")
+    # What the lease of a process that is gone comes to.
+    store._rebuild.release()  # type: ignore[attr-defined]
+    assert count_generations(postgres, store) == 2
+    rebuild(other, b="walrus")
+    assert count_generations(postgres, store) == 1
+    with pytest.raises(StoreBusy, match="by another process"):
+        other.publish(fresh)
+    assert found_in(store, "walrus") == {"b.md"}
+    assert store.admin.check() == ()
+    begun.__exit__(None, None, None)
