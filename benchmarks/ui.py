@@ -32,7 +32,7 @@ PICTURES = {
     "note": "note?path=memory/2026-01-12.md&from=9&to=10",
     "timeline": "timeline?year=2025",
     "map": "map",
-    "forget": "forget?text=Tomasz",
+    "forget": "forget",
     "state": "state",
 }
 ROUNDS = 5
@@ -96,7 +96,10 @@ def _take_pictures(page: "Page", base: str, folder: Path) -> None:
         page.wait_for_load_state("networkidle")
         if name == "search":
             page.locator("details.why summary").first.click()
-            page.wait_for_load_state("networkidle")
+        if name == "forget":
+            page.get_by_label("What to forget").fill("Tomasz")
+            page.get_by_role("button", name="Show every place").click()
+        page.wait_for_load_state("networkidle")
         page.screenshot(path=folder / f"{name}.png")
         print(folder / f"{name}.png")
 
