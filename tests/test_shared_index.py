@@ -244,3 +244,14 @@ def test_a_rebuild_under_eight_searching_threads_gives_no_error_and_no_mixed_ans
         assert writer.check() == ()
     assert problems == []
     assert {"5"} < seen, "They have searched before and after a rebuild."
+
+
+def test_the_status_says_how_much_the_server_holds(tmp_path: Path, postgres: Server) -> None:
+    machine = Machine(tmp_path, postgres)
+    machine.sync()
+    with machine.open() as memory:
+        status = memory.status()
+    (notes,) = status.source_counts
+    assert status.storage
+    assert 0 < (notes.chunk_bytes or 0) < status.storage["databaseBytes"]
+    assert (notes.dirty, notes.eligible, status.storage["walBytes"]) == (False, len(NOTES), 0)

@@ -38,16 +38,18 @@ _GO_ON_COUNTING = "UPDATE mdrecall.generations SET texts = texts + 1 + %s WHERE 
 _STAY_FILLED = """
     UPDATE mdrecall.spaces SET filled_at = filled_at + 1 + %s WHERE workspace_id=%s AND gen=%s AND filled_at >= 0
 """
+_CACHE_BYTES = """
+    SELECT coalesce(sum(octet_length(vector) + octet_length(passages)), 0) FROM mdrecall.cache
+    WHERE workspace_id=%(own)s
+"""
 #: What the rows of a workspace hold, without what the database adds to each.
-_CACHED = "cached embeddings"
 _SIZES = f"""
     SELECT 'texts', coalesce(sum(octet_length(text)), 0) FROM mdrecall.chunks WHERE workspace_id=%(own)s
     UNION ALL SELECT 'terms', coalesce(sum(octet_length(postings) + octet_length(positions)), 0) FROM mdrecall.pages
         WHERE workspace_id=%(own)s
     UNION ALL SELECT 'vectors', coalesce(sum(pg_column_size(vector) + octet_length(passages)), 0)
         FROM mdrecall.vectors WHERE workspace_id=%(own)s
-    UNION ALL SELECT '{_CACHED}', coalesce(sum(octet_length(vector) + octet_length(passages)), 0)
-        FROM mdrecall.cache WHERE workspace_id=%(own)s
+    UNION ALL SELECT 'cached embeddings', ({_CACHE_BYTES})
 """
 _TEXT_BYTES = """
     SELECT d.source, sum(octet_length(c.text)) FROM mdrecall.chunks c JOIN mdrecall.documents d
@@ -212,7 +214,8 @@ class PostgresAdmin:
         """Return how much texts and cached embeddings take. The server keeps free space to itself."""
         with self._database.reading(self._gen) as now:
             texts = {source: int(size) for source, size in now.rows(_TEXT_BYTES)}
-        return ContentSizes(texts, dict(self.sizes())[_CACHED], 0)
+            ((cached,),) = now.db.execute(_CACHE_BYTES, {"own": now.workspace}).fetchall()
+        return ContentSizes(texts, int(cached), 0)
 
     def scrub(self) -> bool:
         """Return True: rows that were deleted belong to the server, whose clean-up reuses their space."""
