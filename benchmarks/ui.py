@@ -24,7 +24,12 @@ from benchmarks.scale import write_notes
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-VIEWS = ("search?q=connection+pool", "notes", "timeline", "map", "state", "activity", "forget")
+#: Every view that can be read; ``{note}`` is the path of a note, and ``{day}`` the day in its name.
+VIEWS = (
+    "search?q=connection+pool", "why?q=connection+pool&path={note}&line=1", "notes", "notes?order=size&page=50",
+    "timeline", "day?day={day}", "map", "note?path={note}", "around?path={note}", "edit?path={note}", "forget",
+    "trash", "state", "settings?section=memorySearch", "activity", "eval",
+)  # fmt: skip
 QUESTION = "how many connections does the database pool have"
 #: The screenshots of the documentation, each of a view with something to see.
 PICTURES = {
@@ -73,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
             if options.pictures:
                 _take_pictures(page, base, Path(options.pictures))
             else:
-                _measure(page, base, options.notes)
+                _measure(page, base, folder)
     return 0
 
 
@@ -104,9 +109,10 @@ def _take_pictures(page: "Page", base: str, folder: Path) -> None:
         print(folder / f"{name}.png")
 
 
-def _measure(page: "Page", base: str, notes: int) -> None:
-    print(f"{notes:,} notes\n\n| page | first paint | weight |\n| --- | --- | --- |")
-    for view in VIEWS:
+def _measure(page: "Page", base: str, folder: Path) -> None:
+    notes = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.md"))
+    print(f"{len(notes):,} notes\n\n| page | first paint | weight |\n| --- | --- | --- |")
+    for view in (each.format(note=notes[0], day=Path(notes[0]).stem) for each in VIEWS):
         paints = []
         for _ in range(ROUNDS):
             # With the parameter each is a page of its own, and nothing of it comes from the browser's memory.
