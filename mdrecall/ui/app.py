@@ -33,6 +33,7 @@ VIEWS = {
     "GET note": "read.show_note",
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",
+    "GET history": "history.show_history",
     "POST open": "read.open_in_editor",
     "GET state": "state.show_state",
     "GET providers": "state.show_providers",
