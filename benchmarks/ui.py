@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: Every view that can be read; ``{note}`` is the path of a note, and ``{day}`` the day in its name.
 VIEWS = (
-    "search?q=connection+pool", "why?q=connection+pool&path={note}&line=1", "notes", "notes?order=size&page=50",
+    "search?q=connection+pool", "notes", "notes?order=size&page=50",
     "timeline", "day?day={day}", "map", "note?path={note}", "around?path={note}", "edit?path={note}", "forget",
     "trash", "state", "settings?section=memorySearch", "activity", "eval",
 )  # fmt: skip

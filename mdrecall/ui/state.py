@@ -29,7 +29,7 @@ def show_state(visit: Visit) -> Page:
         tag("h1", "State"),
         show_tabs(visit, "state"),
         tag("div", _show_run(visit), data_poll=visit.url("progress"), aria_live="polite"),
-        tag("div", tag("table", tag("tbody", rows)), class_="scroll"),
+        tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
         _show_buttons(visit) if visit.can_change else None,
         _offer_providers(visit),
         _list_issues(memory.issues()),
@@ -57,7 +57,7 @@ def show_providers(visit: Visit) -> Fragment:
         )
         for each in (report_providers(loaded) if loaded else ())
     )
-    return Fragment(tag("div", tag("table", tag("tbody", rows)), class_="scroll"))
+    return Fragment(tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0))
 
 
 def start_index(visit: Visit) -> Redirect:
@@ -96,7 +96,7 @@ def show_doctor(visit: Visit) -> Page:
         tag("h1", "Check"),
         show_tabs(visit, ""),
         tag("p", summary, role="status"),
-        tag("div", tag("table", tag("tbody", rows)), class_="scroll"),
+        tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
         tag("p", tag("a", "Back to the state", href=visit.url("state"))),
     )
     return Page("Check", body, "state")
