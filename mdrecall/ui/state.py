@@ -144,8 +144,8 @@ def _show_buttons(visit: Visit) -> Html:
 def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, Child]]:
     custom = status.custom
     everything = " (every Markdown file in it)" if custom.get("wholeFolder") else ""
-    yield "Workspace", status.workspace_dir + everything
-    yield "Index", status.db_path
+    yield "Workspace", _shorten(visit, status.workspace_dir) + everything
+    yield "Index", _shorten(visit, status.db_path)
     yield "Indexed", _describe_indexed(status)
     yield "Sources", ", ".join(_describe_source(each) for each in status.source_counts) or ", ".join(status.sources)
     yield "Search", _describe_search(status)
@@ -160,6 +160,12 @@ def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, Child]]:
     yield "Watcher", _describe_watcher(custom.get("watcher") or {})
     yield "Batch jobs", _describe_batch(status.batch)
     yield "Disk", _describe_disk(visit)
+
+
+def _shorten(visit: Visit, path: str) -> str:
+    """Return a path with ``~`` for the home folder."""
+    home = visit.memory.loaded.home if visit.memory.loaded else ""
+    return f"~{path[len(home) :]}" if home and path.startswith(home.rstrip(os.sep) + os.sep) else path
 
 
 def _describe_indexed(status: Status) -> str:

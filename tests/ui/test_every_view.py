@@ -45,7 +45,7 @@ PATH = "memory/2026-01-12.md"
 VIEWS = {
     "search": ("q=postgres", "PgBouncer"),
     "results": ("q=postgres", "PgBouncer"),
-    "why": (f"q=postgres&path={PATH}&line=6", "in the passage"),
+    "why": (f"q=postgres&path={PATH}&line=1", "in the passage"),
     "notes": ("", PATH),
     "timeline": ("year=2026", "Growth"),
     "day": ("day=2026-01-12", "We put PgBouncer"),
@@ -177,7 +177,7 @@ def test_answers_to_forms_are_usable_by_all(site: Site, page: "Page") -> None:
     page.goto(address(site, "forget"))
     page.get_by_label("What to forget").fill("Priya")
     page.get_by_role("button", name="Show every place").click()
-    page.get_by_role("button", name="Forget").wait_for()
+    page.get_by_role("button", name="Forget it in").wait_for()
     assert find_faults(page) == []
 
 

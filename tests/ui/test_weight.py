@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from mdrecall.life.activity import Activity, activity_path, record_activity
-from mdrecall.sources.editing import hash_content
+from mdrecall.life.deleted import put_into_deleted
 from tests.ui.conftest import Site, serve
 from tests.ui.test_every_view import VIEWS
 from tests.ui.worlds import TalkingWorkspace
@@ -34,16 +34,16 @@ PARAMS = VIEWS | {
 def heavy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     space = TalkingWorkspace(tmp_path_factory.mktemp("heavy"))
     space.write(PATH, _LONG_NOTE)
-    for number in range(1_000):
+    for number in range(700):
         day = datetime.fromordinal(738_946 + number % 366)
         space.write(f"memory/{day:%Y-%m-%d}-日記-{number}.md", f"# Day {number}\n\nSee [[2026-01-12]]. #t{number}\n")
-    for number in range(1_500):
-        space.write(f"memory/{LONG}/{number % 9}/2024-03-01-{number}.md", f"# Note {number}\n\n" + "long line " * 40)
+    for number in range(1_300):
+        space.write(f"memory/{LONG}/{number % 9}/2024-03-01-{number}.md", f"# Note {number}\n\n" + "line " * 40)
     space.say("s1", *(f"Message {number}. " + "Words. " * 900 for number in range(120)))
     for number in range(150):
         space.say(f"other-{number}", "Where is something about it? " * 20, "Here.")
-    question = json.dumps({"query": "something about it " * 9, "expect": [f"memory/{LONG}/0/2024-03-01-0.md"] * 5})
-    (space.path / "questions.jsonl").write_text(f"{question}\n" * 120)
+    question = json.dumps({"query": "x" * 200, "expect": [f"memory/{LONG}/0/2024-03-01-0.md"] * 5})
+    (space.path / "questions.jsonl").write_text(f"{question}\n" * 110)
     call = Activity(
         "2026-02-10T10:00:00Z", "memory_search", "自転車はどこ" * 50, f"memory/{LONG}/0/2024-03-01-0.md#L3", 4
     )
@@ -51,11 +51,11 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     record_activity(settings, call)
     log = Path(activity_path(settings.index_path))
     log.write_bytes(log.read_bytes() * 500)
+    now, found = datetime(2026, 2, 10, tzinfo=UTC), (space.path / PATH).stat()
+    for number in range(110):
+        put_into_deleted(str(space.path), f"memory/old-{number}.md", b"Old.\n", found, now + timedelta(seconds=number))
+    space.memory().sync()
     with serve(space) as site:
-        for number in range(110):
-            text = space.write(f"memory/old-{number}.md", "Old.\n").read_bytes()
-            site.post("delete", path=f"memory/old-{number}.md", hash=hash_content(text))
-        site.workspace.memory().sync()
         yield site
 
 
