@@ -13,7 +13,6 @@ from mdrecall.core.text.provenance import line_origins, path_origin
 from mdrecall.errors import ArgumentError, FileMissing, FileUnreadable, RecallError
 from mdrecall.life.curate import Curator, NotePlace
 from mdrecall.types import ReadResult
-from mdrecall.ui.history import is_versioned
 from mdrecall.ui.html import Child, Html, join, tag
 from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
 from mdrecall.ui.visit import Answer, Fragment, Page, Redirect, Visit
@@ -158,7 +157,7 @@ def _show_actions(visit: Visit, path: str, *, has_raw: bool, can_toggle: bool) -
     if can_toggle:
         actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
     place = _find_place(visit, path)
-    if place and is_versioned(place.full_path):
+    if place and _is_versioned(place.full_path):
         actions.append(tag("a", "History", href=visit.url("history", path=path), class_="button plain"))
     if place and visit.can_change:
         for view, title in (("edit", "Edit"), ("move", "Move"), ("delete", "Delete")):
@@ -234,3 +233,13 @@ def _read_number(visit: Visit, name: str) -> int:
     """Return a number of the address; 0 if it is none."""
     value = visit.query.get(name, "")
     return int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else 0
+
+
+def _is_versioned(path: str) -> bool:
+    """True if a file is in the folder of a git repository; nothing is run."""
+    folder = os.path.dirname(path)
+    while folder != os.path.dirname(folder):
+        if os.path.lexists(os.path.join(folder, ".git")):
+            return True
+        folder = os.path.dirname(folder)
+    return False
