@@ -54,7 +54,7 @@ class Guard:
         port: int,
         server_token: str = "",
     ) -> None:
-        """``hosts`` tells whether a Host header names this server; ``server_token`` is asked for in a form.
+        """``hosts`` is true of a Host header that names this server; ``server_token`` is asked for in a form.
 
         Without a server token there is a one-time link instead.
         """

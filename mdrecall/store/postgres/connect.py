@@ -67,10 +67,10 @@ class Transaction(NamedTuple):
     state: State
     is_writing: bool
     known: dict[str, list[tuple[Any, ...]]]
-    """What was read already, by its statement; nothing changes in a transaction that only reads."""
+    """The rows read so far, by their statement; nothing changes in a transaction that only reads."""
 
     def rows_once(self, statement: str) -> list[tuple[Any, ...]]:
-        """Do the same as ``rows``, but ask once only unless this transaction may have changed the answer."""
+        """Return the rows of a statement, asked once in a transaction that only reads."""
         if self.is_writing or statement not in self.known:
             self.known[statement] = self.rows(statement)
         return self.known[statement]
@@ -85,7 +85,7 @@ class Transaction(NamedTuple):
 
 
 def workspace_id(name: str) -> int:
-    """Return the number of a workspace: the same on every machine, without a look at the database."""
+    """Return the number of a workspace: the same on every machine, without asking the database."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -274,7 +274,7 @@ class Database:
         return Transaction(db, self.workspace, state.gen if gen is None else gen, state, is_writing, {})
 
     def name_workspace(self, db: Connection) -> None:
-        """Say for the rest of a transaction which workspace it is about; without that, no row is seen."""
+        """Set the workspace for the rest of a transaction; without one, no row is visible."""
         db.execute(f"SELECT set_config('{SETTING}', %s, true)", (str(self.workspace),))
 
     def _add_workspace(self, db: Connection) -> None:
@@ -326,15 +326,15 @@ def _translate(error: psycopg.Error, place: str) -> StoreError:
         return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
     if code == "25006":
         message = f"{place} cannot be written: the server is a standby, or set to be read only."
-        return StoreUnavailable(message, hint="Name the server that can be written to index.")
+        return StoreUnavailable(message, hint="To index, name the server that can be written.")
     if code == "42P01":
-        return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use makes them again.")
+        return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use creates them again.")
     if code == "42501":
         return StoreUnavailable(f"{place} refuses: {said}", hint="Let an owner grant this role what it needs.")
     if code.startswith("XX"):
         return CorruptIndex(f"{place} is damaged: {said}")
     if not code or code.startswith(_GONE) or isinstance(error, psycopg.OperationalError):
-        return StoreUnavailable(f"{place} cannot be reached: {said}", hint="Check that the server runs.")
+        return StoreUnavailable(f"{place} cannot be reached: {said}", hint="Check that the server is running.")
     return StoreError(f"{place} refuses a statement: {said}")
 
 
