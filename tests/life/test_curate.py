@@ -1,6 +1,7 @@
 """Changes of notes by a person: whole or not at all, byte for byte outside of it, and never onto another note."""
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -70,6 +71,28 @@ def test_a_note_is_saved_only_if_it_is_the_one_that_was_read(workspace: Workspac
     with pytest.raises(FileUnwritable, match="more than 20 bytes"):
         curator.save("memory/a.md", "x" * 30, hash_content(b"two\n"))
     assert file.read_text() == "two\n"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda curator, hash: curator.save("memory/a.md", "two\n", hash),
+        lambda curator, hash: curator.move("memory/a.md", "b", hash, NOW),
+        lambda curator, hash: curator.delete("memory/a.md", hash, NOW),
+    ],
+    ids=["save", "move", "delete"],
+)
+def test_a_note_that_was_another_one_for_a_moment_stays_as_it_is(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, change: Callable[[Curator, str], object]
+) -> None:
+    file = workspace.write("memory/a.md", "one\n")
+    curator = Curator(workspace.memory())
+    note = curator.read("memory/a.md")
+    monkeypatch.setattr(curator, "read", lambda path: note._replace(data=b"other\n"))
+    with pytest.raises(FileChanged):
+        change(curator, note.hash)
+    assert file.read_text() == "one\n"
+    assert os.listdir(workspace.path / "memory") == ["a.md"]
 
 
 def test_a_moved_note_keeps_its_bytes_permissions_and_time(workspace: Workspace) -> None:
