@@ -142,17 +142,17 @@ def test_a_deleted_note_is_not_searched_and_comes_back_as_it_was(workspace: Work
         workspace.beside_openclaw()
     # Even where the settings leave no folder out.
     workspace.configure('{"mdrecall": {"ignore": []}}')
-    file = workspace.write("memory/100% a.md", "The walrus sings.\n")
+    file = workspace.write("memory/100%25 a.md", "The walrus sings.\n")
     file.chmod(0o640)
     before = file.stat()
     memory = workspace.memory()
     curator = Curator(memory)
-    deleted = curator.delete("memory/100% a.md", curator.read("memory/100% a.md").hash, NOW)
+    deleted = curator.delete("memory/100%25 a.md", curator.read("memory/100%25 a.md").hash, NOW)
     assert not file.exists()
     assert (workspace.path / deleted.inside).read_text() == "The walrus sings.\n"
-    assert [note.path for note in list_deleted(str(workspace.path))] == ["memory/100% a.md"]
+    assert [note.path for note in list_deleted(str(workspace.path))] == ["memory/100%25 a.md"]
     assert not memory.notes()
-    assert curator.restore(deleted.inside) == "memory/100% a.md"
+    assert curator.restore(deleted.inside) == "memory/100%25 a.md"
     assert (file.read_text(), file.stat().st_mode, file.stat().st_mtime_ns) == (
         "The walrus sings.\n",
         before.st_mode,
