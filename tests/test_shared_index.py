@@ -94,11 +94,15 @@ def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path
     before = here.answers()
     elsewhere = Machine(tmp_path / "elsewhere", postgres, {}, name="team")
     with elsewhere.open() as memory:
-        assert memory.sync().removed == 0
+        report = memory.sync()
+        assert (report.removed, report.issues, memory.issues()) == (0, (), ())
         assert "blue drawer" in memory.search("lighthouse key")[0].snippet
         with pytest.raises(StoreUnavailable, match="on another machine"):
             memory.sync(force=True)
-        for path, text in (("memory/long.md", NOTES["memory/long.md"]), ("memory/one.md", LONG_LINE)):
+        with pytest.raises(StoreUnavailable, match="on another machine"):
+            memory.reset()
+        expected = {path: NOTES[path] for path in ("MEMORY.md", "memory/long.md")} | {"memory/one.md": LONG_LINE}
+        for path, text in expected.items():
             read = memory.read(path)
             assert (read.is_from_index, read.text.rstrip("\n")) == (True, text.rstrip("\n"))
         with pytest.raises(FileMissing):
@@ -187,7 +191,8 @@ def test_the_store_command_sets_up_checks_moves_and_drops(tmp_path: Path, postgr
 
     assert "The tables are there" in run("store", "setup").stdout
     assert "Nobody has indexed notes yet." in run("store", "check").stdout
-    assert run("index").returncode == 0
+    assert f"workspace {tmp_path}\n" in run("index").stdout
+    assert "No problems found." in run("doctor").stdout
     checked = run("store", "check")
     assert (checked.returncode, "is a superuser" in checked.stdout, str(machine.folder) in checked.stdout) == (
         1,
