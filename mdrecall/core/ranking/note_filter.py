@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Sequence
 
-from mdrecall.core.globs import matches_glob
 from mdrecall.core.ranking.recency import DayLimits
 from mdrecall.core.ranking.stages import Candidate, RankingContext
 from mdrecall.errors import QueryError, suggest_name
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import matches_glob
 from mdrecall.types import Collection, SearchAnswer, SearchRequest
 
 _GLOB_SIGNS = "*?["

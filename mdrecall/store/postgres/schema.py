@@ -227,3 +227,13 @@ def require_tables(db: psycopg.Connection[Any]) -> None:
     if not read_version(db):
         message = "The database has no tables of mdrecall."
         raise StoreUnavailable(message, hint="Let an owner of the database set them up once.")
+
+
+def to_bytes(text: str) -> bytes:
+    """Return a text as it is stored: notes may hold the character NUL and lone surrogates."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def to_text(data: bytes) -> str:
+    """Return a stored text."""
+    return data.decode("utf-8", "surrogatepass")

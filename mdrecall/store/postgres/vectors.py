@@ -16,8 +16,7 @@ from mdrecall.store.int8 import correct_passage_cosine, pack_passages, to_int8, 
 from mdrecall.store.matrix import PLACES, ChangedVectors, MatrixEngine, VectorBlock
 from mdrecall.store.postgres.connect import Database, Transaction
 from mdrecall.store.postgres.documents import current_revision, is_remembered, list_changes, start_revision
-from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new
-from mdrecall.store.postgres.text import to_text
+from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_text
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
