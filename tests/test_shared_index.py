@@ -154,10 +154,10 @@ def test_a_saved_schema_is_restored_into_another_database(tmp_path: Path, postgr
     machine = Machine(tmp_path, postgres)
     before = machine.answers()
     saved = str(postgres.folder / "saved.sql")
-    postgres.run("pg_dump", "-d", postgres.dsn, "--schema=mdrecall", "-f", saved)
+    postgres.run("pg_dump", "-d", postgres.own_dsn, "--schema=mdrecall", "-f", saved)
     with psycopg.connect(postgres.dsn, autocommit=True) as db:
         db.execute("CREATE DATABASE restored")
-    restored = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="restored")
+    restored = psycopg.conninfo.make_conninfo(postgres.own_dsn, dbname="restored")
     with psycopg.connect(restored, autocommit=True) as db:
         db.execute("CREATE EXTENSION vector")
     postgres.run("psql", "-d", restored, "-q", "-v", "ON_ERROR_STOP=1", "-f", saved)
