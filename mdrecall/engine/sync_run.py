@@ -178,12 +178,22 @@ class SyncRun:
             require_notes(self._store.admin, "Rebuild it there.")
             return self._rebuild(request)
         if not self.is_outdated():
-            return self._update(request)
+            report, must_erase = self._update(request)
+            # If there is no time for it now, the next run finds it left to do.
+            is_left = must_erase and self._store.admin.may_remove() and not self._erase(request).rebuilt
+            return report._replace(left=report.left + 1) if is_left else report
         changes = request.changes or self.compare(everything=True)
         if reason := self._why_not_rebuild(changes):
-            report = self._update(request._replace(changes=changes))
+            report, _ = self._update(request._replace(changes=changes))
             return report._replace(issues=(*report.issues, Issue(self._store.admin.place, reason)))
-        return self._rebuild(request)
+        return self._erase(request) if any(entry.must_erase for entry in changes) else self._rebuild(request)
+
+    def _erase(self, request: SyncRequest) -> SyncReport:
+        """Rebuild the index and leave nothing behind of what must be forgotten."""
+        report = self._rebuild(request._replace(purge=True))
+        if report.rebuilt:
+            self._store.admin.scrub()
+        return report
 
     def embed_missing(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
         """Embed the chunks that have no vector, and return the problems."""
@@ -203,7 +213,8 @@ class SyncRun:
         except StoreError as error:
             return (Issue(self._store.admin.place, f"is without some vectors: {message_with_hint(error)}"),)
 
-    def _update(self, request: SyncRequest) -> SyncReport:
+    def _update(self, request: SyncRequest) -> tuple[SyncReport, bool]:
+        """Index what changed; the report comes with True if what was removed must be erased."""
         wait_s = _WAIT_S if request.wait_s is None else request.wait_s
         with self._store.admin.write_lock("indexing", wait_s):
             changes = request.changes or self.compare(everything=True)
@@ -212,7 +223,7 @@ class SyncRun:
                 indexer.sync(changes=entry, progress=request.progress, stop=request.stop, embed=embed)
                 for indexer, entry in zip(self._indexers, changes, strict=True)
             ]
-        return reduce(SyncReport.merge, reports)
+        return reduce(SyncReport.merge, reports), any(entry.must_erase for entry in changes)
 
     def _why_not_rebuild(self, changes: Sequence[FileChanges]) -> str:
         """Return why an outdated index is not rebuilt now; empty if it is."""

@@ -89,7 +89,7 @@ def test_a_password_that_is_wrong_or_missing_and_a_database_that_does_not_exist_
     assert "password authentication failed" in (said := say_why(f"{own} password=hunter2"))
     assert "The server answers" in said
     assert 'database "nowhere" does not exist' in say_why(f"host={postgres.folder} user=postgres dbname=nowhere")
-    assert "Check that the server runs" in say_why(f"host={tmp_path} user=ada password=hunter2 dbname=memory")
+    assert "Check that the server is running" in say_why(f"host={tmp_path} user=ada password=hunter2 dbname=memory")
 
 
 def test_a_role_that_may_not_create_the_extension_is_told_who_can(postgres: Server) -> None:

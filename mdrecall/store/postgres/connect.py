@@ -80,10 +80,10 @@ class Transaction(NamedTuple):
     state: State
     is_writing: bool
     known: dict[str, list[tuple[Any, ...]]]
-    """What was read already, by its statement; nothing changes in a transaction that only reads."""
+    """The rows read so far, by their statement; nothing changes in a transaction that only reads."""
 
     def rows_once(self, statement: str) -> list[tuple[Any, ...]]:
-        """Do the same as ``rows``, but ask once only unless this transaction may have changed the answer."""
+        """Return the rows of a statement, asked once in a transaction that only reads."""
         if self.is_writing or statement not in self.known:
             self.known[statement] = self.rows(statement)
         return self.known[statement]
@@ -98,7 +98,7 @@ class Transaction(NamedTuple):
 
 
 def workspace_id(name: str) -> int:
-    """Return the number of a workspace: the same on every machine, without a look at the database."""
+    """Return the number of a workspace: the same on every machine, without asking the database."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
 
 
@@ -304,7 +304,7 @@ class Database:
         return Transaction(db, self.workspace, state.gen if gen is None else gen, state, is_writing, {})
 
     def name_workspace(self, db: Connection) -> None:
-        """Say for the rest of a transaction which workspace it is about; without that, no row is seen."""
+        """Set the workspace for the rest of a transaction; without one, no row is visible."""
         db.execute(f"SELECT set_config('{SETTING}', %s, true)", (str(self.workspace),))
 
     def _add_workspace(self, db: Connection) -> None:
@@ -356,9 +356,9 @@ def _translate(error: psycopg.Error, place: str) -> StoreError:
         return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
     if code == "25006":
         message = f"{place} cannot be written: the server is a standby, or set to be read only."
-        return StoreUnavailable(message, hint="Name the server that can be written to index.")
+        return StoreUnavailable(message, hint="To index, name the server that can be written.")
     if code == "42P01":
-        return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use makes them again.")
+        return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use creates them again.")
     if code == "42501":
         return StoreUnavailable(f"{place} refuses: {said}", hint="Let an owner grant this role what it needs.")
     if code.startswith("XX"):
@@ -377,10 +377,10 @@ def _explain_connection(error: psycopg.Error) -> str:
         return "The server answers: check the role, its password and the name of the database."
     if used is not None and any(part.keyword == b"sslmode" and part.val == b"verify-full" for part in used.info):
         return (
-            "Check that the server runs. If it does, its certificate is not one that this machine trusts: name the file"
-            " of the authority with sslrootcert, or say with sslmode=require or sslmode=disable that you do without."
+            "Check that the server is running. If it is, this machine does not trust its certificate: name the file of"
+            " the authority with sslrootcert, or do without the check by sslmode=require or sslmode=disable."
         )
-    return "Check that the server runs, and its address."
+    return "Check that the server is running, and its address."
 
 
 def _first_line(error: psycopg.Error) -> str:
