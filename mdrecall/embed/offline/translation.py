@@ -49,7 +49,7 @@ class Term(NamedTuple):
 
 
 class Translator:
-    """Says how much of a query a text in another script holds."""
+    """Measures how much of a query a text in another script holds."""
 
     def __init__(self, languages: Languages, pieces: Pieces, length: Callable[[Sequence[int]], float]) -> None:
         """``length`` returns the length of the sum of the vectors of some pieces."""
