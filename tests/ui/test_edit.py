@@ -100,7 +100,7 @@ def test_a_note_is_moved_deleted_and_restored(site: Site, page: Page) -> None:
     page.get_by_role("link", name="Move").click()
     page.get_by_label("New name").fill("taken")
     page.get_by_role("button", name="Move").click()
-    page.get_by_text("There is a file memory/taken.md already").wait_for()
+    page.get_by_text("memory/taken.md already exists").wait_for()
     page.get_by_label("New name").fill("people/walrus")
     page.get_by_role("button", name="Move").click()
     page.get_by_text("Moved.").wait_for()

@@ -79,8 +79,10 @@ def test_a_change_needs_the_forms_own_token(site: Site) -> None:
     for fields in ({}, {"csrf": ""}, {"csrf": "0" * 64}):
         body = urlencode({"text": "planted", **fields})
         assert site.ask("/ui/main/append", method="POST", body=body, **headers).status in (403, 404)
+    token = site.get("append").body.partition('name="csrf" value="')[2].partition('"')[0]
     headers.pop("Origin")
-    assert site.ask("/ui/main/append", method="POST", body="text=planted", **headers).status == 403
+    body = urlencode({"text": "planted", "csrf": token})
+    assert site.ask("/ui/main/append", method="POST", body=body, **headers).status == 403
     assert not list(site.workspace.path.rglob("2*.md"))
 
 
@@ -90,6 +92,12 @@ def test_a_form_of_another_kind_is_refused(site: Site) -> None:
         headers = {"Content-Type": kind, "Origin": site.origin, "Cookie": site.cookie}
         for view in CHANGING:
             assert site.ask(f"/ui/main/{view}", method="POST", body="csrf=x", **headers).status == 413
+
+
+def test_a_form_that_is_too_large_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.ui.app._MAX_FORM_BYTES", 1000)
+    assert site.post("append", text="x" * 800).status == 303
+    assert site.post("append", text="y" * 1001).status == 413
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,14 @@
 """A note in the browser: what is shown of it, which lines are marked, and that nothing in it runs or is loaded."""
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 from playwright.sync_api import Page
 
 from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
+from tests.processes import until
 from tests.ui.axe import find_faults
 from tests.ui.conftest import Site
 from tests.ui.worlds import open_page
@@ -176,3 +181,19 @@ def test_nothing_of_a_text_is_lost() -> None:
     assert shown is not None
     for words in ("&lt;b&gt;", "comment: hidden words", "(foo:bar)", "comment: # inside"):
         assert words in shown
+
+
+def test_a_note_can_be_opened_in_an_editor_of_this_machine(
+    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note = site.workspace.write("memory/-a b.md", "Tea.\n")
+    programs, opened = tmp_path / "programs", tmp_path / "opened"
+    programs.mkdir()
+    opener = programs / ("open" if sys.platform == "darwin" else "xdg-open")
+    opener.write_text(f'#!/bin/sh\nprintf %s "$1" >"{opened}.part"\nmv "{opened}.part" "{opened}"\n')
+    opener.chmod(0o755)
+    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
+    assert "Open in editor" in site.get("note", path="memory/-a b.md").body
+    assert site.post("open", path="memory/-a b.md").status == 303
+    assert until(opened.exists)
+    assert opened.read_text() == os.path.realpath(note)
