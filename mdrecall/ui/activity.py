@@ -4,13 +4,11 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import groupby, islice
 
-from mdrecall.errors import ArgumentError
 from mdrecall.life.activity import Activity, clear_activity, read_activity
 from mdrecall.sources.clock import user_time
-from mdrecall.types.documents import parse_citation
 from mdrecall.ui.html import Html, join, tag
-from mdrecall.ui.layout import show_tabs
-from mdrecall.ui.visit import Page, Redirect, Visit
+from mdrecall.ui.layout import link_citation, show_tabs
+from mdrecall.ui.visit import Page, Redirect, Visit, require_owner
 
 #: As many as one looks through; a filter shows older ones.
 _SHOWN = 200
@@ -18,7 +16,7 @@ _SHOWN = 200
 
 def show_activity(visit: Visit) -> Page:
     """Return the calls in the log, the newest first; ``tool`` and ``q`` choose some of them."""
-    _require_owner(visit)
+    require_owner(visit, "The activity log")
     settings = visit.memory.settings
     every = list(read_activity(settings.index_path))
     tool, words = visit.query.get("tool", ""), visit.query.get("q", "").strip().casefold()
@@ -37,16 +35,9 @@ def show_activity(visit: Visit) -> Page:
 
 def clear_log(visit: Visit) -> Redirect:
     """Delete the log."""
-    _require_owner(visit)
+    require_owner(visit, "The activity log")
     clear_activity(visit.memory.settings.index_path)
     return Redirect(visit.url("activity", done="cleared"))
-
-
-def _require_owner(visit: Visit) -> None:
-    """Raise if the page is limited to what one conversation may see: other conversations are in the log."""
-    if visit.session_key.strip():
-        hint = "Start the page without a session key to see it."
-        raise ArgumentError("The activity log is for the owner of the memory.", name="session_key", hint=hint)
 
 
 def _say_state(visit: Visit) -> Html:
@@ -105,26 +96,13 @@ def _rows(visit: Visit, calls: Iterable[tuple[str, Activity]]) -> Iterator[Html]
             tag("td", at[11:]),
             tag("td", each.tool, problem),
             tag("td", _link_query(visit, each), count),
-            tag("td", _link_place(visit, each.path), f" {each.confidence}" if each.confidence else ""),
+            tag("td", link_citation(visit, each.path), f" {each.confidence}" if each.confidence else ""),
             tag("td", " · ".join(filter(None, (each.who, each.client)))),
         )
 
 
 def _link_query(visit: Visit, each: Activity) -> Html | str:
     return tag("a", each.query, href=visit.url("search", q=each.query)) if each.query else ""
-
-
-def _link_place(visit: Visit, citation: str) -> Html | str:
-    """Return a link to the note or conversation that a citation names."""
-    path, first, count = parse_citation(citation)
-    if path.startswith("sessions/"):
-        return tag("a", citation, href=visit.url("conversation", session=path, record=first))
-    if not path.endswith(".md"):
-        return citation
-    last = first + count - 1 if first and count else first
-    return tag(
-        "a", citation, href=visit.url("note", path=path, from_=first, to=last, anchor=f"L{first}" if first else "")
-    )
 
 
 def _read_moment(at: str, zone: str | None) -> str:

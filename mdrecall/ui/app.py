@@ -33,6 +33,7 @@ VIEWS = {
     "GET note": "read.show_note",
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",
+    "GET history": "history.show_history",
     "POST open": "read.open_in_editor",
     "GET state": "state.show_state",
     "GET providers": "state.show_providers",
@@ -42,6 +43,8 @@ VIEWS = {
     "GET settings": "settings.show_settings",
     "GET activity": "activity.show_activity",
     "POST activity": "activity.clear_log",
+    "GET eval": "evaluate.show_questions",
+    "POST eval": "evaluate.run_questions",
     "GET edit": "edit.show_edit",
     "POST edit": "edit.save_note",
     "GET new": "edit.show_new",
@@ -155,9 +158,14 @@ def _send(answer: Answer, visit: Visit) -> "Response":
         case Redirect():
             return RedirectResponse(answer.url, 303)
         case Fragment():
-            return HTMLResponse(answer.body, answer.status)
+            return HTMLResponse(_encode(answer.body), answer.status)
         case Page():
-            return HTMLResponse(render_page(answer, visit), answer.status)
+            return HTMLResponse(_encode(render_page(answer, visit)), answer.status)
+
+
+def _encode(body: str) -> bytes:
+    # Half characters, which JSON and file names can hold, are no UTF-8.
+    return body.encode("utf-8", "replace")
 
 
 def _send_static(name: str, known: str) -> "Response":

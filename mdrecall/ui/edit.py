@@ -174,13 +174,23 @@ def show_difference(old: str, new: str, names: tuple[str, str]) -> Html:
     else:
         for kind, a, b, c, d in SequenceMatcher(None, one, two).get_opcodes():
             if kind == "equal":
-                lines += [_show_line(" ", line) for line in one[a:b]]
+                lines += [_show_line(" ", line) for line in _shorten(one[a:b])]
                 continue
             lines += [_show_line("-", line) for line in one[a:b]]
             lines += [_show_line("+", line) for line in two[c:d]]
     lines += [_show_line(" ", line) for line in after]
+    if not one and not two:
+        return tag("p", "The text is the same.", class_="quiet")
     legend = tag("p", f"− {names[0]}, + {names[1]}", class_="quiet")
     return join(legend, tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences"))
+
+
+def _shorten(same: list[str]) -> list[str]:
+    """Return the first and last of some lines that are the same in both texts."""
+    left_out = len(same) - 2 * _CONTEXT
+    if left_out < 2:
+        return same
+    return [*same[:_CONTEXT], f"… {left_out:,} lines are the same …", *same[-_CONTEXT:]]
 
 
 def _show_line(sign: str, line: str) -> Html:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from mdrecall.errors import RecallError
+from mdrecall.types.documents import parse_citation
 from mdrecall.ui.guard import STATIC
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.visit import Page, Visit, make_url
@@ -31,7 +32,6 @@ _DONE = {
     "opened": "Opened in your editor.",
     "cleared": "The log is deleted.",
     "indexing": "The index is being brought up to date.",
-    "added": "The question is added.",
 }
 
 
@@ -73,6 +73,19 @@ def show_tabs(visit: Visit, current: str) -> Html:
         for view, title in _STATE_TABS.items()
     )
     return tag("nav", links, class_="years", aria_label="State")
+
+
+def link_citation(visit: Visit, citation: str) -> Html | str:
+    """Return a link to the note or conversation that a citation names."""
+    path, first, count = parse_citation(citation)
+    if path.startswith("sessions/"):
+        return tag("a", citation, href=visit.url("conversation", session=path, record=first))
+    if not path.endswith(".md"):
+        return citation
+    last = first + count - 1 if first and count else first
+    return tag(
+        "a", citation, href=visit.url("note", path=path, from_=first, to=last, anchor=f"L{first}" if first else "")
+    )
 
 
 def _choose_memory(visit: Visit) -> Html | None:

@@ -13,7 +13,7 @@ from mdrecall.core.text.provenance import line_origins, path_origin
 from mdrecall.errors import ArgumentError, FileMissing, FileUnreadable, RecallError
 from mdrecall.life.curate import Curator, NotePlace
 from mdrecall.types import ReadResult
-from mdrecall.ui.history import is_versioned
+from mdrecall.ui.git import find_repository
 from mdrecall.ui.html import Child, Html, join, tag
 from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
 from mdrecall.ui.visit import Answer, Fragment, Page, Redirect, Visit
@@ -25,6 +25,7 @@ _MAX_NEAR, _NEAR_CHARS = 8, 600
 #: A note that everything links to would bury the rest of the page.
 _MAX_LINKS = 100
 _MAX_TAGS = 30
+_NONE = Cited()
 
 
 def show_note(visit: Visit) -> Page:
@@ -47,7 +48,7 @@ def show_note(visit: Visit) -> Page:
             tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note numbered")
         )
     if has_raw:
-        views.append(show_raw(note, cited))
+        views.append(show_raw(note.text, note.from_line, cited))
     if rendered is None:
         reason = "This note is too long or too complex to render, so it is shown as it is."
         views.insert(0, tag("p", reason, class_="quiet"))
@@ -70,9 +71,9 @@ def show_note(visit: Visit) -> Page:
     return Page(title, body, "notes")
 
 
-def show_raw(note: ReadResult, cited: Cited) -> Html:
-    """Return the text of a note as it is, with numbers of lines."""
-    lines = note.text.removesuffix("\n").split("\n")
+def show_raw(text: str, first: int = 1, cited: Cited = _NONE) -> Html:
+    """Return a text as it is, with numbers of lines."""
+    lines = text.removesuffix("\n").split("\n")
     shown = (
         tag(
             "mark" if cited.meets(number, number) else "span",
@@ -80,7 +81,7 @@ def show_raw(note: ReadResult, cited: Cited) -> Html:
             class_="cited" if cited.meets(number, number) else None,
             data_line=number,
         )
-        for number, line in enumerate(lines, note.from_line)
+        for number, line in enumerate(lines, first)
     )
     return tag("pre", shown, class_="raw numbered", tabindex=0, aria_label="The text as it is", role="region")
 
@@ -158,7 +159,7 @@ def _show_actions(visit: Visit, path: str, *, has_raw: bool, can_toggle: bool) -
     if can_toggle:
         actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
     place = _find_place(visit, path)
-    if place and is_versioned(place.full_path):
+    if place and not visit.session_key and find_repository(place.full_path):
         actions.append(tag("a", "History", href=visit.url("history", path=path), class_="button plain"))
     if place and visit.can_change:
         for view, title in (("edit", "Edit"), ("move", "Move"), ("delete", "Delete")):

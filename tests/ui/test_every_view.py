@@ -43,6 +43,7 @@ PARAMS = {
     "edit": "path=memory/2026-01-12.md",
     "move": "path=memory/2026-01-12.md",
     "delete": "path=memory/2026-01-12.md",
+    "history": "path=memory/2026-01-12.md",
     "forget": "text=Priya",
 }
 
