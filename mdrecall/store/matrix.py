@@ -173,25 +173,27 @@ class MatrixEngine:
             return None, self._all_cosines(query)
         numpy = self._numpy
         places = self._signs.find_similar(self._rows[: self._count], query, count, self._dead)
-        cosines = numpy.empty(len(places), numpy.float32)
+        products = numpy.empty(len(places), numpy.float32)
         for start, end in self._slices(0, len(places)):
-            part = self._slice[: end - start]
-            part[...] = self._rows[places[start:end]]
-            cosines[start:end] = _divide(_multiply(part, query), _lengths(part), query)
-        return places, cosines
+            self._multiply_rows(places[start:end], query, products[start:end])
+        return places, _divide(products, self._lengths[places], query)
 
     def _all_cosines(self, query: Any) -> Any:
         numpy = self._numpy
         products = numpy.empty(self._count, numpy.float32)
         for start, end in self._slices(0, self._count):
-            part = self._slice[: end - start]
-            part[...] = self._rows[start:end]
-            _multiply(part, query, products[start:end])
-            if (self._lengths[start:end] == _UNKNOWN_LENGTH).any():
-                self._lengths[start:end] = _lengths(part)
+            self._multiply_rows(slice(start, end), query, products[start:end])
         cosines = _divide(products, self._lengths[: self._count], query)
         cosines[self._dead] = _DEAD_COSINE
         return cosines
+
+    def _multiply_rows(self, places: Any, query: Any, products: Any) -> None:
+        """Write the products of some rows and the query, and measure the lengths of rows that are not known yet."""
+        part = self._slice[: len(products)]
+        part[...] = self._rows[places]
+        _multiply(part, query, products)
+        if (self._lengths[places] == _UNKNOWN_LENGTH).any():
+            self._lengths[places] = _lengths(part)
 
     def _slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of rows that are worked on at once."""

@@ -150,7 +150,7 @@ def _list_problems(problems: Sequence[str]) -> Html | None:
     if not problems:
         return None
     items = (tag("li", problem) for problem in problems[:_MAX_PROBLEMS])
-    return tag("div", tag("p", "Some questions need a look:", class_="warning"), tag("ul", items),
+    return tag("div", tag("p", "Some questions need your attention:", class_="warning"), tag("ul", items),
                _say_left(len(problems) - _MAX_PROBLEMS), class_="panel")  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from tests.sources.host_transcripts import write_host
 def test_a_conversation_is_followed_searched_listed_shown_and_forgotten(run: Run, workspace: Workspace) -> None:
     write_host(Path(workspace.env["HOME"]), "claude-code", folder=str(workspace.path))
     listed = run("hosts", "list")
+    assert listed.code == 0
     assert "1 conversation, 1 of this project" in listed.out
     assert "not found" in listed.out
     assert run("search", "connections", "--source", "sessions").code != 0

@@ -52,7 +52,9 @@ def test_a_day_shows_the_first_lines_of_its_notes_and_leads_to_the_next(year: Si
     assert "note?path=memory%2F2024-03-01.md" in body
 
 
-@pytest.mark.parametrize("day", ["", "2024-02-30", "yesterday", "<script>", "9" * 5000, "2024-03-01-04"])
+@pytest.mark.parametrize(
+    "day", ["", "2024-02-30", "yesterday", "<script>", "9" * 5000, "2024-03-01-04", "2024-aa-01", "٢٠٢٤-03-01"]
+)
 def test_a_day_that_does_not_exist_is_refused_with_a_way_out(site: Site, day: str) -> None:
     reply = site.get("day", day=day)
     assert reply.status == 400

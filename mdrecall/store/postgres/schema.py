@@ -148,7 +148,7 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
     version = read_version(db)
     if version:
         return
-    db.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    _add_extension(db)
     db.execute(_TABLES)
     for table in (*TABLES, "workspaces"):
         column = "id" if table == "workspaces" else "workspace_id"
@@ -158,6 +158,17 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
     db.execute("INSERT INTO mdrecall.members VALUES(current_user, %s)", (ANY_WORKSPACE,))
     _protect(db, "members", "USING (member = current_user) WITH CHECK (true)")
     db.execute("INSERT INTO mdrecall.format VALUES(%s)", (VERSION,))
+
+
+def _add_extension(db: psycopg.Connection[Any]) -> None:
+    try:
+        db.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    except psycopg.errors.InsufficientPrivilege as error:
+        message = "The database lacks the extension vector, which this role may not create."
+        raise StoreUnavailable(message, hint="Let a superuser run CREATE EXTENSION vector in it once.") from error
+    except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile) as error:
+        message = "The server does not have the extension vector."
+        raise StoreUnavailable(message, hint="Install pgvector on it: https://github.com/pgvector/pgvector.") from error
 
 
 def _protect(db: psycopg.Connection[Any], table: str, rule: str) -> None:
@@ -216,3 +227,13 @@ def require_tables(db: psycopg.Connection[Any]) -> None:
     if not read_version(db):
         message = "The database has no tables of mdrecall."
         raise StoreUnavailable(message, hint="Let an owner of the database set them up once.")
+
+
+def to_bytes(text: str) -> bytes:
+    """Return a text as it is stored: notes may hold the character NUL and lone surrogates."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def to_text(data: bytes) -> str:
+    """Return a stored text."""
+    return data.decode("utf-8", "surrogatepass")
