@@ -1,24 +1,40 @@
-"""The plot of ``benchmarks.growth``, as SVG: four panels, in which both axes have a step for every tenfold."""
+"""The plot of ``benchmarks.growth``, as SVG: panels in which both axes have a step for every tenfold."""
 
 import math
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
-from benchmarks.quality_plot import COLOURS
+from benchmarks.quality_plot import COLOURS, spread
 
 _WIDTH, _HEIGHT = 440, 270
 _LEFT, _RIGHT, _TOP, _BOTTOM = 58, 130, 36, 42
 #: The title of each panel, and its figures with their short names.
 PANELS: tuple[tuple[str, Mapping[str, str]], ...] = (
-    ("First index, CPU seconds", {"index, CPU s": "index"}),
     (
         "A search, CPU milliseconds",
-        {"cold search, ms": "cold", "warm search, ms": "warm", "warm search by words, ms": "warm, by words"},
+        {
+            "cold search, ms": "cold",
+            "warm search, ms": "warm",
+            "warm search by words, ms": "warm, by words",
+            "'the' again, ms": "warm: the",
+        },
     ),
+    ("First search of a process, seconds", {"first search, s": "first"}),
+    ("Indexing, CPU seconds", {"index, CPU s": "first", "nothing changed, s": "unchanged"}),
     ("Memory, MB", {"index, peak MB": "indexing", "warm memory, MB": "warm process"}),
+    ("Searches a second on idle cores", {"4 processes, searches/s on idle cores": "4 processes"}),
     ("Disk, index bytes / text bytes", {"disk / text": "disk"}),
 )
+# A reader's theme decides between light and dark; the plot has a background of its own, so that it can be read in both.
+_STYLE = """<style>
+.back { fill: #fff } .text { fill: #222 } .mark { fill: #555 } .grid { stroke: #ddd }
+@media (prefers-color-scheme: dark) {
+.back { fill: #0d1117 } .text { fill: #e6edf3 } .mark { fill: #9aa4af } .grid { stroke: #30363d }
+}
+</style>"""
+# A blue that can be read on white and on black, and the other colours of plots, which can.
+_LINES = ("#1f83c9", *COLOURS[1:])
 
 
 class Scale(NamedTuple):
@@ -57,10 +73,9 @@ def draw_growth(report: Mapping[str, Any]) -> str:
     heading = f"mdrecall by the number of chunks ({report['machine']}, {report['date']})"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" '
-        f'font-size="12" role="img" aria-label="{escape(heading)}">\n<rect width="{width}" height="{height}" '
-        f'fill="white"/>\n<text x="{_LEFT}" y="22" font-size="15" fill="#222">{escape(heading)}</text>\n'
-        + "\n".join(parts)
-        + "\n</svg>\n"
+        f'font-size="12" role="img" aria-label="{escape(heading)}">\n{_STYLE}\n<rect width="{width}" '
+        f'height="{height}" class="back"/>\n<text x="{_LEFT}" y="22" font-size="15" class="text">'
+        f"{escape(heading)}</text>\n" + "\n".join(parts) + "\n</svg>\n"
     )
 
 
@@ -75,20 +90,22 @@ def draw_panel(title: str, figures: Mapping[str, str], sizes: Sequence[Mapping[s
         return []
     across = make_scale([x for x, _ in everything], _LEFT, _WIDTH - _RIGHT)
     down = make_scale([y for _, y in everything], _HEIGHT - _BOTTOM, _TOP)
-    parts = [f'<text x="{_LEFT}" y="22" font-weight="bold" fill="#222">{escape(title)}</text>']
+    parts = [f'<text x="{_LEFT}" y="22" font-weight="bold" class="text">{escape(title)}</text>']
     for value, y in down.marks():
-        parts.append(f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - _RIGHT}" y2="{y:.1f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" fill="#444">{value:,g}</text>')
+        parts.append(f'<line x1="{_LEFT}" y1="{y:.1f}" x2="{_WIDTH - _RIGHT}" y2="{y:.1f}" class="grid"/>')
+        parts.append(f'<text x="{_LEFT - 6}" y="{y + 4:.1f}" text-anchor="end" class="mark">{value:,g}</text>')
     for value, x in across.marks():
         y = _HEIGHT - _BOTTOM + 18
-        parts.append(f'<text x="{x:.1f}" y="{y}" text-anchor="middle" fill="#444">{_shorten(value)}</text>')
-    for number, (name, points) in enumerate(lines.items()):
-        colour = COLOURS[number]
+        parts.append(f'<text x="{x:.1f}" y="{y}" text-anchor="middle" class="mark">{_shorten(value)}</text>')
+    for colour, points in zip(_LINES, lines.values(), strict=False):
         drawn = " ".join(f"{across.place(x):.1f},{down.place(y):.1f}" for x, y in points)
         parts.append(f'<polyline points="{drawn}" fill="none" stroke="{colour}" stroke-width="2.2"/>')
-        x, y = across.place(points[-1][0]), down.place(points[-1][1])
-        label = f"{name} {points[-1][1]:,.3g}" if points[-1][1] < 100 else f"{name} {points[-1][1]:,.0f}"
-        parts.append(f'<text x="{x + 6:.1f}" y="{y + 4:.1f}" fill="{colour}">{escape(label)}</text>')
+    named = [(points[-1], name, colour) for colour, (name, points) in zip(_LINES, lines.items(), strict=False)]
+    named.sort(key=lambda entry: -entry[0][1])
+    places = spread([down.place(y) for (_, y), _, _ in named], _HEIGHT - _BOTTOM)
+    for ((last, value), name, colour), y in zip(named, places, strict=True):
+        label = f"{name} {value:,.3g}" if value < 100 else f"{name} {value:,.0f}"
+        parts.append(f'<text x="{across.place(last) + 6:.1f}" y="{y + 4:.1f}" fill="{colour}">{escape(label)}</text>')
     return parts
 
 

@@ -230,11 +230,11 @@ def index_once(peer: Peer, workspace: Path) -> dict[str, float]:
     }
 
 
-def run(command: Sequence[str], env: Mapping[str, str], folder: Path) -> Cost:
+def run(command: Sequence[str], env: Mapping[str, str], folder: Path, most_s: float = _MAX_INDEX_S) -> Cost:
     """Run a command and return what it and its children took; raise ``RuntimeError`` if it fails."""
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, env=dict(env), cwd=folder, stdout=output, stderr=subprocess.STDOUT)
-        with end_after(process, _MAX_INDEX_S):
+        with end_after(process, most_s):
             _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
         output.seek(0)

@@ -103,13 +103,13 @@ def draw_names(curves: Sequence[Curve], colours: dict[str, str]) -> list[str]:
     return parts
 
 
-def spread(places: Sequence[float]) -> list[float]:
-    """Return ascending places moved down until each is far enough from the one before, and then back into the frame."""
+def spread(places: Sequence[float], end: float = HEIGHT - BOTTOM) -> list[float]:
+    """Return ascending places moved down until each is far enough from the one before, and then up to the end."""
     found: list[float] = []
     for place in places:
         found.append(max(place, found[-1] + NAME_GAP) if found else place)
     for number in reversed(range(len(found))):
-        most = down(0) if number == len(found) - 1 else found[number + 1] - NAME_GAP
+        most = end if number == len(found) - 1 else found[number + 1] - NAME_GAP
         found[number] = min(found[number], most)
     return found
 

@@ -14,7 +14,6 @@ import sys
 import time
 from array import array
 from collections.abc import Iterator
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,9 @@ _AT_ONCE = 10_000
 _TOPIC_SHARE = 0.2
 _TOPIC_WORDS = 40
 _MOST_WORDS = 20_000
+_LINE_WORDS = range(6, 19)
+# A word and the space after it have more letters than this on average, so that as many words are enough for a note.
+_FEWEST_CHARS = 4
 # Zipf's law with Mandelbrot's correction: the first word is about a twentieth of all, as in English.
 _ZIPF_SHIFT = 2.7
 
@@ -115,23 +117,28 @@ def write_notes(folder: Path, count: int, chars: int = NOTE_CHARS) -> list[str]:
 
 def make_notes(count: int, chars: int = NOTE_CHARS) -> Iterator[str]:
     """Yield the texts of notes; the same ones each time."""
-    words = read_words()
-    draw = random.Random(20260210)
-    weights = list(accumulate(1 / (rank + _ZIPF_SHIFT) for rank in range(len(words))))
+    import numpy
+
+    words = numpy.array(read_words(), object)
+    draw, lines = numpy.random.default_rng(20260210), random.Random(20260210)
+    weights = numpy.cumsum(1 / (numpy.arange(len(words)) + _ZIPF_SHIFT))
+    # All words of a note are drawn at once: one by one, a million chunks would take ten minutes to write.
+    size = _TOPIC_WORDS + chars // _FEWEST_CHARS + max(_LINE_WORDS)
     for number in range(count):
-        topic = draw.choices(words, cum_weights=weights, k=_TOPIC_WORDS)
-        yield _make_note(draw, words, weights, topic, f"# {_day(number)}", chars)
+        picked = words[numpy.searchsorted(weights, draw.random(size) * weights[-1])]
+        topic, text = picked[:_TOPIC_WORDS], picked[_TOPIC_WORDS:]
+        is_topic = draw.random(len(text)) < _TOPIC_SHARE
+        text[is_topic] = topic[draw.integers(0, _TOPIC_WORDS, is_topic.sum())]
+        yield _make_note(lines, text.tolist(), f"# {_day(number)}", chars)
 
 
-def _make_note(
-    draw: random.Random, words: list[str], weights: list[float], topic: list[str], title: str, chars: int
-) -> str:
+def _make_note(draw: random.Random, words: list[str], title: str, chars: int) -> str:
     lines = [title, ""]
-    size = 0
+    size = used = 0
     while size < chars:
-        sentence = draw.choices(words, cum_weights=weights, k=draw.randint(6, 18))
-        sentence = [draw.choice(topic) if draw.random() < _TOPIC_SHARE else word for word in sentence]
-        lines.append(_make_line(draw, sentence))
+        count = draw.choice(_LINE_WORDS)
+        lines.append(_make_line(draw, words[used : used + count]))
+        used += count
         size += len(lines[-1]) + 1
     return "\n".join(lines) + "\n"
 

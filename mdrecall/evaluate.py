@@ -199,6 +199,17 @@ def read_questions(path: str) -> tuple[Question, ...]:
 
 def parse_questions(data: bytes | str, name: str = "questions") -> tuple[Question, ...]:
     """Parse questions from JSON lines; blank lines and lines that begin with ``//`` or ``#`` are skipped."""
+    questions, problems = collect_questions(data, name)
+    if problems:
+        raise _questions_error(problems, name)
+    if not any(question.expect for question in questions):
+        what = "no question in {name} that a note answers" if questions else "no question in {name}"
+        raise QuestionsError(f"There is {what.format(name=name)}.", hint=_HINT)
+    return tuple(questions)
+
+
+def collect_questions(data: bytes | str, name: str = "questions") -> tuple[list[Question], list[str]]:
+    """Parse the lines that are questions, and return them with what is wrong with each of the others."""
     questions: list[Question] = []
     problems: list[str] = []
     for number, line in enumerate(_decode(data, name).split("\n"), 1):
@@ -207,12 +218,7 @@ def parse_questions(data: bytes | str, name: str = "questions") -> tuple[Questio
                 questions.append(_parse_question(bare, number))
             except _LineError as error:
                 problems.append(f"{name}:{number}: {error}.")
-    if problems:
-        raise _questions_error(problems, name)
-    if not any(question.expect for question in questions):
-        what = "no question in {name} that a note answers" if questions else "no question in {name}"
-        raise QuestionsError(f"There is {what.format(name=name)}.", hint=_HINT)
-    return tuple(questions)
+    return questions, problems
 
 
 def _require_embedder(memory: Memory, overrides: Mapping[str, Any]) -> None:

@@ -24,10 +24,14 @@ else:
         return made
 
     def _replace(self, /, **changes):
-        made = self._make(map(changes.pop, self._fields, self))
-        if changes:
-            raise ValueError(f"Got unexpected field names: {list(changes)!r}")
-        return made
+        values, fields = list(self), self._fields
+        try:
+            for name, value in changes.items():
+                values[fields.index(name)] = value
+        except ValueError:
+            unknown = [name for name in changes if name not in fields]
+            raise ValueError(f"Got unexpected field names: {unknown!r}") from None
+        return tuple.__new__(self.__class__, values)
 
     def _asdict(self):
         return dict(zip(self._fields, self, strict=True))

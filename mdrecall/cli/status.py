@@ -76,9 +76,7 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
         record["vectorProbe"] = memory.probe_vectors()
         record["indexProblems"] = list(memory.check())
     if options.json:
-        from mdrecall.cli.status_details import add_details
-
-        add_details(record, memory, status)
+        _add_details(record, memory, status)
     notes = memory.notes() if options.files else ()
     if options.files:
         record["files"] = notes_to_json(notes)
@@ -89,6 +87,25 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
         print_notes(notes, indent="  ")
         print_issues((*issues, *(Issue("", warning) for warning in warnings)))
     return record
+
+
+def _add_details(record: dict[str, Any], memory: Memory, status: Status) -> None:
+    """Add what OpenClaw's ``status --json`` has besides, under its names: scan and recall records."""
+    from mdrecall.life.promotion_json import audit_to_json
+
+    state = "empty" if not status.chunks else "ready" if status.vector.get("available") else "unavailable"
+    record["status"]["vector"]["index"] = {"state": state}
+    sources: list[dict[str, Any]] = [
+        {
+            "source": count.source,
+            "totalFiles": len(memory.notes()) if count.eligible is None else count.eligible,
+            "issues": list(count.issues),
+        }
+        for count in status.source_counts
+    ]
+    issues = [issue for count in status.source_counts for issue in count.issues]
+    record["scan"] = {"sources": sources, "totalFiles": sum(each["totalFiles"] for each in sources), "issues": issues}
+    record["audit"] = audit_to_json(memory.settings)
 
 
 def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,7 @@ from mdrecall.config.references import look_up
 from mdrecall.config.settings.openclaw import PER_AGENT
 from mdrecall.errors import ConfigError, suggest_name
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types.agents import normalize_agent_id
+from mdrecall.types.transcripts import normalize_agent_id
 
 
 class ConfigFile(NamedTuple):

@@ -74,6 +74,11 @@ class FileChanges(NamedTuple):
         """How many bytes all files have, for an index that is built from nothing."""
         return sum(stamp[0] for stamp in self.listing.stamps.values())
 
+    @property
+    def must_erase(self) -> bool:
+        """True if something is to be forgotten: its bytes must go as well, and not only its rows."""
+        return not self.listing.forgotten.isdisjoint(self.vanished)
+
     def describe_kept(self) -> tuple[Issue, ...]:
         """Return an issue for each lost folder whose documents stay in the index."""
         counts = {place: sum(is_below(path, [place]) for path in self.known) for place in self.listing.lost}

@@ -14,7 +14,7 @@ from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
 if TYPE_CHECKING:
-    from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
+    from mdrecall.interfaces import DocumentWriter, IndexAdmin, Source, Store, TranscriptReader
 
 # How long a run waits for another process that is writing, unless its caller says otherwise.
 _WAIT_S = 5.0
@@ -127,6 +127,9 @@ class SyncRun:
 
     def _keep_foreign(self, indexer: Indexes, changes: FileChanges) -> FileChanges:
         """Return the changes without the files that are missing here, but may be on another machine."""
+        if changes.listing.lost and not self._store.admin.may_remove():
+            # A machine that has no notes, or a copy of some, lacks nothing.
+            changes = changes._replace(listing=changes.listing._replace(lost=()))
         if not changes.vanished:
             return changes
         return changes._replace(vanished=self._store.documents.find_gone(indexer.source.name, changes.vanished))
@@ -172,15 +175,25 @@ class SyncRun:
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
         if request.force or request.purge:
-            self._require_notes()
+            require_notes(self._store.admin, "Rebuild it there.")
             return self._rebuild(request)
         if not self.is_outdated():
-            return self._update(request)
+            report, must_erase = self._update(request)
+            # If there is no time for it now, the next run finds it left to do.
+            is_left = must_erase and self._store.admin.may_remove() and not self._erase(request).rebuilt
+            return report._replace(left=report.left + 1) if is_left else report
         changes = request.changes or self.compare(everything=True)
         if reason := self._why_not_rebuild(changes):
-            report = self._update(request._replace(changes=changes))
+            report, _ = self._update(request._replace(changes=changes))
             return report._replace(issues=(*report.issues, Issue(self._store.admin.place, reason)))
-        return self._rebuild(request)
+        return self._erase(request) if any(entry.must_erase for entry in changes) else self._rebuild(request)
+
+    def _erase(self, request: SyncRequest) -> SyncReport:
+        """Rebuild the index and leave nothing behind of what must be forgotten."""
+        report = self._rebuild(request._replace(purge=True))
+        if report.rebuilt:
+            self._store.admin.scrub()
+        return report
 
     def embed_missing(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
         """Embed the chunks that have no vector, and return the problems."""
@@ -200,7 +213,8 @@ class SyncRun:
         except StoreError as error:
             return (Issue(self._store.admin.place, f"is without some vectors: {message_with_hint(error)}"),)
 
-    def _update(self, request: SyncRequest) -> SyncReport:
+    def _update(self, request: SyncRequest) -> tuple[SyncReport, bool]:
+        """Index what changed; the report comes with True if what was removed must be erased."""
         wait_s = _WAIT_S if request.wait_s is None else request.wait_s
         with self._store.admin.write_lock("indexing", wait_s):
             changes = request.changes or self.compare(everything=True)
@@ -209,7 +223,7 @@ class SyncRun:
                 indexer.sync(changes=entry, progress=request.progress, stop=request.stop, embed=embed)
                 for indexer, entry in zip(self._indexers, changes, strict=True)
             ]
-        return reduce(SyncReport.merge, reports)
+        return reduce(SyncReport.merge, reports), any(entry.must_erase for entry in changes)
 
     def _why_not_rebuild(self, changes: Sequence[FileChanges]) -> str:
         """Return why an outdated index is not rebuilt now; empty if it is."""
@@ -223,12 +237,6 @@ class SyncRun:
         if self._rebuilt_at is not None and time.monotonic() - self._rebuilt_at < _REBUILD_AGAIN_S:
             return "was rebuilt by another process with other settings; give all that share it the same settings"
         return ""
-
-    def _require_notes(self) -> None:
-        """Raise if this machine does not have the notes that an index would be rebuilt from."""
-        if not self._store.admin.may_remove():
-            message = f"{self._store.admin.place} is shared, and its notes are on another machine."
-            raise StoreUnavailable(message, hint="Rebuild it there.")
 
     def _rebuild(self, request: SyncRequest) -> SyncReport:
         """Index every source again, in a new index beside the one that goes on answering."""
@@ -261,6 +269,12 @@ class SyncRun:
             problem = f"has {embedded.refused} chunks that {embedder.space.provider} does not embed"
             return (Issue(self._store.admin.place, problem),)
         return ()
+
+
+def require_notes(admin: IndexAdmin, hint: str) -> None:
+    """Raise if this machine does not have the notes that an index would be rebuilt from."""
+    if not admin.may_remove():
+        raise StoreUnavailable(f"{admin.place} is shared, and its notes are on another machine.", hint=hint)
 
 
 def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:

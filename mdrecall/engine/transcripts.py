@@ -178,6 +178,10 @@ class TranscriptIndexer:
             done += 1
         left = len(changes.unsettled) - done
         gone = [] if left else self._remove_gone([path for path in changes.vanished if path in known])
+        # Until the bytes of a forgotten one are erased, an empty one stands for it: every run knows what is left to do.
+        empty = [_make_empty(path) for path in gone if path in changes.listing.forgotten]
+        for transcript in empty:
+            self._documents.put_transcript(transcript, 0, (), self.index_format)
         if progress and changes.unsettled:
             progress(Progress(done, len(changes.unsettled), ""))
         indexed += [FileChange(path, "removed") for path in gone]
@@ -240,7 +244,7 @@ class TranscriptIndexer:
         """
         with self._source.open(path) as opened:
             if known is None or not _has_only_grown(opened, known):
-                known = Transcript(path, 0, 0, 0, 0, 0, 1, 0, b"")
+                known = _make_empty(path)
             run = _Run(path, known, opened.stamp)
             for part, end, is_last in self._parts(opened, known, issues):
                 run.add(self._document(path, part, run.number, opened.stamp), part, end, is_last)
@@ -345,6 +349,11 @@ def _cut_message(message: TranscriptRecord, path: str, issues: list[Issue]) -> T
     problem = f"record {message.number} has {len(message.text):,} characters; the first {_MESSAGE_CHARS:,} are searched"
     issues.append(Issue(path, problem))
     return message._replace(text=message.text[:_MESSAGE_CHARS])
+
+
+def _make_empty(path: str) -> Transcript:
+    """Return the state of a transcript of which nothing is indexed."""
+    return Transcript(path, 0, 0, 0, 0, 0, 1, 0, b"")
 
 
 def _is_known(known: Transcript | None, stamp: Stamp) -> bool:

@@ -9,7 +9,7 @@ from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.settings import Plugins, Settings, Slots
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError, WorkspaceError
-from mdrecall.types.agents import normalize_agent_id
+from mdrecall.types.transcripts import normalize_agent_id
 
 _NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
 _DEFAULT_PLUGINS = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))

@@ -5,8 +5,8 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.globs import matches_glob
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, TranscriptRefused
+from mdrecall.patterns import matches_glob
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.hits import RawHit

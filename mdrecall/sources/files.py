@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from itertools import islice
 
 from mdrecall.config.settings import ExtraPath, Settings
-from mdrecall.core.globs import matches_glob
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import matches_glob
 from mdrecall.sources.opening import decode, read_below, stamp_of
 from mdrecall.types import Collection, Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 

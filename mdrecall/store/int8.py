@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from operator import mul
 
+#: The largest signed byte.
 _MOST = 127
 # A number of a passage's vector is kept in two bits, its sign and whether it is large, and read as one of two sizes.
 # The limit between them and the sizes lose least on numbers that are normally distributed (Lloyd and Max). With four
@@ -85,9 +86,14 @@ def pack_passages(chunks: Sequence[bytes], size: int) -> list[bytes]:
     ]
 
 
-def correct_passage_cosine(cosine: float) -> float:
-    """Return what the cosine of a passage probably was before its vector was rounded to two bits a number."""
-    return max(-1.0, min(1.0, round(cosine * _GAIN, 5)))
+def correct_passage_cosines(cosines: Sequence[float]) -> list[float]:
+    """Return what the cosines of passages probably were before their vectors were rounded to two bits a number."""
+    corrected = [round(cosine * _GAIN, 5) for cosine in cosines]
+    return (
+        [max(-1.0, min(1.0, cosine)) for cosine in corrected]
+        if max(map(abs, corrected), default=0.0) > 1
+        else corrected
+    )
 
 
 def unpack_passages(packed: bytes, size: int) -> bytes:

@@ -101,6 +101,8 @@ class MatrixEngine:
         self._dead = numpy.empty(0, numpy.int64)
         self._slice = numpy.empty((max(1, _SLICE_NUMBERS // dimensions), dimensions), numpy.float32)
         self._signs = SignCodes(dimensions)
+        self._compared: tuple[bytes, Any] = b"", None
+        """The last query that was compared with all rows, and the cosines: those of some are asked for next."""
 
     def nearest(self, space: VectorChanges, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -112,6 +114,7 @@ class MatrixEngine:
                 return []
             limit = min(limit, alive)
             places, cosines = self._compare(self._read_query(query), limit, alive)
+            self._compared = (query, cosines) if places is None else (b"", None)
             least = numpy.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
             chosen = numpy.flatnonzero(cosines >= least - _ROUNDED_AWAY)
             ids = self._ids[chosen if places is None else places[chosen]]
@@ -138,9 +141,11 @@ class MatrixEngine:
             places, is_there = self._find(wanted)
             is_there &= ~numpy.isin(places, self._dead)
             places = places[is_there]
-            rows = self._rows[places].astype(numpy.float32)
-        vector = self._read_query(query)
-        found = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
+            if self._compared[0] == query:
+                found = self._compared[1][places].tolist()
+            else:
+                rows, vector = self._rows[places].astype(numpy.float32), self._read_query(query)
+                found = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
         known = wanted[is_there].tolist()
         return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found, strict=True)}
 
@@ -173,25 +178,27 @@ class MatrixEngine:
             return None, self._all_cosines(query)
         numpy = self._numpy
         places = self._signs.find_similar(self._rows[: self._count], query, count, self._dead)
-        cosines = numpy.empty(len(places), numpy.float32)
+        products = numpy.empty(len(places), numpy.float32)
         for start, end in self._slices(0, len(places)):
-            part = self._slice[: end - start]
-            part[...] = self._rows[places[start:end]]
-            cosines[start:end] = _divide(_multiply(part, query), _lengths(part), query)
-        return places, cosines
+            self._multiply_rows(places[start:end], query, products[start:end])
+        return places, _divide(products, self._lengths[places], query)
 
     def _all_cosines(self, query: Any) -> Any:
         numpy = self._numpy
         products = numpy.empty(self._count, numpy.float32)
         for start, end in self._slices(0, self._count):
-            part = self._slice[: end - start]
-            part[...] = self._rows[start:end]
-            _multiply(part, query, products[start:end])
-            if (self._lengths[start:end] == _UNKNOWN_LENGTH).any():
-                self._lengths[start:end] = _lengths(part)
+            self._multiply_rows(slice(start, end), query, products[start:end])
         cosines = _divide(products, self._lengths[: self._count], query)
         cosines[self._dead] = _DEAD_COSINE
         return cosines
+
+    def _multiply_rows(self, places: Any, query: Any, products: Any) -> None:
+        """Write the products of some rows and the query, and measure the lengths of rows that are not known yet."""
+        part = self._slice[: len(products)]
+        part[...] = self._rows[places]
+        _multiply(part, query, products)
+        if (self._lengths[places] == _UNKNOWN_LENGTH).any():
+            self._lengths[places] = _lengths(part)
 
     def _slices(self, start: int, end: int) -> Iterator[tuple[int, int]]:
         """Yield the ranges of rows that are worked on at once."""
@@ -217,6 +224,7 @@ class MatrixEngine:
         else:
             self._apply(changed.removed, iter(changed.newer))
         self._seen = changed.revision
+        self._compared = b"", None
 
     def _apply(self, removed: Sequence[int], newer: Iterator[VectorBlock]) -> None:
         numpy = self._numpy

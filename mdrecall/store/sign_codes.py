@@ -22,8 +22,9 @@ class SignCodes:
         self._numpy = numpy
         self._words = numpy.empty((-(-dimensions // 64), 0), numpy.uint64)
         self._known = 0
-        most = dimensions * (2**_SIZE_BITS - 1)
-        self._sums: Any = numpy.uint16 if most < 2**16 - 1 else numpy.uint32
+        # More than any sum can be.
+        self._beyond = dimensions * (2**_SIZE_BITS - 1) + 1
+        self._sums: Any = numpy.uint16 if self._beyond < 2**16 else numpy.uint32
 
     def forget(self, place: int) -> None:
         """Read the signs of the rows from a place on again, because they have changed or moved."""
@@ -34,8 +35,9 @@ class SignCodes:
         numpy = self._numpy
         self._read_signs(rows)
         differences = self._compare(query, len(rows))
-        differences[dead] = numpy.iinfo(self._sums).max
-        most = numpy.partition(differences, count - 1)[count - 1]
+        differences[dead] = self._beyond
+        # Counting the rows with each sum takes a third of the time of a partition.
+        most = numpy.searchsorted(numpy.cumsum(numpy.bincount(differences)), count)
         return numpy.flatnonzero(differences <= most)
 
     def _read_signs(self, rows: Any) -> None:

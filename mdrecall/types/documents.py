@@ -34,6 +34,8 @@ class Listing(NamedTuple):
     """For every folder of documents, the trusted folder to open them from, and its own path prefix."""
     folders: tuple[str, ...] = ()
     """The absolute path of every folder that has documents, or may get some."""
+    forgotten: frozenset[str] = frozenset()
+    """Paths of what the program that the documents belong to was told to forget."""
 
     def locate(self, path: str) -> tuple[str, str]:
         """Return the trusted folder to open a document from, and its path in it."""

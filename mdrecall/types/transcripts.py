@@ -1,10 +1,14 @@
-"""Transcripts: a record, a conversation, a step of a coding agent, and how far a transcript has been indexed."""
+"""Transcripts: records, conversations and their agents, steps of coding agents, and how far one has been indexed."""
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import compile_later
 from mdrecall.types.documents import Issue
+
+_AGENT_ID = compile_later(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
 class TranscriptRecord(NamedTuple):
@@ -156,3 +160,12 @@ class Transcript(NamedTuple):
     """How many parts are closed."""
     seal: bytes
     """A digest that changes if what precedes the last part is no longer the same."""
+
+
+def normalize_agent_id(agent_id: str) -> str:
+    """Return an agent id as OpenClaw writes it: at most 64 lower-case letters, digits, ``_`` and ``-``."""
+    bare = agent_id.strip().lower()
+    if _AGENT_ID.fullmatch(bare):
+        return bare
+    bare = re.sub(r"[^a-z0-9_-]+", "-", bare).strip("-")[:64]
+    return bare or "main"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, RecallError
-from mdrecall.ui.guard import STATIC
+from mdrecall.ui.guard import STATIC, is_same
 from mdrecall.ui.layout import error_page, render_page
 from mdrecall.ui.visit import CSRF_FIELD, PREFIX, Answer, Fragment, Page, Redirect, Visit, make_url
 
@@ -33,6 +33,7 @@ VIEWS = {
     "GET note": "read.show_note",
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",
+    "GET history": "history.show_history",
     "POST open": "read.open_in_editor",
     "GET state": "state.show_state",
     "GET providers": "state.show_providers",
@@ -42,6 +43,8 @@ VIEWS = {
     "GET settings": "settings.show_settings",
     "GET activity": "activity.show_activity",
     "POST activity": "activity.clear_log",
+    "GET eval": "evaluate.show_questions",
+    "POST eval": "evaluate.run_questions",
     "GET edit": "edit.show_edit",
     "POST edit": "edit.save_note",
     "GET new": "edit.show_new",
@@ -107,7 +110,7 @@ class App:
         form = await _read_form(request) if method == "POST" else {}
         if form is None:
             return PlainTextResponse("The form is too large, or not a form.", 413)
-        if method == "POST" and not (self.csrf and _is_same(form.get(CSRF_FIELD, ""), self.csrf)):
+        if method == "POST" and not (self.csrf and is_same(form.get(CSRF_FIELD, ""), self.csrf)):
             return PlainTextResponse("This form is not from this page. Load the page again.", 403)
         visit = Visit(
             self._memories,
@@ -155,9 +158,14 @@ def _send(answer: Answer, visit: Visit) -> "Response":
         case Redirect():
             return RedirectResponse(answer.url, 303)
         case Fragment():
-            return HTMLResponse(answer.body, answer.status)
+            return HTMLResponse(_encode(answer.body), answer.status)
         case Page():
-            return HTMLResponse(render_page(answer, visit), answer.status)
+            return HTMLResponse(_encode(render_page(answer, visit)), answer.status)
+
+
+def _encode(body: str) -> bytes:
+    # Half characters, which JSON and file names can hold, are no UTF-8.
+    return body.encode("utf-8", "replace")
 
 
 def _send_static(name: str, known: str) -> "Response":
@@ -187,9 +195,3 @@ async def _read_form(request: "Request") -> dict[str, str] | None:
         if len(body) > _MAX_FORM_BYTES:
             return None
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-
-
-def _is_same(given: str, wanted: str) -> bool:
-    import hmac
-
-    return hmac.compare_digest(given.encode(), wanted.encode())

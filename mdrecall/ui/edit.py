@@ -68,7 +68,7 @@ def append_text(visit: Visit) -> Answer:
     try:
         added = visit.memory.append(text, file=path or None, now=visit.now, session_key=visit.session_key)
         if not added.bytes:
-            raise FileBusy(f"{added.path} has this text already.", path=added.path, hint="Nothing was added.")
+            raise FileBusy(f"{added.path} already has this text.", path=added.path, hint="Nothing was added.")
     except RecallError as error:
         return _show_again(visit, "Add to a note", error, _append_form(visit, path, text))
     lines = {"from": added.start_line, "to": added.end_line, "anchor": f"L{added.start_line}"}
@@ -125,7 +125,7 @@ def finish(visit: Visit, view: str, **params: str | int | None) -> Redirect:
 
 
 def _show_again(visit: Visit, title: str, error: RecallError, form: Html) -> Page:
-    """Return a form with what was typed into it, and why it was not done."""
+    """Return a form with what was typed into it, and why it was not saved."""
     problem = tag("p", f"{error} ", tag("span", error.hint), class_="problem", role="alert")
     status = 409 if isinstance(error, FileBusy | FileChanged) else 400
     return Page(title, join(tag("h1", title), problem, form), "notes", status)
@@ -174,13 +174,23 @@ def show_difference(old: str, new: str, names: tuple[str, str]) -> Html:
     else:
         for kind, a, b, c, d in SequenceMatcher(None, one, two).get_opcodes():
             if kind == "equal":
-                lines += [_show_line(" ", line) for line in one[a:b]]
+                lines += [_show_line(" ", line) for line in _shorten(one[a:b])]
                 continue
             lines += [_show_line("-", line) for line in one[a:b]]
             lines += [_show_line("+", line) for line in two[c:d]]
     lines += [_show_line(" ", line) for line in after]
+    if not one and not two:
+        return tag("p", "The text is the same.", class_="quiet")
     legend = tag("p", f"− {names[0]}, + {names[1]}", class_="quiet")
     return join(legend, tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences"))
+
+
+def _shorten(same: list[str]) -> list[str]:
+    """Return the first and last of some lines that are the same in both texts."""
+    left_out = len(same) - 2 * _CONTEXT
+    if left_out < 2:
+        return same
+    return [*same[:_CONTEXT], f"… {left_out:,} lines are the same …", *same[-_CONTEXT:]]
 
 
 def _show_line(sign: str, line: str) -> Html:

@@ -149,7 +149,8 @@ def _name_place(visit: Visit, place: Place) -> Child:
     if place.kind == "note":
         return tag("a", name, href=visit.url("note", path=place.path, **lines))
     if place.kind == "transcript":
-        return tag("a", name, href=visit.url("conversation", path=place.path, **lines))
+        url = visit.url("conversation", session=place.path, record=place.start_line or None)
+        return tag("a", name, href=url)
     return name
 
 
@@ -185,7 +186,8 @@ def _show_related(visit: Visit, plan: ForgetPlan) -> Html | None:
     except RecallError:
         return None
     covered = {(place.path, line) for place in plan.places for line in range(place.start_line, place.end_line + 1)}
-    others = [hit for hit in found if not _is_covered(hit, covered)]
+    # A weak result is about something else more often than not, and its button would forget that.
+    others = [hit for hit in found if hit.confidence != "low" and not _is_covered(hit, covered)]
     if not others:
         return None
     heading = tag("h2", "Perhaps about it in other words")

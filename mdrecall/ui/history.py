@@ -1,13 +1,120 @@
-"""The history of a note, if its folder is in a git repository. Git runs only when somebody asks for it."""
+"""The history of a note in a git repository: its commits, what each has changed, and the text as it was then."""
 
+import hashlib
 import os
+from datetime import UTC, datetime
+
+from mdrecall.errors import ArgumentError, FileMissing
+from mdrecall.life.curate import Curator, NoteContent
+from mdrecall.sources.clock import user_time
+from mdrecall.ui.edit import show_difference
+from mdrecall.ui.git import Version, read_blob, read_history
+from mdrecall.ui.html import Html, join, tag
+from mdrecall.ui.markdown import MAX_CHARS
+from mdrecall.ui.read import show_raw
+from mdrecall.ui.visit import Page, Visit
+
+#: Stands for the file as it is on the disk, in the place of a commit.
+_NOW = "now"
+#: As much of a commit's name as people write.
+_SHORT_NAME = 10
 
 
-def is_versioned(path: str) -> bool:
-    """True if a file is in the folder of a git repository; nothing is run."""
-    folder = os.path.dirname(path)
-    while folder != os.path.dirname(folder):
-        if os.path.lexists(os.path.join(folder, ".git")):
-            return True
-        folder = os.path.dirname(folder)
-    return False
+def show_history(visit: Visit) -> Page:
+    """Return the commits that have changed a note, or what one of them has changed."""
+    if visit.session_key:
+        # What was taken out of a note on purpose is still in its history.
+        message = "Only the owner of the memory may see the history of a note."
+        raise ArgumentError(message, name="session", hint="Start the page without a session key.")
+    note = Curator(visit.memory).read(visit.query.get("path", ""))
+    history = read_history(note.place.full_path, os.environ)
+    versions = list(history.versions)
+    if versions and not _is_content(versions[0].blob, note.data):
+        changed = int(note.place.found.st_mtime)
+        path = versions[0].path
+        versions.insert(0, Version(_NOW, changed, "", "Not committed yet", path, path, "", versions[0].blob, False))
+    if wanted := visit.query.get("commit", ""):
+        return _show_version(visit, note, versions, wanted)
+    title = f"History of {note.place.path}"
+    back = tag("p", tag("a", "Back to the note", href=visit.url("note", path=note.place.path)))
+    return Page(title, join(tag("h1", title), back, _list(visit, note, versions, history.problem)), "notes")
+
+
+def _list(visit: Visit, note: NoteContent, versions: list[Version], problem: str) -> Html:
+    if not versions:
+        return tag("p", "This note was never committed, so it has no history yet.", class_="quiet")
+    head = tag("tr", (tag("th", name, scope="col") for name in ("When", "Who", "What")))
+    rows = (_show_row(visit, note.place.path, version) for version in versions)
+    table = tag("table", tag("thead", head), tag("tbody", rows))
+    shallow = "This is a shallow clone: older commits are not on this machine." if versions[-1].is_cut else ""
+    missing = (tag("p", reason, class_="warning") for reason in (problem, shallow) if reason)
+    return join(tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Commits"), missing)
+
+
+def _show_row(visit: Visit, path: str, version: Version) -> Html:
+    link = tag("a", version.subject or "(no message)", href=visit.url("history", path=path, commit=version.commit))
+    kind = tag("div", _describe(version), class_="quiet")
+    return tag("tr", tag("td", _show_time(visit, version)), tag("td", version.author), tag("td", link, kind))
+
+
+def _show_version(visit: Visit, note: NoteContent, versions: list[Version], wanted: str) -> Page:
+    """Return what a commit has changed in a note, and the whole text after it."""
+    path = note.place.path
+    place = next((place for place, version in enumerate(versions) if version.commit == wanted), None)
+    if place is None:
+        # Nothing else of the repository is shown: it may hold more than notes.
+        raise FileMissing(f"The history of {path} has no commit {wanted[:80]!r}.", path=path)
+    version = versions[place]
+    old, new = _read(visit, note, version.old_blob), _read(visit, note, version.blob)
+    if version.commit == _NOW:
+        new = note
+    name = "" if version.commit == _NOW else version.commit[:_SHORT_NAME]
+    facts = " · ".join(filter(None, (_show_time(visit, version), version.author, name, _describe(version))))
+    steps = ((place + 1, "← Before"), (place - 1, "After →"))
+    links = [tag("a", "All commits", href=visit.url("history", path=path), class_="button plain")]
+    links += (
+        tag("a", title, href=visit.url("history", path=path, commit=versions[other].commit), class_="button plain")
+        for other, title in steps
+        if 0 <= other < len(versions)
+    )
+    title = version.subject or "(no message)"
+    body = join(
+        tag("h1", title),
+        tag("p", tag("a", path, href=visit.url("note", path=path)), f" · {facts}", class_="quiet"),
+        tag("div", links, class_="row actions"),
+        tag("h2", "What has changed"),
+        show_difference(old.text, new.text, ("before", "after")),
+        tag("h2", "The whole text after it"),
+        show_raw(new.text[:MAX_CHARS]),
+    )
+    return Page(title[:80], body, "notes")
+
+
+def _read(visit: Visit, note: NoteContent, blob: str) -> NoteContent:
+    """Return the note with the content that it had in a commit."""
+    max_bytes = visit.memory.settings.mdrecall.max_file_bytes
+    return NoteContent(note.place, read_blob(note.place.full_path, blob, os.environ, max_bytes))
+
+
+def _describe(version: Version) -> str:
+    """Return what has become of the file itself; empty if only its text has changed."""
+    if not version.old_path:
+        return "" if version.is_cut else "added"
+    if version.commit != _NOW and not version.blob:
+        return "removed"
+    return f"moved from {version.old_path}" if version.path != version.old_path else ""
+
+
+def _is_content(blob: str, data: bytes) -> bool:
+    """True if git calls a content by this name."""
+    kind = "sha1" if len(blob) == 40 else "sha256"
+    return hashlib.new(kind, b"blob %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest() == blob
+
+
+def _show_time(visit: Visit, version: Version) -> str:
+    zone = visit.memory.settings.defaults.user_timezone
+    try:
+        return f"{user_time(datetime.fromtimestamp(version.seconds, UTC), None, zone):%Y-%m-%d %H:%M}"
+    except (ValueError, OverflowError, OSError):
+        # A commit may claim any time.
+        return "unknown"

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
+from mdrecall.core.text.annotations import read_annotations
 from mdrecall.core.text.fields import read_front_matter
-from mdrecall.ui.comments import label_comment
 from mdrecall.ui.html import Child, Html, join, tag
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ _ELEMENTS = {
     "list_item": "li",
 }
 _ALIGN = {"text-align:center": "center", "text-align:right": "right-aligned"}
+#: More of a comment hides the text beside it.
+_MAX_LABEL_CHARS = 300
+_AUTHOR = re.compile(r"by ([A-Za-z0-9 ._/-]{1,40})")
+_OWN = re.compile(r"mdrecall:(import|digest)\b")
 _WIKI_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,400})\]\]")
 _TASK = re.compile(r"\[([ xX])\]\s")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -156,7 +160,7 @@ def _read_wiki_link(state: "StateInline", silent: bool) -> bool:
 
 
 def _find_tasks(tokens: "Sequence[Token]") -> None:
-    """Note on each list item that begins with a box whether it is done, and take the box out of its text."""
+    """Move the box of a task from the text of its list item to a mark that says if it is done."""
     for item, inner in zip(tokens, tokens[2:], strict=False):
         if item.type != "list_item_open" or not inner.children or inner.children[0].type != "text":
             continue
@@ -248,9 +252,9 @@ class _Renderer:
             case "wiki_link":
                 return self._wiki_link(token.content)
             case "comment" if token.map:
-                return tag("p", self._line(*self._lines_of(token)), label_comment(token.content), class_="tight")
+                return tag("p", self._line(*self._lines_of(token)), _label_comment(token.content), class_="tight")
             case "comment":
-                return label_comment(token.content)
+                return _label_comment(token.content)
             case "softbreak" | "hardbreak":
                 return tag("br")
         return token.content
@@ -325,3 +329,28 @@ def _show_picture(token: "Token") -> Html:
 
 def _show_task(*, is_done: bool) -> Html:
     return tag("input", type="checkbox", disabled=True, checked=is_done, aria_label="done" if is_done else "to do")
+
+
+def _label_comment(content: str) -> Html:
+    """Return a comment as a label. What is not an annotation of ours is shown too: agents read it."""
+    text = " ".join(content.split())
+    kind = "old" if read_annotations(f"<!--{content}-->")[1].is_superseded else ""
+    return tag("span", _describe_comment(text)[:_MAX_LABEL_CHARS], class_=f"label {kind}".strip())
+
+
+def _describe_comment(text: str) -> str:
+    _, marks = read_annotations(f"<!-- {text} -->")
+    if marks.is_superseded:
+        by = f" by {marks.superseded_by}" if marks.superseded_by else ""
+        return f"superseded{by}" + (f" on {marks.superseded_on}" if marks.superseded_on else "")
+    if marks.importance:
+        return f"importance {marks.importance} of 10"
+    if marks.triggers:
+        return f"comes to mind with: {', '.join(marks.triggers)}"
+    if marks.project:
+        return f"project: {marks.project}"
+    if found := _AUTHOR.fullmatch(text):
+        return f"written by {found[1]}"
+    if found := _OWN.match(text):
+        return "imported" if found[1] == "import" else "digest of a conversation"
+    return f"comment: {text}"

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -13,7 +14,7 @@ from mdrecall.core.text.provenance import line_origins, path_origin
 from mdrecall.errors import ArgumentError, FileMissing, FileUnreadable, RecallError
 from mdrecall.life.curate import Curator, NotePlace
 from mdrecall.types import ReadResult
-from mdrecall.ui.history import is_versioned
+from mdrecall.ui.git import find_repository
 from mdrecall.ui.html import Child, Html, join, tag
 from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
 from mdrecall.ui.visit import Answer, Fragment, Page, Redirect, Visit
@@ -25,6 +26,7 @@ _MAX_NEAR, _NEAR_CHARS = 8, 600
 #: A note that everything links to would bury the rest of the page.
 _MAX_LINKS = 100
 _MAX_TAGS = 30
+_NONE = Cited()
 
 
 def show_note(visit: Visit) -> Page:
@@ -47,7 +49,7 @@ def show_note(visit: Visit) -> Page:
             tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note numbered")
         )
     if has_raw:
-        views.append(show_raw(note, cited))
+        views.append(show_raw(note.text, note.from_line, cited))
     if rendered is None:
         reason = "This note is too long or too complex to render, so it is shown as it is."
         views.insert(0, tag("p", reason, class_="quiet"))
@@ -70,9 +72,9 @@ def show_note(visit: Visit) -> Page:
     return Page(title, body, "notes")
 
 
-def show_raw(note: ReadResult, cited: Cited) -> Html:
-    """Return the text of a note as it is, with numbers of lines."""
-    lines = note.text.removesuffix("\n").split("\n")
+def show_raw(text: str, first: int = 1, cited: Cited = _NONE) -> Html:
+    """Return a text as it is, with numbers of lines."""
+    lines = text.removesuffix("\n").split("\n")
     shown = (
         tag(
             "mark" if cited.meets(number, number) else "span",
@@ -80,7 +82,7 @@ def show_raw(note: ReadResult, cited: Cited) -> Html:
             class_="cited" if cited.meets(number, number) else None,
             data_line=number,
         )
-        for number, line in enumerate(lines, note.from_line)
+        for number, line in enumerate(lines, first)
     )
     return tag("pre", shown, class_="raw numbered", tabindex=0, aria_label="The text as it is", role="region")
 
@@ -120,7 +122,9 @@ def open_in_editor(visit: Visit) -> Redirect:
         # One argument, which begins with a slash: never an option, and no shell reads it.
         command = [opener, os.path.realpath(place.full_path)]
         quiet = subprocess.DEVNULL
-        subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        opened = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        # A process that nobody waits for stays in the table of processes when it has ended.
+        threading.Thread(target=opened.wait, name="mdrecall-opener", daemon=True).start()
     except OSError as error:
         raise FileUnreadable(f"{opener} does not start: {error.strerror}.", path=place.path) from error
     return Redirect(visit.url("note", path=place.path, done="opened"))
@@ -158,7 +162,7 @@ def _show_actions(visit: Visit, path: str, *, has_raw: bool, can_toggle: bool) -
     if can_toggle:
         actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
     place = _find_place(visit, path)
-    if place and is_versioned(place.full_path):
+    if place and not visit.session_key and find_repository(place.full_path):
         actions.append(tag("a", "History", href=visit.url("history", path=path), class_="button plain"))
     if place and visit.can_change:
         for view, title in (("edit", "Edit"), ("move", "Move"), ("delete", "Delete")):

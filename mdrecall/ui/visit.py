@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
+from mdrecall.errors import ArgumentError
 from mdrecall.ui.html import Child, Html, tag
 
 if TYPE_CHECKING:
@@ -78,9 +79,16 @@ class Visit(NamedTuple):
 Show: TypeAlias = Callable[[Visit], Answer]
 
 
+def require_owner(visit: Visit, what: str) -> None:
+    """Raise if the page is limited to what one conversation may see, and ``what`` tells of others."""
+    if visit.session_key.strip():
+        hint = "Start the page without a session key to see it."
+        raise ArgumentError(f"{what} is for the owner of the memory.", name="session_key", hint=hint)
+
+
 def make_url(memory: str, view: str, **params: str | int | float | None) -> str:
     """Return the address of a view of a memory."""
     given = {name.rstrip("_"): value for name, value in params.items() if value not in (None, "")}
     anchor = given.pop("anchor", "")
-    query = f"?{urlencode(given)}" if given else ""
+    query = f"?{urlencode(given, errors='replace')}" if given else ""
     return f"{PREFIX}/{quote(memory, safe='')}/{view}{query}{f'#{anchor}' if anchor else ''}"

@@ -98,8 +98,9 @@ def write_mem0(folder: Path) -> Path:
         {"id": "u2", "memory": "Dev drinks oolong", "user_id": "dev", "created_at": "2026-02-11T09:00:00Z"},
         {"id": "u3", "memory": "Arjun prefers mornings", "user_id": "arjun"},
         {"id": "u4", "memory": "", "user_id": "dev"},
+        {"id": "u5", "memory": "Dev parks in bay 4", "hash": "ab", "user_id": "dev", "expiration_date": "2026-02-20"},
     ]  # fmt: skip
-    file.write_text(json.dumps({"count": 4, "results": memories}))
+    file.write_text(json.dumps({"count": 5, "results": memories}))
     return file
 
 
@@ -107,8 +108,9 @@ def write_basic_memory(folder: Path) -> Path:
     notes = folder / "basic-memory"
     (notes / "kitchen").mkdir(parents=True)
     (notes / "kitchen" / "Coffee Brewing.md").write_text(
-        "---\ntitle: Coffee Brewing\ntype: note\ntags:\n- coffee\n- brewing\npermalink: kitchen/coffee-brewing\n"
-        "created: 2026-01-20T10:00:00\n---\n\n# Coffee Brewing\n\n## Observations\n"
+        "---\ntitle: 'Ada''s way of brewing: coffee for the whole crew, and the many other things that we\n"
+        "  cook on board'\ntype: note\npermalink: main/kitchen/coffee-brewing\ntags:\n- coffee\n- brewing\n"
+        "created: '2026-01-20T10:00:00'\n---\n\n# Coffee Brewing\n\n## Observations\n"
         "- [technique] Water at 96 degrees #temperature (own tests)\n\n## Relations\n- requires [[Grinder]]\n"
     )
     (notes / "Grinder.md").write_text("# Grinder\n\nThe grinder is set to 14.\n")
@@ -123,6 +125,7 @@ def write_memsearch(folder: Path) -> Path:
         "## Session 14:30\n\n### 14:30\n<!-- session:abc turn:def transcript:/home/ada/.claude/x.jsonl -->\n"
         "- Cached orders with Redis\n"
     )
+    (memory.parent / "PROJECT.md").write_text("# Project\n\n- The orders live in Postgres 18\n")
     return project
 
 
@@ -138,7 +141,7 @@ def write_openclaw(folder: Path) -> Path:
 
 
 def write_claude_mem(folder: Path, *, is_old: bool = False) -> Path:
-    """claude-mem's database; ``is_old`` gives the columns their names of 2025."""
+    """claude-mem's database with the columns of 13.25.3 that say something; ``is_old`` gives those of 2025."""
     file = folder / "claude-mem.db"
     memory, content = ("sdk_session_id", "claude_session_id") if is_old else ("memory_session_id", "content_session_id")
     with closing(sqlite3.connect(file)) as database:
@@ -173,6 +176,11 @@ def write_claude_mem(folder: Path, *, is_old: bool = False) -> Path:
             " VALUES (2, 'ms-9', 'shop', 'bugfix', 'A row without a session', ?)",
             (at,),
         )
+        if not is_old:
+            database.executescript(
+                "ALTER TABLE sdk_sessions ADD COLUMN platform_source TEXT NOT NULL DEFAULT 'claude';"
+                "ALTER TABLE user_prompts ADD COLUMN session_db_id INTEGER; UPDATE user_prompts SET session_db_id = 1;"
+            )
         database.commit()
     return file
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 import apsw
 
+#: How a write-ahead log of SQLite begins.
+_LOGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
+
 
 def find_traces(folders: Sequence[Path], phrase: str, *, dictionaries: Sequence[bytes] = ()) -> list[str]:
     """Return the files that hold a phrase, plain, escaped, in UTF-16, or in any piece that can be decompressed."""
@@ -39,7 +42,7 @@ def read_dictionaries(index: Path) -> list[bytes]:
 
 def _decompress(data: bytes, dictionaries: Sequence[bytes]) -> Iterator[bytes]:
     """Yield what can be decompressed, beginning at any byte after a mark of a compressed text."""
-    if not data.startswith(b"SQLite format 3"):
+    if not data.startswith((b"SQLite format 3", *_LOGS)):
         return
     for at, byte in enumerate(data):
         if byte in b"dD":

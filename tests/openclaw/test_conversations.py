@@ -27,7 +27,9 @@ pytestmark = pytest.mark.openclaw
 BESIDE_S = float(os.environ.get("MDRECALL_BESIDE_S", "60"))
 LONG = "A long message about the lighthouse: " + " ".join(f"word{number}" for number in range(600))
 DIRECT, GROUP = "agent:main:telegram:direct:42", "agent:main:telegram:group:7"
-REWOUND, DELETED, FORGOTTEN = (f"agent:main:explicit:{name}" for name in ("rewound", "deleted", "forgotten"))
+REWOUND, DELETED, FORGOTTEN, COMPACTED = (
+    f"agent:main:explicit:{name}" for name in ("rewound", "deleted", "forgotten", "compacted")
+)
 
 #: How a gateway says that it could not use its database; it also tells of every wait of a tenth of a second.
 _PROBLEMS = ("sqlite_", "database is locked", "database disk image", "malformed")
@@ -81,8 +83,10 @@ def held(openclaw: OpenClaw) -> OpenClaw:
         gateway.say(DIRECT, 'Der Käse heißt "Gruyère" – 深色模式 \U0001f9ad')
         assert gateway.call("sessions.reset", key=DIRECT, reason="new")["ok"]
         gateway.say(DIRECT, "After the reset the boat is blue")
-        assert gateway.call("sessions.compact", key="agent:main:main")["compacted"]
-        gateway.say("agent:main:main", "After the compaction the kite is red")
+        gateway.say(COMPACTED, LONG)
+        gateway.say(COMPACTED, "Before the compaction the kite is grey")
+        assert gateway.call("sessions.compact", key=COMPACTED)["compacted"]
+        gateway.say(COMPACTED, "After the compaction the kite is red")
         _rewind(gateway, openclaw)
         gateway.say(FORGOTTEN, "The ferret must be forgotten")
         gateway.say(DELETED, "The tulip must be deleted")
@@ -106,13 +110,15 @@ def test_every_conversation_is_listed_with_its_key_and_its_lines(held: OpenClaw)
     listing = reader.scan()
     assert not listing.issues
     found = {each.session: each.session_key for each in list_conversations(reader)}
-    assert set(found.values()) == {"agent:main:main", DIRECT, GROUP, REWOUND, FORGOTTEN}
+    assert set(found.values()) == {"agent:main:main", DIRECT, GROUP, REWOUND, FORGOTTEN, COMPACTED}
     assert set(listing.stamps) == {f"sessions/main/{session}.jsonl" for session in found}
     texts = {line for lines in lines_of(reader).values() for _, line, _ in lines}
     assert f"User: {LONG}" in texts
     assert {
         'User: Der Käse heißt "Gruyère" – 深色模式 \U0001f9ad',
         "User: Another turn 1",
+        "User: Before the compaction the kite is grey",
+        "User: After the compaction the kite is red",
         "Assistant: Noted, thanks.",
     } <= texts
     assert not any("tulip" in text for text in texts)

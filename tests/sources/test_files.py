@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.load import load
-from mdrecall.core.globs import matches_glob
+from mdrecall.patterns import matches_glob
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.types import Listing, SearchAnswer
 from tests.conftest import Workspace

@@ -28,7 +28,7 @@ Here:
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from mdrecall.types.agents import normalize_agent_id
+from mdrecall.types.transcripts import normalize_agent_id
 
 Kind: TypeAlias = Literal[
     "direct", "dashboard", "explicit", "group", "channel", "subagent", "cron", "acp", "hook", "unknown"

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.core.conversation.session_key import SessionKey, parse
-from mdrecall.types.agents import normalize_agent_id
+from mdrecall.types.transcripts import normalize_agent_id
 
 #: Why a conversation is hidden from another; empty if it is not.
 Hidden: TypeAlias = Literal[

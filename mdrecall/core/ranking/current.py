@@ -114,17 +114,18 @@ def _read_claims(entry: Candidate, beginnings: Sequence[str]) -> tuple[Statement
         return ()
     span = shown_span(entry)
     text = entry.chunk.text[span.start : span.end]
-    lines = [line for line in text.split("\n") if _holds_enough(fold(line), beginnings)]
+    least = 1 if any(map(is_unspaced, "".join(beginnings))) else min(_MIN_WORDS, len(beginnings))
+    # To look for beginnings of words costs less than to read a statement.
+    lines = [line for line in text.split("\n") if _count_held(fold(line), beginnings) >= least]
     if not lines:
         return ()
     heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage).rpartition(" › ")[2]
     return tuple(read_statements("\n".join(lines), heading)[:_MAX_STATEMENTS])
 
 
-def _holds_enough(line: str, beginnings: Sequence[str]) -> bool:
-    """True if a line may state what the query asks for. To look for beginnings of words costs less than to read it."""
-    least = 1 if any(map(is_unspaced, "".join(beginnings))) else min(_MIN_WORDS, len(beginnings))
-    return sum(beginning in line for beginning in beginnings) >= least
+def _count_held(line: str, beginnings: Sequence[str]) -> int:
+    """Return how many of these beginnings of words a line holds."""
+    return sum([beginning in line for beginning in beginnings])
 
 
 def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:

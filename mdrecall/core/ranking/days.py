@@ -5,6 +5,7 @@ A day is counted from 1 January of year 1, so that ranges and ages are plain ari
 
 import re
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from mdrecall.named_tuple import NamedTuple
@@ -18,6 +19,8 @@ _MS_A_DAY = 86_400_000
 _MAX_YEAR = 9999
 # The days of a common year before each month.
 _DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
+# The days of as many notes are remembered, and how as many days are written: the same ones are found again and again.
+_MOST_REMEMBERED = 2_000
 # Plain strings: a command that needs none of these patterns compiles none.
 # A date in a file name, or at the end of a path: 2026-03-01-standup.md, 2026/03/01.md, log_20260301.md.
 _IN_NAME = r"(?<!\d)((?:19|20)\d\d)(?:([-_./])(\d\d)\2(\d\d)|(\d\d)(\d\d))(?!\d)[^/]*$"
@@ -82,6 +85,7 @@ def calendar_date(number: int) -> tuple[int, int, int]:
     return 400 * cycle + year + (month <= 2), month, day_of_year - (153 * from_march + 2) // 5 + 1
 
 
+@lru_cache(_MOST_REMEMBERED)
 def format_day(number: int) -> str:
     """Return a day as ``YYYY-MM-DD``."""
     year, month, day = calendar_date(number)
@@ -186,6 +190,7 @@ def is_newer(place: Place, other: Place) -> bool:
     return place.day > (other.changed_day if other.day is None else other.day)
 
 
+@lru_cache(_MOST_REMEMBERED)
 def _day_in_name(path: str) -> int | None:
     name = path.rsplit("/", 1)[-1]
     if name[4:5] == name[7:8] == "-" and (name[:4] + name[5:7] + name[8:10]).isdecimal() and not name[10:11].isdigit():

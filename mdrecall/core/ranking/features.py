@@ -36,8 +36,8 @@ TITLE_WEIGHT = 0.3
 TRANSLATED_WEIGHT = 0.8
 _TRANSLATED_OFFSET = 0.1
 
-# The passages of so much text are remembered: that of about 1,000 chunks.
-_MOST_REMEMBERED_CHARS = 2_000_000
+# The passages of so much text are remembered: that of about 3,000 chunks, 12 MB with it.
+_MOST_REMEMBERED_CHARS = 4_000_000
 
 _NONE: frozenset[str] = frozenset()
 _BEYOND_ASCII = r"[^\x00-\x7f\s]"
@@ -227,7 +227,7 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
     if has_words:
         held = finder.find_each(text, passages)
         above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
-    share = finder.share
+    share, traits = finder.share, query.traits
     has_identifiers = bool(query.weights.identifiers or query.naming.phrases)
     coverage = [share(terms) for terms in held]
     words = chunk_words(found.weighted.strength, max(coverage))
@@ -243,22 +243,23 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
             last_heading, heading = passage.heading, heading_title(lines[passage.heading].strip())
             titled = above | finder.find(heading) if has_words else above
             heading_bonus = query.naming.heading_bonus(heading)
-        own = held[place]
-        near = own.union(*held[max(0, place - 1) : place + 2]) if chunk_held else _NONE
+        own, covered = held[place], coverage[place]
+        beside = held[max(0, place - 1) : place + 2]
         cosine = found.cosines[place] if place < len(found.cosines) else None
+        # In the order of the fields: there are about a hundred for each query.
         features = Features(
-            words=words,
-            coverage=coverage[place],
-            neighbours=share(near) - coverage[place],
-            title=share(titled | own) - coverage[place] if titled else 0.0,
-            likeness=whole if cosine is None or query.traits is None else likeness(cosine, query.traits),
-            chunk_likeness=whole,
-            cosine=cosine,
-            identified=_identifier_share(query, own, text[passage.start : passage.end]) if has_identifiers else 0.0,
-            naming=max(file_bonus, heading_bonus),
-            held=own,
-            chunk_held=chunk_held,
-            translated=found.translated,
+            words,
+            covered,
+            share(own.union(*beside)) - covered if any(beside) else 0.0,
+            share(titled | own) - covered if titled else 0.0,
+            whole if cosine is None or traits is None else likeness(cosine, traits),
+            whole,
+            cosine,
+            _identifier_share(query, own, text[passage.start : passage.end]) if has_identifiers else 0.0,
+            max(file_bonus, heading_bonus),
+            own,
+            chunk_held,
+            found.translated,
         )
         read.append(ReadPassage(passage, place, features))
     return read

@@ -15,6 +15,8 @@ ELLIPSIS = "…"
 _ASTRAL = compile_later("[\U00010000-\U0010ffff]")
 # A text without any of them has no heading that is underlined.
 _UNDERLINES = ("=", "--")
+# A text without any of them has no such heading, no fence and no front matter.
+_BEYOND_HASHES = (*_UNDERLINES, "```", "~~~")
 
 
 # A line of a chunk, or a sentence of a long line: its line, start and end. No class, because there are many.
@@ -77,7 +79,11 @@ def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> 
     """Return the headings above a passage, outermost first, joined with `` › ``; ``chunk_trail`` precedes the text."""
     if passage.heading < 0 and not any(mark in text for mark in _UNDERLINES):
         return " › ".join(titles(chunk_trail))
-    structure = read_lines([*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]])
+    lines = [*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]]
+    if not any(mark in text for mark in _BEYOND_HASHES) and all(line.startswith("#") for line in chunk_trail):
+        # Every heading begins with its mark, and no other line matters.
+        lines = [line for line in lines if "#" in line] or lines[-1:]
+    structure = read_lines(lines)
     *_, trail = trails(structure)
     if structure[-1].level:
         trail = (*trail, structure[-1].heading)

@@ -154,7 +154,7 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
         found = candidate.found
         read = read_passages(found, query, finder)
         # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
-        is_silent = not any(features.coverage for _, _, features in read)
+        is_silent = not any(entry.features.coverage for entry in read)
         for passage, place, features in read:
             has_words = features.coverage or (is_silent and found.weighted.strength and not place)
             if has_words or features.likeness or features.naming or features.neighbours:
@@ -211,7 +211,7 @@ def score_of(entry: Candidate, context: RankingContext) -> float:
 
 def _order(entry: Candidate) -> tuple[float, float, str, int, int]:
     # Path and line decide between equals: the order in which chunks were indexed must not.
-    chunk = entry.chunk
+    chunk = entry.found.chunk
     return -entry.score, -entry.worth, chunk.path, chunk.start_line, entry.place
 
 
@@ -284,7 +284,7 @@ def spread_over_files(candidates: Sequence[Candidate], context: RankingContext) 
 
     They come first, in the order of their scores, and the others after them.
     """
-    factors = file_factors([entry.chunk.path for entry in candidates])
+    factors = file_factors([entry.found.chunk.path for entry in candidates])
     order = spread([entry.score for entry in candidates], factors)
     chosen, rest = order[: context.options.max_results], order[context.options.max_results :]
     ordered = ((candidates[place], factors[place]) for place in (*sorted(chosen), *sorted(rest)))
@@ -342,7 +342,9 @@ def reserve_note_places(candidates: Sequence[Candidate], context: RankingContext
     Transcripts hold far more text than notes and repeat the words of the query, so they would fill every place.
     """
     places = context.options.max_results
-    sessions = [entry for entry in candidates if entry.chunk.source == "sessions"]
+    sessions = [entry for entry in candidates if entry.found.chunk.source == "sessions"]
+    if not sessions:
+        return list(candidates)
     note_count = len(candidates) - len(sessions)
     allowed = max(places - note_count, (places + 1) // 2)
     dropped = {(entry.chunk.id, entry.place) for entry in sessions[allowed:]}

@@ -8,6 +8,7 @@ the end of the chunk before it.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from functools import lru_cache
 from itertools import accumulate, pairwise
 
 from mdrecall.core.text.headings import SECTION, Line, find_trails, read_lines
@@ -35,6 +36,8 @@ _BLANK_LINES = compile_later(r"\n[^\S\n]*\n[^\S\n]*\n")
 _ASTRAL = compile_later("[\U00010000-\U0010ffff]")
 # The end of a path is repeated with every chunk; a longer path is one that somebody has made long on purpose.
 TITLE_CHARS = 500
+# The titles of as many notes are remembered: each has several chunks, and the same notes are found again and again.
+_MOST_TITLES = 2_000
 _DATE = compile_later(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _MONTHS = (
     "January", "February", "March", "April", "May", "June",
@@ -132,6 +135,7 @@ def _block_chunks(
         previous_end = end
 
 
+@lru_cache(_MOST_TITLES)
 def title_text(path: str) -> str:
     """Return the path, for ``memory/2026-02-10.md`` with ``February 10``, so that a question with a date finds it."""
     name = path.rsplit("/", 1)[-1]

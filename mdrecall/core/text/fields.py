@@ -68,7 +68,7 @@ def read_front_matter(text: str) -> FrontMatter:
     end = next((number for number, line in enumerate(lines[1:], 1) if line.rstrip() in ("---", "...")), 0)
     if lines[0].rstrip() != "---" or not end:
         return nothing
-    values: dict[str, list[str]] = {}
+    written: dict[str, list[str]] = {}
     key = ""
     for line in lines[1:end]:
         bare = line.strip()
@@ -76,11 +76,15 @@ def read_front_matter(text: str) -> FrontMatter:
             continue
         if found := _KEY.match(line.rstrip()):
             key = found[1].strip().lower()
-            values[key] = _read_values(found[2] or "")
+            written[key] = [found[2] or ""]
         elif key and (bare.startswith("- ") or bare == "-"):
-            values[key] += _read_values(bare[1:].strip())
+            written[key].append(bare[1:].strip())
         elif not key or not line[:1].isspace():
             return nothing
+        elif written[key][-1].strip(" |>+-"):
+            # Programs that write YAML break long texts over several lines.
+            written[key][-1] += f" {bare}"
+    values = {key: [value for one in parts for value in _read_values(one)] for key, parts in written.items()}
     return FrontMatter(values, end + 1)
 
 
@@ -166,7 +170,7 @@ def _read_values(value: str) -> list[str]:
         parts = re.findall(r"\"((?:[^\"\\]|\\.)*)\"|'((?:[^']|'')*)'|([^,\"']+)", inside)
         return [one for double, single, bare in parts if (one := (_unescape(double) or single or bare).strip())]
     if len(value) > 1 and value[0] in "\"'" and (end := value.rfind(value[0])) > 0:
-        return [_unescape(value[1:end])]
+        return [value[1:end].replace("''", "'") if value[0] == "'" else _unescape(value[1:end])]
     bare = _COMMENT.sub("", value).strip()
     return [bare] if bare and bare not in ("|", ">", "null", "~") else []
 

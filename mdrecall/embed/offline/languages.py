@@ -203,7 +203,7 @@ class Languages:
             else:
                 yield from ((file, cut.number) for cut in self._cutter(language).cut(folded)[0] if cut.number >= 0)
 
-    def looked_up(self, folded: str) -> list[str]:
+    def choose_languages(self, folded: str) -> list[str]:
         """Return the languages whose words are looked up in a text by their translation."""
         if folded.isascii():
             return []

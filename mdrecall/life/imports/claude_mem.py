@@ -34,7 +34,7 @@ class _Database(NamedTuple):
     path: str
     columns: dict[str, set[str]]
 
-    def rows(self, table: str, names: tuple[str, ...], value: str) -> list[dict[str, Any]]:
+    def rows(self, table: str, names: tuple[str, ...], value: Any) -> list[dict[str, Any]]:
         """Return the rows of a table in which the first of these columns that it has holds a value."""
         column = self.find_column(table, names)
         if not column or not value:
@@ -75,15 +75,16 @@ def _list_sessions(database: _Database) -> list[dict[str, Any]]:
     sessions: dict[str, dict[str, Any]] = {}
     if "sdk_sessions" in database.columns:
         for row in database.run("SELECT * FROM sdk_sessions ORDER BY id"):
-            content = _first(row, _CONTENT_IDS)
-            memory = _first(row, _MEMORY_IDS) or content
-            if memory:
-                sessions[memory] = {**row, "memory": memory, "content": content}
+            content, platform = _first(row, _CONTENT_IDS), text_of(row.get("platform_source"))
+            # Until the first observation a session has no id of its own in the memory, so that is not its key.
+            key = content if platform in ("", "claude") else f"{platform} {content}"
+            if memory := _first(row, _MEMORY_IDS) or key:
+                sessions[memory] = {**row, "key": key or memory, "memory": memory, "content": content}
     for table in ("observations", "session_summaries"):
         if column := database.find_column(table, _MEMORY_IDS):
             for row in database.run(f'SELECT DISTINCT "{column}" AS name FROM "{table}" ORDER BY 1'):
                 if name := text_of(row["name"]):
-                    sessions.setdefault(name, {"memory": name, "content": ""})
+                    sessions.setdefault(name, {"key": name, "memory": name, "content": ""})
     return list(sessions.values())
 
 
@@ -91,7 +92,9 @@ def _read_session(database: _Database, session: dict[str, Any], request: Request
     memory, content = session["memory"], session["content"]
     observations = database.rows("observations", _MEMORY_IDS, memory)
     summaries = database.rows("session_summaries", _MEMORY_IDS, memory)
-    prompts = database.rows("user_prompts", _CONTENT_IDS, content)
+    # Sessions with several programs may have the same id, so that newer prompts name the row of their session.
+    prompts = database.rows("user_prompts", ("session_db_id",), session.get("id"))
+    prompts = prompts or database.rows("user_prompts", _CONTENT_IDS, content)
     asked = list(dict.fromkeys(filter(None, (text_of(row.get("prompt_text")) for row in prompts))))
     asked = asked or [text for text in [text_of(session.get("user_prompt"))] if text]
     if not observations and not summaries and not asked:
@@ -100,12 +103,14 @@ def _read_session(database: _Database, session: dict[str, Any], request: Request
     times = [row.get("started_at_epoch") or row.get("created_at_epoch") or row.get("created_at") for row in rows]
     project = next(filter(None, (text_of(row.get("project")) for row in rows)), "")
     title = text_of(session.get("custom_title")) or next(
-        filter(None, [*(text_of(row.get("request")) for row in summaries), *asked]), f"Session {memory[:8]}"
-    )
+        filter(None, [*(text_of(row.get("request")) for row in summaries), *asked,
+                      *(text_of(row.get("title")) for row in observations)]),
+        f"Session {memory[:8]}",
+    )  # fmt: skip
     parts = [f"Project: {project}" if project else "", _show_prompts(asked)]
     parts += [_show_summary(row) for row in summaries] + [_show_observation(row) for row in observations]
     return Item(
-        memory, title[:80], "\n\n".join(filter(None, parts)), next(filter(None, map(request.day, times)), ""),
+        session["key"], title[:80], "\n\n".join(filter(None, parts)), next(filter(None, map(request.day, times)), ""),
         session=content or memory, version=max(map(seconds_of, times)),
     )  # fmt: skip
 

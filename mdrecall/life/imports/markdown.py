@@ -6,9 +6,9 @@ mdrecall could read such a folder where it is. An import copies it into the work
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
 
 from mdrecall.core.life.imported import Item
+from mdrecall.core.text.fields import read_front_matter
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError
 from mdrecall.life.imports.reading import Read, Request, Skipped
 from mdrecall.sources.files import AGENT_FILES
@@ -17,18 +17,8 @@ from mdrecall.sources.opening import decode, read_below
 #: More notes than any person has; a folder with more is not a folder of notes.
 _MAX_FILES = 100_000
 _DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(?=$|[-_ ])")
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?)\n(?:---|\.\.\.)[ \t]*(?:\n|\Z)", re.DOTALL)
-_FIELD = re.compile(r"([A-Za-z_][\w-]*)[ \t]*:[ \t]*(.*)")
 #: What memsearch puts above each entry to find its transcript again.
 _ANCHOR = re.compile(r"^<!-- (?:session|turn|transcript|db|rollout):.*-->\n?", re.MULTILINE)
-
-
-class _Front(NamedTuple):
-    """What the front matter of a note says."""
-
-    fields: dict[str, str]
-    tags: tuple[str, ...]
-    body: str
 
 
 def read_openclaw(request: Request) -> Iterator[Read]:
@@ -55,6 +45,11 @@ def read_memsearch(request: Request) -> Iterator[Read]:
     """Yield the notes of memsearch: of the folder itself, or of the project that it belongs to."""
     inner = os.path.join(request.path, ".memsearch", "memory")
     folder = inner if os.path.isdir(inner) else request.path
+    above = os.path.dirname(folder) if folder.endswith(os.path.join(".memsearch", "memory")) else ""
+    # What it makes of the notes, if that is switched on.
+    for name, path in (("PROJECT.md", "about-the-project"), ("USER.md", "about-the-user")):
+        if above and os.path.isfile(os.path.join(above, name)):
+            yield _read(request, above, name, path)
     for name in _list_notes(folder):
         yield _read(request, folder, name, name.removesuffix(".md"), change=lambda text: _ANCHOR.sub("", text))
 
@@ -95,41 +90,17 @@ def _read(
         opened = read_below(folder, name, shown=name, max_bytes=request.max_bytes)
     except ReadError as error:
         return Skipped(name, str(error))
-    front = _read_front(change(decode(opened.data).replace("\r\n", "\n")))
-    if not front.body.strip():
+    text = change(decode(opened.data).replace("\r\n", "\n"))
+    front = read_front_matter(text)
+    body = "\n".join(text.split("\n")[front.lines :])
+    if not body.strip():
         return Skipped(name, "it is empty")
+    first = {field: values[0] for field, values in front.values.items() if values}
+    tags = [tag.strip().lstrip("#") for value in front.values.get("tags", ()) for tag in value.split(",")]
     in_name = _DAY.match(stem)
-    days = [front.fields.get(field, "")[:10] for field in ("date", "created", "created_at")]
+    days = [first.get(field, "")[:10] for field in ("date", "created", "created_at")]
     day = in_name[1] if in_name else next((one for one in days if _DAY.fullmatch(one)), "")
     return Item(
-        front.fields.get(key, "") or name, front.fields.get("title", ""), front.body, day, path=path, tags=front.tags,
-        version=opened.stamp[1] / 1e9,
+        first.get(key, "") or name, first.get("title", ""), body, day, path=path,
+        tags=tuple(dict.fromkeys(filter(None, tags))), version=opened.stamp[1] / 1e9,
     )  # fmt: skip
-
-
-def _read_front(text: str) -> _Front:
-    """Return the plain fields of a note's front matter, and the note without it; what cannot be read stays text."""
-    found = _FRONT_MATTER.match(text)
-    if not found:
-        return _Front({}, (), text)
-    fields: dict[str, str] = {}
-    tags: list[str] = []
-    name = ""
-    for line in found[1].split("\n"):
-        item = line.strip()
-        if field := _FIELD.fullmatch(line.rstrip()):
-            name = field[1].lower()
-            fields[name] = _unquote(field[2])
-            tags += _split_tags(field[2]) if name == "tags" else []
-        elif name == "tags" and item.startswith("- "):
-            tags += _split_tags(item[2:])
-    return _Front(fields, tuple(dict.fromkeys(tags)), text[found.end() :])
-
-
-def _split_tags(value: str) -> list[str]:
-    return [tag for part in value.strip().strip("[]").split(",") if (tag := _unquote(part).lstrip("#"))]
-
-
-def _unquote(value: str) -> str:
-    value = value.strip()
-    return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'" else value

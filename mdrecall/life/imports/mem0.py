@@ -28,7 +28,7 @@ def read_mem0(request: Request) -> Iterator[Read]:
             is_known = is_known or isinstance(found, Item)
             yield found
     if not is_known:
-        hint = "Save the answer of get_all as JSON, or name the archive that OpenMemory exports."
+        hint = "Save the answer of get_all as JSON, with a large top_k, or name an archive of OpenMemory."
         raise NotAFile(f"{request.path} has no memories of mem0.", path=request.path, hint=hint)
 
 
@@ -54,6 +54,8 @@ def _read_memory(memory: dict[str, Any], request: Request, categories: dict[str,
         return Skipped(name, "it has no text")
     if memory.get("state") == "deleted":
         return Skipped(name, "it was deleted there")
+    if "" < text_of(memory.get("expiration_date"))[:10] < request.today:
+        return Skipped(name, "it has expired")
     owner = owner or next(filter(None, (text_of(memory.get(field)) for field in _OWNERS)), "")
     named = [text_of(one) for one in list_of(memory.get("categories"))]
     named += [categories.get(text_of(one), "") for one in list_of(memory.get("category_ids"))]

@@ -29,6 +29,8 @@ class Request(NamedTuple):
     """Returns a moment in the user's time zone."""
     max_bytes: int
     """The largest Markdown file to read."""
+    today: str = ""
+    """The day in UTC, as YYYY-MM-DD; what expired before it is not imported."""
 
     def day(self, value: Any) -> str:
         """Return the day of a time as YYYY-MM-DD; empty if it is none."""

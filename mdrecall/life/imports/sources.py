@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from importlib import import_module
 from typing import NamedTuple
 
@@ -81,7 +81,7 @@ def make_reader(source: Source, path: str, settings: Settings) -> Callable[[], I
     def local(moment: datetime) -> datetime:
         return user_time(moment, None, zone)
 
-    request = Request(path, local, settings.mdrecall.max_file_bytes)
+    request = Request(path, local, settings.mdrecall.max_file_bytes, f"{datetime.now(UTC):%Y-%m-%d}")
     return lambda: read(request)
 
 

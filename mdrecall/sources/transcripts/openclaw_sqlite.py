@@ -80,7 +80,11 @@ class OpenClawTranscripts:
                 file = files.stamps.get(self._leftovers.get(session, ""))
                 stamps[self._path_of(session)] = _stamp_with_file(window, file)
         issues = (*files.issues, *_find_issues(self._database, contents))
-        return files._replace(stamps=stamps, issues=issues, folders=(*files.folders, folder))
+        forgotten = {path for path, session in sessions.items() if session in contents.forgotten}
+        forgotten |= {self._path_of(session) for session in contents.forgotten}
+        return files._replace(
+            stamps=stamps, issues=issues, folders=(*files.folders, folder), forgotten=frozenset(forgotten)
+        )
 
     def _read_contents(self) -> Contents:
         """Read which conversations the database has, without those that are not to be found."""

@@ -49,6 +49,7 @@ class Transcripts:
             tuple(dict.fromkeys(lost for listing in listings for lost in listing.lost)),
             {folder: place for listing in reversed(listings) for folder, place in listing.places.items()},
             tuple(dict.fromkeys(folder for listing in listings for folder in listing.folders)),
+            frozenset(path for listing in listings for path in listing.forgotten),
         )
 
     def _leave_out_forgotten(self, stamps: dict[str, Stamp]) -> dict[str, Stamp]:

@@ -10,8 +10,8 @@ from mdrecall.core.text.fields import unpack_fields
 from mdrecall.store.matching import match_terms
 from mdrecall.store.postgres.connect import Database, Transaction
 from mdrecall.store.postgres.documents import current_revision
+from mdrecall.store.postgres.schema import to_text
 from mdrecall.store.postgres.terms import BlockCache, PostgresTerms
-from mdrecall.store.postgres.text import to_text
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 from mdrecall.types.documents import file_path
 

@@ -12,8 +12,7 @@ from mdrecall.store.matching import encode_names
 from mdrecall.store.postgres.blocks import add_block, remove_chunks
 from mdrecall.store.postgres.connect import Database, Transaction, with_retries
 from mdrecall.store.postgres.postings import ChunkTerms
-from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new
-from mdrecall.store.postgres.text import to_bytes, to_text
+from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_bytes, to_text
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 

@@ -17,7 +17,7 @@ from mdrecall.store.matching import ROW_BUDGET, Wanted, encode_names
 from mdrecall.store.postgres.blocks import BlockContent, read_contents, unpack_dead
 from mdrecall.store.postgres.connect import Transaction
 from mdrecall.store.postgres.postings import ReadPage, TermPostings, match_phrase, read_page
-from mdrecall.store.postgres.text import to_bytes, to_text
+from mdrecall.store.postgres.schema import to_bytes, to_text
 from mdrecall.types import Term
 
 #: bm25's k1 and b, as in FTS5, and what an occurrence among the names counts.
@@ -131,7 +131,7 @@ class PostgresTerms:
         self._average = tokens / chunks if chunks else 1.0
 
     def count(self, wanted: Wanted) -> int:
-        """Return how many chunks hold what is wanted."""
+        """Return how many chunks match a query for terms."""
         return len(self._find_all(wanted))
 
     def score(self, word: str, held_by: int) -> dict[int, float]:

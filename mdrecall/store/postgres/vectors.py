@@ -12,12 +12,11 @@ from typing import Any
 import numpy
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.int8 import correct_passage_cosine, pack_passages, to_int8, unpack_passages
+from mdrecall.store.int8 import correct_passage_cosines, pack_passages, to_int8, unpack_passages
 from mdrecall.store.matrix import PLACES, ChangedVectors, MatrixEngine, VectorBlock
 from mdrecall.store.postgres.connect import Database, Transaction
 from mdrecall.store.postgres.documents import current_revision, is_remembered, list_changes, start_revision
-from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new
-from mdrecall.store.postgres.text import to_text
+from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_text
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
@@ -228,7 +227,7 @@ class PostgresVectors:
         with self._searching(space) as (_, rows, engine):
             made = engine or MatrixEngine(space.space.dimensions)
             found = made.passage_cosines(rows, query, ids)
-        return {number: list(map(correct_passage_cosine, cosines)) for number, cosines in found.items()}
+        return {number: correct_passage_cosines(cosines) for number, cosines in found.items()}
 
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Transaction, "_SpaceRows", MatrixEngine | None]]:

@@ -18,7 +18,7 @@ import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.store.int8 import correct_passage_cosine, pack_passages, to_int8
+from mdrecall.store.int8 import correct_passage_cosines, pack_passages, to_int8
 from mdrecall.store.matrix import PLACES, MatrixEngine
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
@@ -363,7 +363,7 @@ class SqliteVectors:
         """Return the cosines of the passages of each chunk, in order."""
         with self._searching(space) as (engine, tables):
             found = engine.passage_cosines(tables, query, ids)
-        return {chunk_id: list(map(correct_passage_cosine, cosines)) for chunk_id, cosines in found.items()}
+        return {chunk_id: correct_passage_cosines(cosines) for chunk_id, cosines in found.items()}
 
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:

@@ -112,7 +112,7 @@ def _read_terms(text: str, weights: Weights) -> frozenset[str]:
 
 def test_only_so_much_text_is_remembered() -> None:
     texts = TextMemory()
-    notes = [f"note {number} " + "word " * 20_000 for number in range(30)]
+    notes = [f"note {number} " + "word " * 20_000 for number in range(50)]
     passages = [texts.split(note) for note in notes]
     assert texts.split(notes[-1]) is passages[-1]
     assert texts.split(notes[0]) is not passages[0]

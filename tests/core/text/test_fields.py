@@ -23,6 +23,11 @@ FRONT_MATTER = [
     ("text\n---\ntitle: a\n---\n", NO_FIELDS),
     ("---\n- a\n- list\n---\n", NO_FIELDS),
     ("---\n: \n---\n", NO_FIELDS),
+    (
+        "---\ntitle: 'Ana''s trip: a long\n  way to Porto'\ntags: [a,\n  b]\n---\n",
+        Fields(title="Ana's trip: a long way to Porto", tags=("a", "b")),
+    ),
+    ("---\nby:\n  name: Ana\ntitle: Trip\n  to Porto\n---\n", Fields(title="Trip to Porto")),
     ("---\r\ntitle: windows\r\n---\r\n", Fields(title="windows")),
 ]
 
