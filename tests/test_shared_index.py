@@ -94,11 +94,15 @@ def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path
     before = here.answers()
     elsewhere = Machine(tmp_path / "elsewhere", postgres, {}, name="team")
     with elsewhere.open() as memory:
-        assert memory.sync().removed == 0
+        report = memory.sync()
+        assert (report.removed, report.issues, memory.issues()) == (0, (), ())
         assert "blue drawer" in memory.search("lighthouse key")[0].snippet
         with pytest.raises(StoreUnavailable, match="on another machine"):
             memory.sync(force=True)
-        for path, text in (("memory/long.md", NOTES["memory/long.md"]), ("memory/one.md", LONG_LINE)):
+        with pytest.raises(StoreUnavailable, match="on another machine"):
+            memory.reset()
+        expected = {path: NOTES[path] for path in ("MEMORY.md", "memory/long.md")} | {"memory/one.md": LONG_LINE}
+        for path, text in expected.items():
             read = memory.read(path)
             assert (read.is_from_index, read.text.rstrip("\n")) == (True, text.rstrip("\n"))
         with pytest.raises(FileMissing):
@@ -150,10 +154,10 @@ def test_a_saved_schema_is_restored_into_another_database(tmp_path: Path, postgr
     machine = Machine(tmp_path, postgres)
     before = machine.answers()
     saved = str(postgres.folder / "saved.sql")
-    postgres.run("pg_dump", "-d", postgres.dsn, "--schema=mdrecall", "-f", saved)
+    postgres.run("pg_dump", "-d", postgres.own_dsn, "--schema=mdrecall", "-f", saved)
     with psycopg.connect(postgres.dsn, autocommit=True) as db:
         db.execute("CREATE DATABASE restored")
-    restored = psycopg.conninfo.make_conninfo(postgres.dsn, dbname="restored")
+    restored = psycopg.conninfo.make_conninfo(postgres.own_dsn, dbname="restored")
     with psycopg.connect(restored, autocommit=True) as db:
         db.execute("CREATE EXTENSION vector")
     postgres.run("psql", "-d", restored, "-q", "-v", "ON_ERROR_STOP=1", "-f", saved)
@@ -187,7 +191,8 @@ def test_the_store_command_sets_up_checks_moves_and_drops(tmp_path: Path, postgr
 
     assert "The tables are there" in run("store", "setup").stdout
     assert "Nobody has indexed notes yet." in run("store", "check").stdout
-    assert run("index").returncode == 0
+    assert f"workspace {tmp_path}\n" in run("index").stdout
+    assert "No problems found." in run("doctor").stdout
     checked = run("store", "check")
     assert (checked.returncode, "is a superuser" in checked.stdout, str(machine.folder) in checked.stdout) == (
         1,
@@ -199,7 +204,8 @@ def test_the_store_command_sets_up_checks_moves_and_drops(tmp_path: Path, postgr
     refused = run("store", "grant")
     assert (refused.returncode, "Which role?" in refused.stderr) == (2, True)
     assert run("store", "grant", "nobody; DROP SCHEMA mdrecall").returncode == 2
-    assert run("store", "drop").returncode == 2
+    kept = run("store", "drop")
+    assert (kept.returncode, "deletes all rows" in kept.stdout + kept.stderr) == (2, True)
     assert "Deleted." in run("store", "drop", "--yes").stdout
     assert "Nobody has indexed notes yet." in run("store", "check").stdout
 

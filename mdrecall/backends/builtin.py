@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, TypeVar
 from mdrecall.backends.builtin_sessions import BuiltinSessions
 from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.config.settings import Settings
+from mdrecall.core.text.notes import join_chunks
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
-from mdrecall.engine.sync_run import SourceState
+from mdrecall.engine.sync_run import SourceState, require_notes
 from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
 from mdrecall.sources.clock import user_moment
@@ -223,12 +224,7 @@ class BuiltinBackend:
         chunks = self._store.chunks
         with chunks.snapshot():
             own = (each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path)
-            loaded = chunks.load(chunks.chunks_of(own))
-        lines: dict[int, str] = {}
-        for chunk in loaded:
-            for number, line in enumerate(chunk.text.split("\n"), chunk.start_line):
-                lines[number] = _join_parts(lines.get(number, ""), line)
-        return "\n".join(lines.get(number, "") for number in range(1, max(lines) + 1)) if lines else None
+            return join_chunks(chunks.load(chunks.chunks_of(own))) or None
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
@@ -286,10 +282,10 @@ class BuiltinBackend:
         )
 
     def _describe_storage(self, sizes: ContentSizes, cached: int) -> dict[str, int]:
-        """Return how much space the index takes, with OpenClaw's names. A server has no files to ask for."""
+        """Return how much space the index takes, with OpenClaw's names."""
         place, files = self._store.admin.place, dict(self._store.admin.sizes())
         return {
-            "databaseBytes": files[place] if place in files else sum(files.values()),
+            "databaseBytes": files.get(place, 0),
             "walBytes": files.get(f"{place}-wal", 0),
             "reusableBytes": sizes.reusable,
             "embeddingCacheBytes": sizes.cache,
@@ -358,14 +354,6 @@ class BuiltinBackend:
         self._store.admin.close()
 
 
-def _join_parts(line: str, part: str) -> str:
-    """Return a line with one more part of it; the end of one chunk may be repeated at the beginning of the next."""
-    if part in line:
-        return line
-    shared = next(size for size in range(min(len(line), len(part)), -1, -1) if line.endswith(part[:size]))
-    return line + part[shared:]
-
-
 def _describe_source(count: SourceCount, sources: Iterable[SourceState], sizes: ContentSizes) -> SourceStatus:
     found = next((source for source in sources if source.source == count.source), None)
     return SourceStatus(
@@ -423,6 +411,7 @@ class BuiltinAdmin:
 
     def reset(self) -> None:
         """Delete the index; the next search or sync builds it again from the notes."""
+        require_notes(self._store.admin, "Delete it there.")
         self._store.admin.destroy()
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:

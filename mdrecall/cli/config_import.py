@@ -45,7 +45,7 @@ def import_settings(options: argparse.Namespace) -> int:
 def _print_outcome(change: Any, count: int, *, is_applied: bool) -> None:
     where = shorten_home(change.path)
     if not change.changes:
-        print(f"Nothing to import: {where} has everything already.")
+        print(f"Nothing to import: {where} already has everything.")
     elif is_applied:
         print(f"Imported {plural(count, 'setting')} into {where}.")
     else:

@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--message",
         metavar="TEXT",
-        help="print the entries of MEMORY.md and USER.md whose triggers this message holds instead",
+        help="instead, print the entries of MEMORY.md and USER.md whose triggers occur in this message",
     )
     parser.add_argument(
         "--project",
@@ -85,7 +85,7 @@ def _print_recalled(entries: "tuple[Recalled, ...]", options: argparse.Namespace
         for entry in entries:
             print(entry.render())
         if not entries:
-            print("No entry for this session has a trigger that the message holds.", file=sys.stderr)
+            print("No entry for this session has a trigger that occurs in the message.", file=sys.stderr)
     return 0 if entries else 1
 
 

@@ -23,7 +23,7 @@ _FOUND = 10
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("words", nargs="*", metavar="TEXT", help="the words to forget; the sentences that hold them go")
+    add("words", nargs="*", metavar="TEXT", help="the words to forget; sentences that contain them are removed")
     add("--path", action="append", default=[], metavar="PATH", help="forget a note, or lines of it (note.md#L3-L5)")
     add("--session", action="append", default=[], metavar="ID", help="forget a session, by its id or session key")
     add("--participant", action="append", default=[], metavar="ID", help="forget the sessions with a participant")

@@ -101,7 +101,7 @@ def _follow(options: argparse.Namespace, choice: "HostChoice") -> int:
     folders = ", ".join(shorten_home(folder) for folder in followed.folders) or "every folder"
     print(f"Conversations of {choice.host} are searched from now on, for {printable(folders)}.")
     print(
-        "Run `mdrecall index` to index them at once; a search does so when a conversation has rested or grown.",
+        "Run `mdrecall index` to index them now; a search does so once a conversation grows or is idle for a while.",
         file=sys.stderr,
     )
     return 0

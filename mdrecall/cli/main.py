@@ -38,7 +38,7 @@ COMMANDS = {
     "flush": "save memories before a conversation is compacted",
     "import": "import what another program remembers, or restore a backup",
     "export": "save notes, memories and settings in one archive",
-    "promote": "move what is recalled often from dated notes to MEMORY.md",
+    "promote": "copy what is recalled often from dated notes to MEMORY.md",
     "promote-explain": "show why a statement is promoted or not",
     "session-backfill": "make dated notes of statements in past conversations",
     "ltm": "list, search, store or delete long-term memories",

@@ -15,7 +15,7 @@ _NAME = "mdrecall"
 
 
 def install(options: argparse.Namespace, entry: "Entry") -> int:
-    """Add the server to OpenClaw's configuration, and what else the options choose."""
+    """Add the server to OpenClaw's configuration, and whatever else the options ask for."""
     from mdrecall.cli.output import shorten_home
     from mdrecall.hosts.install import apply_install, plan_install
 

@@ -24,7 +24,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--min-score", type=parse_fraction, metavar="S", help="the least score (0 to 1)")
     parser.add_argument("--min-recall-count", type=parse_count, metavar="N", help="the least number of signals")
     parser.add_argument("--min-unique-queries", type=parse_count, metavar="N", help="found by at least N queries")
-    parser.add_argument("--include-promoted", action="store_true", help="consider again what was promoted before")
+    parser.add_argument("--include-promoted", action="store_true", help="reconsider what was promoted before")
     add_common(parser)
 
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     about = "the key of a candidate, or a part of its path or text"
     parser.add_argument("words", nargs="+", metavar="KEY|PATH|TEXT", help=about)
-    parser.add_argument("--include-promoted", action="store_true", help="consider again what was promoted before")
+    parser.add_argument("--include-promoted", action="store_true", help="reconsider what was promoted before")
     add_common(parser)
 
 

@@ -52,7 +52,7 @@ def _reset_orphan(options: argparse.Namespace, orphan: "OrphanedIndex") -> dict[
 def _confirm_and_delete(
     options: argparse.Namespace, agent: str, files: list[tuple[str, int]], delete: Callable[[], None], after: str
 ) -> dict[str, Any]:
-    """Show the files, delete them if somebody agrees, and return the record of it; ``after`` says what happens next."""
+    """Show the files, delete them if the user agrees, and return the record of it; ``after`` says what happens next."""
     if not options.json:
         _print_files(agent, files)
     refusal = ConfirmationMissing(

@@ -77,7 +77,7 @@ def _list(options: argparse.Namespace) -> int:
         about = _describe_host(entry) if entry.host else ""
         print(f"{changed_at}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}{about}")
     if options.session_key.strip():
-        print(f"Listed is what {printable(options.session_key.strip())} may see.", file=sys.stderr)
+        print(f"This list shows what {printable(options.session_key.strip())} may see.", file=sys.stderr)
     elif not sessions:
         print(f"There are no sessions in {shorten_home(folder)}.", file=sys.stderr)
     return 0 if sessions else 1

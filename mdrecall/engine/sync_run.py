@@ -14,7 +14,7 @@ from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
 
 if TYPE_CHECKING:
-    from mdrecall.interfaces import DocumentWriter, Source, Store, TranscriptReader
+    from mdrecall.interfaces import DocumentWriter, IndexAdmin, Source, Store, TranscriptReader
 
 # How long a run waits for another process that is writing, unless its caller says otherwise.
 _WAIT_S = 5.0
@@ -127,6 +127,9 @@ class SyncRun:
 
     def _keep_foreign(self, indexer: Indexes, changes: FileChanges) -> FileChanges:
         """Return the changes without the files that are missing here, but may be on another machine."""
+        if changes.listing.lost and not self._store.admin.may_remove():
+            # A machine that has no notes, or a copy of some, lacks nothing.
+            changes = changes._replace(listing=changes.listing._replace(lost=()))
         if not changes.vanished:
             return changes
         return changes._replace(vanished=self._store.documents.find_gone(indexer.source.name, changes.vanished))
@@ -172,7 +175,7 @@ class SyncRun:
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
         if request.force or request.purge:
-            self._require_notes()
+            require_notes(self._store.admin, "Rebuild it there.")
             return self._rebuild(request)
         if not self.is_outdated():
             report, must_erase = self._update(request)
@@ -235,12 +238,6 @@ class SyncRun:
             return "was rebuilt by another process with other settings; give all that share it the same settings"
         return ""
 
-    def _require_notes(self) -> None:
-        """Raise if this machine does not have the notes that an index would be rebuilt from."""
-        if not self._store.admin.may_remove():
-            message = f"{self._store.admin.place} is shared, and its notes are on another machine."
-            raise StoreUnavailable(message, hint="Rebuild it there.")
-
     def _rebuild(self, request: SyncRequest) -> SyncReport:
         """Index every source again, in a new index beside the one that goes on answering."""
         progress, stop = request.progress, request.stop
@@ -272,6 +269,12 @@ class SyncRun:
             problem = f"has {embedded.refused} chunks that {embedder.space.provider} does not embed"
             return (Issue(self._store.admin.place, problem),)
         return ()
+
+
+def require_notes(admin: IndexAdmin, hint: str) -> None:
+    """Raise if this machine does not have the notes that an index would be rebuilt from."""
+    if not admin.may_remove():
+        raise StoreUnavailable(f"{admin.place} is shared, and its notes are on another machine.", hint=hint)
 
 
 def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:

@@ -196,7 +196,7 @@ class IndexWatcher:
         self._beat_at = 0.0
 
     def run(self, notify: Notify) -> None:
-        """Watch in this thread until ``stop``; ``StoreBusy`` names the process that watches already."""
+        """Watch in this thread until ``stop``; ``StoreBusy`` names the process that already watches."""
         plan = self._plan(False)
         assert plan is not None, "a caller that asks for it gets it, whatever the settings say"
         self._run(plan, notify)

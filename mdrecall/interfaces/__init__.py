@@ -195,7 +195,7 @@ class Embedder(Protocol):
         ...
 
     def interrupt(self) -> None:
-        """Abort the requests in progress, because the memory closes."""
+        """Abort the requests in progress because the memory is closing."""
         ...
 
     def close(self) -> None: ...
@@ -281,7 +281,7 @@ class BackendWatch(Protocol):
         ...
 
     def run(self, notify: Callable[[WatchEvent], None]) -> None:
-        """Watch in this thread until ``stop``; ``StoreBusy`` names another process that watches already."""
+        """Watch in this thread until ``stop``; ``StoreBusy`` names another process that already watches."""
         ...
 
     def stop(self) -> None:

@@ -25,6 +25,7 @@ from mdrecall.sources.opening import read_below
 from mdrecall.state_files import draft
 from mdrecall.types import Stamp
 
+#: The version of the archive. One with a higher number is refused, because it may hold what is not known here.
 FORMAT = 1
 MANIFEST = "manifest.json"
 NOTES = "notes/"
@@ -74,7 +75,7 @@ class BackupReport(NamedTuple):
     """The settings that were left out because they are secret."""
 
     def count(self, prefix: str) -> int:
-        """Return how many files have a name that begins so."""
+        """Return how many files have a name with this prefix."""
         return sum(name.startswith(prefix) for name in self.files)
 
 
@@ -87,7 +88,7 @@ class _Part(NamedTuple):
 def write_backup(request: BackupRequest, target: str, *, overwrite: bool = False) -> BackupReport:
     """Write the archive ``target``, whole or not at all, readable by its owner only."""
     if os.path.lexists(target) and not overwrite:
-        raise FileUnwritable(f"There is a file {target} already.", path=target, hint="Give another name.")
+        raise FileUnwritable(f"{target} already exists.", path=target, hint="Give another name.")
     _remove_leftovers(os.path.dirname(target), request.now.timestamp())
     for last in (*(False,) * (_ROUNDS - 1), True):
         try:

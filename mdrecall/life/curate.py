@@ -15,7 +15,7 @@ from mdrecall.life.deleted import DeletedNote, find_deleted, put_into_deleted, r
 from mdrecall.memory import Memory
 from mdrecall.sources.appending import find_codec
 from mdrecall.sources.clock import user_time
-from mdrecall.sources.editing import hash_content, remove_note, replace_content
+from mdrecall.sources.editing import change_error, hash_content, remove_note, replace_content
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.notes import create_file, resolve_note
 from mdrecall.sources.opening import open_below, read_below
@@ -92,8 +92,8 @@ class Curator:
 
     def save(self, path: str, text: str, expected_hash: str) -> None:
         """Replace the text of a note. Raise ``FileChanged`` if it is not the one that the hash stands for."""
-        note = self.read(path)
-        content = merge_text(note.data, text, path) if note.hash == expected_hash else b""
+        note = self._read_expected(path, expected_hash)
+        content = merge_text(note.data, text, path)
         self._check_size(content, path)
         replace_content(note.place.root, note.place.inside, content, expected_hash)
 
@@ -107,7 +107,7 @@ class Curator:
 
     def move(self, path: str, target: str, expected_hash: str, now: datetime) -> str:
         """Move a note and return its new path. It is written there first, so that it is never nowhere."""
-        note = self.read(path)
+        note = self._read_expected(path, expected_hash)
         place = self._place_new(target, now, beside=note.place)
         create_file(place.root, place.inside, note.data, like=note.place.found)
         try:
@@ -119,7 +119,7 @@ class Curator:
 
     def delete(self, path: str, expected_hash: str, now: datetime) -> DeletedNote:
         """Move a note into the trash of the workspace, from where it can be restored."""
-        note = self.read(path)
+        note = self._read_expected(path, expected_hash)
         deleted = put_into_deleted(self._settings.workspace, note.place.path, note.data, note.place.found, now)
         try:
             remove_note(note.place.root, note.place.inside, expected_hash)
@@ -139,6 +139,13 @@ class Curator:
             remove_deleted(workspace, deleted)
             return shown
         raise AssertionError("find_candidates raises if there is none")
+
+    def _read_expected(self, path: str, expected_hash: str) -> NoteContent:
+        """Return a note as it was shown. What it has become meanwhile must not be written in its place."""
+        note = self.read(path)
+        if note.hash != expected_hash:
+            raise change_error(path)
+        return note
 
     def _check_size(self, content: bytes, path: str) -> None:
         if len(content) > self._settings.mdrecall.max_file_bytes:

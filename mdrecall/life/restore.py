@@ -200,7 +200,7 @@ def _explain_refusal(path: str) -> str:
 
 
 def _set_time(path: str, known: Mapping[str, Any]) -> None:
-    """Give a file the time that it had: it counts for notes that have no day."""
+    """Give a file the time that it had, which dates a note whose name has no day."""
     changed_ns = known.get("changedNs")
     if isinstance(changed_ns, int) and 0 < changed_ns < 2**63:
         with suppress(OSError, OverflowError):

@@ -342,7 +342,7 @@ def _explain_json(text: str) -> str:
 
 def _check_json(after: str, wanted: dict[str, Any]) -> str:
     if _parse_json(after) != wanted:
-        raise NotEditable("it is written in a way that allows no change")
+        raise NotEditable("it is written in a form that cannot be edited")
     return after
 
 
@@ -390,7 +390,7 @@ def _check_toml(after: str, wanted: object, place: Place) -> str:
     except tomllib.TOMLDecodeError:
         is_right = False
     if not is_right:
-        raise NotEditable(f"{place.table} is written in a way that allows no change")
+        raise NotEditable(f"{place.table} is written in a form that cannot be edited")
     return after
 
 
@@ -422,7 +422,7 @@ def _find_yaml_table(lines: list[str], place: Place) -> int | None:
     for number, line in enumerate(lines):
         if re.match(rf"[\"']?{re.escape(place.table)}[\"']?\s*:", line):
             if not re.fullmatch(rf"{re.escape(place.table)}:\s*(#.*)?", line.strip()):
-                raise NotEditable(f"{place.table} is written in a way that allows no change")
+                raise NotEditable(f"{place.table} is written in a form that cannot be edited")
             return number
     return None
 

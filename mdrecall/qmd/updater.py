@@ -29,7 +29,7 @@ class UpdateRules(NamedTuple):
     on_boot: bool
     wait_for_boot: bool
     debounces_keywords: bool = False
-    """True if the update before a keyword search is debounced too: it is quick, so it is not unless somebody asks."""
+    """True if the update before a keyword search is debounced too. It is quick, so by default it is not."""
 
     @classmethod
     def from_loaded(cls, loaded: Loaded) -> "UpdateRules":

@@ -134,14 +134,14 @@ def _open_locked(workspace: str, path: str, expected_hash: str) -> Iterator[_Not
             try:
                 data = _read(file)
                 if hash_content(data) != expected_hash:
-                    raise _change_error(path)
+                    raise change_error(path)
                 yield _Note(folder, name, path, file, data)
             finally:
                 os.close(file)
         finally:
             os.close(folder)
     except FileMissing as error:
-        raise _change_error(path) from error
+        raise change_error(path) from error
     except ReadError as error:
         raise FileUnwritable(str(error), path=path, hint=error.hint) from error
     except UnicodeError as error:
@@ -198,7 +198,7 @@ def _move_over(note: _Note, content: bytes) -> None:
             os.close(file)
         now = os.stat(note.name, dir_fd=note.folder, follow_symlinks=False)
         if (now.st_ino, now.st_size, now.st_mtime_ns) != (found.st_ino, found.st_size, found.st_mtime_ns):
-            raise _change_error(note.shown)
+            raise change_error(note.shown)
         os.rename(temporary, note.name, src_dir_fd=note.folder, dst_dir_fd=note.folder)
     except BaseException:
         with suppress(OSError):
@@ -207,5 +207,6 @@ def _move_over(note: _Note, content: bytes) -> None:
     sync_folder(note.folder)
 
 
-def _change_error(path: str) -> FileChanged:
+def change_error(path: str) -> FileChanged:
+    """Return the error about a note that is not the one that was read."""
     return FileChanged(f"{path} has changed since it was read.", path=path, hint="Nothing was written; try again.")

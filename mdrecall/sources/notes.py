@@ -194,7 +194,7 @@ def create_file(workspace: str, path: str, content: bytes, *, like: os.stat_resu
                     os.unlink(temporary, dir_fd=folder)
             sync_folder(folder)
     except FileExistsError as error:
-        raise FileBusy(f"There is a file {path} already.", path=path, hint="Move it away.") from error
+        raise FileBusy(f"{path} already exists.", path=path, hint="Move it away.") from error
     except OSError as error:
         raise write_error(error, workspace, path, verb="write") from error
 

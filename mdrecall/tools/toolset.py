@@ -92,7 +92,7 @@ def read_integer(arguments: Mapping[str, Any], name: str, *, least: int, most: i
 
 
 def read_flag(arguments: Mapping[str, Any], name: str) -> bool:
-    """Return True or False, also if it is given as a text; False if it is missing."""
+    """Return True or False, which may be given as text; False if it is missing."""
     value = _get(arguments, name)
     value = (
         {"true": True, "false": False, "": False}.get(value.strip().lower(), value) if isinstance(value, str) else value

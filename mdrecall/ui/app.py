@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, RecallError
-from mdrecall.ui.guard import STATIC
+from mdrecall.ui.guard import STATIC, is_same
 from mdrecall.ui.layout import error_page, render_page
 from mdrecall.ui.visit import CSRF_FIELD, PREFIX, Answer, Fragment, Page, Redirect, Visit, make_url
 
@@ -110,7 +110,7 @@ class App:
         form = await _read_form(request) if method == "POST" else {}
         if form is None:
             return PlainTextResponse("The form is too large, or not a form.", 413)
-        if method == "POST" and not (self.csrf and _is_same(form.get(CSRF_FIELD, ""), self.csrf)):
+        if method == "POST" and not (self.csrf and is_same(form.get(CSRF_FIELD, ""), self.csrf)):
             return PlainTextResponse("This form is not from this page. Load the page again.", 403)
         visit = Visit(
             self._memories,
@@ -195,9 +195,3 @@ async def _read_form(request: "Request") -> dict[str, str] | None:
         if len(body) > _MAX_FORM_BYTES:
             return None
     return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
-
-
-def _is_same(given: str, wanted: str) -> bool:
-    import hmac
-
-    return hmac.compare_digest(given.encode(), wanted.encode())

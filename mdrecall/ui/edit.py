@@ -68,7 +68,7 @@ def append_text(visit: Visit) -> Answer:
     try:
         added = visit.memory.append(text, file=path or None, now=visit.now, session_key=visit.session_key)
         if not added.bytes:
-            raise FileBusy(f"{added.path} has this text already.", path=added.path, hint="Nothing was added.")
+            raise FileBusy(f"{added.path} already has this text.", path=added.path, hint="Nothing was added.")
     except RecallError as error:
         return _show_again(visit, "Add to a note", error, _append_form(visit, path, text))
     lines = {"from": added.start_line, "to": added.end_line, "anchor": f"L{added.start_line}"}
@@ -125,7 +125,7 @@ def finish(visit: Visit, view: str, **params: str | int | None) -> Redirect:
 
 
 def _show_again(visit: Visit, title: str, error: RecallError, form: Html) -> Page:
-    """Return a form with what was typed into it, and why it was not done."""
+    """Return a form with what was typed into it, and why it was not saved."""
     problem = tag("p", f"{error} ", tag("span", error.hint), class_="problem", role="alert")
     status = 409 if isinstance(error, FileBusy | FileChanged) else 400
     return Page(title, join(tag("h1", title), problem, form), "notes", status)

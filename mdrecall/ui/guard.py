@@ -54,7 +54,7 @@ class Guard:
         port: int,
         server_token: str = "",
     ) -> None:
-        """``hosts`` tells whether a Host header names this server; ``server_token`` is asked for in a form.
+        """``hosts`` is true of a Host header that names this server; ``server_token`` is asked for in a form.
 
         Without a server token there is a one-time link instead.
         """
@@ -127,10 +127,10 @@ class Guard:
     async def _enter(self, request: "Request") -> "Response":
         if request.method == "POST":
             given = await _read_token(request) if self._server_token else ""
-            is_right = bool(self._server_token) and _is_same(given, self._server_token)
+            is_right = bool(self._server_token) and is_same(given, self._server_token)
         else:
             given = request.query_params.get("token", "")
-            is_right = bool(self._link_token) and _is_same(given, self._link_token)
+            is_right = bool(self._link_token) and is_same(given, self._link_token)
             if is_right:
                 self._link_token = ""
         if is_right:
@@ -179,11 +179,11 @@ class Guard:
                 continue
             if morsel is not None:
                 found.append(morsel.value)
-        return any(_is_same(value, self._session) for value in found)
+        return any(is_same(value, self._session) for value in found)
 
 
-def _is_same(given: str, wanted: str) -> bool:
-    # The comparison takes the same time for any text, so that it cannot be found out letter by letter.
+def is_same(given: str, wanted: str) -> bool:
+    """True if a token is the right one; takes the same time for any, so that none is found out letter by letter."""
     return hmac.compare_digest(given.encode(), wanted.encode())
 
 

@@ -1,4 +1,4 @@
-"""HTML from Python values: every text is escaped unless it is HTML already."""
+"""HTML from Python values: every text is escaped unless it is already HTML."""
 
 from collections.abc import Iterable
 from html import escape

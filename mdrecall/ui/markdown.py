@@ -160,7 +160,7 @@ def _read_wiki_link(state: "StateInline", silent: bool) -> bool:
 
 
 def _find_tasks(tokens: "Sequence[Token]") -> None:
-    """Note on each list item that begins with a box whether it is done, and take the box out of its text."""
+    """Move the box of a task from the text of its list item to a mark that says if it is done."""
     for item, inner in zip(tokens, tokens[2:], strict=False):
         if item.type != "list_item_open" or not inner.children or inner.children[0].type != "text":
             continue

@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
 from datetime import UTC, datetime
 from urllib.parse import quote
 
@@ -121,7 +122,9 @@ def open_in_editor(visit: Visit) -> Redirect:
         # One argument, which begins with a slash: never an option, and no shell reads it.
         command = [opener, os.path.realpath(place.full_path)]
         quiet = subprocess.DEVNULL
-        subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        opened = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
+        # A process that nobody waits for stays in the table of processes when it has ended.
+        threading.Thread(target=opened.wait, name="mdrecall-opener", daemon=True).start()
     except OSError as error:
         raise FileUnreadable(f"{opener} does not start: {error.strerror}.", path=place.path) from error
     return Redirect(visit.url("note", path=place.path, done="opened"))

@@ -64,7 +64,7 @@ def show_search(visit: Visit) -> Page:
 
 
 def show_results(visit: Visit) -> Fragment:
-    """Return the results alone, for a page that is open already."""
+    """Return the results alone, for a page that is already open."""
     try:
         return Fragment(_list_results(visit))
     except RecallError as error:

@@ -7,7 +7,7 @@ from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.visit import Page, Redirect, Visit
 
 #: More are not listed at once; restoring or removing some shows the next.
-_MAX_LISTED = 200
+_MAX_LISTED = 100
 
 
 def show_trash(visit: Visit) -> Page:

@@ -99,7 +99,7 @@ def test_the_settings_are_as_before_the_migration(home: Path, capsys: pytest.Cap
     assert settings_of(home) == before
     assert "Imported 17 settings into ~/own/mdrecall.json." in capsys.readouterr().out
     assert run("--apply") == 0
-    assert "has everything already" in capsys.readouterr().out
+    assert "already has everything" in capsys.readouterr().out
 
 
 def test_the_same_notes_are_found_as_before(home: Path) -> None:

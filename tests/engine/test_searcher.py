@@ -15,6 +15,14 @@ def test_a_natural_question_finds_the_note_that_answers_it(workspace: Workspace)
     assert answer[0].path == "memory/a.md"
 
 
+def test_stop_words_are_looked_up_if_nothing_else_of_the_query_is_found(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "To be or not to be.\n")
+    workspace.write("memory/b.md", "Lunch.\n")
+    memory = workspace.memory()
+    for query in ("to be or not to be", "to be a zyxwvut"):
+        assert [result.path for result in memory.search(query, mode="keyword", min_score=0)] == ["memory/a.md"]
+
+
 def test_lines_of_chunk_match_and_snippet_are_those_of_the_file(workspace: Workspace) -> None:
     lines = [f"filler {number} " + "text " * 12 for number in range(1, 121)]
     lines[76] = "the canary is called Pip"

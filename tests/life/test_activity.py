@@ -73,9 +73,10 @@ def test_a_refused_call_says_how_it_ended(memory: Memory) -> None:
 
 
 def test_secrets_are_masked_before_the_query_is_cut(memory: Memory) -> None:
-    tools(memory).call("memory_search", {"query": f"{'x ' * 135}{KEY} and more"})
+    # Half of the key is too short for the rules.
+    tools(memory).call("memory_search", {"query": f"{'x ' * 144}{KEY} and more"})
     text = Path(activity_path(memory.settings.index_path)).read_text()
-    assert KEY[:20] not in text
+    assert KEY[:10] not in text
     assert len(logged(memory)[0].query) <= 300
 
 

@@ -1,6 +1,7 @@
 """Changes of notes by a person: whole or not at all, byte for byte outside of it, and never onto another note."""
 
 import os
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -72,6 +73,28 @@ def test_a_note_is_saved_only_if_it_is_the_one_that_was_read(workspace: Workspac
     assert file.read_text() == "two\n"
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda curator, hash: curator.save("memory/a.md", "two\n", hash),
+        lambda curator, hash: curator.move("memory/a.md", "b", hash, NOW),
+        lambda curator, hash: curator.delete("memory/a.md", hash, NOW),
+    ],
+    ids=["save", "move", "delete"],
+)
+def test_a_note_that_was_another_one_for_a_moment_stays_as_it_is(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, change: Callable[[Curator, str], object]
+) -> None:
+    file = workspace.write("memory/a.md", "one\n")
+    curator = Curator(workspace.memory())
+    note = curator.read("memory/a.md")
+    monkeypatch.setattr(curator, "read", lambda path: note._replace(data=b"other\n"))
+    with pytest.raises(FileChanged):
+        change(curator, note.hash)
+    assert file.read_text() == "one\n"
+    assert os.listdir(workspace.path / "memory") == ["a.md"]
+
+
 def test_a_moved_note_keeps_its_bytes_permissions_and_time(workspace: Workspace) -> None:
     file = workspace.write("memory/a.md", b"\xef\xbb\xbfone\r\n")
     file.chmod(0o600)
@@ -119,17 +142,17 @@ def test_a_deleted_note_is_not_searched_and_comes_back_as_it_was(workspace: Work
         workspace.beside_openclaw()
     # Even where the settings leave no folder out.
     workspace.configure('{"mdrecall": {"ignore": []}}')
-    file = workspace.write("memory/100% a.md", "The walrus sings.\n")
+    file = workspace.write("memory/100%25 a.md", "The walrus sings.\n")
     file.chmod(0o640)
     before = file.stat()
     memory = workspace.memory()
     curator = Curator(memory)
-    deleted = curator.delete("memory/100% a.md", curator.read("memory/100% a.md").hash, NOW)
+    deleted = curator.delete("memory/100%25 a.md", curator.read("memory/100%25 a.md").hash, NOW)
     assert not file.exists()
     assert (workspace.path / deleted.inside).read_text() == "The walrus sings.\n"
-    assert [note.path for note in list_deleted(str(workspace.path))] == ["memory/100% a.md"]
+    assert [note.path for note in list_deleted(str(workspace.path))] == ["memory/100%25 a.md"]
     assert not memory.notes()
-    assert curator.restore(deleted.inside) == "memory/100% a.md"
+    assert curator.restore(deleted.inside) == "memory/100%25 a.md"
     assert (file.read_text(), file.stat().st_mode, file.stat().st_mtime_ns) == (
         "The walrus sings.\n",
         before.st_mode,

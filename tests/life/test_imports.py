@@ -197,6 +197,15 @@ def test_memories_of_mem0_are_entries_of_a_note_for_each_person_and_new_ones_are
     assert note.read_text().count("Dev moved") == 1
 
 
+def test_the_first_of_many_items_that_cannot_be_read_are_named_and_the_others_counted(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mem0.json"
+    empty = [{"id": f"u{number}", "memory": "", "user_id": "dev"} for number in range(23)]
+    file.write_text(json.dumps([{"id": "u99", "memory": "Dev drinks oolong", "user_id": "dev"}, *empty]))
+    ran = run("import", "mem0", str(file))
+    assert ran.err.count("it has no text") == 20
+    assert "… and 3 more" in ran.err
+
+
 def test_an_archive_of_openmemory_names_its_categories_and_leaves_out_what_was_deleted(
     workspace: Workspace, run: Run, tmp_path: Path
 ) -> None:

@@ -127,9 +127,12 @@ def site(workspace: Workspace) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def browser() -> Iterator["Browser"]:
-    """A real Chromium without a window."""
+    """A real Chromium without a window.
+
+    It ends with the tests of this folder: while it runs, no other test of the process could use asyncio.
+    """
     if CHROMIUM is None:
         pytest.skip("There is no Chromium here; on Debian: apt install chromium.")
     if find_spec("playwright") is None:

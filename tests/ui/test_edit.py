@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
@@ -101,7 +100,7 @@ def test_a_note_is_moved_deleted_and_restored(site: Site, page: Page) -> None:
     page.get_by_role("link", name="Move").click()
     page.get_by_label("New name").fill("taken")
     page.get_by_role("button", name="Move").click()
-    page.get_by_text("There is a file memory/taken.md already").wait_for()
+    page.get_by_text("memory/taken.md already exists").wait_for()
     page.get_by_label("New name").fill("people/walrus")
     page.get_by_role("button", name="Move").click()
     page.get_by_text("Moved.").wait_for()
@@ -129,32 +128,6 @@ def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
     assert site.post("trash", id=chosen).status == 303
     assert "The trash is empty." in site.get("trash").body
     assert not (site.workspace.path / ".trash").exists()
-
-
-@pytest.mark.parametrize("view", ["edit", "new", "append", "move", "delete", "trash", "restore", "open"])
-@pytest.mark.parametrize(
-    "path", ["../outside.md", "/etc/passwd", "memory/../../outside.md", "memory/link.md", "linked/x.md", "a\0b",
-             "x" * 5000, ".trash/../../outside.md"]
-)  # fmt: skip
-def test_no_field_leads_out_of_the_notes(site: Site, tmp_path: Path, view: str, path: str) -> None:
-    outside = tmp_path / "outside.md"
-    outside.write_text("secret-outside")
-    site.workspace.write("memory/a.md", "one\n")
-    (site.workspace.path / "memory/link.md").symlink_to(outside)
-    (site.workspace.path / "linked").symlink_to(tmp_path)
-    before = {str(file): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.suffix == ".md"}
-    known = hash_content(b"secret-outside")
-    replies = [site.post(view, path=path, id=path, target="b", hash=known, text="pwned")]
-    if view == "move" and path != "linked/x.md":
-        replies.append(site.post(view, path="memory/a.md", target=path, hash=hash_content(b"one\n"), text="one\n"))
-    if view in ("edit", "move", "delete"):
-        replies.append(site.get(view, path=path))
-    after = {str(file): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file() and file.suffix == ".md"}
-    # What names no note of ours is at most the name of a new one in the folder of the notes.
-    new = [name for name in after.keys() - before.keys() if "/workspace/memory/linked/" not in name]
-    assert new == []
-    assert {name: after.get(name) for name in before} == before
-    assert all("secret-outside" not in reply.body for reply in replies)
 
 
 def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:

@@ -79,8 +79,10 @@ def test_a_change_needs_the_forms_own_token(site: Site) -> None:
     for fields in ({}, {"csrf": ""}, {"csrf": "0" * 64}):
         body = urlencode({"text": "planted", **fields})
         assert site.ask("/ui/main/append", method="POST", body=body, **headers).status in (403, 404)
+    token = site.get("append").body.partition('name="csrf" value="')[2].partition('"')[0]
     headers.pop("Origin")
-    assert site.ask("/ui/main/append", method="POST", body="text=planted", **headers).status == 403
+    body = urlencode({"text": "planted", "csrf": token})
+    assert site.ask("/ui/main/append", method="POST", body=body, **headers).status == 403
     assert not list(site.workspace.path.rglob("2*.md"))
 
 
@@ -90,6 +92,12 @@ def test_a_form_of_another_kind_is_refused(site: Site) -> None:
         headers = {"Content-Type": kind, "Origin": site.origin, "Cookie": site.cookie}
         for view in CHANGING:
             assert site.ask(f"/ui/main/{view}", method="POST", body="csrf=x", **headers).status == 413
+
+
+def test_a_form_that_is_too_large_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.ui.app._MAX_FORM_BYTES", 1000)
+    assert site.post("append", text="x" * 800).status == 303
+    assert site.post("append", text="y" * 1001).status == 413
 
 
 @pytest.mark.parametrize(
@@ -203,10 +211,26 @@ def test_another_page_in_the_same_browser_reads_and_changes_nothing(site: Site, 
             f"{target}/append",
         )
         assert "4711" not in read
+        for view in CHANGING:
+            page.evaluate(
+                """url => { const form = document.getElementById('form'); form.action = url;
+                  for (const [name, value] of Object.entries({path: 'MEMORY.md', hash: '', id: 'x', how: 'remove'})) {
+                    const field = document.createElement('input'); field.name = name; field.value = value;
+                    form.append(field);
+                  } form.submit(); }""",
+                f"{target}/{view}",
+            )
+        with page.context.expect_page() as opened:
+            page.evaluate("url => { window.opened = window.open(url); }", f"{target}/search?q=vault")
+        opened.value.wait_for_load_state()
+        assert "Another website has sent this request" in opened.value.content()
+        seen = "(() => { try { return opened.document.body.innerHTML; } catch (error) { return String(error); } })()"
+        assert "4711" not in str(page.evaluate(seen))
         assert page.evaluate("document.getElementById('picture').naturalWidth") == 0
         frames = [frame for frame in page.frames if frame != page.main_frame]
         assert all("4711" not in (frame.content() if not frame.is_detached() else "") for frame in frames)
     assert [path.name for path in site.workspace.path.rglob("*.md")] == ["MEMORY.md"]
+    assert (site.workspace.path / "MEMORY.md").read_text() == "The vault code is 4711.\n"
 
 
 def test_a_link_to_elsewhere_does_not_tell_where_it_was(site: Site, page: "Page") -> None:

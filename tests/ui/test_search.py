@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mdrecall.core.ranking.explanation import find_matches, find_stems
+from mdrecall.ui.search import draw_bar
 from tests.conftest import Workspace
 from tests.test_visibility import KEYS, SECRETS, Claw, can_see
 from tests.ui.conftest import READING, Site, serve
@@ -66,6 +67,11 @@ def test_everything_can_be_read_without_a_script(notes: Site) -> None:
     why = notes.ask(f"/ui/main/why?{link}", Cookie=notes.cookie)
     assert why.status == 200
     assert "Stage by stage" in why.body
+
+
+@pytest.mark.parametrize(("share", "width"), [(0.0, 1), (0.25, 24), (1.0, 96), (1.2, 96)])
+def test_the_bar_of_a_score_is_as_long_as_the_score_is_high(share: float, width: int) -> None:
+    assert f'width="{width}" height="10" rx="3" class="score-high"' in draw_bar(share, "score-high")
 
 
 def test_an_empty_answer_says_why(notes: Site) -> None:

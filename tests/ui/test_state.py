@@ -32,6 +32,8 @@ def test_the_state_says_what_is_indexed_and_how_it_is_searched(site: Site) -> No
     assert str(site.workspace.path) in body
     assert "by words and by meaning (offline" in body
     assert "GB free" in body
+    tabs = body.partition('aria-label="State"')[2].partition("</nav>")[0]
+    assert re.findall(r'aria-current="page"[^>]*>([^<]+)', tabs) == ["Index"]
 
 
 def test_indexing_now_runs_in_the_background_and_says_what_it_did(site: Site) -> None:

@@ -40,7 +40,7 @@ class Item(NamedTuple):
     day: str = ""
     """The day it is about, as YYYY-MM-DD; empty if that is unknown."""
     path: str = ""
-    """The note it belongs into, below the folder of the import; empty to make a name from day and title."""
+    """The note it belongs in, below the folder of the import; empty to make a name from day and title."""
     is_entry: bool = False
     """True if it is one line of a list in a note, with others."""
     url: str = ""

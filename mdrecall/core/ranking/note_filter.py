@@ -28,7 +28,7 @@ class NoteFilter(NamedTuple):
         return not self.tags or has_tags(tags, self.tags)
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """The filter in words, to follow "notes"."""
         tags = " and ".join(f"#{tag}" for tag in self.tags)
         parts = [f"with the tag{'s' * (len(self.tags) > 1)} {tags}"] if tags else []
@@ -84,7 +84,7 @@ def explain_filter(only: NoteFilter | None, limits: DayLimits | None) -> SearchA
     if only is None:
         return days
     since = days.action.removeprefix("There is no note").partition(".")[0]
-    action = f"There is no note {only.described}{since}. Change the filter or leave it out."
+    action = f"There is no note {only.description}{since}. Change the filter or leave it out."
     return SearchAnswer((), reason="no_match", action=action)
 
 
@@ -92,7 +92,7 @@ def name_filter(answer: SearchAnswer, only: NoteFilter | None) -> SearchAnswer:
     """Return an answer that, if it is empty, also says which notes were searched."""
     if only is None or answer.results:
         return answer
-    return answer.replace(action=f"{answer.action} Only notes {only.described} were searched.".strip())
+    return answer.replace(action=f"{answer.action} Only notes {only.description} were searched.".strip())
 
 
 def weigh_collections(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

@@ -1,13 +1,13 @@
 """A note as chunks: its annotations apart from its text, entries by themselves, and who wrote each chunk."""
 
 from bisect import bisect_right
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from mdrecall.core.text.annotations import AnnotatedText, least_trusted, merge_marks, read_annotated
 from mdrecall.core.text.chunk import iter_chunks
 from mdrecall.core.text.headings import LIST_ITEM, read_lines
 from mdrecall.core.text.provenance import line_origins, path_origin
-from mdrecall.types import Chunk, Marks, Origin
+from mdrecall.types import Chunk, Marks, Origin, StoredChunk
 
 #: The files of the workspace that people curate entry by entry. Only their triggers and importances count.
 CURATED_FILES = frozenset(("MEMORY.md", "USER.md"))
@@ -77,3 +77,30 @@ def _drop_repeated_headings(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
 def _is_above(heading: Chunk, chunk: Chunk) -> bool:
     own = read_lines([heading.text])[0].heading
     return bool(own) and chunk.trail[: len(heading.trail) + 1] == (*heading.trail, own)
+
+
+def join_chunks(chunks: Iterable[StoredChunk]) -> str:
+    """Return the text of a note from its chunks in the order of reading, each line at its number; empty without any.
+
+    A heading that was left out stands where people write it, after a blank line. What was an annotation is blank.
+    """
+    lines: dict[int, str] = {}
+    above: tuple[str, ...] = ()
+    for chunk in chunks:
+        known = {*above, *lines.values()}
+        missing = [heading for heading in chunk.trail if heading.startswith("#") and heading not in known]
+        gap = range(max(lines, default=0) + 1, chunk.start_line)
+        gap = gap[1:] if lines and len(gap) > len(missing) else gap
+        lines.update(zip(gap[:: max(1, len(gap) // max(1, len(missing)))], missing, strict=False))
+        for number, line in enumerate(chunk.text.split("\n"), chunk.start_line):
+            lines[number] = _join_parts(lines.get(number, ""), line)
+        above = chunk.trail
+    return "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
+
+
+def _join_parts(line: str, part: str) -> str:
+    """Return a line with one more part of it; the end of one chunk may be repeated at the beginning of the next."""
+    if part in line:
+        return line
+    shared = next(size for size in range(min(len(line), len(part)), -1, -1) if line.endswith(part[:size]))
+    return line + part[shared:]

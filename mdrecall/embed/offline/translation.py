@@ -49,7 +49,7 @@ class Term(NamedTuple):
 
 
 class Translator:
-    """Says how much of a query a text in another script holds."""
+    """Measures how much of a query a text in another script holds."""
 
     def __init__(self, languages: Languages, pieces: Pieces, length: Callable[[Sequence[int]], float]) -> None:
         """``length`` returns the length of the sum of the vectors of some pieces."""
@@ -67,7 +67,7 @@ class Translator:
         held = [dict(_find_stems(text, terms)) for text in folded_texts]
         by_language: dict[str, list[int]] = {}
         for number, text in enumerate(folded_texts):
-            for language in self._languages.looked_up(text):
+            for language in self._languages.choose_languages(text):
                 by_language.setdefault(language, []).append(number)
         for language, numbers in by_language.items():
             some = [folded_texts[number] for number in numbers]

@@ -184,7 +184,7 @@ def _arguments(tool: Json) -> Json:
 def parse_gemini(record: Json) -> ParsedRecord:
     """Parse a line of Gemini CLI's transcript.
 
-    A line that sets all messages anew holds none that is not known, except for the summary of a compaction.
+    A line that repeats all messages has no new one, except for the summary of a compaction.
     """
     about = About(is_subagent=record.get("kind", "main") != "main")
     tokens = _sum(_object(record, "tokens"), ("total",))

@@ -82,7 +82,7 @@ class Event(NamedTuple):
 
 
 class OpenClawDatabase:
-    """The database of one agent, opened anew for every reading."""
+    """The database of one agent, opened again for every read."""
 
     def __init__(
         self, path: str, folder: str = "", *, find_decompressor: Callable[[], Decompress | None] = find_decompressor
@@ -256,7 +256,7 @@ class _TextPlaces:
             if place := self._rows.get((owner, event)):
                 if found := connection.execute(query, (*place, event)).fetchall():
                     return str(found[0][0])
-                # The row holds another text now: OpenClaw has indexed the conversation anew.
+                # The row holds another text now: OpenClaw has indexed the conversation again.
                 del self._rows[owner, event]
                 self._until = 0
         return None

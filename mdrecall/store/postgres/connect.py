@@ -5,8 +5,10 @@ each transaction another connection does no harm.
 """
 
 import hashlib
+import os
 import random
 import select
+import ssl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,8 +19,8 @@ import psycopg
 from psycopg import conninfo
 from psycopg.pq import ExecStatus, TransactionStatus
 
-from mdrecall.errors import CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
-from mdrecall.store.postgres.schema import SETTING, create_tables, read_version, require_tables
+from mdrecall.errors import ConfigError, CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
+from mdrecall.store.postgres.schema import SETTING, VERSION, create_tables, read_version, require_tables
 
 T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -27,8 +29,19 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 _MAX_CONNECTIONS = 8
 #: How long to wait for a server that does not answer, and for other threads to be done with their connections.
 _CONNECT_S, _WAIT_S = 3, 10.0
+#: What every connection has unless the address says otherwise. Without a limit, a server whose machine or network is
+#: gone holds up a search until the system gives up the connection, which takes a quarter of an hour.
+_CONNECTION = {
+    "connect_timeout": _CONNECT_S,
+    "tcp_user_timeout": 10_000,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "application_name": "mdrecall",
+}
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 #: A transaction in which nothing happens for so long belongs to a process that hangs, and holds back the clean-up.
-_IDLE_MS = 30_000
+_END_IDLE = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _STATE = """
@@ -67,10 +80,10 @@ class Transaction(NamedTuple):
     state: State
     is_writing: bool
     known: dict[str, list[tuple[Any, ...]]]
-    """What was read already, by its statement; nothing changes in a transaction that only reads."""
+    """The rows read so far, by their statement; nothing changes in a transaction that only reads."""
 
     def rows_once(self, statement: str) -> list[tuple[Any, ...]]:
-        """Do the same as ``rows``, but ask once only unless this transaction may have changed the answer."""
+        """Return the rows of a statement, asked once in a transaction that only reads."""
         if self.is_writing or statement not in self.known:
             self.known[statement] = self.rows(statement)
         return self.known[statement]
@@ -85,18 +98,41 @@ class Transaction(NamedTuple):
 
 
 def workspace_id(name: str) -> int:
-    """Return the number of a workspace: the same on every machine, without a look at the database."""
+    """Return the number of a workspace: the same on every machine, without asking the database."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
 
 
 def describe_place(dsn: str) -> str:
     """Return where a database is, for people: host and name, never the password."""
-    try:
-        parts = conninfo.conninfo_to_dict(dsn)
-    except psycopg.Error:
-        return "postgres"
+    parts = _read_address(dsn)
     host = parts.get("host") or parts.get("hostaddr") or parts.get("service") or "local"
     return f"postgres {host}/{parts.get('dbname') or parts.get('user') or ''}".rstrip("/")
+
+
+def _read_address(dsn: str) -> dict[str, Any]:
+    """Return the parts of an address. No error quotes it: what is wrong with it may be a part of the password."""
+    try:
+        parts = dict(conninfo.conninfo_to_dict(dsn))
+        # After a password with a slash, the rest of it is taken for the port and the database.
+        if str(parts.get("port") or "0").replace(",", "").isdigit() and "@" not in str(parts.get("dbname")):
+            return parts
+    except psycopg.Error:
+        pass
+    hint = "Write host=db.example dbname=memory user=ada, or postgresql://ada@db.example/memory with %2F for a slash."
+    raise ConfigError("The address of the database cannot be read.", hint=hint)
+
+
+def complete_address(dsn: str) -> dict[str, Any]:
+    """Return the parts of an address with our defaults: a server on another machine must prove which one it is."""
+    parts = {**_CONNECTION, **_read_address(dsn)}
+    hosts = str(parts.get("host") or parts.get("hostaddr") or "").split(",")
+    is_local = all(not host or host.startswith(("/", "@")) or host in _LOOPBACK for host in hosts)
+    # A service of libpq has its own settings, and the variables are those that libpq reads.
+    if is_local or "service" in parts or "sslmode" in parts or "PGSSLMODE" in os.environ:
+        return parts
+    has_roots = "PGSSLROOTCERT" in os.environ or os.path.exists(os.path.expanduser("~/.postgresql/root.crt"))
+    roots = {} if has_roots else {"sslrootcert": ssl.get_default_verify_paths().cafile or "system"}
+    return {"sslmode": "verify-full", **roots, **parts}
 
 
 def with_retries(act: Callable[[], T]) -> T:
@@ -174,13 +210,7 @@ class Database:
             if self._read_answer(idle) and not select.select([idle.fileno()], [], [], 0)[0]:
                 return idle
             idle.close()
-        return psycopg.connect(
-            self._dsn,
-            autocommit=True,
-            prepare_threshold=None,
-            connect_timeout=_CONNECT_S,
-            application_name="mdrecall",
-        )
+        return psycopg.connect(**complete_address(self._dsn), autocommit=True, prepare_threshold=None)
 
     def _send_commit(self, db: Connection) -> None:
         """End a transaction that has only read without waiting for the answer: a search waits half as often."""
@@ -266,7 +296,7 @@ class Database:
         name = f"SELECT set_config('{SETTING}', '{self.workspace:d}', true)"
         lock = f"SELECT 1 FROM mdrecall.workspaces WHERE id = {self.workspace:d} FOR UPDATE;" if is_writing else ""
         read = _STATE.format(gen="NULL" if gen is None else f"{gen:d}", workspace=f"{self.workspace:d}")
-        state = _read_state(db.execute(f"{begin}; {name}; {lock} {read}"))
+        state = _read_state(db.execute(f"{begin}; {_END_IDLE}; {name}; {lock} {read}"))
         if state is None and is_writing:
             self._add_workspace(db)
             state = _read_state(db.execute(f"{lock} {read}"))
@@ -274,7 +304,7 @@ class Database:
         return Transaction(db, self.workspace, state.gen if gen is None else gen, state, is_writing, {})
 
     def name_workspace(self, db: Connection) -> None:
-        """Say for the rest of a transaction which workspace it is about; without that, no row is seen."""
+        """Set the workspace for the rest of a transaction; without one, no row is visible."""
         db.execute(f"SELECT set_config('{SETTING}', %s, true)", (str(self.workspace),))
 
     def _add_workspace(self, db: Connection) -> None:
@@ -290,7 +320,7 @@ class Database:
     def _ensure_tables(self, db: Connection) -> None:
         if self._has_tables:
             return
-        if not read_version(db):
+        if read_version(db) < VERSION:
             if not self._can_create:
                 require_tables(db)
             with db.transaction():
@@ -326,18 +356,34 @@ def _translate(error: psycopg.Error, place: str) -> StoreError:
         return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
     if code == "25006":
         message = f"{place} cannot be written: the server is a standby, or set to be read only."
-        return StoreUnavailable(message, hint="Name the server that can be written to index.")
+        return StoreUnavailable(message, hint="To index, name the server that can be written.")
     if code == "42P01":
-        return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use makes them again.")
+        return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use creates them again.")
     if code == "42501":
         return StoreUnavailable(f"{place} refuses: {said}", hint="Let an owner grant this role what it needs.")
     if code.startswith("XX"):
         return CorruptIndex(f"{place} is damaged: {said}")
     if not code or code.startswith(_GONE) or isinstance(error, psycopg.OperationalError):
-        return StoreUnavailable(f"{place} cannot be reached: {said}", hint="Check that the server runs.")
+        return StoreUnavailable(f"{place} cannot be reached: {said}", hint=_explain_connection(error))
     return StoreError(f"{place} refuses a statement: {said}")
+
+
+def _explain_connection(error: psycopg.Error) -> str:
+    """Return what to check after a connection has failed."""
+    used = error.pgconn
+    if used is not None and used.needs_password:
+        return "Put the password into the address, or into the file ~/.pgpass."
+    if used is not None and used.used_password:
+        return "The server answers: check the role, its password and the name of the database."
+    if used is not None and any(part.keyword == b"sslmode" and part.val == b"verify-full" for part in used.info):
+        return (
+            "Check that the server is running. If it is, this machine does not trust its certificate: name the file of"
+            " the authority with sslrootcert, or do without the check by sslmode=require or sslmode=disable."
+        )
+    return "Check that the server is running, and its address."
 
 
 def _first_line(error: psycopg.Error) -> str:
     said = error.diag.message_primary or str(error).strip().split("\n")[0]
+    said = said.removeprefix("connection failed: ").replace("FATAL:  ", "")
     return said if said.endswith(".") else f"{said}."

@@ -22,6 +22,8 @@ _NARROW = 1 << 15
 #: The positions of each column of a chunk begin here: far enough apart that no phrase reaches from one into the next.
 #: A chunk is cut at a few thousand characters, so no column has as many terms.
 _COLUMN = 20_000
+#: A step from one position to the next that has so much or more does not fit into a byte.
+_LARGE = 255
 #: An occurrence is the place of its chunk times this, and its position. Positions end well below it.
 _OCCURRENCE = 1 << 16
 
@@ -51,8 +53,8 @@ class Postings(NamedTuple):
     """How often the term occurs in the text and the title."""
     named: Any
     """How often it occurs among the names."""
-    positions: Any
-    """Where it occurs, for all postings end to end; each has as many as both counts together."""
+    steps: Any
+    """Where it occurs, for all postings end to end: the first position of each, and from each to the next."""
 
 
 #: Which fields have a number for each posting.
@@ -111,8 +113,8 @@ def merge_postings(blocks: Sequence[tuple[Postings, Any]]) -> Postings:
     counts = [numpy.diff(part.starts) for part in parts]
     ends = [_add_up(part.plain.astype(numpy.int64) + part.named)[part.starts] for part in parts]
     places, plain, named = (_join(known, counts, [part[column] for part in parts], len(terms)) for column in _COLUMNS)
-    positions = _join(known, [numpy.diff(each) for each in ends], [part.positions for part in parts], len(terms))
-    return Postings(terms, _add_up(_sum_by_term(known, counts, len(terms))), places, plain, named, positions)
+    steps = _join(known, [numpy.diff(each) for each in ends], [part.steps for part in parts], len(terms))
+    return Postings(terms, _add_up(_sum_by_term(known, counts, len(terms))), places, plain, named, steps)
 
 
 def _move(block: Postings, moved: Any) -> Postings:
@@ -129,7 +131,7 @@ def _move(block: Postings, moved: Any) -> Postings:
         places[stays].astype(numpy.uint16),
         block.plain[stays],
         block.named[stays],
-        block.positions[occurrences],
+        block.steps[occurrences],
     )
 
 
@@ -167,13 +169,15 @@ def _sort(names: list[bytes], term_of: Any, place_of: Any, positions: Any, is_na
     counts = numpy.diff(numpy.append(begins, len(key)))
     named = numpy.add.reduceat(is_named.astype(numpy.int64), begins) if len(key) else numpy.zeros(0, int)
     ranks = key[begins] // MAX_CHUNKS
+    steps = numpy.diff(positions, prepend=positions[:1])
+    steps[begins] = positions[begins]
     return Postings(
         [names[number] for number in order],
         numpy.searchsorted(ranks, numpy.arange(len(order) + 1)),
         (key[begins] % MAX_CHUNKS).astype(numpy.uint16),
         (counts - named).astype(numpy.uint16),
         named.astype(numpy.uint16),
-        positions.astype(numpy.uint16),
+        steps.astype(numpy.uint16),
     )
 
 
@@ -205,8 +209,19 @@ def _write_page(block: Postings, ends: Any, first: int, last: int) -> Page:
     postings = b"".join(
         (head.to_bytes(2, "little"), lengths.tobytes(), counts.tobytes(), b"".join(terms), places, *columns)
     )
-    positions = block.positions[int(ends[begin]) : int(ends[end])].astype("<u2").tobytes()
-    return Page(terms[0], postings, positions)
+    return Page(terms[0], postings, _pack_steps(block.steps[int(ends[begin]) : int(ends[end])]))
+
+
+def _pack_steps(steps: Any) -> bytes:
+    """Return small steps in a byte each, and the few larger ones behind them."""
+    is_large = steps >= _LARGE
+    return bytes(numpy.where(is_large, _LARGE, steps).astype(numpy.uint8)) + bytes(steps[is_large].astype("<u2"))
+
+
+def _unpack_steps(data: bytes, count: int) -> Any:
+    steps = numpy.frombuffer(data, numpy.uint8, count).astype(numpy.uint16)
+    steps[steps == _LARGE] = numpy.frombuffer(data, "<u2", offset=count)
+    return steps
 
 
 class ReadPage(NamedTuple):
@@ -217,6 +232,11 @@ class ReadPage(NamedTuple):
     places: Any
     plain: Any
     named: Any
+
+    @property
+    def counts(self) -> Any:
+        """How often each term occurs in each of its chunks."""
+        return self.plain.astype(numpy.int64) + self.named
 
     def find(self, term: bytes) -> TermPostings | None:
         """Return the postings of a term; None if it does not occur."""
@@ -236,9 +256,11 @@ class ReadPage(NamedTuple):
         """Return the occurrences of a term on this page, sorted: each is its chunk's place and its position there."""
         number = bisect_left(self.terms, term)
         begin, end = int(self.starts[number]), int(self.starts[number + 1])
-        ends = _add_up(self.plain.astype(numpy.int64) + self.named)
-        counts = numpy.diff(ends[begin : end + 1])
-        own = numpy.frombuffer(positions, "<u2")[int(ends[begin]) : int(ends[end])].astype(numpy.int64)
+        ends = _add_up(self.counts)
+        counts = self.counts[begin:end]
+        total = _add_up(_unpack_steps(positions, int(ends[-1]))[int(ends[begin]) : int(ends[end])])
+        starts = ends[begin:end] - ends[begin]
+        own = total[1:] - numpy.repeat(total[starts], counts)
         return numpy.repeat(self.places[begin:end].astype(numpy.int64), counts) * _OCCURRENCE + own
 
 
@@ -262,7 +284,7 @@ def read_page(data: bytes) -> ReadPage:
 
 def read_block(pages: Iterable[tuple[bytes, bytes]]) -> Postings:
     """Return all postings of a block from its pages and their positions, in the order of their terms."""
-    read = [(read_page(postings), numpy.frombuffer(positions, "<u2")) for postings, positions in pages]
+    read = [(page := read_page(postings), _unpack_steps(steps, int(page.counts.sum()))) for postings, steps in pages]
     if not read:
         empty = numpy.zeros(0, numpy.uint16)
         return Postings([], numpy.zeros(1, numpy.int64), empty, empty, empty, empty)
@@ -273,7 +295,7 @@ def read_block(pages: Iterable[tuple[bytes, bytes]]) -> Postings:
         numpy.concatenate([page.places for page, _ in read]),
         numpy.concatenate([page.plain for page, _ in read]).astype(numpy.uint16),
         numpy.concatenate([page.named for page, _ in read]).astype(numpy.uint16),
-        numpy.concatenate([positions for _, positions in read]),
+        numpy.concatenate([steps for _, steps in read]),
     )
 
 

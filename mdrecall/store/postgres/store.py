@@ -43,13 +43,13 @@ _CACHE_BYTES = """
     WHERE workspace_id=%(own)s
 """
 #: What the rows of a workspace hold, without what the database adds to each.
-_SIZES = f"""
-    SELECT 'texts', coalesce(sum(octet_length(text)), 0) FROM mdrecall.chunks WHERE workspace_id=%(own)s
-    UNION ALL SELECT 'terms', coalesce(sum(octet_length(postings) + octet_length(positions)), 0) FROM mdrecall.pages
-        WHERE workspace_id=%(own)s
-    UNION ALL SELECT 'vectors', coalesce(sum(pg_column_size(vector) + octet_length(passages)), 0)
-        FROM mdrecall.vectors WHERE workspace_id=%(own)s
-    UNION ALL SELECT 'cached embeddings', ({_CACHE_BYTES})
+_SIZE = f"""
+    SELECT (SELECT coalesce(sum(octet_length(text)), 0) FROM mdrecall.chunks WHERE workspace_id=%(own)s)
+        + (SELECT coalesce(sum(octet_length(postings) + octet_length(positions)), 0) FROM mdrecall.pages
+            WHERE workspace_id=%(own)s)
+        + (SELECT coalesce(sum(pg_column_size(vector) + octet_length(passages)), 0) FROM mdrecall.vectors
+            WHERE workspace_id=%(own)s)
+        + ({_CACHE_BYTES})
 """
 _TEXT_BYTES = """
     SELECT d.source, sum(octet_length(c.text)) FROM mdrecall.chunks c JOIN mdrecall.documents d
@@ -205,10 +205,10 @@ class PostgresAdmin:
         return tuple(problems)
 
     def sizes(self) -> list[tuple[str, int]]:
-        """Return what the workspace holds, in bytes."""
+        """Return how much the workspace holds, in bytes."""
         with self._database.reading() as now:
-            found = now.db.execute(_SIZES, {"own": now.workspace}).fetchall()
-        return [(name, int(size)) for name, size in found]
+            ((size,),) = now.db.execute(_SIZE, {"own": now.workspace}).fetchall()
+        return [(self.place, int(size))]
 
     def content_sizes(self) -> ContentSizes:
         """Return how much texts and cached embeddings take. The server keeps free space to itself."""

@@ -131,7 +131,7 @@ class PostgresTerms:
         self._average = tokens / chunks if chunks else 1.0
 
     def count(self, wanted: Wanted) -> int:
-        """Return how many chunks hold what is wanted."""
+        """Return how many chunks match a query for terms."""
         return len(self._find_all(wanted))
 
     def score(self, word: str, held_by: int) -> dict[int, float]:

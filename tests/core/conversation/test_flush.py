@@ -13,6 +13,7 @@ from mdrecall.core.conversation.flush import (
     Turn,
     count_attempt,
     decide,
+    grown_bytes,
     projected_tokens,
     record_flush,
     threshold,
@@ -169,6 +170,11 @@ def test_attempts_are_counted_for_each_cycle() -> None:
     assert decided(FULL._replace(compaction_count=4), history).run
     assert count_attempt(history, 4).attempts == 1
     assert record_flush(history, 3, 7) == FlushHistory(flushed_count=3, flushed_bytes=7)
+
+
+@pytest.mark.parametrize(("now", "grown"), [(9, 2), (7, 0), (5, 5)])
+def test_a_transcript_grows_from_the_last_flush_on_and_a_shorter_one_is_new(now: int, grown: int) -> None:
+    assert grown_bytes(Turn(transcript_bytes=now), FlushHistory(flushed_bytes=7)) == grown
 
 
 class Session:

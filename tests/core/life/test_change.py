@@ -24,11 +24,17 @@ def test_what_only_looks_alike_is_no_change(first: int) -> None:
     assert not wrong
 
 
+def test_what_happened_on_two_days_is_no_change() -> None:
+    assert compare("Rosa baked bread on Monday.", "Rosa baked bread on Friday.") is None
+
+
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [
         ("The rent of the shop is 900.", "The rent of the shop is 950.", "number"),
         ("The shop opens on Monday.", "The shop opens on Friday.", "date"),
+        ("The shop opens at 7:30.", "The shop opens at 8:15.", "date"),
+        ("The call with Rosa is at 10:30.", "The call with Rosa is on Monday.", "date"),
         ("The shop belongs to Rosa.", "The shop belongs to Hugo.", "name"),
         ("The coffee machine is broken.", "The coffee machine is fixed.", "state"),
         ("The shop sells fresh bread.", "The shop does not sell fresh bread.", "negation"),

@@ -46,6 +46,7 @@ JUNK = [
     "[ ] call the plumber about the pump in the greenhouse",
     "Decision",
     "Weekly Planning Meeting Notes",
+    "Garden Centre visit Berlin.",
     "4711 8080 22 443 / 10.0.0.1 / 10.0.0.2",
     "https://example.com/a/very/long/address",
     "TypeError: cannot read the property of nothing at all",

@@ -26,3 +26,4 @@ def test_there_are_at_most_eight_tags() -> None:
     words = "alder birch cedar dogwood elder ginkgo hazel juniper larch maple"
     assert len(find_tags(words)) == 8
     assert set(find_tags("tea and Priya")) == {"tea", "priya"}
+    assert find_tags("茶 is in the kitchen") == ("kitchen",)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mdrecall.core.text.notes import iter_note_chunks
-from mdrecall.types import Marks
+from mdrecall.core.text.notes import iter_note_chunks, join_chunks
+from mdrecall.types import Marks, StoredChunk
 
 #: Files as ``MEMORY.md``, each with the lines of its chunks in an index of OpenClaw 2026.9.6, written down from a run.
 OPENCLAW_CHUNKS = [
@@ -140,3 +140,14 @@ def test_entries_of_a_curated_file_have_origins_of_their_own() -> None:
     text = "- mine\n\n- theirs\n<!-- by Codex -->\n- mine again\n"
     chunks = iter_note_chunks("MEMORY.md", text, tokens=400, overlap=80)
     assert [chunk.marks.origin for chunk in chunks] == ["", "agent", ""]
+
+
+def test_a_note_is_read_back_from_its_chunks_with_the_headings_that_were_left_out() -> None:
+    text = "# Ada\n\n- Prefers tea.\n- Has a boat.\n\n## Work\n\n- At the mill.\n\n# Ben\n\nNo entries.\n"
+    chunks = iter_note_chunks("MEMORY.md", text, tokens=400, overlap=80)
+    stored = [
+        StoredChunk(number, "memory", "MEMORY.md", each.start_line, each.end_line, each.text, each.trail, 0)
+        for number, each in enumerate(chunks)
+    ]
+    assert join_chunks(stored) == text.rstrip("\n")
+    assert join_chunks([]) == ""
