@@ -98,7 +98,7 @@ def _ask(visit: Visit, text: str, path: str) -> Html:
     else:
         field = tag("input", name="text", value=text, required=True, size=50, autocomplete="off", spellcheck="false")
         what = tag("p", tag("label", "What to forget ", field))
-    about = "A name, a number, a phrase. Every sentence that holds it goes: from notes, from what is found of"
+    about = "A name, a number, a phrase. Every sentence that contains it is removed: from notes, from what is found of"
     note = tag("p", f"{about} conversations, and from long-term memories.", class_="quiet")
     ways = (("remove", "remove the sentences"), ("mask", "write [forgotten] in their place"))
     choices = [
