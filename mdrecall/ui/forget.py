@@ -28,7 +28,14 @@ _KINDS = {
     "state": "Files of mdrecall",
     "memory": "Long-term memories",
 }
-_ACTIONS = {"remove": "is removed", "mask": "is masked", "delete": "is deleted"}
+_ACTIONS = {
+    "remove": "is removed",
+    "mask": "is masked",
+    "delete": "is deleted",
+    "delete the note": "is deleted with its note",
+    "delete the log": "is deleted with the log",
+    "leave out of the index": "is left out of the index",
+}
 
 
 def show_forget(visit: Visit) -> Page:

@@ -105,6 +105,9 @@ def test_claudes_branch_its_files_and_what_it_remembers(workspace: Workspace, ru
     assert "a very long text" not in text
     assert "Ada repairs boats." in text
     assert "Paint it blue." in text
+    assert 'title: "Boat: plan.md"' in text
+    assert "The hull is painted in April." in text
+    assert "Answer like a sailor." in text
 
 
 def test_a_session_of_claude_mem_is_one_note_in_old_and_new_databases(
