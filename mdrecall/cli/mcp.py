@@ -25,8 +25,15 @@ _SHARED_SESSION = "explicit:openclaw"
 _ONLY_OPENCLAW = ("replace_memory", "agents_md")
 
 
-def add_memory_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the memories of a server."""
+#: What two of the options mean for agents that use a server.
+_READ_ONLY = "offer no tool that writes (default: agents may append to notes)"
+_SESSION_KEY = "the session key, which names the conversation; sub-agents get no tools (default: from each request)"
+
+
+def add_memory_options(
+    parser: argparse.ArgumentParser, read_only: str = _READ_ONLY, session_key: str = _SESSION_KEY
+) -> None:
+    """Add the options that choose the memories of a server; the texts explain two of them."""
     parser.add_argument(
         "--workspace",
         action="append",
@@ -38,10 +45,8 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", action="append", default=[], metavar="ID", help=about)
     parser.add_argument("--all-agents", action="store_true", help="serve the memories of all configured agents")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
-    about = "offer no tool that writes (default: agents may append to notes)"
-    parser.add_argument("--read-only", action="store_true", help=about)
-    about = "the session key, which names the conversation; sub-agents get no tools (default: from each request)"
-    parser.add_argument("--session-key", metavar="KEY", default="", help=about)
+    parser.add_argument("--read-only", action="store_true", help=read_only)
+    parser.add_argument("--session-key", metavar="KEY", default="", help=session_key)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
