@@ -25,15 +25,13 @@ _SHARED_SESSION = "explicit:openclaw"
 _ONLY_OPENCLAW = ("replace_memory", "agents_md")
 
 
-#: What two of the options mean for agents that use a server.
-_READ_ONLY = "offer no tool that writes (default: agents may append to notes)"
-_SESSION_KEY = "the session key, which names the conversation; sub-agents get no tools (default: from each request)"
-
-
 def add_memory_options(
-    parser: argparse.ArgumentParser, read_only: str = _READ_ONLY, session_key: str = _SESSION_KEY
+    parser: argparse.ArgumentParser,
+    read_only: str = "offer no tool that writes (default: agents may append to notes)",
+    session_key: str = "the session key, which names the conversation; sub-agents get no tools "
+    "(default: from each request)",
 ) -> None:
-    """Add the options that choose the memories of a server; the texts explain two of them."""
+    """Add the options that choose the memories of a server; the two texts say what a server does with its options."""
     parser.add_argument(
         "--workspace",
         action="append",

@@ -12,7 +12,6 @@ from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import (
-    Chunk,
     Document,
     FileChange,
     IndexedChunk,
@@ -316,13 +315,14 @@ class Indexer:
             return
         is_long = len(document.text) > _LONG_CHARS
         try:
-            document = document._replace(fields=read_fields(document.text))
+            fields = read_fields(document.text)
             chunks = None if is_long else list(self._index(document))
         except BUGS as error:
             self._report_bug(document, error, work)
             return
         work.changes.append(FileChange(path, "changed" if before else "added"))
-        work.batch.append(_Prepared(document if is_long else document._replace(text=""), chunks))
+        kept = document.text if is_long else ""
+        work.batch.append(_Prepared(document._replace(text=kept, fields=fields), chunks))
         work.chars += _BATCH_CHARS if is_long else len(document.text)
 
     def _read(self, path: str, work: _Work) -> Document | None:
@@ -348,7 +348,7 @@ class Indexer:
         size = self._size
         for chunk in iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap):
             words, names = self._analyser.indexable(chunk.text)
-            title_words, title_names = self._analyser.indexable(_title(name, chunk))
+            title_words, title_names = self._analyser.indexable_lines((name, *titles(chunk.trail)))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
 
 
@@ -360,10 +360,6 @@ def describe_index_format(size: ChunkSize, more: str = "") -> str:
 def _has_settled(document: Document) -> bool:
     """True if a file had not changed for long enough when it was read for its stamp to be trusted."""
     return abs(document.seen_ns - document.stamp[1]) > _STAMP_SETTLES_NS
-
-
-def _title(name: str, chunk: Chunk) -> str:
-    return "\n".join((name, *titles(chunk.trail)))
 
 
 def is_below(path: str, places: Iterable[str]) -> bool:

@@ -101,6 +101,8 @@ class MatrixEngine:
         self._dead = numpy.empty(0, numpy.int64)
         self._slice = numpy.empty((max(1, _SLICE_NUMBERS // dimensions), dimensions), numpy.float32)
         self._signs = SignCodes(dimensions)
+        self._compared: tuple[bytes, Any] = b"", None
+        """The last query that was compared with all rows, and the cosines: those of some are asked for next."""
 
     def nearest(self, space: VectorChanges, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -112,6 +114,7 @@ class MatrixEngine:
                 return []
             limit = min(limit, alive)
             places, cosines = self._compare(self._read_query(query), limit, alive)
+            self._compared = (query, cosines) if places is None else (b"", None)
             least = numpy.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
             chosen = numpy.flatnonzero(cosines >= least - _ROUNDED_AWAY)
             ids = self._ids[chosen if places is None else places[chosen]]
@@ -138,9 +141,11 @@ class MatrixEngine:
             places, is_there = self._find(wanted)
             is_there &= ~numpy.isin(places, self._dead)
             places = places[is_there]
-            rows = self._rows[places].astype(numpy.float32)
-        vector = self._read_query(query)
-        found = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
+            if self._compared[0] == query:
+                found = self._compared[1][places].tolist()
+            else:
+                rows, vector = self._rows[places].astype(numpy.float32), self._read_query(query)
+                found = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
         known = wanted[is_there].tolist()
         return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found, strict=True)}
 
@@ -219,6 +224,7 @@ class MatrixEngine:
         else:
             self._apply(changed.removed, iter(changed.newer))
         self._seen = changed.revision
+        self._compared = b"", None
 
     def _apply(self, removed: Sequence[int], newer: Iterator[VectorBlock]) -> None:
         numpy = self._numpy

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mdrecall.core.text.words import fold
-from mdrecall.errors import ArgumentError, QueryError, RecallError
+from mdrecall.errors import QueryError, RecallError
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
 from mdrecall.ui.html import Child, Html, join, tag
-from mdrecall.ui.visit import Answer, Page, Redirect, Visit
+from mdrecall.ui.visit import Answer, Page, Redirect, Visit, require_owner
 
 if TYPE_CHECKING:
     from mdrecall.types import SearchResult
@@ -73,9 +73,7 @@ def undo(visit: Visit) -> Redirect:
 def _open(visit: Visit) -> Forgetting:
     from mdrecall.plugins.lancedb.forgetting import open_forgetting
 
-    if visit.session_key:
-        message = "Only the owner of the memory may forget."
-        raise ArgumentError(message, name="session", hint="Start the page without a session key.")
+    require_owner(visit, "Forgetting")
     return open_forgetting(visit.memory)
 
 

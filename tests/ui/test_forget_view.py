@@ -133,7 +133,7 @@ def test_what_cannot_be_meant_is_refused_with_the_form(known: Site, fields: dict
 def test_others_than_the_owner_do_not_forget(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "one\n")
     with serve(workspace, session_key="agent:main:telegram:group:1") as site:
-        assert "Only the owner" in site.get("forget").body
+        assert "for the owner of the memory" in site.get("forget").body
 
 
 def test_every_step_can_be_used_by_everybody(known: Site, page: Page) -> None:
