@@ -15,7 +15,8 @@ from mdrecall.errors import NewerIndex, StoreUnavailable
 
 #: The schema that all tables are in.
 SCHEMA = "mdrecall"
-VERSION = 1
+#: Since 2, counts and positions of terms take a byte each.
+VERSION = 2
 _TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
     CREATE TABLE mdrecall.format(version int4 NOT NULL);
@@ -142,11 +143,12 @@ MANY_ROWS = 200
 
 
 def create_tables(db: psycopg.Connection[Any]) -> None:
-    """Create all tables, or do nothing if they are there; the role must be allowed to."""
+    """Create all tables, or bring those of an older version up to date; the role must be allowed to."""
     # Two that begin at the same time take turns.
     db.execute("SELECT pg_advisory_xact_lock(7263921)")
-    version = read_version(db)
-    if version:
+    if version := read_version(db):
+        if version < VERSION:
+            _upgrade(db)
         return
     _add_extension(db)
     db.execute(_TABLES)
@@ -158,6 +160,24 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
     db.execute("INSERT INTO mdrecall.members VALUES(current_user, %s)", (ANY_WORKSPACE,))
     _protect(db, "members", "USING (member = current_user) WITH CHECK (true)")
     db.execute("INSERT INTO mdrecall.format VALUES(%s)", (VERSION,))
+
+
+def _upgrade(db: psycopg.Connection[Any]) -> None:
+    """Empty the index, which an older version has written in another way; the machines with the notes fill it again.
+
+    Cached embeddings stay, because they may have cost money, and so do members and the places of the notes.
+    """
+    try:
+        db.execute(f"TRUNCATE {', '.join(f'mdrecall.{table}' for table in OF_GENERATION)}")
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise _outdated() from error
+    # The policies hide all workspaces from the owner too.
+    for table in ("workspaces", "generations"):
+        db.execute(f"ALTER TABLE mdrecall.{table} NO FORCE ROW LEVEL SECURITY")
+    db.execute("INSERT INTO mdrecall.generations(workspace_id, gen) SELECT id, gen FROM mdrecall.workspaces")
+    for table in ("workspaces", "generations"):
+        db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
+    db.execute("UPDATE mdrecall.format SET version = %s", (VERSION,))
 
 
 def _add_extension(db: psycopg.Connection[Any]) -> None:
@@ -223,10 +243,18 @@ def read_version(db: psycopg.Connection[Any]) -> int:
 
 
 def require_tables(db: psycopg.Connection[Any]) -> None:
-    """Raise if there are no tables."""
-    if not read_version(db):
+    """Raise if there are no tables, or those of an older version."""
+    version = read_version(db)
+    if not version:
         message = "The database has no tables of mdrecall."
         raise StoreUnavailable(message, hint="Let an owner of the database set them up once.")
+    if version < VERSION:
+        raise _outdated()
+
+
+def _outdated() -> StoreUnavailable:
+    message = "The tables of mdrecall in this database are those of an older version."
+    return StoreUnavailable(message, hint="Let the owner of the tables set them up again with this version.")
 
 
 def to_bytes(text: str) -> bytes:
