@@ -28,7 +28,14 @@ _KINDS = {
     "state": "Files of mdrecall",
     "memory": "Long-term memories",
 }
-_ACTIONS = {"remove": "will be removed", "mask": "will be masked", "delete": "will be deleted"}
+_ACTIONS = {
+    "remove": "will be removed",
+    "mask": "will be masked",
+    "delete": "will be deleted",
+    "delete the note": "will be deleted with its note",
+    "delete the log": "will be deleted with the log",
+    "leave out of the index": "will be left out of the index",
+}
 
 
 def show_forget(visit: Visit) -> Page:
@@ -96,7 +103,7 @@ def _ask(visit: Visit, text: str, path: str) -> Html:
     else:
         field = tag("input", name="text", value=text, required=True, size=50, autocomplete="off", spellcheck="false")
         what = tag("p", tag("label", "What to forget ", field))
-    about = "A name, a number, a phrase. Every sentence that holds it goes: from notes, from what is found of"
+    about = "A name, a number, a phrase. Every sentence that contains it is removed: from notes, from what is found of"
     note = tag("p", f"{about} conversations, and from long-term memories.", class_="quiet")
     ways = (("remove", "remove the sentences"), ("mask", "write [forgotten] in their place"))
     choices = [
