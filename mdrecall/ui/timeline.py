@@ -73,7 +73,7 @@ def show_day(visit: Visit) -> Page:
     body = join(
         tag("h1", f"{day} {MONTHS[month - 1]} {year}"),
         _link_neighbours(visit, sorted(days), number, year),
-        None if items.total else tag("p", "There is nothing of this day.", class_="quiet"),
+        None if items.total else tag("p", "There is nothing for this day.", class_="quiet"),
         notes,
         tag("h2", "Conversations") if conversations else None,
         conversations,
