@@ -15,7 +15,8 @@ from mdrecall.errors import NewerIndex, StoreUnavailable
 
 #: The schema that all tables are in.
 SCHEMA = "mdrecall"
-VERSION = 1
+#: 2: positions of one byte, and the day of a document. 1 was never released.
+VERSION = 2
 _TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
     CREATE TABLE mdrecall.format(version int4 NOT NULL);
@@ -51,9 +52,13 @@ _TABLES = """
         workspace_id int8, gen int4, id int8,
         source text NOT NULL, path bytea NOT NULL, hash bytea NOT NULL, index_format text NOT NULL,
         mtime_ns int8 NOT NULL, revision int8 NOT NULL, fields text NOT NULL DEFAULT '',
+        day int4,
         PRIMARY KEY (workspace_id, gen, id),
         UNIQUE (workspace_id, gen, source, path)
     );
+    CREATE INDEX documents_by_revision ON mdrecall.documents(workspace_id, gen, source, revision);
+    CREATE INDEX documents_by_day ON mdrecall.documents(workspace_id, gen, day) WHERE day IS NOT NULL;
+    CREATE INDEX sessions_by_change ON mdrecall.documents(workspace_id, gen, mtime_ns) WHERE source = 'sessions';
     CREATE TABLE mdrecall.stamps(
         workspace_id int8, place text, gen int4, source text, path bytea,
         size int8 NOT NULL, mtime_ns int8 NOT NULL, ctime_ns int8 NOT NULL, inode numeric NOT NULL,
@@ -219,6 +224,11 @@ def read_version(db: psycopg.Connection[Any]) -> int:
     if version > VERSION:
         message = f"The tables of mdrecall in this database have format {version}, which this version cannot read."
         raise NewerIndex(message, hint="Update mdrecall on this machine.")
+    if 0 < version < VERSION:
+        message = (
+            f"The tables of mdrecall in this database have format {version}, of a version before the first release."
+        )
+        raise StoreUnavailable(message, hint="Drop the schema mdrecall, set it up again, and index the notes.")
     return version
 
 
