@@ -12,28 +12,31 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from datetime import datetime
-from importlib.resources import as_file, files
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from benchmarks.notebook import generate, write
 from benchmarks.scale import write_notes
+from benchmarks.ui_world import write_world
 
 if TYPE_CHECKING:
     from playwright.sync_api import BrowserContext, Page
 
-VIEWS = ("search?q=connection+pool", "notes", "timeline", "map", "state", "activity", "forget")
+#: Every view that can be read; ``{note}`` is the path of a note, and ``{day}`` the day in its name.
+VIEWS = (
+    "search?q=connection+pool", "notes", "notes?order=size&page=50",
+    "timeline", "day?day={day}", "map", "note?path={note}", "around?path={note}", "edit?path={note}", "forget",
+    "trash", "state", "settings?section=memorySearch", "activity", "eval",
+)  # fmt: skip
 QUESTION = "how many connections does the database pool have"
-#: The screenshots of the documentation, each of a view with something to see.
+#: The screenshots of the documentation, each of a view with something to see, and how high they are.
 PICTURES = {
-    "search": "search?q=what+did+we+decide+about+the+connection+pool",
-    "note": "note?path=memory/2026-01-12.md&from=9&to=10",
-    "timeline": "timeline?year=2025",
-    "map": "map",
-    "forget": "forget",
-    "state": "state",
+    "search": ("search?q=what+did+we+decide+about+the+connection+pool", 1000),
+    "note": ("note?path=memory/projects/lisbon.md&from=8&to=8", 1000),
+    "timeline": ("timeline?year=2025", 900),
+    "map": ("map", 1000),
+    "forget": ("forget", 1010),
+    "state": ("state", 620),
 }
 ROUNDS = 5
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
@@ -58,14 +61,18 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--notes", type=int, default=2_000, help="how many notes to make")
     parser.add_argument("--pictures", metavar="DIR", help="take the screenshots of the documentation into this folder")
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = Path(scratch) / "notes"
-        folder.mkdir()
+    with tempfile.TemporaryDirectory() as scratch, ExitStack() as stack:
+        home = Path(scratch)
         if options.pictures:
-            _write_year(folder)
+            # The pictures show this path. It must be free, because it is deleted in the end.
+            home = Path(tempfile.gettempdir()) / "anna"
+            home.mkdir()
+            stack.callback(shutil.rmtree, home)
+            folder = write_world(home)
         else:
+            folder = home / "notes"
             write_notes(folder, options.notes)
-        with _serve(folder, Path(scratch)) as link, _browse() as context:
+        with _serve(folder, home) as link, _browse() as context:
             page = context.new_page()
             page.goto(link)
             page.wait_for_url("**/search")
@@ -73,40 +80,33 @@ def main(arguments: list[str] | None = None) -> int:
             if options.pictures:
                 _take_pictures(page, base, Path(options.pictures))
             else:
-                _measure(page, base, options.notes)
+                _measure(page, base, folder)
     return 0
-
-
-def _write_year(folder: Path) -> None:
-    """Write a year of generated notes beside the sample notes, each changed last on its day."""
-    notebook = generate(0)
-    write(notebook, folder)
-    with as_file(files("mdrecall") / "sample") as sample:
-        shutil.copytree(sample / "memory", folder / "memory", dirs_exist_ok=True)
-    for path in (folder / "memory").rglob("*.md"):
-        with suppress(ValueError):
-            moment = datetime.fromisoformat(path.stem).replace(hour=18).timestamp()
-            os.utime(path, (moment, moment))
 
 
 def _take_pictures(page: "Page", base: str, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for name, view in PICTURES.items():
+    for name, (view, height) in PICTURES.items():
+        page.set_viewport_size({"width": 1200, "height": height})
         page.goto(base + view)
         page.wait_for_load_state("networkidle")
         if name == "search":
             page.locator("details.why summary").first.click()
+            page.locator("details.why svg").first.wait_for()
+        if name == "map":
+            page.get_by_role("link", name="Walnut bread").locator("use").hover()
         if name == "forget":
-            page.get_by_label("What to forget").fill("Tomasz")
+            page.get_by_label("What to forget").fill("Viktor Lang")
             page.get_by_role("button", name="Show every place").click()
-        page.wait_for_load_state("networkidle")
+            page.get_by_role("button", name="Forget it in").wait_for()
         page.screenshot(path=folder / f"{name}.png")
         print(folder / f"{name}.png")
 
 
-def _measure(page: "Page", base: str, notes: int) -> None:
-    print(f"{notes:,} notes\n\n| page | first paint | weight |\n| --- | --- | --- |")
-    for view in VIEWS:
+def _measure(page: "Page", base: str, folder: Path) -> None:
+    notes = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*.md"))
+    print(f"{len(notes):,} notes\n\n| page | first paint | weight |\n| --- | --- | --- |")
+    for view in (each.format(note=notes[0], day=Path(notes[0]).stem) for each in VIEWS):
         paints = []
         for _ in range(ROUNDS):
             # With the parameter each is a page of its own, and nothing of it comes from the browser's memory.
@@ -124,7 +124,7 @@ def _measure(page: "Page", base: str, notes: int) -> None:
 
 @contextmanager
 def _serve(folder: Path, home: Path) -> Iterator[str]:
-    env = {"HOME": str(home), "MDRECALL_STATE_DIR": str(home / "state"), "PATH": os.environ["PATH"]}
+    env = {"HOME": str(home), "PATH": os.environ["PATH"]}
     program = str(Path(sys.executable).with_name("mdrecall"))
     subprocess.run([program, "index", "--workspace", str(folder)], env=env, check=True, stdout=subprocess.DEVNULL)
     command = [program, "ui", "--no-open", "--workspace", str(folder)]

@@ -5,6 +5,7 @@ from typing import Any
 
 from mdrecall.types import Appended, FallbackNotice, ReadResult, SearchAnswer, SearchResult
 
+_PLAIN = frozenset((str, int, float, bool))
 _OPTIONAL = (
     "heading", "speaker", "date", "query", "scoredBy", "triggers", "project", "origin", "superseded", "supersededBy",
     "workspace",
@@ -15,7 +16,12 @@ def to_json(value: Any) -> Any:
     """Convert a value to JSON: a named tuple becomes an object in camelCase, without the fields that are None."""
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         fields = zip(value._fields, value, strict=True)
-        return {camel_case(name): to_json(entry) for name, entry in fields if entry is not None}
+        # Nearly all of them are plain.
+        return {
+            camel_case(name): entry if entry.__class__ in _PLAIN else to_json(entry)
+            for name, entry in fields
+            if entry is not None
+        }
     if isinstance(value, dict):
         return {str(name): to_json(entry) for name, entry in value.items()}
     if isinstance(value, list | tuple):
@@ -30,13 +36,17 @@ def camel_case(name: str) -> str:
     return first + "".join(part.capitalize() for part in rest)
 
 
-def answer_to_json(answer: SearchAnswer) -> dict[str, Any]:
+def answer_to_json(answer: SearchAnswer, results: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     """Convert the answer to a search; an empty answer has ``reason`` and ``action``.
+
+    ``results`` are those of the answer where a caller has converted them already.
 
     ``fallback`` says why another backend or another embedder answered. If both did, it is about the backend, and
     ``embeddingFallback`` is about the embedder.
     """
-    json: dict[str, Any] = {"results": [result_to_json(result) for result in answer], "mode": answer.mode}
+    if results is None:
+        results = [result_to_json(result) for result in answer]
+    json: dict[str, Any] = {"results": results, "mode": answer.mode}
     if answer.results:
         json["confidence"] = answer.confidence
     if answer.caution:

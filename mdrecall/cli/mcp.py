@@ -25,8 +25,13 @@ _SHARED_SESSION = "explicit:openclaw"
 _ONLY_OPENCLAW = ("replace_memory", "agents_md")
 
 
-def add_memory_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that choose the memories of a server."""
+def add_memory_options(
+    parser: argparse.ArgumentParser,
+    read_only: str = "offer no tool that writes (default: agents may append to notes)",
+    session_key: str = "the session key, which names the conversation; sub-agents get no tools "
+    "(default: from each request)",
+) -> None:
+    """Add the options that choose the memories of a server; the two texts say what a server does with its options."""
     parser.add_argument(
         "--workspace",
         action="append",
@@ -38,10 +43,8 @@ def add_memory_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", action="append", default=[], metavar="ID", help=about)
     parser.add_argument("--all-agents", action="store_true", help="serve the memories of all configured agents")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
-    about = "offer no tool that writes (default: agents may append to notes)"
-    parser.add_argument("--read-only", action="store_true", help=about)
-    about = "the session key, which names the conversation; sub-agents get no tools (default: from each request)"
-    parser.add_argument("--session-key", metavar="KEY", default="", help=about)
+    parser.add_argument("--read-only", action="store_true", help=read_only)
+    parser.add_argument("--session-key", metavar="KEY", default="", help=session_key)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

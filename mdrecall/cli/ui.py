@@ -9,7 +9,11 @@ from mdrecall.cli.options import parse_port
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--port", type=parse_port, default=0, metavar="N", help="the port (default: a free one)")
     parser.add_argument("--no-open", action="store_true", help="print the link without opening a browser")
-    add_memory_options(parser)
+    add_memory_options(
+        parser,
+        read_only="show everything and change nothing",
+        session_key="show what the conversation with this session key may see, and change nothing",
+    )
 
 
 def run(options: argparse.Namespace) -> int:

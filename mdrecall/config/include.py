@@ -138,6 +138,8 @@ def _read_env_file(path: str) -> tuple[str, str]:
 
 
 def _parse_env(content: str) -> Iterator[tuple[str, str]]:
+    if not content:
+        return
     for name, quoted, bare in re.findall(_LINE, content):
         value = quoted[1:-1] if quoted else re.split(r"(?:^|\s)\#", bare, maxsplit=1)[0].strip()
         if quoted.startswith('"'):

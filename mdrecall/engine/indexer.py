@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -12,7 +13,6 @@ from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import (
-    Chunk,
     Document,
     FileChange,
     IndexedChunk,
@@ -93,6 +93,7 @@ class _Prepared(NamedTuple):
     document: Document
     chunks: list[IndexedChunk] | None
     """None for a long document, whose chunks are made while they are written."""
+    change: FileChange
 
 
 class _Work:
@@ -103,14 +104,19 @@ class _Work:
         self.progress = progress
         self.done = 0
         self.changes: list[FileChange] = []
+        """The first ones: a list of half a million would take as much memory as a batch."""
+        self.counts: Counter[str] = Counter()
         self.failed: list[Issue] = []
         self.removed: list[str] = []
         self.settled: list[Document] = []
         self.batch: list[_Prepared] = []
         self.chars = 0
 
-    def count(self, kind: str) -> int:
-        return sum(change.kind == kind for change in self.changes)
+    def note(self, changes: Iterable[FileChange]) -> None:
+        for change in changes:
+            self.counts[change.kind] += 1
+            if len(self.changes) < _MAX_NAMED:
+                self.changes.append(change)
 
     def report_progress(self, label: str) -> None:
         if self.progress and self.plan.unsettled:
@@ -252,13 +258,17 @@ class Indexer:
             if gone:
                 self._documents.remove(self._source.name, gone)
             if batch:
-                made = [(document, self._index(document) if chunks is None else chunks) for document, chunks in batch]
+                made = [
+                    (item.document, self._index(item.document) if item.chunks is None else item.chunks)
+                    for item in batch
+                ]
                 self._documents.put(made, self.index_format)
             if embed:
                 embed()
 
         self._documents.commit(write)
-        work.changes += [FileChange(path, "removed") for path in gone]
+        work.note(item.change for item in batch)
+        work.note(FileChange(path, "removed") for path in gone)
         work.settled, work.removed = [], []
 
     def _report_bug(self, document: Document, error: Exception, work: _Work) -> None:
@@ -266,7 +276,6 @@ class Indexer:
         issue = Issue(document.path, f"cannot be indexed, which is a bug: {type(error).__name__}: {error}")
         self._broken[document.path] = document.stamp, issue
         work.failed.append(issue)
-        work.changes = [change for change in work.changes if change.path != document.path]
 
     def _still_vanished(self, changes: FileChanges) -> list[str]:
         """Return the files that are still missing, unless another process has indexed them again since."""
@@ -289,7 +298,7 @@ class Indexer:
         return False
 
     def _report(self, work: _Work, left: int) -> SyncReport:
-        added, changed, removed = (work.count(kind) for kind in ("added", "changed", "removed"))
+        added, changed, removed = (work.counts[kind] for kind in ("added", "changed", "removed"))
         listing = work.plan.listing
         return SyncReport(
             added=added,
@@ -300,7 +309,7 @@ class Indexer:
             failed=tuple(work.failed),
             kept=work.plan.describe_kept(),
             issues=listing.issues,
-            changes=tuple(work.changes[:_MAX_NAMED]),
+            changes=tuple(work.changes),
         )
 
     def _index_file(self, path: str, work: _Work) -> None:
@@ -316,13 +325,14 @@ class Indexer:
             return
         is_long = len(document.text) > _LONG_CHARS
         try:
-            document = document._replace(fields=read_fields(document.text))
+            fields = read_fields(document.text)
             chunks = None if is_long else list(self._index(document))
         except BUGS as error:
             self._report_bug(document, error, work)
             return
-        work.changes.append(FileChange(path, "changed" if before else "added"))
-        work.batch.append(_Prepared(document if is_long else document._replace(text=""), chunks))
+        change = FileChange(path, "changed" if before else "added")
+        kept = document.text if is_long else ""
+        work.batch.append(_Prepared(document._replace(text=kept, fields=fields), chunks, change))
         work.chars += _BATCH_CHARS if is_long else len(document.text)
 
     def _read(self, path: str, work: _Work) -> Document | None:
@@ -348,7 +358,7 @@ class Indexer:
         size = self._size
         for chunk in iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap):
             words, names = self._analyser.indexable(chunk.text)
-            title_words, title_names = self._analyser.indexable(_title(name, chunk))
+            title_words, title_names = self._analyser.indexable_lines((name, *titles(chunk.trail)))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
 
 
@@ -360,10 +370,6 @@ def describe_index_format(size: ChunkSize, more: str = "") -> str:
 def _has_settled(document: Document) -> bool:
     """True if a file had not changed for long enough when it was read for its stamp to be trusted."""
     return abs(document.seen_ns - document.stamp[1]) > _STAMP_SETTLES_NS
-
-
-def _title(name: str, chunk: Chunk) -> str:
-    return "\n".join((name, *titles(chunk.trail)))
 
 
 def is_below(path: str, places: Iterable[str]) -> bool:

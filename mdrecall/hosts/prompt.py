@@ -8,6 +8,7 @@ from mdrecall.hosts.hits import SESSION_KEY, Cited, find_sure_hits, list_shown, 
 from mdrecall.hosts.repository import project_keys
 from mdrecall.life.triggers import recall_triggers
 
+#: More would crowd out the prompt itself.
 _MAX_HITS = 3
 #: About 400 tokens for each prompt.
 _MAX_CHARS = 1_500

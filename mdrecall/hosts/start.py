@@ -16,6 +16,7 @@ from mdrecall.memory import Memory
 from mdrecall.sources.clock import user_time
 from mdrecall.types import SearchResult, format_citation
 
+#: A session starts with an overview; its agent can search for the rest.
 _MAX_HITS = 5
 _MAX_TASKS = 10
 #: The beginning of a task says which it is, and its line leads to the rest.

@@ -25,6 +25,7 @@ from mdrecall.sources.opening import read_below
 from mdrecall.state_files import draft
 from mdrecall.types import Stamp
 
+#: The version of the archive. One with a higher number is refused, because it may hold what is not known here.
 FORMAT = 1
 MANIFEST = "manifest.json"
 NOTES = "notes/"

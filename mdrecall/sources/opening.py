@@ -85,7 +85,8 @@ def decode(data: bytes) -> str:
     """Return the text of a Markdown file: UTF-8 with bad bytes replaced, or UTF-16 if it has a byte order mark."""
     if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return data.decode("utf-16", "replace")
-    return data.decode("utf-8-sig", "replace")
+    # Quicker than the codec `utf-8-sig`, which is written in Python.
+    return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
 
 
 def _open(name: str, flags: int, folder: int | None, shown: str) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from functools import cache
 from operator import mul
 
+#: The largest signed byte.
 _MOST = 127
 # A number of a passage's vector is kept in two bits, its sign and whether it is large, and read as one of two sizes.
 # The limit between them and the sizes lose least on numbers that are normally distributed (Lloyd and Max). With four

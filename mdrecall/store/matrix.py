@@ -101,6 +101,10 @@ class MatrixEngine:
         self._dead = numpy.empty(0, numpy.int64)
         self._slice = numpy.empty((max(1, _SLICE_NUMBERS // dimensions), dimensions), numpy.float32)
         self._signs = SignCodes(dimensions)
+        self._query: tuple[bytes, Any] = b"", None
+        """The last query, and the same as whole numbers: each search asks for it three times."""
+        self._compared: tuple[bytes, Any] = b"", None
+        """The last query that was compared with all rows, and the cosines: those of some are asked for next."""
 
     def nearest(self, space: VectorChanges, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -112,6 +116,7 @@ class MatrixEngine:
                 return []
             limit = min(limit, alive)
             places, cosines = self._compare(self._read_query(query), limit, alive)
+            self._compared = (query, cosines) if places is None else (b"", None)
             least = numpy.partition(cosines, len(cosines) - limit)[len(cosines) - limit]
             chosen = numpy.flatnonzero(cosines >= least - _ROUNDED_AWAY)
             ids = self._ids[chosen if places is None else places[chosen]]
@@ -138,9 +143,11 @@ class MatrixEngine:
             places, is_there = self._find(wanted)
             is_there &= ~numpy.isin(places, self._dead)
             places = places[is_there]
-            rows = self._rows[places].astype(numpy.float32)
-        vector = self._read_query(query)
-        found = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
+            if self._compared[0] == query:
+                found = self._compared[1][places].tolist()
+            else:
+                rows, vector = self._rows[places].astype(numpy.float32), self._read_query(query)
+                found = _divide(_multiply(rows, vector), _lengths(rows), vector).tolist()
         known = wanted[is_there].tolist()
         return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found, strict=True)}
 
@@ -163,8 +170,11 @@ class MatrixEngine:
 
     def _read_query(self, query: bytes) -> Any:
         """Return a query as whole numbers: their products with signed bytes have no rounding, in any engine."""
-        (vector,) = to_int8([query])
-        return self._numpy.frombuffer(vector, self._numpy.int8).astype(self._numpy.float32)
+        known = self._query
+        if known[0] != query:
+            (vector,) = to_int8([query])
+            known = self._query = query, self._numpy.frombuffer(vector, self._numpy.int8).astype(self._numpy.float32)
+        return known[1]
 
     def _compare(self, query: Any, limit: int, alive: int) -> tuple[Any, Any]:
         """Return places and their cosines; None for the places if all rows were compared."""
@@ -219,6 +229,7 @@ class MatrixEngine:
         else:
             self._apply(changed.removed, iter(changed.newer))
         self._seen = changed.revision
+        self._compared = b"", None
 
     def _apply(self, removed: Sequence[int], newer: Iterator[VectorBlock]) -> None:
         numpy = self._numpy

@@ -2,16 +2,16 @@
 
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
-from itertools import groupby, islice
+from itertools import groupby
 
 from mdrecall.life.activity import Activity, clear_activity, read_activity
 from mdrecall.sources.clock import user_time
 from mdrecall.ui.html import Html, join, tag
-from mdrecall.ui.layout import link_citation, show_tabs
+from mdrecall.ui.layout import link_citation, show_pages, show_tabs
 from mdrecall.ui.visit import Page, Redirect, Visit, require_owner
 
-#: As many as one looks through; a filter shows older ones.
-_SHOWN = 200
+#: As many as one looks through, and so many letters of a query: a page of long ones stays light.
+_PER_PAGE, _MAX_CHARS = 50, 150
 
 
 def show_activity(visit: Visit) -> Page:
@@ -21,13 +21,14 @@ def show_activity(visit: Visit) -> Page:
     every = list(read_activity(settings.index_path))
     tool, words = visit.query.get("tool", ""), visit.query.get("q", "").strip().casefold()
     chosen = [each for each in every if tool in ("", each.tool) and words in f"{each.query} {each.path}".casefold()]
+    shown, pages = show_pages(visit, "activity", chosen, _PER_PAGE, "tool", "q")
     body = join(
         tag("h1", "Activity"),
         show_tabs(visit, "activity"),
         tag("p", "What agents have searched, read and written here. What they found is not kept. ", _say_state(visit)),
         _filter(visit, every, tool) if every else None,
-        _list_days(visit, islice(chosen, _SHOWN)) if chosen else _explain_empty(every),
-        tag("p", f"{len(chosen) - _SHOWN:,} older calls are not shown.") if len(chosen) > _SHOWN else None,
+        _list_days(visit, shown) if shown else _explain_empty(every),
+        pages,
         _clear_form(visit) if every and visit.can_change else None,
     )
     return Page("Activity", body, "state")
@@ -81,7 +82,12 @@ def _list_days(visit: Visit, chosen: Iterable[Activity]) -> list[Html]:
     return [
         join(
             tag("h2", day),
-            tag("div", tag("table", tag("thead", head), tag("tbody", list(_rows(visit, calls)))), class_="scroll"),
+            tag(
+                "div",
+                tag("table", tag("thead", head), tag("tbody", list(_rows(visit, calls)))),
+                class_="scroll",
+                tabindex=0,
+            ),
         )
         for day, calls in groupby(moments, key=lambda entry: entry[0][:10])
     ]
@@ -102,7 +108,8 @@ def _rows(visit: Visit, calls: Iterable[tuple[str, Activity]]) -> Iterator[Html]
 
 
 def _link_query(visit: Visit, each: Activity) -> Html | str:
-    return tag("a", each.query, href=visit.url("search", q=each.query)) if each.query else ""
+    text = each.query if len(each.query) <= _MAX_CHARS else f"{each.query[:_MAX_CHARS]}…"
+    return tag("a", text, href=visit.url("search", q=each.query[:_MAX_CHARS])) if text else ""
 
 
 def _read_moment(at: str, zone: str | None) -> str:

@@ -1,27 +1,27 @@
 """A conversation: what was said in it, without secrets, a page at a time."""
 
+from mdrecall.types.transcripts import TranscriptRecord
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.visit import Page, Visit
 
-#: As many messages as one reads in a go.
-_MESSAGES = 50
-#: A message may hold a whole file; the rest of it is one click away in the transcript itself.
-_MAX_CHARS = 4_000
+#: As many messages as one reads in a go, and of them so much that a page stays light.
+_MESSAGES, _MAX_CHARS = 50, 40_000
+#: A message may hold a whole file; all of it is one click away.
+_MAX_MESSAGE_CHARS = 4_000
 
 
 def show_conversation(visit: Visit) -> Page:
-    """Return messages of a conversation: those around a record, else the last ones before an offset."""
+    """Return messages of a conversation: one, those around a record, or the last ones before an offset."""
     session = visit.query.get("session", "")
-    offset, record = _number(visit, "offset"), _number(visit, "record")
+    offset, record, only = (_number(visit, name) for name in ("offset", "record", "only"))
+    limit = 1 if only else _MESSAGES
     found = visit.memory.read_messages(
-        session, limit=_MESSAGES, offset=offset, record=record or None, session_key=visit.session_key
+        session, limit=limit, offset=offset, record=only or record or None, session_key=visit.session_key
     )
     about = found.conversation
     facts = (about.host or about.channel, about.folder, about.branch, f"{found.total:,} messages")
-    messages = (
-        _show_message(message.speaker, message.text, message.day, is_cited=message.number == record)
-        for message in found.messages
-    )
+    most = _MAX_CHARS if only else _share_room([len(message.text) for message in found.messages])
+    messages = (_show_message(visit, message, most, is_cited=message.number == record) for message in found.messages)
     before = found.total - found.after - len(found.messages)
     older, newer = found.after + len(found.messages), max(0, found.after - _MESSAGES)
     links = tag(
@@ -43,10 +43,24 @@ def show_conversation(visit: Visit) -> Page:
     return Page(title[:80], body, "timeline")
 
 
-def _show_message(speaker: str, text: str, day: str, *, is_cited: bool) -> Html:
-    cut = f"{text[:_MAX_CHARS]}…" if len(text) > _MAX_CHARS else text
-    head = tag("p", tag("strong", speaker), f" {day}", class_="quiet first")
-    return tag("article", head, tag("p", cut, class_="first"), class_="panel notice" if is_cited else "panel")
+def _share_room(lengths: list[int]) -> int:
+    """Return how many characters of a message are shown, so that all of them fit on a page."""
+    most = _MAX_MESSAGE_CHARS
+    while sum(min(length, most) for length in lengths) > _MAX_CHARS:
+        most //= 2
+    return most
+
+
+def _show_message(visit: Visit, message: TranscriptRecord, most: int, *, is_cited: bool) -> Html:
+    head = tag("p", tag("strong", message.speaker), f" {message.day}", class_="quiet first")
+    text, rest = message.text, None
+    if len(text) > most:
+        url = visit.url("conversation", session=visit.query.get("session"), only=message.number)
+        # A message that is shown alone has no page with more of it.
+        link = tag("a", "Show all of it", href=url) if most < _MAX_CHARS else None
+        text, rest = f"{text[:most]}…", tag("p", f"{len(message.text):,} characters. ", link, class_="quiet")
+    body = tag("p", text, class_="passage")
+    return tag("article", head, body, rest, class_="panel notice" if is_cited else "panel")
 
 
 def _number(visit: Visit, name: str) -> int:

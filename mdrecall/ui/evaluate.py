@@ -14,12 +14,12 @@ from mdrecall.ui.visit import Page, Visit, require_owner
 
 #: The file with the questions, beside the notes, where people find it, and versions and backups keep it.
 FILE = "questions.jsonl"
-#: Some thousand questions; more of them are a matter for a command that runs overnight.
-_MAX_BYTES = 256 * 1024
+#: Some thousand questions in the file, and as many in the form as its page can show again and stay light.
+_MAX_BYTES, _MAX_FORM_CHARS = 256 * 1024, 20_000
 #: A person waits about this long for a page, and for a remote embedder each question is a request.
 _MAX_QUESTIONS, _MAX_SECONDS = 500, 30
 #: What a page lists of the questions, of the text of each, and of what is wrong.
-_LISTED, _MAX_CHARS, _MAX_PROBLEMS = 150, 160, 20
+_LISTED, _MAX_CHARS, _MAX_PROBLEMS = 100, 150, 20
 _EXAMPLE = '{"query": "where do we meet on fridays?", "expect": ["memory/2026-01-23.md"]}'
 _FIGURES = {
     "mrr": "1 divided by the place of the right answer, on average",
@@ -62,14 +62,15 @@ def run_questions(visit: Visit) -> Page:
     """Ask the questions of the form, else those of the file, and return what came of it."""
     require_owner(visit, "The evaluation")
     given = visit.form.get("text", "")
-    if len(given) > _MAX_BYTES:
-        raise QuestionsError(f"That is more than {_MAX_BYTES:,} characters.", hint="Give fewer questions.")
+    if len(given) > _MAX_FORM_CHARS:
+        message = f"That is more than {_MAX_FORM_CHARS:,} characters."
+        raise QuestionsError(message, hint=f"Give fewer questions, or put them into {FILE}.")
     name = "line" if given.strip() else FILE
     questions, problems = collect_questions(given if given.strip() else _read_file(visit), name)
     if not any(question.expect for question in questions):
         # The first problem says why there is no question left.
         reason = problems[0] if problems else "There is no question that a note answers."
-        raise QuestionsError(reason, hint=f"Write one object a line: {_EXAMPLE}")
+        raise QuestionsError(reason, hint=f"Write one object per line: {_EXAMPLE}")
     asked = _ask(visit, questions, problems)
     return _page(
         visit,
@@ -115,7 +116,7 @@ def _ask(visit: Visit, questions: Sequence[Question], problems: Iterable[str]) -
 
 
 def _explain() -> Html:
-    intro = "How well does the search find what you look for? Write questions whose answers you know, one a line:"
+    intro = "How well does the search find what you look for? Write questions whose answers you know, one per line:"
     return tag(
         "div",
         tag("p", intro),
@@ -140,7 +141,7 @@ def _offer_file(visit: Visit, questions: Sequence[Question]) -> Html:
 
 def _offer_text(visit: Visit, text: str = "") -> Html:
     field = tag("textarea", f"\n{text}", name="text", rows=5, required=True, id="questions", placeholder=_EXAMPLE)
-    label = tag("label", "Questions, one a line", for_="questions")
+    label = tag("label", "Questions, one per line", for_="questions")
     note = tag("small", f"They are not kept: put those that you want again into {FILE}.")
     form = visit.form_tag("eval", label, field, tag("p", tag("button", "Ask these"), note, class_="row"))
     return tag("details", tag("summary", "Try other questions"), form, open=bool(text) or None)

@@ -28,7 +28,14 @@ _KINDS = {
     "state": "Files of mdrecall",
     "memory": "Long-term memories",
 }
-_ACTIONS = {"remove": "is removed", "mask": "is masked", "delete": "is deleted"}
+_ACTIONS = {
+    "remove": "is removed",
+    "mask": "is masked",
+    "delete": "is deleted",
+    "delete the note": "is deleted with its note",
+    "delete the log": "is deleted with the log",
+    "leave out of the index": "is left out of the index",
+}
 
 
 def show_forget(visit: Visit) -> Page:
@@ -98,7 +105,7 @@ def _ask(visit: Visit, text: str, path: str) -> Html:
     else:
         field = tag("input", name="text", value=text, required=True, size=50, autocomplete="off", spellcheck="false")
         what = tag("p", tag("label", "What to forget ", field))
-    about = "A name, a number, a phrase. Every sentence that holds it goes: from notes, from what is found of"
+    about = "A name, a number, a phrase. Every sentence that contains it is removed: from notes, from what is found of"
     note = tag("p", f"{about} conversations, and from long-term memories.", class_="quiet")
     ways = (("remove", "remove the sentences"), ("mask", "write [forgotten] in their place"))
     choices = [

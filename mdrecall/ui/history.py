@@ -4,7 +4,7 @@ import hashlib
 import os
 from datetime import UTC, datetime
 
-from mdrecall.errors import ArgumentError, FileMissing
+from mdrecall.errors import FileMissing
 from mdrecall.life.curate import Curator, NoteContent
 from mdrecall.sources.clock import user_time
 from mdrecall.ui.edit import show_difference
@@ -12,7 +12,7 @@ from mdrecall.ui.git import Version, read_blob, read_history
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.markdown import MAX_CHARS
 from mdrecall.ui.read import show_raw
-from mdrecall.ui.visit import Page, Visit
+from mdrecall.ui.visit import Page, Visit, require_owner
 
 #: Stands for the file as it is on the disk, in the place of a commit.
 _NOW = "now"
@@ -22,10 +22,8 @@ _SHORT_NAME = 10
 
 def show_history(visit: Visit) -> Page:
     """Return the commits that have changed a note, or what one of them has changed."""
-    if visit.session_key:
-        # What was taken out of a note on purpose is still in its history.
-        message = "Only the owner of the memory may see the history of a note."
-        raise ArgumentError(message, name="session", hint="Start the page without a session key.")
+    # What was taken out of a note on purpose is still in its history.
+    require_owner(visit, "The history of a note")
     note = Curator(visit.memory).read(visit.query.get("path", ""))
     history = read_history(note.place.full_path, os.environ)
     versions = list(history.versions)

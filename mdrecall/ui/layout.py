@@ -1,6 +1,7 @@
 """The frame of every page: navigation, the choice of a memory, what was just done, and the text of an error."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from typing import TypeVar
 
 from mdrecall.errors import RecallError
 from mdrecall.types.documents import parse_citation
@@ -8,6 +9,7 @@ from mdrecall.ui.guard import STATIC
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.visit import Page, Visit, make_url
 
+_Item = TypeVar("_Item")
 #: The views in the navigation, by their address.
 SECTIONS = {
     "search": "Search",
@@ -86,6 +88,26 @@ def link_citation(visit: Visit, citation: str) -> Html | str:
     return tag(
         "a", citation, href=visit.url("note", path=path, from_=first, to=last, anchor=f"L{first}" if first else "")
     )
+
+
+def show_pages(
+    visit: Visit, view: str, items: Sequence[_Item], per_page: int, *kept: str
+) -> tuple[Sequence[_Item], Html | None]:
+    """Return the items of the page that the address asks for, and links to the pages before and after it.
+
+    The links keep the parameters ``kept``. There are none if everything is on one page.
+    """
+    last = max(0, (len(items) - 1) // per_page)
+    asked = visit.query.get("page", "")
+    number = min(last, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 0
+    shown = items[number * per_page : (number + 1) * per_page]
+    if not last:
+        return shown, None
+    given = {name: visit.query.get(name) for name in kept}
+    before = tag("a", "Previous", href=visit.url(view, page=number - 1, **given)) if number else None
+    after = tag("a", "Next", href=visit.url(view, page=number + 1, **given)) if number < last else None
+    said = f" Page {number + 1:,} of {last + 1:,} "
+    return shown, tag("nav", before, said, after, class_="row", aria_label="Pages")
 
 
 def _choose_memory(visit: Visit) -> Html | None:

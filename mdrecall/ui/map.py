@@ -69,9 +69,7 @@ def _draw_map(
         )
         for point in points
     ]
-    said = (
-        f"Notes that lie close together are similar in meaning. A larger mark is a longer note. {_count(found, points)}"
-    )
+    said = "Notes that lie close together are similar in meaning. A larger mark is a longer note."
     caption = "Point at a mark to see its note. With the keyboard, use the arrow keys."
     return join(
         tag("p", f"{said} {_count(found, points)}"),

@@ -1,15 +1,16 @@
 """All notes: a list by name, size or change, with a field to find one by its path and one to add to today's."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from mdrecall.sources.clock import user_time
 from mdrecall.types import NoteFile
 from mdrecall.ui.html import Html, join, tag
+from mdrecall.ui.layout import show_pages
 from mdrecall.ui.visit import Page, Visit
 
 #: What a page shows at once: more is slow to draw on a phone and long to scroll.
-_PER_PAGE = 200
+_PER_PAGE = 100
 _ORDERS: Mapping[str, tuple[str, Callable[[NoteFile], object]]] = {
     "changed": ("Last changed", lambda note: -note.changed_s),
     "path": ("Name", lambda note: note.path),
@@ -24,8 +25,7 @@ def show_notes(visit: Visit) -> Page:
     words = visit.query.get("find", "").casefold().split()
     found = [note for note in visit.memory.notes() if all(word in note.path.casefold() for word in words)]
     found.sort(key=_ORDERS[order][1])  # type: ignore[arg-type]
-    number = _read_number(visit.query.get("page", ""), len(found))
-    shown = found[number * _PER_PAGE : (number + 1) * _PER_PAGE]
+    shown, pages = show_pages(visit, "notes", found, _PER_PAGE, "find", "order")
     count = f"{len(found):,} note{'' if len(found) == 1 else 's'}"
     body = join(
         tag("h1", "Notes"),
@@ -33,15 +33,9 @@ def show_notes(visit: Visit) -> Page:
         _choose(visit, order),
         tag("p", count, class_="quiet", role="status"),
         _list(visit, shown) if shown else tag("p", "No note has such a name." if words else "There are no notes yet."),
-        _turn_pages(visit, number, len(found)),
+        pages,
     )
     return Page("Notes", body, "notes")
-
-
-def _read_number(text: str, count: int) -> int:
-    """Return the number of a page, from 0, which exists."""
-    last = max(0, (count - 1) // _PER_PAGE)
-    return min(last, int(text)) if text.isdecimal() and len(text) < 9 else 0
 
 
 def _add_to_today(visit: Visit) -> Html:
@@ -63,7 +57,7 @@ def _choose(visit: Visit, order: str) -> Html:
     )
 
 
-def _list(visit: Visit, notes: list[NoteFile]) -> Html:
+def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
     zone = visit.memory.settings.defaults.user_timezone
 
     def show_time(changed_s: float) -> str:
@@ -81,13 +75,3 @@ def _list(visit: Visit, notes: list[NoteFile]) -> Html:
     titles = (("Note", None), ("Changed", None), ("Bytes", "number"))
     head = tag("tr", *(tag("th", title, scope="col", class_=kind) for title, kind in titles))
     return tag("div", tag("table", tag("thead", head), tag("tbody", rows)), class_="scroll", tabindex=0)
-
-
-def _turn_pages(visit: Visit, number: int, count: int) -> Html | None:
-    last = (count - 1) // _PER_PAGE
-    if last < 1:
-        return None
-    given = {name: visit.query.get(name) for name in ("find", "order")}
-    before = tag("a", "Previous", href=visit.url("notes", page=number - 1, **given)) if number else None
-    after = tag("a", "Next", href=visit.url("notes", page=number + 1, **given)) if number < last else None
-    return tag("nav", before, f" Page {number + 1} of {last + 1} ", after, class_="row", aria_label="Pages")

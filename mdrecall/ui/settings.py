@@ -11,7 +11,7 @@ from mdrecall.config.load import Loaded, hide_secret
 from mdrecall.config.settings import SECTIONS
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.layout import show_tabs
-from mdrecall.ui.visit import Page, Visit
+from mdrecall.ui.visit import Page, Visit, require_owner
 
 #: More settings at once make a page that nobody reads, and a heavy one.
 _SHOWN = 60
@@ -30,6 +30,7 @@ class ShownSetting(NamedTuple):
 
 def show_settings(visit: Visit) -> Page:
     """Return the settings that are not at their defaults, those of a section, or those that have some words."""
+    require_owner(visit, "The page of settings")
     loaded = visit.memory.loaded
     if loaded is None:
         return Page(

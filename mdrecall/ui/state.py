@@ -29,10 +29,11 @@ def show_state(visit: Visit) -> Page:
         tag("h1", "State"),
         show_tabs(visit, "state"),
         tag("div", _show_run(visit), data_poll=visit.url("progress"), aria_live="polite"),
-        tag("div", tag("table", tag("tbody", rows)), class_="scroll"),
+        tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
         _show_buttons(visit) if visit.can_change else None,
         _offer_providers(visit),
-        _list_issues(memory.issues()),
+        # Files of conversations may be among them.
+        None if visit.session_key.strip() else _list_issues(memory.issues()),
         _list_errors(visit),
     )
     return Page("State", body, "state")
@@ -57,7 +58,7 @@ def show_providers(visit: Visit) -> Fragment:
         )
         for each in (report_providers(loaded) if loaded else ())
     )
-    return Fragment(tag("div", tag("table", tag("tbody", rows)), class_="scroll"))
+    return Fragment(tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0))
 
 
 def start_index(visit: Visit) -> Redirect:
@@ -96,7 +97,7 @@ def show_doctor(visit: Visit) -> Page:
         tag("h1", "Check"),
         show_tabs(visit, ""),
         tag("p", summary, role="status"),
-        tag("div", tag("table", tag("tbody", rows)), class_="scroll"),
+        tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
         tag("p", tag("a", "Back to the state", href=visit.url("state"))),
     )
     return Page("Check", body, "state")
@@ -144,8 +145,8 @@ def _show_buttons(visit: Visit) -> Html:
 def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, Child]]:
     custom = status.custom
     everything = " (every Markdown file in it)" if custom.get("wholeFolder") else ""
-    yield "Workspace", status.workspace_dir + everything
-    yield "Index", status.db_path
+    yield "Workspace", _shorten(visit, status.workspace_dir) + everything
+    yield "Index", _shorten(visit, status.db_path)
     yield "Indexed", _describe_indexed(status)
     yield "Sources", ", ".join(_describe_source(each) for each in status.source_counts) or ", ".join(status.sources)
     yield "Search", _describe_search(status)
@@ -160,6 +161,12 @@ def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, Child]]:
     yield "Watcher", _describe_watcher(custom.get("watcher") or {})
     yield "Batch jobs", _describe_batch(status.batch)
     yield "Disk", _describe_disk(visit)
+
+
+def _shorten(visit: Visit, path: str) -> str:
+    """Return a path with ``~`` for the home folder."""
+    home = visit.memory.loaded.home if visit.memory.loaded else ""
+    return f"~{path[len(home) :]}" if home and path.startswith(home.rstrip(os.sep) + os.sep) else path
 
 
 def _describe_indexed(status: Status) -> str:

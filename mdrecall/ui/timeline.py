@@ -2,20 +2,25 @@
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 from mdrecall.core.ranking.days import Moment, calendar_date, day_number, format_day, note_day
+from mdrecall.core.text.fields import read_front_matter
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.sources.clock import user_moment, user_time
 from mdrecall.types import Conversation, NoteFile
 from mdrecall.ui.charts import MONTHS, Day, divide_into_quarters, draw_growth, draw_legend, draw_month
 from mdrecall.ui.html import Html, join, tag
+from mdrecall.ui.layout import show_pages
 from mdrecall.ui.visit import Page, Visit
 
 #: What fits on a screen below the charts.
 _LAST_CHANGED = 20
 #: A day on which a folder was copied has every note of it; a page shows these many of them.
-_MAX_NOTES_OF_DAY = 100
+_PER_PAGE = 50
+#: So many years before and after the one that is shown are listed, and the first and the last.
+_NEAR_YEARS = 8
 #: Enough of a note to know it again.
 _FIRST_LINES, _MAX_LINE_CHARS = 3, 160
 
@@ -62,15 +67,17 @@ def show_day(visit: Visit) -> Page:
     days = _group_by_day(visit.memory.notes(), visit.memory.sessions(visit.session_key), now)
     items = days.get(number, DayItems())
     year, month, day = calendar_date(number)
-    left = len(items.notes) - _MAX_NOTES_OF_DAY
+    shown, pages = show_pages(visit, "day", (*items.notes, *items.conversations), _PER_PAGE, "day")
+    notes = [_show_note(visit, each) for each in shown if isinstance(each, NoteFile)]
+    conversations = [_show_conversation(visit, each) for each in shown if isinstance(each, Conversation)]
     body = join(
         tag("h1", f"{day} {MONTHS[month - 1]} {year}"),
         _link_neighbours(visit, sorted(days), number, year),
-        None if items.total else tag("p", "There is nothing of this day.", class_="quiet"),
-        [_show_note(visit, note) for note in items.notes[:_MAX_NOTES_OF_DAY]],
-        tag("p", f"{left:,} more notes of this day are not shown.", class_="quiet") if left > 0 else None,
-        tag("h2", "Conversations") if items.conversations else None,
-        [_show_conversation(visit, each) for each in items.conversations[:_MAX_NOTES_OF_DAY]],
+        None if items.total else tag("p", "There is nothing for this day.", class_="quiet"),
+        notes,
+        tag("h2", "Conversations") if conversations else None,
+        conversations,
+        pages,
     )
     return Page(format_day(number), body, "timeline")
 
@@ -83,11 +90,17 @@ def _group_by_day(notes: tuple[NoteFile, ...], conversations: list[Conversation]
     """Return what there is of each day: a note belongs to the day in its name, else to that of its last change."""
     found: dict[int, tuple[list[NoteFile], list[Conversation]]] = {}
     for note in notes:
-        day = note_day(note.path, "")
+        day = _named_day(note.path)
         found.setdefault(now.day_of(1000 * note.changed_s) if day is None else day, ([], []))[0].append(note)
     for each in conversations:
         found.setdefault(now.day_of(1000 * each.changed_s), ([], []))[1].append(each)
     return {day: DayItems(tuple(found[day][0]), tuple(found[day][1])) for day in sorted(found)}
+
+
+@lru_cache(maxsize=65_536)
+def _named_day(path: str) -> int | None:
+    """Return the day in the name of a note; kept, because reading it from many names takes most of a page's time."""
+    return note_day(path, "")
 
 
 def _choose_year(visit: Visit, days: Mapping[int, DayItems], today: int) -> int:
@@ -99,7 +112,9 @@ def _choose_year(visit: Visit, days: Mapping[int, DayItems], today: int) -> int:
 
 
 def _list_years(visit: Visit, days: Mapping[int, DayItems], year: int, today: int) -> Html:
-    years = sorted({calendar_date(day)[0] for day in days} | {calendar_date(today)[0], year})
+    every = sorted({calendar_date(day)[0] for day in days} | {calendar_date(today)[0], year})
+    place = every.index(year)
+    years = sorted({every[0], *every[max(0, place - _NEAR_YEARS) : place + _NEAR_YEARS + 1], every[-1]})
     links = (
         tag("a", each, href=visit.url("timeline", year=each), aria_current="true" if each == year else None)
         for each in years
@@ -161,7 +176,7 @@ def _show_growth(days: Mapping[int, DayItems]) -> Html:
             _growth_figure([size for _, size in steps], f"{_size(rows[-1][2])} of text", span),
             class_="pair",
         ),
-        tag("details", tag("summary", "As a table"), tag("div", table, class_="scroll")),
+        tag("details", tag("summary", "As a table"), tag("div", table, class_="scroll", tabindex=0)),
     )
 
 
@@ -234,7 +249,7 @@ def _list_changed(visit: Visit, notes: tuple[NoteFile, ...]) -> Html:
         for note in notes
     )
     head = tag("thead", tag("tr", tag("th", "When"), tag("th", "Note"), tag("th", "Size", class_="number")))
-    return tag("div", tag("table", head, tag("tbody", rows)), class_="scroll")
+    return tag("div", tag("table", head, tag("tbody", rows)), class_="scroll", tabindex=0)
 
 
 def _link_neighbours(visit: Visit, days: list[int], number: int, year: int) -> Html:
@@ -265,7 +280,8 @@ def _show_note(visit: Visit, note: NoteFile) -> Html:
     except RecallError as error:
         text = str(error)
     link = tag("a", note.path, href=visit.url("note", path=note.path))
-    return tag("article", tag("h3", link), _show_lines(text), class_="panel")
+    said = text.split("\n")[read_front_matter(text).lines :]
+    return tag("article", tag("h3", link), _show_lines("\n".join(said)), class_="panel")
 
 
 def _show_conversation(visit: Visit, each: Conversation) -> Html:
@@ -280,7 +296,7 @@ def _show_conversation(visit: Visit, each: Conversation) -> Html:
 
 
 def _show_lines(text: str) -> Html:
-    """Return the first lines of a text that say something, without marks of front matter."""
+    """Return the first lines of a text that say something."""
     lines = [line.strip() for line in text.split("\n")]
     said = [line for line in lines if line.strip("-#=*` ")][:_FIRST_LINES]
     return join(

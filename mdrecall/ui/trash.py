@@ -4,14 +4,15 @@ from mdrecall.life.curate import Curator
 from mdrecall.life.deleted import DeletedNote, find_deleted, list_deleted, remove_deleted
 from mdrecall.ui.edit import finish
 from mdrecall.ui.html import Html, join, tag
-from mdrecall.ui.visit import Page, Redirect, Visit
+from mdrecall.ui.visit import Page, Redirect, Visit, require_owner
 
 #: More are not listed at once; restoring or removing some shows the next.
-_MAX_LISTED = 200
+_MAX_LISTED = 100
 
 
 def show_trash(visit: Visit) -> Page:
     """Return the page of the notes that were deleted."""
+    require_owner(visit, "The trash")
     notes = list_deleted(visit.memory.settings.workspace)
     heading = tag("h1", "Deleted notes")
     if not notes:

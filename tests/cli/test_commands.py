@@ -427,16 +427,16 @@ def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace,
 def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "the walrus sleeps")
     workspace.memory().sync()
-    code = "import sys; from mdrecall.cli.main import main; main(sys.argv[1:]); print(' '.join(sys.modules))"
+    code = "import sys; from mdrecall.cli.start import main; main(); print(' '.join(sys.modules))"
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", code, "search", "walrus"]
+    command = [sys.executable, "-c", code, "search", "walrus", "--no-warm"]
     done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, check=True)
     modules = set(done.stdout.splitlines()[-1].split())
     assert {"apsw", "mdrecall.embed.offline"} <= modules
     heavy = {
-        "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "hashlib", "inspect", "logging", "numpy",
-        "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers", "mdrecall.config.schema",
-        "mdrecall.embed.minilm",
+        "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "gettext", "hashlib", "inspect",
+        "locale", "logging", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
+        "mdrecall.config.schema", "mdrecall.embed.minilm",
     }  # fmt: skip
     assert not modules & heavy
 

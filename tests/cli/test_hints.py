@@ -33,6 +33,20 @@ def test_a_remedy_names_only_commands_and_options_that_there_are(text: str) -> N
     assert set(re.findall(r"--[\w-]+", text)) <= {word for entries in words.values() for word in entries}
 
 
+@pytest.mark.parametrize(
+    ("shell", "first"),
+    [
+        ("bash", "_mdrecall() {"),
+        ("zsh", "autoload -U +X bashcompinit && bashcompinit"),
+        ("fish", "complete -c mdrecall "),
+    ],
+)
+def test_each_shell_has_a_completion_script_of_its_own(run: Run, shell: str, first: str) -> None:
+    script = run("completion", shell)
+    assert (script.code, script.out.startswith(first)) == (0, True)
+    assert "status" in script.out
+
+
 def test_a_remedy_follows_what_the_answer_says_itself() -> None:
     answer = SearchAnswer((), reason="below_min_score", action="The best match has a score of 0.2.")
     assert add_remedy(answer).action == "The best match has a score of 0.2. To see every match, add --min-score 0."

@@ -35,6 +35,7 @@ def test_an_import_is_copied_once_and_deleted_only_on_request(run: Run, workspac
     done = run("hosts", "import", "codex", "--all", "--since", "2020-01-01")
     assert (done.code, done.out) == (0, "Imported 1 conversation of codex with 2 messages.\n")
     assert run("hosts", "list", "--json").json[1]["imported"] == 1
+    assert "1 imported" in run("hosts", "list").out
     refused = run("hosts", "forget", "codex")
     assert (refused.code, "--yes" in refused.err) == (2, True)
     assert run("sessions", "list", "--json").json[0]["host"] == "codex"

@@ -165,6 +165,28 @@ def test_many_files_go_in_several_transactions(workspace: Workspace, monkeypatch
     assert all(memory.search(f"walrus{number}")[0].path == f"memory/{number}.md" for number in range(5))
 
 
+def test_no_batch_holds_more_text_than_its_limit_and_one_note(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    batches: list[int] = []
+    put = SqliteDocuments.put
+
+    def measure(
+        self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str
+    ) -> None:
+        made = [(document, list(chunks)) for document, chunks in items]
+        batches.append(sum(len(chunk.chunk.text) for _, chunks in made for chunk in chunks))
+        put(self, made, index_format)
+
+    monkeypatch.setattr(SqliteDocuments, "put", measure)
+    monkeypatch.setattr("mdrecall.engine.indexer._BATCH_CHARS", 1_000)
+    for number in range(20):
+        workspace.write(f"memory/{number}.md", f"walrus{number} " + "tusk " * 40 + "\n")
+    assert workspace.memory().sync().added == 20
+    assert len(batches) == 4
+    assert max(batches) < 1_000 + 250
+
+
 def test_names_that_are_not_unicode_are_reported_and_left_out(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "walrus")
     try:

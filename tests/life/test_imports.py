@@ -105,6 +105,9 @@ def test_claudes_branch_its_files_and_what_it_remembers(workspace: Workspace, ru
     assert "a very long text" not in text
     assert "Ada repairs boats." in text
     assert "Paint it blue." in text
+    assert 'title: "Boat: plan.md"' in text
+    assert "The hull is painted in April." in text
+    assert "Answer like a sailor." in text
 
 
 def test_a_session_of_claude_mem_is_one_note_in_old_and_new_databases(
@@ -192,6 +195,15 @@ def test_memories_of_mem0_are_entries_of_a_note_for_each_person_and_new_ones_are
     assert note.read_text().startswith(first)
     assert note.read_text().count("oolong") == 1
     assert note.read_text().count("Dev moved") == 1
+
+
+def test_the_first_of_many_items_that_cannot_be_read_are_named_and_the_others_counted(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "mem0.json"
+    empty = [{"id": f"u{number}", "memory": "", "user_id": "dev"} for number in range(23)]
+    file.write_text(json.dumps([{"id": "u99", "memory": "Dev drinks oolong", "user_id": "dev"}, *empty]))
+    ran = run("import", "mem0", str(file))
+    assert ran.err.count("it has no text") == 20
+    assert "… and 3 more" in ran.err
 
 
 def test_an_archive_of_openmemory_names_its_categories_and_leaves_out_what_was_deleted(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.errors import StoreBusy
+from mdrecall.errors import StoreBusy, StoreUnavailable
 from tests.postgres_server import Server
 from tests.store.stores import STORES, OpenStore, found_in, indexed, opener, rebuild
 
@@ -64,3 +64,38 @@ def test_what_a_killed_rebuild_has_left_goes_with_the_next_one(open_postgres: Op
     assert found_in(store, "walrus") == {"b.md"}
     assert store.admin.check() == ()
     begun.__exit__(None, None, None)
+
+
+def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(postgres: Server) -> None:
+    import psycopg
+
+    from mdrecall.store.postgres import PostgresStore
+
+    with psycopg.connect(postgres.dsn, autocommit=True) as db:
+        db.execute("CREATE ROLE writer LOGIN")
+        db.execute("CREATE DATABASE older")
+    dsn = postgres.dsn.replace("dbname=postgres", "dbname=older")
+    store = PostgresStore(dsn, "notes", place="here")
+    store.admin.grant("writer")
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    store.admin.close()
+    with psycopg.connect(dsn, autocommit=True) as db:
+        db.execute("UPDATE mdrecall.format SET version = 1")
+        # Bytes that this version would read as something else.
+        db.execute("UPDATE mdrecall.pages SET positions = positions || positions")
+        db.execute("ALTER TABLE mdrecall.documents DROP COLUMN day")
+
+    member = PostgresStore(dsn.replace("user=postgres", "user=writer"), "notes", place="here")
+    with pytest.raises(StoreUnavailable, match="are those of an older version"):
+        found_in(member, "walrus")
+    store = PostgresStore(dsn, "notes", place="here")
+    assert found_in(store, "walrus") == set()
+    assert not store.documents.hashes("memory")
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    assert found_in(member, "walrus") == {"a.md"}
+    assert store.admin.check() == ()
+    with psycopg.connect(dsn) as db:
+        forced = "SELECT bool_and(relforcerowsecurity) FROM pg_class WHERE relname IN ('workspaces', 'generations')"
+        assert db.execute(forced).fetchone() == (True,)
+    member.admin.close()
+    store.admin.close()

@@ -105,6 +105,14 @@ def test_both_engines_agree_on_random_vectors(opened: Open) -> None:
         assert dict(ours) == pytest.approx(dict(theirs), abs=1.1e-5)
         assert matrix.vectors.nearest(find_space(matrix, space), query, 7) == ours[:7]
         assert vec.vectors.nearest(find_space(vec, space), query, 7) == theirs[:7]
+        other = pack(unit(draw, 64))
+        for asked in (query, other):
+            # The first is remembered from the search, the second is computed.
+            some = matrix.vectors.cosines(find_space(matrix, space), asked, [5, 300, 999, 7])
+            assert some == {
+                chunk: dict(matrix.vectors.nearest(find_space(matrix, space), asked, 300))[chunk]
+                for chunk in (5, 300, 7)
+            }
 
 
 changes = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.none() | exact_vectors), min_size=1, max_size=12)
@@ -128,6 +136,9 @@ def test_a_matrix_follows_what_another_process_changes(
                 put(writer, name, vector)
                 there[name] = vector
         ids = ids_of(writer)
+        assert matrix.vectors.cosines(find_space(matrix), query, list(ids.values())) == {
+            ids[name]: sum(vector) / 2 for name, vector in there.items()
+        }
         found = matrix.vectors.nearest(find_space(matrix), query, 100)
         assert dict(found) == {ids[name]: sum(vector) / 2 for name, vector in there.items()}
         assert found == writer.vectors.nearest(find_space(writer), query, 100)

@@ -131,3 +131,15 @@ def test_a_chunk_of_a_transaction_that_failed_is_never_embedded(tmp_path: Path) 
     store.documents.put([indexed("memory/b.md", "written")], "r")
     assert [chunk.text for chunk in store.vectors.pending(space, 0, 10)] == ["written"]
     store.admin.close()
+
+
+def test_the_pages_of_a_first_index_are_full_although_the_newest_notes_come_first(tmp_path: Path) -> None:
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
+    names = sorted((f"memory/{number:04}.md" for number in range(1000)), reverse=True)
+    store.documents.put([indexed(name, "a line") for name in names], "r")
+    store.admin.close()
+    db = apsw.Connection(store.file_path)
+    leaves = "FROM dbstat WHERE name = 'sqlite_autoindex_documents_1' AND pagetype = 'leaf'"
+    ((unused, size),) = db.execute(f"SELECT sum(unused), sum(pgsize) {leaves}")
+    assert unused * 4 < size
+    db.close()

@@ -135,7 +135,7 @@ def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:
     for view in ("edit", "new", "append", "move", "delete", "trash", "restore", "open"):
         reply = workspace_page.post(view, path="memory/a.md", text="pwned", hash=hash_content(b"one\n"), target="b")
         assert reply.status == 400
-        assert "may only read" in reply.body
+        assert "is read-only" in reply.body
     assert (workspace_page.workspace.path / "memory/a.md").read_text() == "one\n"
 
 

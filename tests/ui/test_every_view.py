@@ -1,18 +1,25 @@
-"""Every view that can be read, in a real browser: it is usable by all, in light and dark, and light enough."""
+"""Every view in a real browser: usable by all, by keys alone and without scripts, and on any screen."""
 
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.ui.accessibility import find_faults
-from tests.ui.conftest import READING, Site
+from mdrecall.life.activity import Activity, record_activity
+from mdrecall.sources.editing import hash_content
+from tests.processes import until
+from tests.ui.axe import find_faults
+from tests.ui.conftest import READING, Site, serve
+from tests.ui.worlds import TalkingWorkspace, let_in, open_page
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import Browser, Page
 
-#: What a page with everything it loads may weigh.
-MAX_BYTES = 150_000
-_WEIGHT = "performance.getEntries().reduce((sum, entry) => sum + (entry.decodedBodySize ?? 0), 0)"
 NOTE = """---
 title: Decisions
 tags: [work, database]
@@ -33,48 +40,159 @@ We put PgBouncer in front of Postgres, see [[priya]] and [the site](https://exam
 select 1
 ```
 """
-#: What a view needs in its address to show something.
-PARAMS = {
-    "search": "q=postgres",
-    "results": "q=postgres",
-    "why": "q=postgres&path=memory/2026-01-12.md&line=1",
-    "note": "path=memory/2026-01-12.md&from=8&to=8",
-    "day": "day=2026-01-12",
-    "edit": "path=memory/2026-01-12.md",
-    "move": "path=memory/2026-01-12.md",
-    "delete": "path=memory/2026-01-12.md",
-    "history": "path=memory/2026-01-12.md",
-    "forget": "text=Priya",
+PATH = "memory/2026-01-12.md"
+#: What a view needs in its address to show something, and words that it must show, also without scripts.
+VIEWS = {
+    "search": ("q=postgres", "PgBouncer"),
+    "results": ("q=postgres", "PgBouncer"),
+    "why": (f"q=postgres&path={PATH}&line=1", "in the passage"),
+    "notes": ("", PATH),
+    "timeline": ("year=2026", "Growth"),
+    "day": ("day=2026-01-12", "We put PgBouncer"),
+    "map": ("", "similar in meaning"),
+    "note": (f"path={PATH}&from=8&to=8", "measure it"),
+    "follow": (f"path={PATH}&to=priya", "Priya prefers tea"),
+    "around": (f"path={PATH}", "Links to"),
+    "history": (f"path={PATH}", "First decisions"),
+    "state": ("", "chunks; up to date"),
+    "providers": ("", "openai"),
+    "progress": ("", "Last indexed"),
+    "settings": ("section=mdrecall", "mdrecall.activity.record"),
+    "activity": ("", "where is the bike"),
+    "eval": ("", "1 question in"),
+    "edit": (f"path={PATH}", "Save"),
+    "new": ("", "New note"),
+    "append": ("", "Add"),
+    "move": (f"path={PATH}", "Leave it where it is"),
+    "delete": (f"path={PATH}", "Keep it"),
+    "trash": ("", "Remove for good"),
+    "forget": ("", "Show every place"),
+    "conversation": ("session=s1", "In the cellar"),
 }
+#: Views that are parts of other pages; where there are no scripts, links lead to them.
+_PARTS = ("results", "why", "providers", "progress")
+#: Which elements Tab reaches; arrow keys move among the links of a picture and the choices of a group.
+_STOPS = """() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
+  .filter(each => each.checkVisibility() && each.tabIndex >= 0)
+  .filter(each => !each.matches(":disabled, [type=radio]:not(:checked)"))"""
+_FOCUSED = """() => {
+  const each = document.activeElement, style = getComputedStyle(each);
+  const isSeen = style.outlineStyle !== "none" || style.stroke !== "none" || each.matches("svg a, main");
+  each.dataset.reached = isSeen;
+  return each.tagName;
+}"""
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_view_is_usable_by_all_and_light(site: Site, page: "Page", scheme: str) -> None:
-    site.workspace.write("memory/2026-01-12.md", NOTE)
-    site.workspace.write("memory/people/priya.md", "# Priya\n\nPriya prefers tea.\n")
-    page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-    page.goto(site.origin + site.link)
-    page.wait_for_url("**/search")
-    faults, heavy = [], []
-    for view in READING:
-        page.goto(f"{site.origin}/ui/main/{view}?{PARAMS.get(view, '')}")
-        page.wait_for_load_state("networkidle")
-        if "<main" in page.content():
-            faults += [f"{view}: {fault}" for fault in find_faults(page)]
-        if page.evaluate(_WEIGHT) > MAX_BYTES:
-            heavy.append(view)
-    assert faults == []
-    assert heavy == []
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """A memory with something for every view to show."""
+    space = TalkingWorkspace(tmp_path_factory.mktemp("world"))
+    space.write(PATH, NOTE)
+    space.write("memory/people/priya.md", "# Priya\n\nPriya prefers tea.\n")
+    space.write("memory/old.md", "Old.\n")
+    space.say("s1", "Where is the bike?", "In the cellar.")
+    question = {"query": "what is in front of the database", "expect": PATH}
+    (space.path / "questions.jsonl").write_text(json.dumps(question))
+    record_activity(space.memory().settings, Activity("2026-02-10T10:00:00Z", "memory_search", "where is the bike"))
+    if git := shutil.which("git"):
+        env = {"PATH": os.environ["PATH"], "HOME": str(space.home)}
+        who = ("-c", "user.name=Ana", "-c", "user.email=ana@example.org")
+        for command in (("init", "-q"), ("add", PATH), (*who, "commit", "-qm", "First decisions")):
+            subprocess.run([git, *command], cwd=space.path, env=env, check=True)
+    with serve(space) as site:
+        site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
+        assert until(lambda: "chunks; up to date" in site.get("state").body)
+        yield site
 
 
-def test_on_a_phone_nothing_is_wider_than_the_screen(site: Site, page: "Page") -> None:
-    site.workspace.write("memory/2026-01-12.md", NOTE)
-    page.set_viewport_size({"width": 390, "height": 800})
-    page.goto(site.origin + site.link)
-    page.wait_for_url("**/search")
-    wide = {}
-    for view in READING:
-        page.goto(f"{site.origin}/ui/main/{view}?{PARAMS.get(view, '')}")
-        if "<main" in page.content():
-            wide[view] = page.evaluate("document.documentElement.scrollWidth")
-    assert {view: width for view, width in wide.items() if width > 390} == {}
+def test_the_list_of_views_is_whole() -> None:
+    assert set(VIEWS) == set(READING)
+
+
+def address(site: Site, view: str) -> str:
+    return f"{site.origin}/ui/main/{view}?{VIEWS[view][0]}"
+
+
+@pytest.mark.parametrize("view", [view for view in VIEWS if view not in _PARTS])
+def test_a_view_is_usable_by_all(site: Site, page: "Page", view: str) -> None:
+    let_in(site, page.context)
+    assert find_faults(page, address(site, view)) == []
+
+
+@pytest.mark.parametrize("view", [view for view in VIEWS if view not in _PARTS])
+def test_all_of_a_view_is_reached_by_keys_and_seen_there(site: Site, page: "Page", view: str) -> None:
+    let_in(site, page.context)
+    page.goto(address(site, view))
+    page.wait_for_load_state("networkidle")
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(page.evaluate(f"({_STOPS})().length") + 20):
+        page.keyboard.press("Tab")
+        if page.evaluate(_FOCUSED) == "BODY":
+            break
+    missed = page.evaluate(
+        f"({_STOPS})().filter(each => each.dataset.reached !== 'true').map(each => each.outerHTML.slice(0, 120))"
+    )
+    assert missed == []
+
+
+def test_every_view_can_be_read_without_scripts(site: Site, browser: "Browser") -> None:
+    context = browser.new_context(java_script_enabled=False)
+    let_in(site, context)
+    page = context.new_page()
+    unread = []
+    for view, (_, words) in VIEWS.items():
+        reply = page.goto(address(site, view))
+        if not reply or not reply.ok or words not in page.locator("body").inner_text():
+            unread.append(view)
+    context.close()
+    assert unread == []
+
+
+def test_parts_that_are_opened_are_usable_by_all(site: Site, page: "Page") -> None:
+    let_in(site, page.context)
+    page.goto(address(site, "search"))
+    page.get_by_text("Why?").first.click()
+    page.get_by_text("in the passage").first.wait_for()
+    page.get_by_text("Filters").first.click()
+    assert find_faults(page) == []
+    page.goto(address(site, "state"))
+    page.get_by_text("Embedding providers").click()
+    page.get_by_role("rowheader", name="offline").wait_for()
+    assert find_faults(page) == []
+    page.goto(f"{address(site, 'note')}&raw=1")
+    page.get_by_role("heading", name="Near in meaning").wait_for()
+    assert find_faults(page) == []
+
+
+def test_answers_to_forms_are_usable_by_all(site: Site, page: "Page") -> None:
+    let_in(site, page.context)
+    page.goto(address(site, "state"))
+    page.get_by_role("button", name="Check everything").click()
+    page.get_by_role("heading", name="Check").wait_for()
+    assert find_faults(page) == []
+    page.goto(address(site, "eval"))
+    page.get_by_role("button", name="Ask them").click()
+    page.get_by_role("heading", name="Questions").wait_for()
+    assert find_faults(page) == []
+    page.goto(address(site, "forget"))
+    page.get_by_label("What to forget").fill("Priya")
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("button", name="Forget it in").wait_for()
+    assert find_faults(page) == []
+
+
+def test_a_form_that_is_refused_and_one_that_is_done_are_usable_by_all(tmp_path: Path, page: "Page") -> None:
+    space = TalkingWorkspace(tmp_path)
+    file = space.write(PATH, NOTE)
+    with serve(space) as site:
+        open_page(site, page, f"edit?path={PATH}")
+        page.get_by_label("Text").fill("# Mine\n")
+        file.write_text("# Theirs\n")
+        page.get_by_role("button", name="Save").click()
+        page.get_by_text("Theirs").first.wait_for()
+        assert find_faults(page) == []
+        page.goto(f"{site.origin}/ui/main/delete?path={PATH}")
+        page.get_by_role("button", name="Delete").click()
+        page.get_by_text("It is in the trash").wait_for()
+        assert find_faults(page) == []
+        assert find_faults(page, f"{site.origin}/ui/main/note?path=gone.md") == []

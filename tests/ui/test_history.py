@@ -247,7 +247,7 @@ def test_others_than_the_owner_see_no_history(workspace: Workspace) -> None:
     commit(workspace.path, "first")
     with serve(workspace, session_key="agent:main:telegram:dm:1") as site:
         assert ">History<" not in site.get("note", path="memory/a.md").body
-        assert "Only the owner" in site.get("history", path="memory/a.md").body
+        assert "is for the owner of the memory" in site.get("history", path="memory/a.md").body
 
 
 class Traps:

@@ -98,13 +98,25 @@ def test_a_conversation_that_does_not_exist_is_missing(site: Site) -> None:
     assert site.get("conversation", session="../../etc/passwd").status in (400, 404)
 
 
-def test_the_page_of_a_full_year_of_many_notes_stays_light(workspace: Workspace) -> None:
-    for number in range(2, 1_500):
-        day = datetime.fromordinal(738_000 + number % 365)
-        workspace.write(f"memory/{day:%Y-%m-%d}-{number}.md", "x\n")
+def test_a_day_with_many_notes_has_pages(workspace: Workspace) -> None:
+    for number in range(120):
+        workspace.write(f"memory/2024-03-01-{number:03}.md", f"Note {number}.\n")
     with serve(workspace) as site:
-        body = site.get("timeline").body
-        assert len(body.encode()) < 100_000
+        pages = [site.get("day", day="2024-03-01", page=str(number)).body for number in range(3)]
+    assert [page.count("<article") for page in pages] == [50, 50, 20]
+    assert "Page 2 of 3" in pages[1]
+    assert "day?page=2&amp;day=2024-03-01" in pages[1]
+    assert len(set(re.findall(r"Note (\d+)\.", "".join(pages)))) == 120
+
+
+def test_years_far_from_the_one_shown_are_left_out(workspace: Workspace) -> None:
+    for number in range(1900, 1960):
+        workspace.write(f"memory/{number}-03-01.md", "A day.\n")
+    with serve(workspace) as site:
+        years = [int(year) for year in re.findall(r"timeline\?year=(\d+)", site.get("timeline", year="1930").body)]
+    assert years[0] == 1900
+    assert years[1:-1] == list(range(1922, 1939))
+    assert years[-1] > 1959
 
 
 def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, page: Page) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from tests.conftest import Workspace
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Page
+    from playwright.sync_api import BrowserContext, Page
 
     from tests.ui.conftest import Site
 
@@ -38,11 +38,15 @@ class TalkingWorkspace(Workspace):
         return path
 
 
+def let_in(site: "Site", context: "BrowserContext") -> None:
+    """Give a browser the cookie: the link works once, and requests of the test itself may have used it."""
+    name, _, value = site.cookie.partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": site.origin}])
+
+
 def open_page(site: "Site", page: "Page", view: str) -> str:
     """Let the browser in, open a view, and return its address."""
-    # The link works once, and requests of the test itself may have used it.
-    name, _, value = site.cookie.partition("=")
-    page.context.add_cookies([{"name": name, "value": value, "url": site.origin}])
+    let_in(site, page.context)
     url = f"{site.origin}/ui/main/{view}"
     page.goto(url)
     return url

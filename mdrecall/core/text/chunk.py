@@ -262,7 +262,8 @@ def _find_stop(pieces: _Pieces, start: int, end: int, limit: int) -> int:
 def _best_cut(pieces: _Pieces, start: int, stop: int, limit: int) -> int:
     """Return the best cut in the second half of the chunk; of equal ones the last."""
     half = bisect_left(pieces.totals, pieces.totals[start] + (limit + 1) // 2, start + 1, stop)
-    return max(range(half, stop + 1), key=lambda place: (pieces.shapes[place].cut, place))
+    cuts = [shape.cut for shape in pieces.shapes[stop : half - 1 : -1]]
+    return stop - cuts.index(max(cuts))
 
 
 def _carry_back(pieces: _Pieces, start: int, stop: int, limit: int, carry: int) -> int:

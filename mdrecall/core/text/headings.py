@@ -1,7 +1,9 @@
 """The structure of Markdown lines: which are headings, where a document is best cut, and its sections."""
 
-from collections import deque
+import sys
 from collections.abc import Iterable, Iterator
+from itertools import compress
+from operator import attrgetter
 
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
@@ -10,6 +12,7 @@ _ATX = compile_later(r" {0,3}(#{1,6})(?:[ \t]+|$)")
 _UNDERLINE = compile_later(r" {0,3}(=+|-{2,})[ \t]*$")
 _FENCE = compile_later(r" {0,3}(`{3,}|~{3,})")
 _ITEM_STARTS = frozenset("-*+0123456789")
+_BULLETS, _BLANKS = frozenset("-*+"), frozenset(" \t")
 _LIST_ITEM = compile_later(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]\s*\S")
 _RULES = frozenset("=-")
 _BLOCK_START = compile_later(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
@@ -34,6 +37,9 @@ class Line(NamedTuple):
 
 _PLAIN, _BLANK = Line(BETWEEN_LINES, False, 0, ""), Line(BETWEEN_LINES, True, 0, "")
 _ITEM, _BLOCK = Line(LIST_ITEM, False, 0, ""), Line(BLOCK, False, 0, "")
+_LEVEL_OF = attrgetter("level")
+# After the last line of any document.
+_NO_MORE = (sys.maxsize, _PLAIN)
 
 
 def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
@@ -55,14 +61,15 @@ def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
 
 def find_trails(structure: list[Line], wanted: Iterable[int]) -> Iterator[tuple[str, ...]]:
     """Yield what ``trails`` does for some lines, by their places in the document in ascending order."""
-    headings = deque((place, line) for place, line in enumerate(structure) if line.level)
+    headings = compress(enumerate(structure), map(_LEVEL_OF, structure))
+    next_place, heading = next(headings, _NO_MORE)
     stack: list[Line] = []
     for place in wanted:
-        while headings and headings[0][0] < place:
-            heading = headings.popleft()[1]
+        while next_place < place:
             while stack and stack[-1].level >= heading.level:
                 stack.pop()
             stack.append(heading)
+            next_place, heading = next(headings, _NO_MORE)
         line = structure[place]
         above = tuple(each.heading for each in stack if not line.level or each.level < line.level)
         yield (*above, line.heading) if line.heading and not line.level else above
@@ -84,6 +91,7 @@ def read_lines(lines: list[str]) -> list[Line]:
     front_matter = bool(lines) and lines[0].rstrip() == "---" and "---" in (line.rstrip() for line in lines[1:200])
     after_break = True
     bare = [line.strip() for line in lines]
+    last = len(bare) - 1
     found: list[Line] = []
     add = found.append
     for index, line in enumerate(bare):
@@ -97,7 +105,7 @@ def read_lines(lines: list[str]) -> list[Line]:
             after_break = True
             continue
         first = line[0]
-        may_be_heading = first == "#" or (after_break and _is_rule(bare[index + 1 : index + 2]))
+        may_be_heading = first == "#" or (after_break and index < last and _is_rule(bare[index + 1]))
         if may_be_heading and (heading := _heading(lines, index, lines[index].rstrip())):
             add(heading)
         elif first in "`~" and (opening := _FENCE.match(lines[index])):
@@ -105,15 +113,20 @@ def read_lines(lines: list[str]) -> list[Line]:
             fence = opening[1]
         elif after_break:
             add(_BLOCK)
+        elif first not in _ITEM_STARTS:
+            add(_PLAIN)
+        elif first in _BULLETS and lines[index][0] == first:
+            # What the pattern would find, without the pattern: most list items are like this.
+            add(_ITEM if line[1:2] in _BLANKS else _PLAIN)
         else:
-            add(_ITEM if first in _ITEM_STARTS and _LIST_ITEM.match(lines[index]) else _PLAIN)
+            add(_ITEM if _LIST_ITEM.match(lines[index]) else _PLAIN)
         after_break = False
     return found
 
 
-def _is_rule(following: list[str]) -> bool:
-    """True if the next line, without blanks around it, is made of ``=`` or ``-`` only."""
-    return bool(following) and following[0][:1] in _RULES and not following[0].strip(following[0][0])
+def _is_rule(line: str) -> bool:
+    """True if a line, without blanks around it, is made of ``=`` or ``-`` only."""
+    return line[:1] in _RULES and not line.strip(line[0])
 
 
 def _closes(line: str, fence: str) -> bool:

@@ -4,9 +4,6 @@ A passage begins at a heading, at a turn of a conversation, after a blank line o
 tokens. Index and search cut the same text in the same way, so a passage is known by its place among the others.
 """
 
-from collections.abc import Iterator
-from typing import TypeAlias
-
 from mdrecall.core.text.words import count_unspaced
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
@@ -54,26 +51,45 @@ class Passage(NamedTuple):
 NO_PASSAGE = Passage(0, 0, 0, 0)
 
 
-# A line, or a sentence of a long one: its line, start, end and size; whether a passage always ends before it, or does
-# once it is half full; the line of the last heading; who speaks. No class, because every line of every note is one.
-_Piece: TypeAlias = tuple[int, int, int, int, bool, bool, int, str]
-
-
 def split_passages(text: str) -> list[Passage]:
     """Cut a chunk into passages; each begins and ends with a line, or a sentence of a long line, that is not blank."""
+    lines = text.split("\n")
+    turns = _find_turns(lines) if ":" in text or "：" in text else {}
+    is_ascii = text.isascii()
     passages: list[Passage] = []
+    offset, heading, speaker, blanks = 0, -1, "", 0
     begin = first = last = last_end = size = 0
     last_heading, who, has_text = -1, "", False
-    for line, start, end, length, ends_before, may_end_before, heading, speaker in _pieces(text):
-        is_full = size + length > PASSAGE_UNITS or (may_end_before and size * 2 >= PASSAGE_UNITS)
-        # A heading alone says little, so it stays with what follows it, even if that is another heading.
-        if size and (is_full or (ends_before and has_text)):
-            passages.append(Passage(begin, last_end, first, last, last_heading, who))
-            size = 0
-        if not size:
-            begin, first, who = start, line, speaker
-        last, last_end, last_heading, has_text = line, end, heading, heading != line
-        size += length
+    # One loop without objects or calls, because it sees every line of every note.
+    for number, line in enumerate(lines):
+        bare = line.lstrip()
+        if not bare:
+            blanks += 1
+            offset += len(line) + 1
+            continue
+        # Whether a passage always ends before this line, and whether it does once it is half full.
+        ends = number in turns
+        if bare[0] == "#" and _HEADING.match(line):
+            heading, speaker, ends = number, "", True
+        elif ends:
+            speaker = turns[number]
+        may_end = blanks > 0 or bare[:2] in _BULLETS or (bare[0] in _DIGITS and _NUMBERED.match(bare) is not None)
+        for start, end in ((0, len(line)),) if len(line) <= LONG_LINE else split_line(line):
+            # Blank lines count too: a passage must not reach over a thousand of them.
+            length = blanks + end - start + (0 if is_ascii else count_unspaced(line[start:end]))
+            # A heading alone says little, so it stays with what follows it, even if that is another heading.
+            if size and (
+                size + length > PASSAGE_UNITS or (may_end and size * 2 >= PASSAGE_UNITS) or (ends and has_text)
+            ):
+                passages.append(Passage(begin, last_end, first, last, last_heading, who))
+                size = 0
+            if not size:
+                begin, first, who = offset + start, number, speaker
+            last, last_end, last_heading, has_text = number, offset + end, heading, heading != number
+            size += length
+            ends = may_end = False
+            blanks = 0
+        offset += len(line) + 1
     if size:
         return [*passages, Passage(begin, last_end, first, last, last_heading, who)]
     return [Passage(0, len(text), 0, text.count("\n"))]
@@ -96,33 +112,6 @@ def is_role(speaker: str) -> bool:
     return speaker.casefold() in _ROLES
 
 
-def _pieces(text: str) -> Iterator[_Piece]:
-    """Yield the lines of a chunk that are not blank, long ones in sentences."""
-    lines = text.split("\n")
-    turns = _find_turns(lines) if ":" in text or "：" in text else {}
-    is_ascii = text.isascii()
-    offset, heading, speaker, blanks = 0, -1, "", 0
-    for number, line in enumerate(lines):
-        bare = line.lstrip()
-        if not bare:
-            blanks += 1
-            offset += len(line) + 1
-            continue
-        ends = number in turns
-        if bare[0] == "#" and _HEADING.match(line):
-            heading, speaker, ends = number, "", True
-        elif ends:
-            speaker = turns[number]
-        may_end = blanks > 0 or bare[:2] in _BULLETS or (bare[0] in _DIGITS and _NUMBERED.match(bare) is not None)
-        for start, end in ((0, len(line)),) if len(line) <= LONG_LINE else split_line(line):
-            # Blank lines count too: a passage must not reach over a thousand of them.
-            size = blanks + end - start + (0 if is_ascii else count_unspaced(line[start:end]))
-            yield number, offset + start, offset + end, size, ends, may_end, heading, speaker
-            ends = may_end = False
-            blanks = 0
-        offset += len(line) + 1
-
-
 def _find_turns(lines: list[str]) -> dict[int, str]:
     """Return the lines that begin a turn of a conversation, each with its speaker."""
     labels = {
@@ -136,8 +125,8 @@ def _find_turns(lines: list[str]) -> dict[int, str]:
         return {}
     roles = {number: label for number, label in labels.items() if is_role(label)}
     names = {number: label for number, label in labels.items() if not label[0].islower() and number not in roles}
-    spoken = sum(1 for line in lines if line and not line.isspace())
     distinct = len(set(names.values()))
-    if len(names) >= _MIN_TURNS and len(names) * 2 >= spoken and distinct * 3 <= len(names) * 2:
-        return names | roles
-    return roles
+    if len(names) < _MIN_TURNS or distinct * 3 > len(names) * 2:
+        return roles
+    spoken = sum(1 for line in lines if line and not line.isspace())
+    return names | roles if len(names) * 2 >= spoken else roles

@@ -13,6 +13,7 @@ folded but not stemmed, and plain ASCII text unchanged. A test checks that both 
 """
 
 import re
+from collections.abc import Sequence
 from functools import cached_property
 from typing import TypeVar
 
@@ -140,8 +141,11 @@ def surface_words(token: str) -> list[str]:
 def name_terms(token: str) -> list[str]:
     """Return the name terms of one token: the whole identifier and the parts of camelCase; none for a plain word."""
     names: list[str] = []
-    if not token.isalnum() and (token.isascii() or _PATTERNS.joiner.search(token)):
-        names.append(fold(token))
+    if not token.isalnum():
+        if token.isascii():
+            names.append(token.lower())
+        elif _PATTERNS.joiner.search(token):
+            names.append(fold(token))
     if not token.islower() and _CAMEL_HINT.search(token):
         for part in _WORDLIKE.findall(token):
             pieces = _CAMEL.findall(part)
@@ -169,15 +173,30 @@ class Analyser:
     def __init__(self, max_remembered: int = 50_000) -> None:
         self._terms: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
+        self._names_of_lines: dict[str, tuple[str, ...]] = {}
         self._words: dict[str, str] = {}
         self._max_remembered = max_remembered
 
     def indexable(self, text: str) -> tuple[str, str]:
         """Return the words for the store to fold and stem, and the name terms, each once; both separated by spaces."""
         if is_plain(text):
-            return text, self._names_in(text)
+            return text, " ".join(self._names_in(text))
         words = " ".join(filter(None, map(self._words_of, tokens(text))))
-        return words, self._names_in(_nfkc(text))
+        return words, " ".join(self._names_in(_nfkc(text)))
+
+    def indexable_lines(self, lines: Sequence[str]) -> tuple[str, str]:
+        """Return the same for lines that come again and again, such as headings: their names are remembered."""
+        text = "\n".join(lines)
+        if not is_plain(text):
+            return self.indexable(text)
+        found: dict[str, None] = {}
+        for line in lines:
+            names = self._names_of_lines.get(line)
+            if names is None:
+                names = tuple(self._names_in(line))
+                self._remember(self._names_of_lines, line, names)
+            found.update(dict.fromkeys(names))
+        return text, " ".join(found)
 
     def _words_of(self, token: str) -> str:
         """Return the folded words of a token, separated by spaces."""
@@ -201,18 +220,18 @@ class Analyser:
         """Return all terms of a text."""
         return frozenset().union(*(self._terms.get(token) or self._learn(token) for token in tokens(text)))
 
-    def _names_in(self, text: str) -> str:
+    def _names_in(self, text: str) -> dict[str, None]:
         """Return the name terms of a text; to be fast, it reads only words with a joiner or a capital inside."""
         found: dict[str, None] = {}
         end = 0
         text = text.replace("\t", " ")
         for hint in _NAME_HINT.finditer(text):
-            middle = hint.start()
+            middle, stop = hint.span()
             start = max(text.rfind(" ", end, middle), text.rfind("\n", end, middle), end - 1) + 1
-            end = hint.end()
-            found[self._names_of(text[start:end])] = None
+            found[self._names_of(text[start:stop])] = None
+            end = stop
         found.pop("", None)
-        return " ".join(found)
+        return found
 
     def _names_of(self, bit: str) -> str:
         names = self._names.get(bit)

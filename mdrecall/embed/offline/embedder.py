@@ -177,10 +177,10 @@ class OfflineEmbedder:
         spread = list(chain.from_iterable(map(repeat, languages, counts)))
         every = self._sums([*chain.from_iterable(parts), *titles], [*spread, *languages])
         sums = every[: len(spread)]
-        whole = every[len(spread) :]
+        whole = every[len(spread) :].astype(numpy.float64)
         bounds = list(accumulate(counts, initial=0))
         for total, (start, end) in zip(whole, pairwise(bounds), strict=True):
-            total += numpy.add.reduce(sums[start:end], axis=0)
+            total += numpy.add.reduce(sums[start:end], axis=0, dtype=numpy.float64)
         small = _to_int8(sums)
         return [
             Embedding(vector.tobytes(), small[start:end].tobytes())
@@ -231,11 +231,11 @@ class OfflineEmbedder:
         if not all(map(str.isascii, folded)):
             cut = numpy.zeros((len(folded), self.dimensions), numpy.float32)
             self._languages.add_sums(folded, languages, cut, self._numpy_table())
-            sums += cut * self._fixed_factor
+            return sums + cut * self._fixed_factor
         return sums
 
     def _sum_tokens(self, folded: Sequence[str], languages: Sequence[Found]) -> Any:
-        """Return the sum of the vectors of the tokens of each text."""
+        """Return the sum of the vectors of the tokens of each text; whole numbers, unless a text is long or foreign."""
         numpy = _numpy()
         short = numpy.zeros((len(folded), self.dimensions), numpy.int32)
         buffer = numpy.empty((SHORT_CHARS, self.dimensions), numpy.int32)
@@ -248,6 +248,8 @@ class OfflineEmbedder:
             for (number, _), start, end in zip(group, (0, *ends), ends, strict=False):
                 gathered = table.take(rows[start:end], axis=0, out=buffer[: end - start], mode="clip")
                 numpy.add.reduce(gathered, axis=0, dtype=numpy.int32, out=short[number])
+        if all(is_plain):
+            return short
         sums = short.astype(numpy.float64)
         others = [number for number, is_one in enumerate(is_plain) if not is_one]
         tokens = ((each, self._find_tokens(folded[each], languages[each])) for each in others)
@@ -295,7 +297,10 @@ class OfflineEmbedder:
         for position in range(counts.max(initial=0)):
             places = numpy.flatnonzero(counts > position)
             chosen = numbers[firsts[places] + position]
-            found[places] += rows[chosen] * fixed[chosen][:, None]
+            added = rows[chosen] * fixed[chosen][:, None]
+            if position:
+                added += found[places]
+            found[places] = added
         for place, word in enumerate(some):
             if is_token(word):
                 found[place] = numpy.rint(self._embed_token(word) * self._fixed_factor)
@@ -417,7 +422,7 @@ def _unit(rows: Any) -> Any:
 def _to_int8(rows: Any) -> Any:
     """Return rows as signed bytes, which keep only their directions."""
     numpy = _numpy()
-    most = numpy.maximum(numpy.maximum(rows.max(1, initial=0.0), -rows.min(1, initial=0.0)), 1e-12)
+    most = numpy.maximum(numpy.maximum(rows.max(1, initial=0), -rows.min(1, initial=0)), 1e-12)
     scaled = rows * (127 / most)[:, None]
     return numpy.rint(scaled, out=scaled).astype(numpy.int8)
 

@@ -128,7 +128,7 @@ class Languages:
         """Return the language of a text by its words in Latin letters; empty if it is English or unknown."""
         common = self._common
         shared = [word for word in words if word in common]
-        least = max(sum(word in _ENGLISH for word in words), _COMMON_SHARE * len(words)) if shared else 0.0
+        least = max(sum(map(_ENGLISH.__contains__, words)), _COMMON_SHARE * len(words)) if shared else 0.0
         if len(shared) > least:
             hits = [(language, word) for word in shared for language in common[word]]
             best, _ = Counter(language for language, _ in hits).most_common(1)[0]
@@ -203,7 +203,7 @@ class Languages:
             else:
                 yield from ((file, cut.number) for cut in self._cutter(language).cut(folded)[0] if cut.number >= 0)
 
-    def looked_up(self, folded: str) -> list[str]:
+    def choose_languages(self, folded: str) -> list[str]:
         """Return the languages whose words are looked up in a text by their translation."""
         if folded.isascii():
             return []

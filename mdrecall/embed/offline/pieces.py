@@ -48,6 +48,8 @@ class Pieces(dict[str, tuple[int, ...]]):
         if len(word) > MAX_WORD_CHARS:
             return ()
         find = self._find if self._looks_left else self._numbers.get
+        if not self._looks_left and (whole := find(word)) is not None:
+            return (whole,)
         found: list[int] = []
         start = 0
         while start < len(word):

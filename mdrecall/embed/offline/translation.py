@@ -67,7 +67,7 @@ class Translator:
         held = [dict(_find_stems(text, terms)) for text in folded_texts]
         by_language: dict[str, list[int]] = {}
         for number, text in enumerate(folded_texts):
-            for language in self._languages.looked_up(text):
+            for language in self._languages.choose_languages(text):
                 by_language.setdefault(language, []).append(number)
         for language, numbers in by_language.items():
             some = [folded_texts[number] for number in numbers]

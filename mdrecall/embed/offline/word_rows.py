@@ -87,7 +87,8 @@ class WordRows:
             # Rows that are not written yet take no memory.
             self._vectors = numpy.empty((_MAX_WORDS + WORDS_AT_ONCE, self._dimensions), numpy.int32)
             self._keys = numpy.zeros(1 << _PLACE_BITS, numpy.uint64)
-            self._rows = numpy.zeros(1 << _PLACE_BITS, numpy.int32)
+            # As wide as an index of an array, or it would be widened for every text.
+            self._rows = numpy.zeros(1 << _PLACE_BITS, numpy.intp)
 
     def _find_rows(self, raw: bytes, starts: Any, ends: Any, keys: Any) -> Any:
         """Return the rows of words that are known by their numbers, and of the others by themselves."""

@@ -20,7 +20,7 @@ from psycopg import conninfo
 from psycopg.pq import ExecStatus, TransactionStatus
 
 from mdrecall.errors import ConfigError, CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
-from mdrecall.store.postgres.schema import SETTING, create_tables, read_version, require_tables
+from mdrecall.store.postgres.schema import SETTING, VERSION, create_tables, read_version, require_tables
 
 T = TypeVar("T")
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -317,7 +317,7 @@ class Database:
     def _ensure_tables(self, db: Connection) -> None:
         if self._has_tables:
             return
-        if not read_version(db):
+        if read_version(db) < VERSION:
             if not self._can_create:
                 require_tables(db)
             with db.transaction():

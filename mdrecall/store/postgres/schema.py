@@ -15,8 +15,8 @@ from mdrecall.errors import NewerIndex, StoreUnavailable
 
 #: The schema that all tables are in.
 SCHEMA = "mdrecall"
-#: 2: positions of one byte, and the day of a document. 1 was never released.
-VERSION = 2
+#: Since 2, counts and positions of terms take a byte each. Since 3, a document has its day.
+VERSION = 3
 _TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
     CREATE TABLE mdrecall.format(version int4 NOT NULL);
@@ -52,13 +52,9 @@ _TABLES = """
         workspace_id int8, gen int4, id int8,
         source text NOT NULL, path bytea NOT NULL, hash bytea NOT NULL, index_format text NOT NULL,
         mtime_ns int8 NOT NULL, revision int8 NOT NULL, fields text NOT NULL DEFAULT '',
-        day int4,
         PRIMARY KEY (workspace_id, gen, id),
         UNIQUE (workspace_id, gen, source, path)
     );
-    CREATE INDEX documents_by_revision ON mdrecall.documents(workspace_id, gen, source, revision);
-    CREATE INDEX documents_by_day ON mdrecall.documents(workspace_id, gen, day) WHERE day IS NOT NULL;
-    CREATE INDEX sessions_by_change ON mdrecall.documents(workspace_id, gen, mtime_ns) WHERE source = 'sessions';
     CREATE TABLE mdrecall.stamps(
         workspace_id int8, place text, gen int4, source text, path bytea,
         size int8 NOT NULL, mtime_ns int8 NOT NULL, ctime_ns int8 NOT NULL, inode numeric NOT NULL,
@@ -126,6 +122,14 @@ _TABLES = """
         PRIMARY KEY (workspace_id, fingerprint)
     );
 """
+# What older tables lack.
+_ADDED = """
+    ALTER TABLE mdrecall.documents ADD COLUMN IF NOT EXISTS day int4;
+    CREATE INDEX IF NOT EXISTS documents_by_day ON mdrecall.documents(workspace_id, gen, day) WHERE day IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS sessions_by_change ON mdrecall.documents(workspace_id, gen, mtime_ns)
+        WHERE source = 'sessions';
+    CREATE INDEX IF NOT EXISTS documents_by_revision ON mdrecall.documents(workspace_id, gen, source, revision);
+"""
 #: Every table with rows of a workspace, those that others depend on last.
 TABLES = (
     "pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts", "spaces", "cache", "jobs",
@@ -147,14 +151,16 @@ MANY_ROWS = 200
 
 
 def create_tables(db: psycopg.Connection[Any]) -> None:
-    """Create all tables, or do nothing if they are there; the role must be allowed to."""
+    """Create all tables, or bring those of an older version up to date; the role must be allowed to."""
     # Two that begin at the same time take turns.
     db.execute("SELECT pg_advisory_xact_lock(7263921)")
-    version = read_version(db)
-    if version:
+    if version := read_version(db):
+        if version < VERSION:
+            _upgrade(db)
         return
     _add_extension(db)
     db.execute(_TABLES)
+    db.execute(_ADDED)
     for table in (*TABLES, "workspaces"):
         column = "id" if table == "workspaces" else "workspace_id"
         rule = f"{column} = {_NAMED} AND {_MAY}"
@@ -163,6 +169,25 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
     db.execute("INSERT INTO mdrecall.members VALUES(current_user, %s)", (ANY_WORKSPACE,))
     _protect(db, "members", "USING (member = current_user) WITH CHECK (true)")
     db.execute("INSERT INTO mdrecall.format VALUES(%s)", (VERSION,))
+
+
+def _upgrade(db: psycopg.Connection[Any]) -> None:
+    """Empty the index, which an older version has written in another way; the machines with the notes fill it again.
+
+    Cached embeddings stay, because they may have cost money, and so do members and the places of the notes.
+    """
+    try:
+        db.execute(f"TRUNCATE {', '.join(f'mdrecall.{table}' for table in OF_GENERATION)}")
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise _outdated() from error
+    db.execute(_ADDED)
+    # The policies hide all workspaces from the owner too.
+    for table in ("workspaces", "generations"):
+        db.execute(f"ALTER TABLE mdrecall.{table} NO FORCE ROW LEVEL SECURITY")
+    db.execute("INSERT INTO mdrecall.generations(workspace_id, gen) SELECT id, gen FROM mdrecall.workspaces")
+    for table in ("workspaces", "generations"):
+        db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
+    db.execute("UPDATE mdrecall.format SET version = %s", (VERSION,))
 
 
 def _add_extension(db: psycopg.Connection[Any]) -> None:
@@ -224,19 +249,22 @@ def read_version(db: psycopg.Connection[Any]) -> int:
     if version > VERSION:
         message = f"The tables of mdrecall in this database have format {version}, which this version cannot read."
         raise NewerIndex(message, hint="Update mdrecall on this machine.")
-    if 0 < version < VERSION:
-        message = (
-            f"The tables of mdrecall in this database have format {version}, of a version before the first release."
-        )
-        raise StoreUnavailable(message, hint="Drop the schema mdrecall, set it up again, and index the notes.")
     return version
 
 
 def require_tables(db: psycopg.Connection[Any]) -> None:
-    """Raise if there are no tables."""
-    if not read_version(db):
+    """Raise if there are no tables, or those of an older version."""
+    version = read_version(db)
+    if not version:
         message = "The database has no tables of mdrecall."
         raise StoreUnavailable(message, hint="Let an owner of the database set them up once.")
+    if version < VERSION:
+        raise _outdated()
+
+
+def _outdated() -> StoreUnavailable:
+    message = "The tables of mdrecall in this database are those of an older version."
+    return StoreUnavailable(message, hint="Let the owner of the tables set them up again with this version.")
 
 
 def to_bytes(text: str) -> bytes:

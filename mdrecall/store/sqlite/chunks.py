@@ -30,11 +30,11 @@ _COUNTS = """
               WHERE document_id IN (SELECT id FROM documents AS own WHERE own.source = documents.source)) END
     FROM documents GROUP BY source
 """
-_CHUNK = f"""
-    SELECT chunks.document_id, ordinal, overlap, source, path, start_line, end_line, {UNPACK}(text), trail,
+_CHUNKS = f"""
+    SELECT chunks.id, chunks.document_id, ordinal, overlap, source, path, start_line, end_line, {UNPACK}(text), trail,
         mtime_ns, records, marks
     FROM chunks JOIN documents ON documents.id = chunks.document_id
-    WHERE chunks.id=?
+    WHERE chunks.id IN (SELECT value FROM json_each(?))
 """
 # With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
 _OF_PROJECTS = """SELECT id, marks FROM chunks WHERE instr(marks, '"project":') > 0"""
@@ -91,15 +91,18 @@ class _Remembered:
         self._loaded: dict[int, StoredChunk] = {}
         self._loaded_chars = 0
 
-    def load(self, db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
-        """Return a chunk; None if it no longer exists."""
-        chunk = self._loaded.get(chunk_id)
-        if chunk is None and (chunk := _load(db, chunk_id)) is not None:
-            self._loaded_chars += len(chunk.text)
-            if self._loaded_chars > _MOST_LOADED_CHARS:
-                self._loaded, self._loaded_chars = {}, len(chunk.text)
-            self._loaded[chunk_id] = chunk
-        return chunk
+    def load(self, db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
+        """Return chunks in the given order. A chunk that no longer exists is left out."""
+        loaded = self._loaded
+        found = {chunk_id: loaded[chunk_id] for chunk_id in ids if chunk_id in loaded}
+        if missing := [chunk_id for chunk_id in ids if chunk_id not in found]:
+            for chunk in _load(db, missing):
+                found[chunk.id] = chunk
+                self._loaded_chars += len(chunk.text)
+                if self._loaded_chars > _MOST_LOADED_CHARS:
+                    self._loaded, self._loaded_chars = {}, len(chunk.text)
+                self._loaded[chunk.id] = chunk
+        return [found[chunk_id] for chunk_id in ids if chunk_id in found]
 
     def rows_with(self, db: apsw.Connection, expression: str) -> int:
         """Return how many rows hold an expression; of a very common one, estimated from the oldest that do."""
@@ -150,8 +153,7 @@ class SqliteChunks:
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         with self._file.reading() as db:
-            remembered = self._recall(db)
-            return [chunk for chunk_id in ids if (chunk := remembered.load(db, chunk_id)) is not None]
+            return self._recall(db).load(db, ids)
 
     def list_documents(self) -> list[StoredDocument]:
         """Return every document, in no particular order."""
@@ -210,15 +212,14 @@ def shared_text(db: apsw.Connection, document_id: int, ordinal: int, length: int
     return shared
 
 
-def _load(db: apsw.Connection, chunk_id: int) -> StoredChunk | None:
-    for document_id, ordinal, overlap, *found in rows(db, _CHUNK, (chunk_id,)):
+def _load(db: apsw.Connection, ids: Sequence[int]) -> Iterator[StoredChunk]:
+    for chunk_id, document_id, ordinal, overlap, *found in rows(db, _CHUNKS, (str(list(ids)),)):
         source, path, start, end, text, trail, mtime, records, marks = found
         whole = shared_text(db, document_id, ordinal, overlap) + text
         headings = tuple(trail.split("\n")) if trail else ()
         numbers = tuple(map(int, records.split(","))) if records else ()
         own = (start, end, whole, headings, mtime, numbers, unpack_marks(marks))
-        return StoredChunk(chunk_id, source, file_path(path), *own)
-    return None
+        yield StoredChunk(chunk_id, source, file_path(path), *own)
 
 
 class _SqliteTerms:

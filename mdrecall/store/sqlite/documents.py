@@ -146,7 +146,8 @@ def _put(
     revision = start_revision(db)
     bump(db, "texts")
     document_id = single(db, "SELECT coalesce(max(id), 0) FROM documents")
-    if document_id:
+    is_first = not document_id
+    if not is_first:
         for document, _ in documents:
             _delete_rows(db, document.source, document.path)
     chunk_id = single(db, "SELECT value FROM counters WHERE name='chunks'")
@@ -167,6 +168,9 @@ def _put(
             if len(rows_of_chunks) >= _ROWS_AT_ONCE:
                 _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
     _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
+    if is_first:
+        # The newest notes come first, so that paths are inserted from last to first, which leaves pages half empty.
+        db.execute("REINDEX documents")
     db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
     db.execute(_PUT_INDEX_FORMAT, (index_format,))
 

@@ -15,7 +15,6 @@ from typing import Any
 import apsw
 
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.patterns import compile_later
 from mdrecall.store.sqlite.sql import rows, single
 from mdrecall.types import Chunk, PendingChunk
 from mdrecall.types.documents import title_path
@@ -24,22 +23,24 @@ from mdrecall.types.documents import title_path
 FRONT_MATTER_MARKS = "(x'50', x'44', x'57')"
 #: The SQL function that gives a stored text back.
 UNPACK = "unpack_text"
-# Level 2 compresses notes to .40 to .50 in 40 µs a chunk; level 6 to .36 to .46 in 100.
-_LEVEL = 2
-_RAW, _MEMORY = -15, 8
+# Level 4 compresses notes to .41 to .50 in 55 µs a chunk; level 6 to .40 to .48 in 90, level 2 to .43 to .52 in 50.
+_LEVEL = 4
+# Every text is compressed by a copy of a compressor that knows the dictionary. With less memory it is copied faster.
+_RAW, _MEMORY = -15, 7
 # A shorter text does not become shorter.
 _SHORTEST = 64
 # deflate looks back 32 KB, less what the text itself needs.
 _DICTIONARY_BYTES = 30_000
 # So much text makes a good dictionary, and so little makes none.
-_SAMPLE_CHARS, _LEAST_CHARS = 200_000, 50_000
+_SAMPLE_CHARS, _LEAST_CHARS = 400_000, 50_000
 # Fewer stored chunks than this are not read for a dictionary, because they hardly ever have as much text.
 _FEW_STORED = 30
 # A word of fewer chunks says more about them than it saves, and it would outlive them.
 _FEWEST_CHUNKS = 3
 # As much text is remembered until it is embedded: that of a usual batch, which is in memory in any case.
 _MOST_WRITTEN_CHARS = 5_000_000
-_WORD = compile_later(rb"\s?\S{3,}")
+# To name a shorter word takes as much space as the word.
+_SHORTEST_WORD = 3
 _KEY = struct.Struct("<I")
 
 
@@ -123,16 +124,17 @@ def collect_words(texts: Sequence[str]) -> bytes:
     """Return the words that save most, the best ones last, where they are nearest to a text."""
     counts: Counter[bytes] = Counter()
     for text in texts:
-        counts.update(set(_WORD.findall(text.encode())))
-    shared = [(count * (len(word) - 2), word) for word, count in counts.items() if count >= _FEWEST_CHUNKS]
+        counts.update(set(text.encode().split()))
+    frequent = {word: count for word, count in counts.items() if count >= _FEWEST_CHUNKS}
+    shared = [(count * (len(word) - 1), word) for word, count in frequent.items() if len(word) >= _SHORTEST_WORD]
     shared.sort(reverse=True)
     chosen: list[bytes] = []
     size = 0
     for _, word in shared:
-        size += len(word)
+        size += len(word) + 1
         if size > _DICTIONARY_BYTES:
             break
-        chosen.append(word)
+        chosen.append(b" " + word)
     return b"".join(reversed(chosen))
 
 

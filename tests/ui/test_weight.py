@@ -1,0 +1,70 @@
+"""The weight of every view of a memory with much of everything: thousands of notes, long names, talks and logs."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from mdrecall.life.activity import Activity, activity_path, record_activity
+from mdrecall.life.deleted import put_into_deleted
+from tests.ui.conftest import Site, serve
+from tests.ui.test_every_view import VIEWS
+from tests.ui.worlds import TalkingWorkspace
+
+#: What a page with everything it loads may weigh.
+MAX_BYTES = 150_000
+_STATIC = ("app.css", "app.js", "icon.svg")
+#: A page of a book; longer notes are as heavy as they are.
+_LONG_NOTE = "".join(f"- Line {number} of [[note {number}]] says #something about **it**.\n" for number in range(300))
+PATH = "memory/2026-01-12.md"
+LONG = "a rather long name of a folder, as people have them"
+PARAMS = VIEWS | {
+    "search": ("q=something+about+it", ""),
+    "results": ("q=something+about+it", ""),
+    "why": (f"q=something+about+it&path={PATH}&line=1", ""),
+    "timeline": ("year=2024", ""),
+    "day": ("day=2024-03-01", ""),
+    "note": (f"path={PATH}&raw=1", ""),
+}
+
+
+@pytest.fixture(scope="module")
+def heavy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    space = TalkingWorkspace(tmp_path_factory.mktemp("heavy"))
+    space.write(PATH, _LONG_NOTE)
+    for number in range(700):
+        day = datetime.fromordinal(738_946 + number % 366)
+        space.write(f"memory/{day:%Y-%m-%d}-日記-{number}.md", f"# Day {number}\n\nSee [[2026-01-12]]. #t{number}\n")
+    for number in range(1_300):
+        space.write(f"memory/{LONG}/{number % 9}/2024-03-01-{number}.md", f"# Note {number}\n\n" + "line " * 40)
+    space.say("s1", *(f"Message {number}. " + "Words. " * 900 for number in range(120)))
+    for number in range(150):
+        space.say(f"other-{number}", "Where is something about it? " * 20, "Here.")
+    question = json.dumps({"query": "x" * 200, "expect": [f"memory/{LONG}/0/2024-03-01-0.md"] * 5})
+    (space.path / "questions.jsonl").write_text(f"{question}\n" * 110)
+    call = Activity(
+        "2026-02-10T10:00:00Z", "memory_search", "自転車はどこ" * 50, f"memory/{LONG}/0/2024-03-01-0.md#L3", 4
+    )
+    settings = space.memory().settings
+    record_activity(settings, call)
+    log = Path(activity_path(settings.index_path))
+    log.write_bytes(log.read_bytes() * 500)
+    now, found = datetime(2026, 2, 10, tzinfo=UTC), (space.path / PATH).stat()
+    for number in range(110):
+        put_into_deleted(str(space.path), f"memory/old-{number}.md", b"Old.\n", found, now + timedelta(seconds=number))
+    space.memory().sync()
+    with serve(space) as site:
+        yield site
+
+
+def test_no_view_is_heavy(heavy: Site) -> None:
+    room = MAX_BYTES - sum(len(heavy.ask(f"/ui/static/{name}").body.encode()) for name in _STATIC)
+    weights = {view: len(heavy.ask(f"/ui/main/{view}?{PARAMS[view][0]}", Cookie=heavy.cookie).body.encode())
+               for view in PARAMS}  # fmt: skip
+    weights["POST eval"] = len(heavy.post("eval").body.encode())
+    weights["POST forget"] = len(heavy.post("forget", text="something about it").body.encode())
+    weights["POST doctor"] = len(heavy.post("doctor").body.encode())
+    assert weights["activity"] > 50_000, "the log is not empty"
+    assert {view: weight for view, weight in weights.items() if weight > room} == {}
