@@ -179,7 +179,7 @@ def _upgrade(db: psycopg.Connection[Any]) -> None:
     try:
         db.execute(f"TRUNCATE {', '.join(f'mdrecall.{table}' for table in OF_GENERATION)}")
     except psycopg.errors.InsufficientPrivilege as error:
-        raise _outdated() from error
+        raise _make_outdated_error() from error
     db.execute(_ADDED)
     # The policies hide all workspaces from the owner too.
     for table in ("workspaces", "generations"):
@@ -259,10 +259,10 @@ def require_tables(db: psycopg.Connection[Any]) -> None:
         message = "The database has no tables of mdrecall."
         raise StoreUnavailable(message, hint="Let an owner of the database set them up once.")
     if version < VERSION:
-        raise _outdated()
+        raise _make_outdated_error()
 
 
-def _outdated() -> StoreUnavailable:
+def _make_outdated_error() -> StoreUnavailable:
     message = "The tables of mdrecall in this database are those of an older version."
     return StoreUnavailable(message, hint="Let the owner of the tables set them up again with this version.")
 
