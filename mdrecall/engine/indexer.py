@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -92,6 +93,7 @@ class _Prepared(NamedTuple):
     document: Document
     chunks: list[IndexedChunk] | None
     """None for a long document, whose chunks are made while they are written."""
+    change: FileChange
 
 
 class _Work:
@@ -102,14 +104,19 @@ class _Work:
         self.progress = progress
         self.done = 0
         self.changes: list[FileChange] = []
+        """The first ones: a list of half a million would take as much memory as a batch."""
+        self.counts: Counter[str] = Counter()
         self.failed: list[Issue] = []
         self.removed: list[str] = []
         self.settled: list[Document] = []
         self.batch: list[_Prepared] = []
         self.chars = 0
 
-    def count(self, kind: str) -> int:
-        return sum(change.kind == kind for change in self.changes)
+    def note(self, changes: Iterable[FileChange]) -> None:
+        for change in changes:
+            self.counts[change.kind] += 1
+            if len(self.changes) < _MAX_NAMED:
+                self.changes.append(change)
 
     def report_progress(self, label: str) -> None:
         if self.progress and self.plan.unsettled:
@@ -251,13 +258,17 @@ class Indexer:
             if gone:
                 self._documents.remove(self._source.name, gone)
             if batch:
-                made = [(document, self._index(document) if chunks is None else chunks) for document, chunks in batch]
+                made = [
+                    (item.document, self._index(item.document) if item.chunks is None else item.chunks)
+                    for item in batch
+                ]
                 self._documents.put(made, self.index_format)
             if embed:
                 embed()
 
         self._documents.commit(write)
-        work.changes += [FileChange(path, "removed") for path in gone]
+        work.note(item.change for item in batch)
+        work.note(FileChange(path, "removed") for path in gone)
         work.settled, work.removed = [], []
 
     def _report_bug(self, document: Document, error: Exception, work: _Work) -> None:
@@ -265,7 +276,6 @@ class Indexer:
         issue = Issue(document.path, f"cannot be indexed, which is a bug: {type(error).__name__}: {error}")
         self._broken[document.path] = document.stamp, issue
         work.failed.append(issue)
-        work.changes = [change for change in work.changes if change.path != document.path]
 
     def _still_vanished(self, changes: FileChanges) -> list[str]:
         """Return the files that are still missing, unless another process has indexed them again since."""
@@ -288,7 +298,7 @@ class Indexer:
         return False
 
     def _report(self, work: _Work, left: int) -> SyncReport:
-        added, changed, removed = (work.count(kind) for kind in ("added", "changed", "removed"))
+        added, changed, removed = (work.counts[kind] for kind in ("added", "changed", "removed"))
         listing = work.plan.listing
         return SyncReport(
             added=added,
@@ -299,7 +309,7 @@ class Indexer:
             failed=tuple(work.failed),
             kept=work.plan.describe_kept(),
             issues=listing.issues,
-            changes=tuple(work.changes[:_MAX_NAMED]),
+            changes=tuple(work.changes),
         )
 
     def _index_file(self, path: str, work: _Work) -> None:
@@ -320,9 +330,9 @@ class Indexer:
         except BUGS as error:
             self._report_bug(document, error, work)
             return
-        work.changes.append(FileChange(path, "changed" if before else "added"))
+        change = FileChange(path, "changed" if before else "added")
         kept = document.text if is_long else ""
-        work.batch.append(_Prepared(document._replace(text=kept, fields=fields), chunks))
+        work.batch.append(_Prepared(document._replace(text=kept, fields=fields), chunks, change))
         work.chars += _BATCH_CHARS if is_long else len(document.text)
 
     def _read(self, path: str, work: _Work) -> Document | None:

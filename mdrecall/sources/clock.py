@@ -40,6 +40,8 @@ def _time_zone(zone: "str | tzinfo | None", user_zone: str | None) -> "tzinfo | 
 
 
 def _load_zone(name: str) -> "tzinfo | None":
+    if not name.strip():
+        return None
     from zoneinfo import ZoneInfo
 
     try:

@@ -285,7 +285,9 @@ class MemoryFiles:
                     if found.st_mode & _KIND == stat.S_IFREG:
                         if pattern is None or matches_glob(path_below(root, within + name), pattern):
                             # What `stamp_of` returns: to call it would take a tenth of the time of all this.
-                            add(above + name, (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino))
+                            # Most files were never moved or renamed: then one number in memory is both times.
+                            mtime, ctime = found.st_mtime_ns, found.st_ctime_ns
+                            add(above + name, (found.st_size, mtime, mtime if ctime == mtime else ctime, found.st_ino))
                         continue
                 if entry.is_dir(follow_symlinks=False):
                     if name.lower() not in self._settings.mdrecall.ignore:

@@ -8,6 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from mdrecall.core.conversation.session_key import parse
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, RecallError
 from mdrecall.ui.guard import STATIC, is_same
 from mdrecall.ui.layout import error_page, render_page
@@ -136,9 +137,12 @@ def _answer(target: str, visit: Visit, is_change: bool) -> Answer:
     """Return the answer of a view; every failure is a page that says what to do."""
     module, _, function = target.partition(".")
     try:
+        if parse(visit.session_key).kind == "subagent":
+            hint = "Start the page without a session key, or with that of another conversation."
+            raise ArgumentError("A sub-agent has no memory.", name="session_key", hint=hint)
         if is_change and not visit.can_change:
             hint = "Start it without --read-only and --session-key."
-            raise ArgumentError("This page may only read.", name="form", hint=hint)
+            raise ArgumentError("This page is read-only.", name="form", hint=hint)
         show: Any = getattr(import_module(f"mdrecall.ui.{module}"), function)
         answer: Answer = show(visit)
         return answer

@@ -11,7 +11,7 @@ from mdrecall.config.load import Loaded, hide_secret
 from mdrecall.config.settings import SECTIONS
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.layout import show_tabs
-from mdrecall.ui.visit import Page, Visit
+from mdrecall.ui.visit import Page, Visit, require_owner
 
 #: More settings at once make a page that nobody reads, and a heavy one.
 _SHOWN = 60
@@ -30,6 +30,7 @@ class ShownSetting(NamedTuple):
 
 def show_settings(visit: Visit) -> Page:
     """Return the settings that are not at their defaults, those of a section, or those that have some words."""
+    require_owner(visit, "The page of settings")
     loaded = visit.memory.loaded
     if loaded is None:
         return Page(
@@ -38,15 +39,17 @@ def show_settings(visit: Visit) -> Page:
     every = list(_list_settings(loaded))
     words, section = visit.query.get("q", "").strip().lower(), visit.query.get("section", "")
     chosen = [each for each in every if _is_chosen(each, words, section)]
-    shown = (
-        "settings with these words" if words else f"settings of {section}" if section else "settings are not default"
-    )
+    noun = "setting" if len(chosen) == 1 else "settings"
+    which = "with these words" if words else f"of {section}" if section else "not at the default"
     body = join(
         tag("h1", "Settings"),
         show_tabs(visit, "settings"),
         _explain_files(loaded),
         _choose(visit, every),
-        tag("p", f"{len(chosen):,} {shown}." + (f" The first {_SHOWN} are shown." if len(chosen) > _SHOWN else "")),
+        tag(
+            "p",
+            f"{len(chosen):,} {noun} {which}." + (f" The first {_SHOWN} are shown." if len(chosen) > _SHOWN else ""),
+        ),
         [_show_setting(each, loaded) for each in chosen[:_SHOWN]],
     )
     return Page("Settings", body, "state")

@@ -32,7 +32,8 @@ def show_state(visit: Visit) -> Page:
         tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
         _show_buttons(visit) if visit.can_change else None,
         _offer_providers(visit),
-        _list_issues(memory.issues()),
+        # Files of conversations may be among them.
+        None if visit.session_key.strip() else _list_issues(memory.issues()),
         _list_errors(visit),
     )
     return Page("State", body, "state")

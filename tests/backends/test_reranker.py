@@ -87,6 +87,16 @@ def test_the_results_are_in_its_order_with_its_scores(notes: Workspace, kind: st
     assert [entry["scoredBy"] for entry in answer_to_json(answer)["results"]] == [f"{kind}/m-1"] * 3
 
 
+def test_what_replaces_another_line_comes_before_it_with_a_score_that_is_no_lower(workspace: Workspace) -> None:
+    workspace.write("memory/2026-01-05.md", "- The harbour gate code is 4471.\n")
+    workspace.write("memory/2026-05-04.md", "- The harbour gate code is 9912.\n")
+    with RerankServer("cohere", key=KEY) as server:
+        prefer(server, "2026-01-05", "2026-05-04")
+        answer = at(workspace, server).search("harbour gate code")
+        assert paths(answer) == ["2026-05-04", "2026-01-05"]
+        assert [result.score for result in answer] == pytest.approx([0.9, 0.9])
+
+
 def test_nothing_is_sent_anywhere_unless_a_provider_is_named(notes: Workspace) -> None:
     with RerankServer("cohere", key=KEY) as server:
         answer = configure(notes, baseUrl=server.url, apiKey=KEY).memory().search("walrus")

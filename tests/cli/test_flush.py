@@ -107,6 +107,7 @@ def test_append_writes_standard_input_and_says_where(workspace: Workspace) -> No
     known = append(workspace, "## Decisions\n- dark mode\n")
     assert known.out == f"Nothing new for memory/{path.name}.\n"
     assert known.err == "Skipped, because it is already there: ## Decisions\n"
+    assert (ran.code, again.code, known.code) == (0, 0, 0)
     assert path.read_text() == ("## Decisions\n- dark mode\n<!-- by flush -->\n## New\n- \ufffd\n<!-- by flush -->\n")
 
 

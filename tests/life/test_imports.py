@@ -105,6 +105,9 @@ def test_claudes_branch_its_files_and_what_it_remembers(workspace: Workspace, ru
     assert "a very long text" not in text
     assert "Ada repairs boats." in text
     assert "Paint it blue." in text
+    assert 'title: "Boat: plan.md"' in text
+    assert "The hull is painted in April." in text
+    assert "Answer like a sailor." in text
 
 
 def test_a_session_of_claude_mem_is_one_note_in_old_and_new_databases(
@@ -366,6 +369,12 @@ def test_a_path_that_is_not_there_or_no_database_is_an_error(workspace: Workspac
         ran = run("import", *arguments, "--apply", "--json")
         assert (ran.code, bool(ran.json["error"]["message"])) == (2, True), arguments
     assert "did you mean chatgpt?" in run("import", "chatgtp", "x").err
+
+
+def test_a_workspace_that_is_not_there_is_named(run: Run, tmp_path: Path) -> None:
+    missing = run("import", "openclaw", str(tmp_path / "typo"))
+    assert (missing.code, f"There is no folder {tmp_path / 'typo'}." in missing.err) == (2, True)
+    assert "`mdrecall import backup`" in run("restore", "a.zip").err
 
 
 def test_an_archive_that_unpacks_to_far_too_much_is_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:

@@ -85,11 +85,15 @@ class Site:
 
 @contextmanager
 def serve(
-    *workspaces: Workspace, token: str = "", env: Mapping[str, str] | None = None, **options: Any
+    *workspaces: Workspace,
+    token: str = "",
+    env: Mapping[str, str] | None = None,
+    all_agents: bool = False,
+    **options: Any,
 ) -> Iterator[Site]:
     """Serve the web page of some workspaces from a thread; several are called memory1, memory2 and so on.
 
-    Without any, it is the memory that the environment's configuration names.
+    Without any, it is the memory that the environment's configuration names, or those of all its agents.
     """
     import uvicorn
 
@@ -102,7 +106,7 @@ def serve(
     env = env or workspaces[0].env
     named = tuple(f"memory{number}={each.path}" for number, each in enumerate(workspaces, 1))
     folders = named if len(workspaces) > 1 else tuple(str(each.path) for each in workspaces)
-    memories = Memories(select_memories(Selection(workspaces=folders), env), MemoryOpener(env))
+    memories = Memories(select_memories(Selection(folders, all_agents=all_agents), env), MemoryOpener(env))
     endpoint = HttpEndpoint(port=0, token=token)
     listening = endpoint.listen()
     port = listening.getsockname()[1]

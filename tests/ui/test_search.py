@@ -149,9 +149,9 @@ def test_many_notes_are_listed_by_pages(site: Site) -> None:
         site.workspace.write(f"memory/n{number:03}.md", f"note {number}\n")
     first = site.get("notes", order="path").body
     assert "450 notes" in first
-    assert first.count("<tr>") == 201
+    assert first.count("<tr>") == 101
     assert "n449" not in first
-    assert "n449" in site.get("notes", order="path", page="2").body
+    assert "n449" in site.get("notes", order="path", page="4").body
     assert "n449" in site.get("notes", order="path", page="99").body
     assert "1 note<" in site.get("notes", find="N449").body
 

@@ -15,6 +15,7 @@ from mdrecall.core.text.headings import INSIDE_BLOCK, Line, read_lines
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import count_unspaced, surface_words, tokens
+from mdrecall.patterns import compile_later
 
 #: A statement has a subject, a verb and something about it; with fewer words it is a title.
 _MIN_WORDS = 4
@@ -30,17 +31,17 @@ _SAME_SHARE = 0.9
 _MAX_READ_CHARS = 1_000
 
 _SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
-_COMMENT = re.compile(r"<!--.*?(?:-->|$)", re.DOTALL)
-_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
-_TABLE = re.compile(r"\s*(?:\||:?-{2,}:?\s*\|)")
-_UNDERLINE = re.compile(r"\s*(?:={2,}|-{2,}|\*{3,}|_{3,}|(?:[-*_]\s){2,}[-*_])\s*")
-_REGION = re.compile(r"<!--\s*openclaw:dreaming:[a-z0-9-]+:(start|end)\s*-->", re.IGNORECASE)
-_SUPERSEDED = re.compile(r"<!--[^>]*\bstatus:\s*superseded\b", re.IGNORECASE)
-_CLOCK = re.compile(r"\[?\d{1,2}:\d\d(?::\d\d)?\]?\s*(?:[-–—:|]\s*)?(?=\D)")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
+_COMMENT = compile_later(r"<!--.*?(?:-->|$)", re.DOTALL)
+_ITEM = compile_later(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
+_TABLE = compile_later(r"\s*(?:\||:?-{2,}:?\s*\|)")
+_UNDERLINE = compile_later(r"\s*(?:={2,}|-{2,}|\*{3,}|_{3,}|(?:[-*_]\s){2,}[-*_])\s*")
+_REGION = compile_later(r"<!--\s*openclaw:dreaming:[a-z0-9-]+:(start|end)\s*-->", re.IGNORECASE)
+_SUPERSEDED = compile_later(r"<!--[^>]*\bstatus:\s*superseded\b", re.IGNORECASE)
+_CLOCK = compile_later(r"\[?\d{1,2}:\d\d(?::\d\d)?\]?\s*(?:[-–—:|]\s*)?(?=\D)")
+_WORD = compile_later(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 # [words](address), [[page]] and [[page|words]], of which the words are read.
-_LINK = re.compile(r"(?<!!)\[([^\[\]]*)\]\([^()]*\)|(?<!!)\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
-_NO_PROSE = re.compile(
+_LINK = compile_later(r"(?<!!)\[([^\[\]]*)\]\([^()]*\)|(?<!!)\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
+_NO_PROSE = compile_later(
     r"!\[[^\]]*\]\([^)]*\)|https?://\S+|(?<![\w/])(?:~|\.{1,2})?/[\w.@-]+(?:/[\w.@-]*)*|\b[\w.-]+/[\w./-]+\.\w{1,5}\b"
     r"|\b[\w-]+\.(?:md|txt|py|js|ts|json|ya?ml|toml|sh|sql|csv|log)\b|`[^`]*`|\b[0-9a-f]{7,}\b"
 )

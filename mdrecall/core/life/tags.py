@@ -1,9 +1,8 @@
 """What a text is about, in a few words: the tags that its score counts, and the triggers that bring it back."""
 
-import re
-
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import fold, is_unspaced, surface_words, tokens
+from mdrecall.patterns import compile_later
 
 #: OpenClaw keeps as many tags of a text, and makes triggers of the first three.
 _MAX_TAGS, _MAX_TRIGGERS = 8, 3
@@ -11,12 +10,12 @@ _MAX_TAGS, _MAX_TRIGGERS = 8, 3
 _MIN_CHARS, _MAX_CHARS = 3, 32
 #: A shorter word is in too many messages to bring a memory back by itself, unless it is a name.
 _MIN_TRIGGER_CHARS = 5
-_NO_WORD = re.compile(
+_NO_WORD = compile_later(
     r"<!--.*?(?:-->|$)|https?://\S+|`[^`]*[\s/][^`]*`|\S*/\S*|(?<![\w-])\d[\d.,:/-]*(?![\w-])|\b[\w-]+\.[a-z]{2,4}\b"
 )
 # Words of scripts without spaces, as far as a change of the script shows where they begin and end.
 _HAN = "\u4e00-\u9fff"
-_RUN = re.compile(f"(?<![{_HAN}])[{_HAN}]{{2,4}}(?![{_HAN}])|[\u30a0-\u30ff]{{3,12}}|[\uac00-\ud7a3]{{2,8}}")
+_RUN = compile_later(f"(?<![{_HAN}])[{_HAN}]{{2,4}}(?![{_HAN}])|[\u30a0-\u30ff]{{3,12}}|[\uac00-\ud7a3]{{2,8}}")
 
 
 def find_tags(text: str) -> tuple[str, ...]:

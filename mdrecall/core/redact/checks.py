@@ -2,6 +2,8 @@
 
 import re
 
+from mdrecall.patterns import compile_later
+
 #: The words for "password" that are not like the English one, as a part of a pattern.
 PASSWORDS = "mot de passe|contraseña|clave|senha|wachtwoord|hasło|пароль|密码|密碼|口令|パスワード|暗号|비밀번호"
 PASSWORD_HINTS = ("pass", "kennwort", *PASSWORDS.split("|"))
@@ -9,29 +11,31 @@ _PASSWORDS = frozenset(("kennwort", "pwd", *PASSWORDS.split("|")))
 _ENGLISH = ("is ", "was", "will", "should", "has", "got", "now", "set", "changed", "reset", "lautet")
 
 # A word before "key" or "token" may make it a secret, or rule it out.
-_STRONG = re.compile(
+_STRONG = compile_later(
     r"(?:api|access|secret|private|encryption|signing|auth|master|service|account|storage|shared|subscription|app"
     r"|application|admin|deploy|webhook|bot|client|license|licence|wep|wpa|psk|openai|anthropic|hmac|jwt|ssh)[ _-]?$",
     re.IGNORECASE,
 )
-_SHOUTED = re.compile(r"[A-Z0-9]_$|(?<![A-Za-z0-9])[A-Z0-9]{2,}$")
-_NEVER = re.compile(
+_SHOUTED = compile_later(r"[A-Z0-9]_$|(?<![A-Za-z0-9])[A-Z0-9]{2,}$")
+_NEVER = compile_later(
     r"(?:public|primary|foreign|sort|partition|cache|row|session|idempotency|natural|unique|hot|turn|mon|don|hoc|joc"
     r"|whis|tur|lac|routing|object|index|lookup|answer|low|off|mid|dedupe|range|hash|context)[ _-]?$",
     re.IGNORECASE,
 )
-_COUNTED = re.compile(r"(?:max|min|num|pad|eos|bos|unk|mask|sep|per|next|first|last|each|one|single|this)[ _-]?$", re.I)
+_COUNTED = compile_later(
+    r"(?:max|min|num|pad|eos|bos|unk|mask|sep|per|next|first|last|each|one|single|this)[ _-]?$", re.I
+)
 
-_INFLECTED = re.compile(r"[a-z]{2,}(?:ed|ing|ly|able|ible|tion)")
-_PLACEHOLDER = re.compile(
+_INFLECTED = compile_later(r"[a-z]{2,}(?:ed|ing|ly|able|ible|tion)")
+_PLACEHOLDER = compile_later(
     r"<[^<>\d]*>?|\[[^\[\]\d]*\]?|\{\{?[^{}]*\}?\}?|\$\{[^{}]*\}?|\$[A-Z][A-Z0-9_]*|\$\(.*|%[A-Z_]+%|-----BEGIN .*"
     r"|[^\w]+|https?://[^\s?@]*|\.{2,}|[xX•.]{3,}|your[-_ ].*"
     r"|(?:process\.env|os\.environ|os\.getenv|env|secrets|vars)[.\[(].*|[A-Za-z_][A-Za-z_.]{2,}\(.*",
     re.DOTALL,
 )
-_CODE = re.compile(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|[a-z]+(?:_[a-z]+)+|[A-Z][a-z]+(?:\[.*)?|None|True|False")
-_DATED = re.compile(r"\d{4}-\d\d-\d\d.*|[\w.-]*/.*|[\w-]+\.(?:md|py|ts|js|json|txt|ya?ml|toml|html?|pdf|png|jpe?g)")
-_CARDS = re.compile(
+_CODE = compile_later(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|[a-z]+(?:_[a-z]+)+|[A-Z][a-z]+(?:\[.*)?|None|True|False")
+_DATED = compile_later(r"\d{4}-\d\d-\d\d.*|[\w.-]*/.*|[\w-]+\.(?:md|py|ts|js|json|txt|ya?ml|toml|html?|pdf|png|jpe?g)")
+_CARDS = compile_later(
     r"4(?:\d{15}|\d{18})|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}"
     r"|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|35(?:2[89]|[3-8]\d)\d{12}|62\d{14,17}"
 )

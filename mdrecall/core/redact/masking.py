@@ -14,6 +14,7 @@ from typing import NamedTuple
 from mdrecall.core.redact.private_keys import find_blocks
 from mdrecall.core.redact.rules import RULES, Rule
 from mdrecall.core.redact.user_patterns import compile_patterns
+from mdrecall.patterns import compile_later
 
 #: Increase it whenever the same text would be masked differently: everything stored is then indexed again.
 REDACTION_VERSION = 2
@@ -29,13 +30,13 @@ _PIECE, _STEP = 4096, 2048
 
 # What hides a word from a pattern, and not from a reader: invisible characters inside it, and letters of full width.
 _HIDDEN = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufeff"
-_INVISIBLE = re.compile(f"[{_HIDDEN}]")
-_DISGUISES = re.compile(f"[{_HIDDEN}\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]")
+_INVISIBLE = compile_later(f"[{_HIDDEN}]")
+_DISGUISES = compile_later(f"[{_HIDDEN}\uff10-\uff19\uff21-\uff3a\uff3f\uff41-\uff5a]")
 # A wide letter or digit is as far from the plain one as all others are.
 _WIDE = {ord(char) + 0xFEE0: char for char in f"{string.ascii_letters}{string.digits}_"}
-_LINES = re.compile(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
-_BREAK = re.compile(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
-_NOTHING = re.compile(rf"[*{ELLIPSIS}\s]*")
+_LINES = compile_later(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
+_BREAK = compile_later(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
+_NOTHING = compile_later(rf"[*{ELLIPSIS}\s]*")
 _TRAILING = ",;.:!?)]}>`*"
 
 

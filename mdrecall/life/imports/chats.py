@@ -22,6 +22,8 @@ from mdrecall.life.imports.reading import (
 _CONVERSATIONS = re.compile(r"conversations(?:[-_]\d+)?\.json", re.IGNORECASE)
 #: What Claude remembers of all conversations, and of each project.
 _MEMORIES = re.compile(r"memories(?:[-_]\d+)?\.json", re.IGNORECASE)
+#: Claude's projects, with the documents that a person gave to each.
+_PROJECTS = re.compile(r"projects(?:[-_]\d+)?\.json", re.IGNORECASE)
 _SPEAKERS = {"user": "User", "human": "User", "assistant": "Assistant"}
 #: What a person sees of ChatGPT's answers; reasoning, tool calls and settings are stored beside it.
 _VISIBLE = ("text", "multimodal_text", "code")
@@ -41,11 +43,14 @@ def read_chatgpt(request: Request) -> Iterator[Read]:
 
 
 def read_claude(request: Request) -> Iterator[Read]:
-    """Yield every conversation of Claude's export, and what Claude remembers of them."""
+    """Yield every conversation of Claude's export, what Claude remembers of them, and the texts of projects."""
     yield from _read_conversations(request, "Claude", "chat_messages", _read_claude_conversation)
-    for file in _find_memories(request.path):
+    for file in _find_beside(request.path, _MEMORIES):
         for value in read_items(file):
             yield from _read_claude_memories(dict_of(value))
+    for file in _find_beside(request.path, _PROJECTS):
+        for value in read_items(file):
+            yield from _read_claude_project(dict_of(value), request)
 
 
 def _read_conversations(
@@ -196,11 +201,23 @@ def _show(message: _Message, request: Request) -> str:
     return f"**{message.speaker}**{f' ({minute})' if minute else ''}: {message.text}"
 
 
-def _find_memories(path: str) -> list[JsonFile]:
-    """Return the files with Claude's own memories that lie beside its conversations."""
-    if path.lower().endswith(".json"):
-        return []
-    return find_json(path, _MEMORIES)
+def _find_beside(path: str, names: re.Pattern[str]) -> list[JsonFile]:
+    """Return other files of an export that lie beside its conversations."""
+    return [] if path.lower().endswith(".json") else find_json(path, names)
+
+
+def _read_claude_project(project: dict[str, Any], request: Request) -> Iterator[Read]:
+    """Yield the documents of a project, and what Claude was told to do in it."""
+    key, name = text_of(project.get("uuid")), text_of(project.get("name")) or "a project"
+    documents = [dict_of(document) for document in list_of(project.get("docs"))]
+    told = {"uuid": "instructions", "filename": "instructions", "content": project.get("prompt_template")}
+    for document in (told, *documents):
+        about, text = text_of(document.get("filename")), text_of(document.get("content"))
+        day = request.day(document.get("created_at") or project.get("created_at"))
+        version = seconds_of(project.get("updated_at"))
+        if text and key:
+            number = text_of(document.get("uuid")) or about
+            yield Item(f"project:{key}:{number}", f"{name}: {about}", text, day, version=version)
 
 
 def _read_claude_memories(value: dict[str, Any]) -> Iterator[Read]:
