@@ -106,10 +106,11 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
     for warning in dict.fromkeys(place.warning for place in plan.places if place.warning):
         print_warning(printable(shorten_home(warning)))
     if not plan.places:
-        print("It was forgotten before." if plan.is_known else "No place holds it. It is kept out of the index anyway.")
+        kept_out = "Add --apply to keep it out from now on." if is_dry else "It is kept out from now on."
+        print("It was forgotten before." if plan.is_known else f"No place holds it. {kept_out}")
     if plan.unfinished:
         print("An earlier run was broken off; it is finished with this one.")
-    if is_dry and plan.has_work:
+    if is_dry and plan.has_work and plan.places:
         print("Nothing was changed. Add --apply to forget it; back up first, or add --trash, if you may want it again.")
 
 

@@ -60,6 +60,11 @@ COMMANDS = {
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
 #: Options whose commands are not answered for another process: they say so, take long, or change the process.
 _ONLY_THERE = ("no_warm", "deep", "index", "verbose", "all_agents")
+#: What people type who know other programs.
+_OTHER_NAMES = {
+    "restore": "import backup", "backup": "export", "add": "note", "remember": "note", "delete": "forget",
+    "remove": "forget", "supersede": "note --supersedes", "undo": "promote --undo",
+}  # fmt: skip
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
 
 
@@ -253,5 +258,6 @@ def _fail(message: str, hint: str) -> int:
 def _suggest_command(name: str) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.6)
+    other = _OTHER_NAMES.get(name.lower())
+    close = [other] if other else difflib.get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.6)
     return f" Did you mean `mdrecall {close[0]}`?" if close else ""

@@ -122,7 +122,7 @@ def _print_end(options: argparse.Namespace, files: "list[Restored]", memories: i
     differing = sum(one.action == "differs" for one in files)
     is_new = memories or any(one.action == "new" for one in files)
     if differing and not options.overwrite:
-        print(f"{plural(differing, 'file')} differ and stay as they are. To replace them, add --overwrite.")
+        print(f"What differs here stays as it is ({plural(differing, 'file')}). To replace it, add --overwrite.")
     if options.apply:
         print(
             "Restored. The next search finds it."

@@ -399,7 +399,9 @@ def check_request(request: ForgetRequest) -> None:
 
     kinds = [bool(request.phrases), bool(request.paths), request.has_sessions or bool(request.since or request.until)]
     if sum(kinds) != 1:
-        message = "Nothing says what to forget." if not any(kinds) else "A text, a path and sessions go one at a time."
+        message = (
+            "It is not clear what to forget." if not any(kinds) else "Give a text, a path or sessions, one at a time."
+        )
         hint = "Give a text, a path of a note, or sessions; days go alone or with sessions."
         raise QueryError(message, hint=hint)
     for phrase in request.phrases:

@@ -285,7 +285,7 @@ class _Judge:
     def _explain(self, judged: Judged, located: Located) -> str:
         record = judged.candidate.record
         if record.key in self._promoted:
-            return f"{self._memory.path} has it already"
+            return f"{self._memory.path} already has it"
         if record.promoted_on and not self._choice.include_promoted:
             return f"it was promoted on {record.promoted_on}"
         if reason := explain_refusal(judged.candidate, self._choice.gates):
@@ -298,7 +298,7 @@ class _Judge:
         if not is_writable_key(record.key):
             return "its file name cannot stand in a comment"
         if self._redactor.redact(judged.text) != judged.text:
-            return "it holds what looks like a secret"
+            return "it contains what looks like a secret"
         return self._explain_known(judged) or self._explain_room(judged)
 
     def _explain_known(self, judged: Judged) -> str:
@@ -308,7 +308,7 @@ class _Judge:
                 return f"{_cite(one)} says the same"
         for old in self._known:
             if adds_nothing(content, old.content):
-                return f"{format_citation(self._memory.path, *old.entry[:2])} says it already"
+                return f"{format_citation(self._memory.path, *old.entry[:2])} already says it"
         return ""
 
     def _explain_room(self, judged: Judged) -> str:

@@ -97,7 +97,7 @@ def add_replacement(
     old = find_line(memory, supersedes, text)
     if _plain(old.text) == _plain(text):
         raise ArgumentError(
-            f"{old.citation} says that already.", name="supersedes", hint="There is nothing to replace."
+            f"{old.citation} already says that.", name="supersedes", hint="There is nothing to replace."
         )
     index_path = memory.settings.index_path
     added = TombstoneFile(index_path).load().mask(text)

@@ -101,6 +101,8 @@ class MatrixEngine:
         self._dead = numpy.empty(0, numpy.int64)
         self._slice = numpy.empty((max(1, _SLICE_NUMBERS // dimensions), dimensions), numpy.float32)
         self._signs = SignCodes(dimensions)
+        self._query: tuple[bytes, Any] = b"", None
+        """The last query, and the same as whole numbers: each search asks for it three times."""
         self._compared: tuple[bytes, Any] = b"", None
         """The last query that was compared with all rows, and the cosines: those of some are asked for next."""
 
@@ -168,8 +170,11 @@ class MatrixEngine:
 
     def _read_query(self, query: bytes) -> Any:
         """Return a query as whole numbers: their products with signed bytes have no rounding, in any engine."""
-        (vector,) = to_int8([query])
-        return self._numpy.frombuffer(vector, self._numpy.int8).astype(self._numpy.float32)
+        known = self._query
+        if known[0] != query:
+            (vector,) = to_int8([query])
+            known = self._query = query, self._numpy.frombuffer(vector, self._numpy.int8).astype(self._numpy.float32)
+        return known[1]
 
     def _compare(self, query: Any, limit: int, alive: int) -> tuple[Any, Any]:
         """Return places and their cosines; None for the places if all rows were compared."""

@@ -31,7 +31,10 @@ FORGET = ToolSpec(
     {
         "type": "object",
         "properties": {
-            "text": {"type": "string", "description": "The words to forget; every sentence that holds them goes."},
+            "text": {
+                "type": "string",
+                "description": "The words to forget; every sentence that contains them is removed.",
+            },
             "confirm": {"type": "string", "description": "The token of the first call, once the user has agreed."},
         },
         "required": ["text"],

@@ -142,7 +142,7 @@ def _answer(target: str, visit: Visit, is_change: bool) -> Answer:
             raise ArgumentError("A sub-agent has no memory.", name="session_key", hint=hint)
         if is_change and not visit.can_change:
             hint = "Start it without --read-only and --session-key."
-            raise ArgumentError("This page may only read.", name="form", hint=hint)
+            raise ArgumentError("This page is read-only.", name="form", hint=hint)
         show: Any = getattr(import_module(f"mdrecall.ui.{module}"), function)
         answer: Answer = show(visit)
         return answer

@@ -70,7 +70,7 @@ def run_questions(visit: Visit) -> Page:
     if not any(question.expect for question in questions):
         # The first problem says why there is no question left.
         reason = problems[0] if problems else "There is no question that a note answers."
-        raise QuestionsError(reason, hint=f"Write one object a line: {_EXAMPLE}")
+        raise QuestionsError(reason, hint=f"Write one object per line: {_EXAMPLE}")
     asked = _ask(visit, questions, problems)
     return _page(
         visit,
@@ -116,7 +116,7 @@ def _ask(visit: Visit, questions: Sequence[Question], problems: Iterable[str]) -
 
 
 def _explain() -> Html:
-    intro = "How well does the search find what you look for? Write questions whose answers you know, one a line:"
+    intro = "How well does the search find what you look for? Write questions whose answers you know, one per line:"
     return tag(
         "div",
         tag("p", intro),
@@ -141,7 +141,7 @@ def _offer_file(visit: Visit, questions: Sequence[Question]) -> Html:
 
 def _offer_text(visit: Visit, text: str = "") -> Html:
     field = tag("textarea", f"\n{text}", name="text", rows=5, required=True, id="questions", placeholder=_EXAMPLE)
-    label = tag("label", "Questions, one a line", for_="questions")
+    label = tag("label", "Questions, one per line", for_="questions")
     note = tag("small", f"They are not kept: put those that you want again into {FILE}.")
     form = visit.form_tag("eval", label, field, tag("p", tag("button", "Ask these"), note, class_="row"))
     return tag("details", tag("summary", "Try other questions"), form, open=bool(text) or None)

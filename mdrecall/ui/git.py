@@ -209,9 +209,9 @@ def _run(root: str, arguments: tuple[str, ...], env: Mapping[str, str], max_byte
             timer.cancel()
             _kill(process)
         if len(data) > max_bytes:
-            return _Output(data[:max_bytes], f"Git has written more than {max_bytes:,} bytes, and was stopped.")
+            return _Output(data[:max_bytes], f"Git wrote more than {max_bytes:,} bytes and was stopped.")
         if code < 0:
-            return _Output(data, f"Git was not done in {_MAX_SECONDS:.0f} seconds, and was stopped.")
+            return _Output(data, f"Git took longer than {_MAX_SECONDS:.0f} seconds and was stopped.")
         errors.seek(0)
         said = errors.read(4 * _MAX_ERROR_CHARS).decode("utf-8", "replace")
     if "safe.directory" in said and code:

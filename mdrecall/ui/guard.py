@@ -96,7 +96,7 @@ class Guard:
     async def _respond(self, request: "Request") -> "Response | None":
         """Return the response to a request that goes no further; None if it may go on."""
         if not self._names_us(request):
-            return _refuse(421, "This server is not called that.", "Use the address that mdrecall has printed.")
+            return _refuse(421, "This server does not go by that name.", "Use the address that mdrecall has printed.")
         if self._is_foreign(request):
             return _refuse(403, "Another website has sent this request.", "Open the page from its own address.")
         path = request.url.path

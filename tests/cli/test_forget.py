@@ -50,6 +50,7 @@ def test_passages_are_found_to_choose_from(workspace: Workspace, run: Run) -> No
 
 def test_what_is_unclear_is_refused(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/a.md", "# A\n")
+    assert run("forget", "never written anywhere").out == "No place holds it. Add --apply to keep it out from now on.\n"
     for arguments in ((), ("a",), ("some text", "--path", "memory/a.md"), ("--path", "memory/b.md"),
                       ("--since", "yesterday"), ("--undo", "nothing"), ("text", "--apply", "--dry-run")):  # fmt: skip
         refused = run("forget", *arguments)

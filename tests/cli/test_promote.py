@@ -88,8 +88,8 @@ def test_json_has_openclaws_keys(run: Run, workspace: Workspace, path: str) -> N
 def test_refusals_are_told_with_their_reason(run: Run, workspace: Workspace, path: str) -> None:
     workspace.write("MEMORY.md", f"- {PUMP}\n")
     ran = run("promote")
-    assert ran.out.endswith(f"{path}#L3: MEMORY.md#L1 says it already\n")
-    assert run("promote", "--json").json["candidates"][0]["refused"] == "MEMORY.md#L1 says it already"
+    assert ran.out.endswith(f"{path}#L3: MEMORY.md#L1 already says it\n")
+    assert run("promote", "--json").json["candidates"][0]["refused"] == "MEMORY.md#L1 already says it"
 
 
 def test_explain_shows_each_threshold(run: Run, workspace: Workspace, path: str) -> None:

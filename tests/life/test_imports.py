@@ -371,6 +371,12 @@ def test_a_path_that_is_not_there_or_no_database_is_an_error(workspace: Workspac
     assert "did you mean chatgpt?" in run("import", "chatgtp", "x").err
 
 
+def test_a_workspace_that_is_not_there_is_named(run: Run, tmp_path: Path) -> None:
+    missing = run("import", "openclaw", str(tmp_path / "typo"))
+    assert (missing.code, f"There is no folder {tmp_path / 'typo'}." in missing.err) == (2, True)
+    assert "`mdrecall import backup`" in run("restore", "a.zip").err
+
+
 def test_an_archive_that_unpacks_to_far_too_much_is_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:
     with zipfile.ZipFile(tmp_path / "bomb.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b"[" + b" " * (32 << 20) + b"]")

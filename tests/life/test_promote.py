@@ -91,7 +91,7 @@ def test_an_entry_with_its_marker_is_never_written_again(pump: Memory, workspace
     recall_line(pump, NOTE, 3)
     before = (workspace.path / "MEMORY.md").read_bytes()
     made = apply_now(pump, include_promoted=True)
-    assert refusals(made) == ["MEMORY.md has it already"]
+    assert refusals(made) == ["MEMORY.md already has it"]
     assert made.reconciled == (made.judged[0].candidate.record.key,)
     assert (workspace.path / "MEMORY.md").read_bytes() == before
     assert apply_now(pump).reconciled == ()
@@ -203,7 +203,7 @@ def test_text_of_others_is_not_promoted(pump: Memory, origin: str) -> None:
 def test_a_secret_is_not_promoted(recording: Memory, workspace: Workspace) -> None:
     workspace.write(NOTE, "- The key of the shop is sk-proj-abcdefghijklmnopqrstuvwx0123456789 for now.\n")
     recall_line(recording, NOTE, 1)
-    assert refusals(make_plan(recording)) == ["it holds what looks like a secret"]
+    assert refusals(make_plan(recording)) == ["it contains what looks like a secret"]
 
 
 def test_near_duplicates_are_merged_also_with_what_is_there(pump: Memory, workspace: Workspace) -> None:
@@ -213,7 +213,7 @@ def test_near_duplicates_are_merged_also_with_what_is_there(pump: Memory, worksp
     assert len(made.promotions) == 1
     assert refusals(made)[0].endswith("says the same")
     workspace.write("MEMORY.md", "# Memory\n\n- The pump of the greenhouse must be replaced before winter begins.\n")
-    assert refusals(make_plan(pump)) == ["MEMORY.md#L3 says it already"] * 2
+    assert refusals(make_plan(pump)) == ["MEMORY.md#L3 already says it"] * 2
 
 
 def test_a_changed_fact_is_shown_with_what_it_changes(recording: Memory, workspace: Workspace) -> None:

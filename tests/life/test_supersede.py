@@ -84,7 +84,7 @@ def test_code_headings_and_front_matter_are_not_marked(notes: Workspace) -> None
 
 
 def test_a_note_cannot_replace_itself(notes: Workspace) -> None:
-    with pytest.raises(ArgumentError, match="says that already"):
+    with pytest.raises(ArgumentError, match="already says that"):
         add_replacement(notes.memory(), "Maria lives in Porto.", f"{OLD}#L3", now=NOW)
     assert read(notes, OLD) == TEXT
 

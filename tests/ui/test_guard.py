@@ -128,7 +128,7 @@ def test_a_page_that_may_only_read_changes_nothing(workspace: Workspace, options
         for view in CHANGING:
             refused = site.post(view, text="planted", path="MEMORY.md", query="Tea")
             assert refused.status == 400
-            assert "may only read" in refused.body
+            assert "is read-only" in refused.body
     assert (workspace.path / "MEMORY.md").read_text() == "Tea.\n"
 
 

@@ -23,6 +23,7 @@ _ANCHOR = re.compile(r"^<!-- (?:session|turn|transcript|db|rollout):.*-->\n?", r
 
 def read_openclaw(request: Request) -> Iterator[Read]:
     """Yield the memory files of one of OpenClaw's workspaces: MEMORY.md, USER.md and everything below memory/."""
+    _require_folder(request.path)
     files = [name for name in ("MEMORY.md", "USER.md") if os.path.isfile(os.path.join(request.path, name))]
     has_folder = os.path.isdir(os.path.join(request.path, "memory"))
     notes = [f"memory/{name}" for name in _list_notes(os.path.join(request.path, "memory"))] if has_folder else []
@@ -54,13 +55,17 @@ def read_memsearch(request: Request) -> Iterator[Read]:
         yield _read(request, folder, name, name.removesuffix(".md"), change=lambda text: _ANCHOR.sub("", text))
 
 
-def _list_notes(folder: str) -> list[str]:
-    """Return the Markdown files of a folder, with the folders below it that are not hidden."""
+def _require_folder(folder: str) -> None:
     if not os.path.isdir(folder):
         is_there = os.path.lexists(folder)
         message = f"{folder} is not a folder." if is_there else f"There is no folder {folder}."
         error = NotAFile if is_there else FileMissing
         raise error(message, path=folder, hint="Name the folder with the notes.")
+
+
+def _list_notes(folder: str) -> list[str]:
+    """Return the Markdown files of a folder, with the folders below it that are not hidden."""
+    _require_folder(folder)
     found: list[str] = []
     for place, folders, names in os.walk(folder, onerror=_raise_unreadable):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
