@@ -127,14 +127,14 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
     token = tag("input", type="hidden", name="token", value=plan.token)
     button = tag("button", f"Forget it in {count:,} places" if count > 1 else "Forget it", class_="danger")
     back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
-    act = tag("div", button, back, class_="row decide") if plan.has_work else tag("p", "It was forgotten before.")
+    act = tag("div", button, back, class_="row") if plan.has_work else tag("p", "It was forgotten before.")
     body = join(
         tag("h1", title),
         tag("p", notice, class_="problem", role="alert") if notice else None,
         [_show_places(visit, kind, [each for each in plan.places if each.kind == kind]) for kind in _KINDS],
         tag("p", f"And {plan.more:,} more places.", class_="quiet") if plan.more else None,
         _warn(plan),
-        visit.form_tag("forget-apply", hidden, token, act),
+        visit.form_tag("forget-apply", hidden, token, act, class_="decide"),
         _show_named(visit),
         _show_related(visit, plan),
     )

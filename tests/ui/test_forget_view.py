@@ -100,6 +100,17 @@ def test_only_what_is_likely_about_it_is_offered_besides(known: Site) -> None:
     assert "cat.md" not in body
 
 
+def test_the_decision_is_in_reach_of_a_long_list(known: Site, page: Page) -> None:
+    known.workspace.write("memory/long.md", "".join(f"Quibblethorpe said {number}.\n\n" for number in range(40)))
+    open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("heading", name="43 places hold it").wait_for()
+    box = page.get_by_role("button", name="Forget it in 43 places").bounding_box()
+    assert box
+    assert 0 < box["y"] + box["height"] <= page.evaluate("innerHeight")
+
+
 def test_only_what_was_shown_is_forgotten(known: Site) -> None:
     plan = known.post("forget", text="Quibblethorpe", how="remove")
     found = re.search(r'name="token" value="(\w+)"', plan.body)
