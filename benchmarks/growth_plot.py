@@ -20,7 +20,7 @@ PANELS: tuple[tuple[str, Mapping[str, str]], ...] = (
             "'the' again, ms": "warm: the",
         },
     ),
-    ("First search of a process, seconds", {"first search, s": "first"}),
+    ("First search of a process, CPU seconds", {"first search, CPU s": "first"}),
     ("Indexing, CPU seconds", {"index, CPU s": "first", "nothing changed, s": "unchanged"}),
     ("Memory, MB", {"index, peak MB": "indexing", "warm memory, MB": "warm process"}),
     ("Searches a second on idle cores", {"4 processes, searches/s on idle cores": "4 processes"}),
@@ -100,6 +100,9 @@ def draw_panel(title: str, figures: Mapping[str, str], sizes: Sequence[Mapping[s
     for colour, points in zip(_LINES, lines.values(), strict=False):
         drawn = " ".join(f"{across.place(x):.1f},{down.place(y):.1f}" for x, y in points)
         parts.append(f'<polyline points="{drawn}" fill="none" stroke="{colour}" stroke-width="2.2"/>')
+        parts += [
+            f'<circle cx="{across.place(x):.1f}" cy="{down.place(y):.1f}" r="3" fill="{colour}"/>' for x, y in points
+        ]
     named = [(points[-1], name, colour) for colour, (name, points) in zip(_LINES, lines.items(), strict=False)]
     named.sort(key=lambda entry: -entry[0][1])
     places = spread([down.place(y) for (_, y), _, _ in named], _HEIGHT - _BOTTOM)

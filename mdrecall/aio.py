@@ -8,6 +8,8 @@ A call that is cancelled returns at once. Its thread goes on to the end, and the
 ``follow`` ends where it can be resumed.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import threading
@@ -65,7 +67,7 @@ class AsyncMemory:
     the thread that does the work.
     """
 
-    def __init__(self, memory: "Memory", threads: "Threads") -> None:
+    def __init__(self, memory: Memory, threads: Threads) -> None:
         self._memory = memory
         self._threads = threads
 
@@ -82,7 +84,7 @@ class AsyncMemory:
     ) -> Self:
         """Open the memory of a workspace; imports happen in a thread, too."""
 
-        def open_memory() -> "Memory":
+        def open_memory() -> Memory:
             from mdrecall.memory import Memory
 
             return Memory.open(workspace, agent=agent, config=config, env=env, overrides=overrides, one_shot=one_shot)
@@ -90,10 +92,10 @@ class AsyncMemory:
         return await cls._open(open_memory)
 
     @classmethod
-    async def of(cls, loaded: "Loaded", *, one_shot: bool = False, shared: "BackendPool | None" = None) -> Self:
+    async def of(cls, loaded: Loaded, *, one_shot: bool = False, shared: BackendPool | None = None) -> Self:
         """Open a memory with settings that are already loaded."""
 
-        def open_memory() -> "Memory":
+        def open_memory() -> Memory:
             from mdrecall.memory import Memory
 
             return Memory.of(loaded, one_shot=one_shot, shared=shared)
@@ -101,7 +103,7 @@ class AsyncMemory:
         return await cls._open(open_memory)
 
     @classmethod
-    async def _open(cls, open_memory: "Callable[[], Memory]") -> Self:
+    async def _open(cls, open_memory: Callable[[], Memory]) -> Self:
         threads = Threads()
         try:
             return cls(await threads.call(open_memory, if_cancelled=lambda memory: memory.close()), threads)
@@ -110,11 +112,11 @@ class AsyncMemory:
             raise
 
     @property
-    def loaded(self) -> "Loaded | None":
+    def loaded(self) -> Loaded | None:
         return self._memory.loaded
 
     @property
-    def settings(self) -> "Settings":
+    def settings(self) -> Settings:
         return self._memory.settings
 
     async def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchAnswer:
@@ -142,7 +144,7 @@ class AsyncMemory:
         text: str,
         *,
         file: str | None = None,
-        now: "datetime | None" = None,
+        now: datetime | None = None,
         session_key: str = "",
         author: str = "",
     ) -> Appended:
@@ -254,13 +256,13 @@ class AsyncMemory:
     async def purge(self, progress: ProgressCallback | None = None) -> bool:
         return await self._call(self._memory.purge, progress and _call_on_this_loop(progress))
 
-    async def links(self, name: str) -> "NoteLinks":
+    async def links(self, name: str) -> NoteLinks:
         return await self._call(self._memory.links, name)
 
-    async def note_map(self) -> "NoteMap":
+    async def note_map(self) -> NoteMap:
         return await self._call(self._memory.note_map)
 
-    async def near(self, path: str, count: int = 6) -> "tuple[NearNote, ...]":
+    async def near(self, path: str, count: int = 6) -> tuple[NearNote, ...]:
         return await self._call(self._memory.near, path, count)
 
     async def probe_embedding(self) -> Probe:
@@ -286,7 +288,7 @@ class AsyncMemory:
 
 
 async def search_several(
-    memories: "Sequence[AsyncMemory] | Mapping[str, AsyncMemory]", query: str, **options: Unpack[SearchOptions]
+    memories: Sequence[AsyncMemory] | Mapping[str, AsyncMemory], query: str, **options: Unpack[SearchOptions]
 ) -> SearchAnswer:
     """``mdrecall.search_several`` for asyncio: one answer from all memories, best results first."""
     from mdrecall.several import Found, describe_failure, merge_found, name_memories

@@ -69,7 +69,6 @@ def _run_here(arguments: "list[str]") -> int:
     import gc
 
     gc.set_threshold(_COLLECT_AFTER)
-    _import_argparse()
     from mdrecall.cli.main import main as run
 
     try:
@@ -77,25 +76,6 @@ def _run_here(arguments: "list[str]") -> int:
     finally:
         # The end of the process frees everything; a last search for garbage is a tenth of a short command.
         gc.freeze()
-
-
-def _import_argparse() -> None:
-    """Import ``argparse`` without looking for translations of its messages.
-
-    There are none for those of the commands, and to look for each takes 4 ms in all, most of it for ``locale``.
-    """
-    if "argparse" in sys.modules or "gettext" in sys.modules:
-        return
-    plain = type(sys)("gettext")
-    vars(plain).update(gettext=str, ngettext=lambda one, several, count: one if count == 1 else several)
-    sys.modules["gettext"] = plain
-    try:
-        import argparse  # noqa: F401
-    except ImportError:
-        # A later Python may need more of it; then it is imported as usual.
-        pass
-    finally:
-        del sys.modules["gettext"]
 
 
 def _is_typed() -> bool:

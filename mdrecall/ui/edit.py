@@ -96,7 +96,7 @@ def show_delete(visit: Visit) -> Page:
     """Return the page that asks whether a note is to be deleted."""
     note = Curator(visit.memory).read(visit.query.get("path", ""))
     path = note.place.path
-    text = "It goes to the trash of this workspace, is no longer found, and can be restored."
+    text = "It moves to the trash of this workspace, where searches do not find it. You can restore it from there."
     buttons = tag(
         "p",
         tag("button", "Delete", class_="danger"),
@@ -133,7 +133,7 @@ def _show_again(visit: Visit, title: str, error: RecallError, form: Html) -> Pag
 
 def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page:
     """Return a page with both versions of a note that has changed since it was read."""
-    title = f"{path} has changed meanwhile"
+    title = f"{path} has changed in the meantime"
     try:
         now = curator.read(path)
     except FileMissing:
@@ -141,8 +141,8 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
         form = _new_form(visit, path, text)
         return Page(title, join(tag("h1", title), problem, form), "notes", 409)
     message = (
-        "Somebody else has changed this note since you opened it. Nothing was written. Your text is below; saving it"
-        " replaces the other version, so take over what you need from it first."
+        "Somebody else has changed this note since you opened it, so nothing was saved. Your text is below. Copy what"
+        " you need from the other version into it, then save."
     )
     return Page(
         title,
@@ -204,28 +204,28 @@ def _show_version(note: NoteContent) -> Html:
 
 
 def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:
-    back = tag("a", "Leave it as it was", href=visit.url("note", path=path), class_="button plain")
+    back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain")
     buttons = tag("p", tag("button", "Save"), back, class_="row")
     return visit.form_tag("edit", _hidden("path", path), _hidden("hash", known), _text_field(text), buttons)
 
 
 def _new_form(visit: Visit, path: str, text: str) -> Html:
     name = tag("input", name="path", value=path, required=True, size=50, autocomplete="off", spellcheck="false")
-    hint = tag("p", "Such as people/priya, or the path of a folder that has notes.", class_="quiet")
+    hint = tag("p", "For example people/priya. Folders that do not exist are created.", class_="quiet")
     buttons = tag("p", tag("button", "Save"), class_="row")
     return visit.form_tag("new", tag("p", tag("label", "Name ", name)), hint, _text_field(text), buttons)
 
 
 def _append_form(visit: Visit, path: str, text: str) -> Html:
-    name = tag("input", name="path", value=path, placeholder="today", size=40, autocomplete="off", spellcheck="false")
-    label = tag("p", tag("label", "Note ", name), tag("span", " empty for the note of today", class_="quiet"))
+    name = tag("input", name="path", value=path, size=40, autocomplete="off", spellcheck="false")
+    label = tag("p", tag("label", "Note ", name), tag("span", " leave empty to add to today’s note", class_="quiet"))
     return visit.form_tag("append", label, _text_field(text), tag("p", tag("button", "Add"), class_="row"))
 
 
 def _move_form(visit: Visit, path: str, target: str, known: str) -> Html:
     name = tag("input", name="target", value=target, required=True, size=60, autocomplete="off", spellcheck="false")
     hint = tag("p", "Links in other notes that name its path are not changed.", class_="quiet")
-    back = tag("a", "Leave it where it is", href=visit.url("note", path=path), class_="button plain")
+    back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain")
     buttons = tag("p", tag("button", "Move"), back, class_="row")
     label = tag("p", tag("label", "New name or path ", name))
     return visit.form_tag("move", _hidden("path", path), _hidden("hash", known), label, hint, buttons)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mdrecall.core.text.words import fold
-from mdrecall.errors import ArgumentError, QueryError, RecallError
+from mdrecall.errors import QueryError, RecallError
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
 from mdrecall.ui.html import Child, Html, join, tag
-from mdrecall.ui.visit import Answer, Page, Redirect, Visit
+from mdrecall.ui.visit import Answer, Page, Redirect, Visit, require_owner
 
 if TYPE_CHECKING:
     from mdrecall.types import SearchResult
@@ -29,12 +29,12 @@ _KINDS = {
     "memory": "Long-term memories",
 }
 _ACTIONS = {
-    "remove": "is removed",
-    "mask": "is masked",
-    "delete": "is deleted",
-    "delete the note": "is deleted with its note",
-    "delete the log": "is deleted with the log",
-    "leave out of the index": "is left out of the index",
+    "remove": "will be removed",
+    "mask": "will be masked",
+    "delete": "will be deleted",
+    "delete the note": "will be deleted with its note",
+    "delete the log": "will be deleted with the log",
+    "leave out of the index": "will be left out of the index",
 }
 
 
@@ -80,9 +80,7 @@ def undo(visit: Visit) -> Redirect:
 def _open(visit: Visit) -> Forgetting:
     from mdrecall.plugins.lancedb.forgetting import open_forgetting
 
-    if visit.session_key:
-        message = "Only the owner of the memory may forget."
-        raise ArgumentError(message, name="session", hint="Start the page without a session key.")
+    require_owner(visit, "Forgetting")
     return open_forgetting(visit.memory)
 
 
@@ -112,9 +110,10 @@ def _ask(visit: Visit, text: str, path: str) -> Html:
         tag("label", tag("input", type="radio", name="how", value=value, checked=value == "remove"), f" {title}")
         for value, title in ways
     ]
-    keep = tag("label", tag("input", type="checkbox", name="keep", value="1"), f" keep it for {days} days, for undo")
+    kept = f" keep what is removed for {days} days, so that you can undo it"
+    keep = tag("label", tag("input", type="checkbox", name="keep", value="1"), kept)
     options = tag("fieldset", tag("legend", "In notes"), choices, keep, class_="row")
-    hint = tag("span", "Nothing is changed yet.", class_="quiet")
+    hint = tag("span", "This changes nothing yet.", class_="quiet")
     button = tag("p", tag("button", "Show every place"), hint, class_="row")
     return visit.form_tag("forget", what, None if path and not text else note, options, tag("div", button))
 
@@ -127,7 +126,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
     hidden = [tag("input", type="hidden", name=name, value=visit.form.get(name, "")) for name in fields]
     token = tag("input", type="hidden", name="token", value=plan.token)
     button = tag("button", f"Forget it in {count:,} places" if count > 1 else "Forget it", class_="danger")
-    back = tag("a", "Change nothing", href=visit.url("forget"), class_="button plain")
+    back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
     act = tag("div", button, back, class_="row") if plan.has_work else tag("p", "It was forgotten before.")
     body = join(
         tag("h1", title),
@@ -135,7 +134,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
         [_show_places(visit, kind, [each for each in plan.places if each.kind == kind]) for kind in _KINDS],
         tag("p", f"And {plan.more:,} more places.", class_="quiet") if plan.more else None,
         _warn(plan),
-        visit.form_tag("forget-apply", hidden, token, act),
+        visit.form_tag("forget-apply", hidden, token, act, class_="decide"),
         _show_named(visit),
         _show_related(visit, plan),
     )
@@ -222,25 +221,21 @@ def _offer(visit: Visit, path: str, title: str) -> Html:
 def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:
     if not forgotten:
         return None
-    names = (tag("th", name, scope="col") for name in ("When", "What", "State", "Change"))
     rows = (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED])
-    table = tag("table", tag("thead", tag("tr", names)), tag("tbody", rows))
-    scroll = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="What was forgotten")
+    entries = tag("ul", rows, class_="places", aria_label="What was forgotten")
     note = "Only hashes are kept, by which it is recognised if it comes back."
     unfinished = None
     if not all(entry.is_done for entry in forgotten) and visit.can_change:
         unfinished = visit.form_tag("forget-finish", tag("button", "Finish what was broken off"))
-    return join(tag("h2", "What was forgotten"), tag("p", note, class_="quiet"), unfinished, scroll)
+    return join(tag("h2", "What was forgotten"), tag("p", note, class_="quiet"), unfinished, entries)
 
 
 def _show_entry(visit: Visit, entry: Forgotten) -> Html:
     parts = ((entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "conversation"))
     what = ", ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in parts if count)
     state = f"kept until {entry.kept_until}" if entry.kept_until else "nothing kept"
-    when = tag("time", entry.at.replace("T", " ").replace("Z", " UTC"), datetime=entry.at)
+    when = visit.show_time(entry.at)
     title = "Undo" if entry.kept_until else "Let it come back"
     chosen = tag("input", type="hidden", name="id", value=entry.id)
     form = visit.form_tag("forget-undo", chosen, tag("button", title, class_="plain")) if visit.can_change else None
-    return tag(
-        "tr", tag("td", when), tag("td", what), tag("td", state if entry.is_done else "unfinished"), tag("td", form)
-    )
+    return tag("li", when, f" · {what} · {state if entry.is_done else 'unfinished'}", form)

@@ -2,11 +2,9 @@
 
 import hashlib
 import os
-from datetime import UTC, datetime
 
 from mdrecall.errors import FileMissing
 from mdrecall.life.curate import Curator, NoteContent
-from mdrecall.sources.clock import user_time
 from mdrecall.ui.edit import show_difference
 from mdrecall.ui.git import Version, read_blob, read_history
 from mdrecall.ui.html import Html, join, tag
@@ -41,18 +39,20 @@ def show_history(visit: Visit) -> Page:
 def _list(visit: Visit, note: NoteContent, versions: list[Version], problem: str) -> Html:
     if not versions:
         return tag("p", "This note was never committed, so it has no history yet.", class_="quiet")
-    head = tag("tr", (tag("th", name, scope="col") for name in ("When", "Who", "What")))
     rows = (_show_row(visit, note.place.path, version) for version in versions)
-    table = tag("table", tag("thead", head), tag("tbody", rows))
     shallow = "This is a shallow clone: older commits are not on this machine." if versions[-1].is_cut else ""
     missing = (tag("p", reason, class_="warning") for reason in (problem, shallow) if reason)
-    return join(tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Commits"), missing)
+    return join(tag("ul", rows, class_="places", aria_label="Commits"), missing)
 
 
 def _show_row(visit: Visit, path: str, version: Version) -> Html:
     link = tag("a", version.subject or "(no message)", href=visit.url("history", path=path, commit=version.commit))
-    kind = tag("div", _describe(version), class_="quiet")
-    return tag("tr", tag("td", _show_time(visit, version)), tag("td", version.author), tag("td", link, kind))
+    return tag("li", link, tag("div", _show_facts(visit, version), class_="quiet"))
+
+
+def _show_facts(visit: Visit, version: Version, name: str = "") -> Html:
+    facts = filter(None, (version.author, name, _describe(version)))
+    return join(visit.show_time(version.seconds), (f" · {fact}" for fact in facts))
 
 
 def _show_version(visit: Visit, note: NoteContent, versions: list[Version], wanted: str) -> Page:
@@ -67,7 +67,6 @@ def _show_version(visit: Visit, note: NoteContent, versions: list[Version], want
     if version.commit == _NOW:
         new = note
     name = "" if version.commit == _NOW else version.commit[:_SHORT_NAME]
-    facts = " · ".join(filter(None, (_show_time(visit, version), version.author, name, _describe(version))))
     steps = ((place + 1, "← Before"), (place - 1, "After →"))
     links = [tag("a", "All commits", href=visit.url("history", path=path), class_="button plain")]
     links += (
@@ -75,14 +74,15 @@ def _show_version(visit: Visit, note: NoteContent, versions: list[Version], want
         for other, title in steps
         if 0 <= other < len(versions)
     )
+    facts = _show_facts(visit, version, name)
     title = version.subject or "(no message)"
     body = join(
         tag("h1", title),
-        tag("p", tag("a", path, href=visit.url("note", path=path)), f" · {facts}", class_="quiet"),
+        tag("p", tag("a", path, href=visit.url("note", path=path)), " · ", facts, class_="quiet"),
         tag("div", links, class_="row actions"),
-        tag("h2", "What has changed"),
+        tag("h2", "What changed"),
         show_difference(old.text, new.text, ("before", "after")),
-        tag("h2", "The whole text after it"),
+        tag("h2", "The text as it was then"),
         show_raw(new.text[:MAX_CHARS]),
     )
     return Page(title[:80], body, "notes")
@@ -107,12 +107,3 @@ def _is_content(blob: str, data: bytes) -> bool:
     """True if git calls a content by this name."""
     kind = "sha1" if len(blob) == 40 else "sha256"
     return hashlib.new(kind, b"blob %d\0%b" % (len(data), data), usedforsecurity=False).hexdigest() == blob
-
-
-def _show_time(visit: Visit, version: Version) -> str:
-    zone = visit.memory.settings.defaults.user_timezone
-    try:
-        return f"{user_time(datetime.fromtimestamp(version.seconds, UTC), None, zone):%Y-%m-%d %H:%M}"
-    except (ValueError, OverflowError, OSError):
-        # A commit may claim any time.
-        return "unknown"

@@ -1,9 +1,7 @@
 """All notes: a list by name, size or change, with a field to find one by its path and one to add to today's."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 
-from mdrecall.sources.clock import user_time
 from mdrecall.types import NoteFile
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.layout import show_pages
@@ -58,16 +56,11 @@ def _choose(visit: Visit, order: str) -> Html:
 
 
 def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
-    zone = visit.memory.settings.defaults.user_timezone
-
-    def show_time(changed_s: float) -> str:
-        return f"{user_time(datetime.fromtimestamp(changed_s, UTC), None, zone):%Y-%m-%d %H:%M}"
-
     rows = (
         tag(
             "tr",
             tag("td", tag("a", note.path, href=visit.url("note", path=note.path))),
-            tag("td", show_time(note.changed_s), class_="quiet"),
+            tag("td", visit.show_time(note.changed_s), class_="quiet"),
             tag("td", f"{note.bytes:,}", class_="number"),
         )
         for note in notes

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from datetime import UTC, datetime
 from urllib.parse import quote
 
 from mdrecall.core.text.annotations import least_trusted
@@ -143,9 +142,8 @@ def _show_facts(visit: Visit, note: ReadResult) -> Html:
     except RecallError:
         facts.append(("Kept", "on another machine"))
     else:
-        changed = datetime.fromtimestamp(found.st_mtime, UTC)
-        time = tag("time", f"{changed:%Y-%m-%d %H:%M} UTC", datetime=f"{changed:%Y-%m-%dT%H:%M:%SZ}")
-        facts += [("Size", f"{found.st_size:,} bytes, {note.total_lines:,} lines"), ("Changed", time)]
+        lines = f"{note.total_lines:,} line{'' if note.total_lines == 1 else 's'}"
+        facts += [("Size", f"{found.st_size:,} bytes, {lines}"), ("Changed", visit.show_time(found.st_mtime))]
     origins = set(line_origins(note.text.split("\n")).values()) | {path_origin(note.path)} - {""}
     if origins:
         facts.append(("Written by", least_trusted(origins) if len(origins) == 1 else ", ".join(sorted(origins))))

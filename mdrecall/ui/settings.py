@@ -39,15 +39,17 @@ def show_settings(visit: Visit) -> Page:
     every = list(_list_settings(loaded))
     words, section = visit.query.get("q", "").strip().lower(), visit.query.get("section", "")
     chosen = [each for each in every if _is_chosen(each, words, section)]
-    shown = (
-        "settings with these words" if words else f"settings of {section}" if section else "settings are not default"
-    )
+    noun = "setting" if len(chosen) == 1 else "settings"
+    which = "with these words" if words else f"of {section}" if section else "not at the default"
     body = join(
         tag("h1", "Settings"),
         show_tabs(visit, "settings"),
         _explain_files(loaded),
         _choose(visit, every),
-        tag("p", f"{len(chosen):,} {shown}." + (f" The first {_SHOWN} are shown." if len(chosen) > _SHOWN else "")),
+        tag(
+            "p",
+            f"{len(chosen):,} {noun} {which}." + (f" The first {_SHOWN} are shown." if len(chosen) > _SHOWN else ""),
+        ),
         [_show_setting(each, loaded) for each in chosen[:_SHOWN]],
     )
     return Page("Settings", body, "state")

@@ -22,7 +22,7 @@ _PER_PAGE = 50
 #: So many years before and after the one that is shown are listed, and the first and the last.
 _NEAR_YEARS = 8
 #: Enough of a note to know it again.
-_FIRST_LINES, _MAX_LINE_CHARS = 3, 160
+_FIRST_LINES, _MAX_LINE_CHARS = 5, 160
 
 
 class DayItems(NamedTuple):
@@ -296,9 +296,9 @@ def _show_conversation(visit: Visit, each: Conversation) -> Html:
 
 
 def _show_lines(text: str) -> Html:
-    """Return the first lines of a text that say something."""
-    lines = [line.strip() for line in text.split("\n")]
-    said = [line for line in lines if line.strip("-#=*` ")][:_FIRST_LINES]
+    """Return the first lines of a text that say something, without the marks of headings and lists."""
+    lines = (line.strip().lstrip("#").strip("-*= `").strip() for line in text.split("\n"))
+    said = [line for line in lines if line][:_FIRST_LINES]
     return join(
         tag("p", line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…", class_="first")
         for line in said

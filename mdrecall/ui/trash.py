@@ -17,13 +17,10 @@ def show_trash(visit: Visit) -> Page:
     heading = tag("h1", "Deleted notes")
     if not notes:
         return Page("Trash", join(heading, tag("p", "The trash is empty.", class_="quiet")), "notes")
-    names = (tag("th", name, scope="col") for name in ("Note", "Deleted", "Size", "Change"))
     rows = (_show_row(visit, note) for note in notes[:_MAX_LISTED])
-    table = tag("table", tag("thead", tag("tr", names)), tag("tbody", rows))
     more = len(notes) - _MAX_LISTED
     rest = tag("p", f"And {more:,} more.", class_="quiet") if more > 0 else None
-    scroll = tag("div", table, class_="scroll", tabindex=0, role="region", aria_label="Deleted notes")
-    return Page("Trash", join(heading, scroll, rest), "notes")
+    return Page("Trash", join(heading, tag("ul", rows, class_="places", aria_label="Deleted notes"), rest), "notes")
 
 
 def restore_note(visit: Visit) -> Redirect:
@@ -43,6 +40,6 @@ def _show_row(visit: Visit, note: DeletedNote) -> Html:
     chosen = tag("input", type="hidden", name="id", value=note.inside)
     restore = visit.form_tag("restore", chosen, tag("button", "Restore", class_="plain"))
     remove = visit.form_tag("trash", chosen, tag("button", "Remove for good", class_="danger"))
-    when = tag("time", note.at.replace("T", " ").replace("Z", " UTC"), datetime=note.at)
-    actions = tag("td", tag("div", restore, remove, class_="row")) if visit.can_change else tag("td")
-    return tag("tr", tag("td", note.path), tag("td", when), tag("td", f"{note.bytes:,} bytes"), actions)
+    when = visit.show_time(note.at)
+    facts = tag("div", "deleted ", when, f" · {note.bytes:,} bytes", class_="quiet")
+    return tag("li", note.path, facts, tag("div", restore, remove, class_="row") if visit.can_change else None)

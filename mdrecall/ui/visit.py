@@ -1,11 +1,12 @@
 """What a view receives and returns: the request of one browser about one memory, and the answer to it."""
 
 from collections.abc import Callable, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 from mdrecall.errors import ArgumentError
+from mdrecall.sources.clock import user_time
 from mdrecall.ui.html import Child, Html, tag
 
 if TYPE_CHECKING:
@@ -69,6 +70,16 @@ class Visit(NamedTuple):
     def url(self, view: str, **params: str | int | float | None) -> str:
         """Return the address of a view of this memory; parameters that are empty or None are left out."""
         return make_url(self.name, view, **params)
+
+    def show_time(self, time: float | str) -> Html:
+        """Return a time, in seconds since 1970 or as ISO 8601, as the user's clock has it."""
+        try:
+            moment = datetime.fromisoformat(time) if isinstance(time, str) else datetime.fromtimestamp(time, UTC)
+            shown = user_time(moment, None, self.memory.settings.defaults.user_timezone)
+        except (ValueError, OverflowError, OSError):
+            # A commit or the name of a folder may claim any time.
+            return tag("span", "at an unknown time")
+        return tag("time", f"{shown:%Y-%m-%d %H:%M}", datetime=f"{moment:%Y-%m-%dT%H:%M:%SZ}")
 
     def form_tag(self, view: str, *children: Child, **attributes: str | bool | None) -> Html:
         """Return a form that changes something, with the token that proves it is ours."""

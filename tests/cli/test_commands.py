@@ -434,8 +434,8 @@ def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> N
     modules = set(done.stdout.splitlines()[-1].split())
     assert {"apsw", "mdrecall.embed.offline"} <= modules
     heavy = {
-        "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "gettext", "hashlib", "inspect",
-        "locale", "logging", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
+        "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "hashlib", "inspect",
+        "logging", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
         "mdrecall.config.schema", "mdrecall.embed.minilm",
     }  # fmt: skip
     assert not modules & heavy

@@ -12,7 +12,7 @@ import pytest
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
 
-from mdrecall.errors import ConfigError, StoreUnavailable  # noqa: E402
+from mdrecall.errors import ConfigError, NewerIndex, StoreUnavailable  # noqa: E402
 from mdrecall.store.postgres import PostgresStore  # noqa: E402
 from mdrecall.store.postgres.connect import complete_address  # noqa: E402
 from mdrecall.store.postgres.schema import create_tables  # noqa: E402
@@ -25,7 +25,7 @@ ELSEWHERE = "127.0.0.2"
 def say_why(dsn: str) -> str:
     """Return the error of a store that cannot be opened, with its hint."""
     store = PostgresStore(dsn, "team", place="here")
-    with closing(store.admin), pytest.raises(StoreUnavailable) as raised:
+    with closing(store.admin), pytest.raises((StoreUnavailable, NewerIndex)) as raised:
         store.admin.open()
     assert "hunter2" not in str(raised.value)
     return f"{raised.value} {raised.value.hint}"
@@ -103,6 +103,16 @@ def test_a_role_that_may_not_create_the_extension_is_told_who_can(postgres: Serv
         db.execute("CREATE EXTENSION vector")
     with psycopg.connect(f"host={postgres.folder} user=weak dbname=bare") as db:
         create_tables(db)
+
+
+def test_tables_of_a_newer_version_are_refused(postgres: Server) -> None:
+    with psycopg.connect(postgres.dsn, autocommit=True) as db:
+        db.execute("CREATE DATABASE formats")
+    own = f"host={postgres.folder} user=postgres dbname=formats"
+    with psycopg.connect(own, autocommit=True) as db:
+        create_tables(db)
+        db.execute("UPDATE mdrecall.format SET version = 99")
+    assert "Update mdrecall on this machine." in say_why(own)
 
 
 @pytest.fixture

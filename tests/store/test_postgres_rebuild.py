@@ -83,6 +83,7 @@ def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(po
         db.execute("UPDATE mdrecall.format SET version = 1")
         # Bytes that this version would read as something else.
         db.execute("UPDATE mdrecall.pages SET positions = positions || positions")
+        db.execute("ALTER TABLE mdrecall.documents DROP COLUMN day")
 
     member = PostgresStore(dsn.replace("user=postgres", "user=writer"), "notes", place="here")
     with pytest.raises(StoreUnavailable, match="are those of an older version"):

@@ -59,3 +59,15 @@ def test_the_log_is_for_the_owner_only(workspace: Workspace) -> None:
 def test_the_page_has_no_serious_fault(site: Site, page: Page) -> None:
     fill(site.workspace)
     assert find_faults(page, open_page(site, page, "activity")) == []
+
+
+def test_many_calls_have_pages_that_keep_the_filter(site: Site) -> None:
+    settings = site.workspace.memory().settings
+    for number in range(60):
+        record_activity(settings, Activity(f"2026-02-10T10:00:{number:02}Z", "memory_search", f"bike {number:02}"))
+    first, second = (site.get("activity", q="bike", page=page).body for page in ("0", "1"))
+    assert "bike 59" in first
+    assert "bike 09" not in first
+    assert "bike 09" in second
+    assert "activity?page=1&amp;q=bike" in first
+    assert "Page 2 of 2" in second

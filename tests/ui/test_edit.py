@@ -118,6 +118,11 @@ def test_a_note_is_moved_deleted_and_restored(site: Site, page: Page) -> None:
     assert "people%2Fwalrus" in site.get("search", q="walrus sings").body
 
 
+def test_a_folder_in_the_trash_may_have_any_name(site: Site) -> None:
+    site.workspace.write(".trash/20269999T999999Z-1f2e3d4c/memory/a.md.deleted", "one\n")
+    assert "at an unknown time" in site.get("trash").body
+
+
 def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
     file = site.workspace.write("memory/a.md", "one\n")
     assert site.post("delete", path="memory/a.md", hash="0" * 64).status == 409

@@ -63,7 +63,7 @@ VIEWS = {
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
     "append": ("", "Add"),
-    "move": (f"path={PATH}", "Leave it where it is"),
+    "move": (f"path={PATH}", "New name or path"),
     "delete": (f"path={PATH}", "Keep it"),
     "trash": ("", "Remove for good"),
     "forget": ("", "Show every place"),

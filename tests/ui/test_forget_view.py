@@ -52,14 +52,14 @@ def test_a_person_is_forgotten_from_preview_to_gone(known: Site, page: Page) -> 
     page.get_by_text("Your own backups and version control may still hold it.").wait_for()
     assert (known.workspace.path / "memory/2024-05-02.md").read_text() == "# Monday\n\n- The bike is green.\n- Lunch.\n"
     assert traces(known) == []
-    assert "1 text" in page.get_by_role("region", name="What was forgotten").inner_text()
+    assert "1 text" in page.get_by_role("list", name="What was forgotten").inner_text()
     assert "likes zorkberries" not in known.get("results", q="zorkberries").body
 
 
 def test_it_comes_back_with_undo(known: Site, page: Page) -> None:
     open_page(known, page, "forget")
     page.get_by_label("What to forget").fill("Quibblethorpe")
-    page.get_by_label("keep it for").check()
+    page.get_by_label("keep what is removed").check()
     page.get_by_label("write [forgotten]").check()
     page.get_by_role("button", name="Show every place").click()
     page.get_by_role("button", name="Forget it in 3 places").click()
@@ -100,6 +100,17 @@ def test_only_what_is_likely_about_it_is_offered_besides(known: Site) -> None:
     assert "cat.md" not in body
 
 
+def test_the_decision_is_in_reach_of_a_long_list(known: Site, page: Page) -> None:
+    known.workspace.write("memory/long.md", "".join(f"Quibblethorpe said {number}.\n\n" for number in range(40)))
+    open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("heading", name="43 places hold it").wait_for()
+    box = page.get_by_role("button", name="Forget it in 43 places").bounding_box()
+    assert box
+    assert 0 < box["y"] + box["height"] <= page.evaluate("innerHeight")
+
+
 def test_only_what_was_shown_is_forgotten(known: Site) -> None:
     plan = known.post("forget", text="Quibblethorpe", how="remove")
     found = re.search(r'name="token" value="(\w+)"', plan.body)
@@ -133,7 +144,7 @@ def test_what_cannot_be_meant_is_refused_with_the_form(known: Site, fields: dict
 def test_others_than_the_owner_do_not_forget(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "one\n")
     with serve(workspace, session_key="agent:main:telegram:group:1") as site:
-        assert "Only the owner" in site.get("forget").body
+        assert "for the owner of the memory" in site.get("forget").body
 
 
 def test_every_step_can_be_used_by_everybody(known: Site, page: Page) -> None:
@@ -142,5 +153,5 @@ def test_every_step_can_be_used_by_everybody(known: Site, page: Page) -> None:
     page.get_by_label("What to forget").fill("Quibblethorpe")
     page.get_by_role("button", name="Show every place").click()
     page.get_by_role("button", name="Forget it in 3 places").click()
-    page.get_by_role("region", name="What was forgotten").wait_for()
+    page.get_by_role("list", name="What was forgotten").wait_for()
     assert find_faults(page, url) == []

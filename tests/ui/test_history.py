@@ -64,8 +64,8 @@ def test_somebody_looks_at_what_a_note_was(site: Site, page: Page) -> None:
     space.write("memory/desk.md", "# Desk\n\nIt is in Lisbon.\nIt is old.\nIt is green.\n")
     open_page(site, page, "note?path=memory/desk.md")
     page.get_by_role("link", name="History").click()
-    rows = page.locator("tbody tr").all_inner_texts()
-    assert [row.split("\t")[2].split("\n")[0] for row in rows] == [
+    rows = page.get_by_role("list", name="Commits").locator("li").all_inner_texts()
+    assert [row.split("\n")[0] for row in rows] == [
         "Not committed yet", "It moved <b>", "Another name", "The desk"]  # fmt: skip
     assert "moved from memory/a.md" in rows[2]
     assert "Ana" in rows[1]

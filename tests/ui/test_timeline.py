@@ -1,5 +1,6 @@
 """The timeline: which day each note and conversation is shown on, growth, what changed last, and one day of it."""
 
+import html
 import os
 import re
 from datetime import UTC, datetime
@@ -129,3 +130,22 @@ def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, pag
     page.get_by_text("A kite.").wait_for()
     assert find_faults(page, url) == []
     assert find_faults(page, f"{year.origin}/ui/main/day?day=2024-03-01") == []
+
+
+def test_a_long_conversation_has_pages_and_a_long_message_a_page_of_its_own(tmp_path: Path) -> None:
+    home = TalkingWorkspace(tmp_path)
+    home.say("s1", *(f"Message {number}: " + "word " * 1_000 + f"end{number}." for number in range(60)))
+    with serve(home) as site:
+        last = site.get("conversation", session="s1").body
+        assert last.count("<article") == 50
+        assert "Message 10:" in last
+        assert "Message 9:" not in last
+        assert "end59." not in last
+        assert "5,0" in last
+        earlier = html.unescape(re.findall(r'<a href="([^"]*)">← Earlier', last)[0])
+        assert "Message 9:" in site.ask(earlier, Cookie=site.cookie).body
+        whole = html.unescape(re.findall(r'<a href="([^"]*)">Show all of it', last)[-1])
+        body = site.ask(whole, Cookie=site.cookie).body
+    assert "end59." in body
+    assert body.count("<article") == 1
+    assert len(last.encode()) < 100_000

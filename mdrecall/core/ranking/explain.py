@@ -8,9 +8,15 @@ from collections.abc import Sequence
 
 from mdrecall.core.ranking.features import CHUNK_SHARE, NEIGHBOUR_WEIGHT, TITLE_WEIGHT, Features, Query
 from mdrecall.core.ranking.score import IDENTIFIER_BONUS, query_cost
-from mdrecall.core.ranking.stages import Candidate, RankingContext, Stage, explain_empty, find_user_factor
+from mdrecall.core.ranking.stages import (
+    NO_MATCH,
+    Candidate,
+    RankingContext,
+    Stage,
+    find_user_factor,
+)
 from mdrecall.core.text.passages import is_user
-from mdrecall.types import SearchAnswer, StageStep, Why
+from mdrecall.types import SearchAnswer, StageStep, Why, format_citation
 
 # Fewer digits would hide that the parts add up.
 _DIGITS = 4
@@ -34,6 +40,19 @@ def run_stages(
             return explain_empty(current, context.options.min_score)
         current = _add_steps(stage.__name__, current, remaining) if context.explain else remaining
     return current
+
+
+def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAnswer:
+    """Return an empty answer that says why; ``candidates`` are those that the last stage has dropped."""
+    if not candidates or not candidates[0].shown_score:
+        return NO_MATCH
+    best = candidates[0]
+    line = best.chunk.line(best.passage.first_line)
+    action = (
+        f"The best match, {format_citation(best.chunk.path, line, line)}, has a score of {best.shown_score:.2f},"
+        f" below the minimum score of {min_score:g}. Lower the minimum score or try other words."
+    )
+    return SearchAnswer((), reason="below_min_score", action=action)
 
 
 def explain_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

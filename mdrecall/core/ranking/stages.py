@@ -27,7 +27,6 @@ from mdrecall.types import (
     StoredChunk,
     Why,
     confidence_of,
-    format_citation,
 )
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
@@ -36,7 +35,6 @@ _USER_FACTOR = 1.1
 _WEAK = 0.2
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
-
 
 #: The answer to a query of punctuation only.
 NO_SEARCHABLE_WORDS = SearchAnswer(
@@ -431,22 +429,3 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
     if confidence_of(best.score) == "low":
         return "Not sure: the best match may not answer the query."
     return ""
-
-
-def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAnswer:
-    """Return an empty answer that says why; ``candidates`` are those that the last stage has dropped."""
-    if not candidates or not candidates[0].shown_score:
-        return NO_MATCH
-    best = candidates[0]
-    line = best.chunk.line(best.passage.first_line)
-    citation = format_citation(best.chunk.path, line, line)
-    return answer_below_min_score(citation, best.shown_score, min_score)
-
-
-def answer_below_min_score(citation: str, score: float, min_score: float) -> SearchAnswer:
-    """Return an empty answer that names the best match, which is below the minimum score."""
-    action = (
-        f"The best match, {citation}, has a score of {score:.2f}, below the minimum score of {min_score:g}."
-        " Lower the minimum score or try other words."
-    )
-    return SearchAnswer((), reason="below_min_score", action=action)

@@ -10,6 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
+from operator import add
 
 from mdrecall.core.text.headings import SECTION, Line, find_trails, read_lines
 from mdrecall.core.text.words import count_unspaced
@@ -120,18 +121,13 @@ def _blocks(text: str) -> Iterator[tuple[int, int]]:
 def _block_chunks(
     block: str, first_line: int, pieces: _Pieces, packed: list[tuple[int, int]], trail_of: list[tuple[str, ...]]
 ) -> Iterator[Chunk]:
-    previous_end = 0
+    previous_end, lines, starts = 0, pieces.lines, pieces.starts
     for (first, last), trail in zip(packed, trail_of, strict=True):
-        start, end = pieces.starts[first], pieces.starts[last + 1]
+        start, end = starts[first], starts[last + 1]
         # A line ends before its newline. A part of a line ends where the next one begins.
         end -= end > len(block) or block[end - 1] == "\n"
-        yield Chunk(
-            start_line=first_line + pieces.lines[first] - 1,
-            end_line=first_line + pieces.lines[last] - 1,
-            text=block[start:end],
-            overlap=max(0, previous_end - start),
-            trail=trail,
-        )
+        first_of_chunk, last_of_chunk = first_line + lines[first] - 1, first_line + lines[last] - 1
+        yield Chunk(first_of_chunk, last_of_chunk, block[start:end], max(0, previous_end - start), trail)
         previous_end = end
 
 
@@ -169,9 +165,14 @@ def _find_pieces(
     costs = lengths if measure is len else [measure(line) if len(line) < limit else limit for line in lines]
     if max(costs) >= limit or _BLANK_LINES.search(f"\n{block}\n"):
         return _merge_and_split(lines, shapes, costs, limit)
-    starts = list(accumulate((length + 1 for length in lengths), initial=0))
-    totals = starts if costs is lengths else list(accumulate((cost + 1 for cost in costs), initial=0))
+    starts = _add_up(lengths)
+    totals = starts if costs is lengths else _add_up(costs)
     return _Pieces(range(1, len(lines) + 1), starts, totals, shapes)
+
+
+def _add_up(lengths: list[int]) -> list[int]:
+    """Return where lines of some lengths begin, each with a newline after it; last where the next one would."""
+    return list(map(add, accumulate(lengths, initial=0), range(len(lengths) + 1)))
 
 
 def _merge_and_split(lines: list[str], shapes: list[Line], costs: list[int], limit: int) -> _Pieces:

@@ -71,7 +71,7 @@ def find_trails(structure: list[Line], wanted: Iterable[int]) -> Iterator[tuple[
             stack.append(heading)
             next_place, heading = next(headings, _NO_MORE)
         line = structure[place]
-        above = tuple(each.heading for each in stack if not line.level or each.level < line.level)
+        above = tuple([each.heading for each in stack if not line.level or each.level < line.level])
         yield (*above, line.heading) if line.heading and not line.level else above
 
 

@@ -36,6 +36,21 @@ _PAGES = """
     SELECT block, postings, positions FROM mdrecall.pages
     WHERE workspace_id=%s AND gen=%s AND block = ANY(%s) ORDER BY block, first
 """
+# A block and its pages in one statement. Not by COPY, which Postgres does not allow where a policy guards the rows.
+_INSERT = """
+    WITH next AS (
+        UPDATE mdrecall.generations SET next_block = next_block + 1 WHERE workspace_id=%s AND gen=%s
+        RETURNING next_block - 1 AS block),
+    added AS (
+        INSERT INTO mdrecall.blocks(workspace_id, gen, block, first, last, size, ids, lengths, dead, dead_count)
+        SELECT %s, %s, block, %s, %s, %s, %s, %s, %s, 0 FROM next)
+    INSERT INTO mdrecall.pages(workspace_id, gen, block, first, postings, positions)
+    SELECT %s, %s, next.block, page.* FROM next, unnest(%b::bytea[], %b::bytea[], %b::bytea[]) page
+"""
+_DROP = """
+    WITH gone AS (DELETE FROM mdrecall.pages WHERE workspace_id=%s AND gen=%s AND block = ANY(%s))
+    DELETE FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)
+"""
 
 
 class BlockRow(NamedTuple):
@@ -165,25 +180,12 @@ def _read_postings(now: Transaction, block: int) -> Postings:
 
 
 def _insert_block(now: Transaction, postings: Postings, ids: Any, lengths: Any) -> None:
-    next_block = "UPDATE mdrecall.generations SET next_block = next_block + 1 WHERE workspace_id=%s AND gen=%s"
-    ((number,),) = now.rows(f"{next_block} RETURNING next_block - 1")
-    dead = bytes(-(-len(ids) // 8))
-    now.run(
-        "INSERT INTO mdrecall.blocks(workspace_id, gen, block, first, last, size, ids, lengths, dead, dead_count)"
-        " VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, 0)",
-        number, int(ids[0]), int(ids[-1]), len(ids), ids.astype("<i8").tobytes(), lengths.astype("<u2").tobytes(), dead,
-    )  # fmt: skip
-    pages = list(write_pages(postings))
-    # Not by COPY, which Postgres does not allow where a policy guards the rows.
-    now.run(
-        "INSERT INTO mdrecall.pages(workspace_id, gen, block, first, postings, positions)"
-        " SELECT %s, %s, %s, * FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[])",
-        number,
-        *([page[column] for page in pages] for column in range(3)),
-    )
+    dead, pages = bytes(-(-len(ids) // 8)), list(write_pages(postings))
+    own = (int(ids[0]), int(ids[-1]), len(ids), ids.astype("<i8").tobytes(), lengths.astype("<u2").tobytes(), dead)
+    columns = ([page[column] for page in pages] for column in range(3))
+    now.run(_INSERT, now.workspace, now.gen, *own, now.workspace, now.gen, *columns)
 
 
 def _drop_blocks(now: Transaction, blocks: Sequence[int]) -> None:
     if blocks:
-        for table in ("pages", "blocks"):
-            now.run(f"DELETE FROM mdrecall.{table} WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)", list(blocks))
+        now.run(_DROP, list(blocks), now.workspace, now.gen, list(blocks))

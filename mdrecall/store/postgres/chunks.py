@@ -4,12 +4,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mdrecall.core.ranking.days import is_of_days
+from mdrecall.core.ranking.days import is_of_days, ms_of_day
 from mdrecall.core.text.annotations import unpack_marks
 from mdrecall.core.text.fields import unpack_fields
 from mdrecall.store.matching import match_terms
 from mdrecall.store.postgres.connect import Database, Transaction
-from mdrecall.store.postgres.documents import current_revision
+from mdrecall.store.postgres.documents import HEAD_CHARS, current_revision
 from mdrecall.store.postgres.schema import to_text
 from mdrecall.store.postgres.terms import BlockCache, PostgresTerms
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
@@ -45,7 +45,13 @@ _DOCUMENTS = """
         ON c.workspace_id = d.workspace_id AND c.gen = d.gen AND c.document_id = d.id AND c.ordinal = 0
     WHERE d.workspace_id=%s AND d.gen=%s
 """
-_HEAD_CHARS = 1000
+# The day of a note is stored; a part of a transcript has that of its last change.
+_OF_DAYS = f"""
+    {_DOCUMENTS} AND d.id = ANY(ARRAY(
+        SELECT id FROM mdrecall.documents WHERE {_OWN} AND day BETWEEN %s AND %s
+        UNION ALL SELECT id FROM mdrecall.documents
+        WHERE {_OWN} AND source = 'sessions' AND mtime_ns BETWEEN %s AND %s))
+"""
 # With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
 _OF_PROJECTS = f"""SELECT id, marks FROM mdrecall.chunks WHERE {_OWN} AND strpos(marks, '"project":') > 0"""
 _CHUNKS_OF = """
@@ -102,19 +108,21 @@ class PostgresChunks:
             key = now.gen, current_revision(now)
             if self._listed and self._listed[0] == key:
                 return list(self._listed[1])
-            found = [
-                StoredDocument(
-                    number, source, file_path(to_text(path)), mtime_ns, _read_head(head), unpack_fields(fields)
-                )
-                for number, source, path, mtime_ns, head, fields in now.rows(_DOCUMENTS)
-            ]
+            found = [_read_document(row) for row in now.rows(_DOCUMENTS)]
         if len(found) <= _MOST_LISTED:
             self._listed = key, tuple(found)
         return found
 
     def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
         """Return the documents that are about a day of any of the ranges."""
-        return [document for document in self.list_documents() if is_of_days(document, ranges)]
+        found: dict[int, StoredDocument] = {}
+        with self._database.reading(self._gen) as now:
+            own = now.workspace, now.gen
+            for first, last in ranges:
+                times = (int(ms_of_day(first) * 1e6), int(ms_of_day(last + 1) * 1e6))
+                rows = now.rows(_OF_DAYS, *own, first, last, *own, *times)
+                found |= {row[0]: _read_document(row) for row in rows}
+        return [document for document in found.values() if is_of_days(document, ranges)]
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
@@ -149,5 +157,10 @@ def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
     return StoredChunk(number, source, file_path(to_text(path)), *own)
 
 
+def _read_document(row: tuple[Any, ...]) -> StoredDocument:
+    number, source, path, mtime_ns, head, fields = row
+    return StoredDocument(number, source, file_path(to_text(path)), mtime_ns, _read_head(head), unpack_fields(fields))
+
+
 def _read_head(head: bytes | None) -> str:
-    return head.decode("utf-8", "ignore")[:_HEAD_CHARS] if head else ""
+    return head.decode("utf-8", "ignore")[:HEAD_CHARS] if head else ""

@@ -154,6 +154,8 @@ class Database:
         """``can_create`` lets the first use create the tables, if the role may."""
         self.name = name
         self.workspace = workspace_id(name)
+        #: Says for the rest of a transaction which workspace it is about; without that, no row is seen.
+        self.naming = f"SELECT set_config('{SETTING}', '{self.workspace:d}', true)"
         self.place = describe_place(dsn)
         self._dsn = dsn
         self._can_create = can_create
@@ -293,19 +295,14 @@ class Database:
 
     def _enter(self, db: Connection, begin: str, gen: int | None, is_writing: bool) -> Transaction:
         """Begin a transaction and read the workspace's row, in one round trip; a writer is the only one to have it."""
-        name = f"SELECT set_config('{SETTING}', '{self.workspace:d}', true)"
         lock = f"SELECT 1 FROM mdrecall.workspaces WHERE id = {self.workspace:d} FOR UPDATE;" if is_writing else ""
         read = _STATE.format(gen="NULL" if gen is None else f"{gen:d}", workspace=f"{self.workspace:d}")
-        state = _read_state(db.execute(f"{begin}; {_END_IDLE}; {name}; {lock} {read}"))
+        state = _read_state(db.execute(f"{begin}; {_END_IDLE}; {self.naming}; {lock} {read}"))
         if state is None and is_writing:
             self._add_workspace(db)
             state = _read_state(db.execute(f"{lock} {read}"))
         state = state or State()
         return Transaction(db, self.workspace, state.gen if gen is None else gen, state, is_writing, {})
-
-    def name_workspace(self, db: Connection) -> None:
-        """Set the workspace for the rest of a transaction; without one, no row is visible."""
-        db.execute(f"SELECT set_config('{SETTING}', %s, true)", (str(self.workspace),))
 
     def _add_workspace(self, db: Connection) -> None:
         db.execute(

@@ -1,8 +1,10 @@
 """Documents and transcripts in the database. A document goes in or out whole, all its rows in one transaction."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain, islice
 from typing import Any
 
+from mdrecall.core.ranking.days import note_day
 from mdrecall.core.text.annotations import pack_marks
 from mdrecall.core.text.fields import pack_fields
 from mdrecall.core.text.index_terms import index_terms
@@ -16,6 +18,8 @@ from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_bytes, to_
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 
+#: As much of a note as its front matter needs.
+HEAD_CHARS = 1000
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
 _CHUNKS_AT_ONCE = 8_192
 #: As many documents are asked for one by one, before all of them are read at once.
@@ -26,9 +30,12 @@ _REMEMBERED_REVISIONS = 1_000
 _TRIM_EVERY = 64
 _OWN = "workspace_id=%s AND gen=%s"
 _NEW_REVISION = """
-    UPDATE mdrecall.workspaces
-    SET revision = greatest(revision + 1, (1000000 * extract(epoch FROM clock_timestamp()))::int8) WHERE id=%s
-    RETURNING revision
+    WITH new AS (
+        UPDATE mdrecall.workspaces
+        SET revision = greatest(revision + 1, (1000000 * extract(epoch FROM clock_timestamp()))::int8) WHERE id=%s
+        RETURNING revision)
+    INSERT INTO mdrecall.changes(workspace_id, gen, revision, kind, what)
+    SELECT %s, %s, revision, 'revision', '' FROM new RETURNING revision
 """
 _TRIM = """
     DELETE FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND revision < (
@@ -45,10 +52,20 @@ _STAMPS = """
         AND s.source = d.source AND s.path = d.path AND s.place = %s
     WHERE d.workspace_id=%s AND d.gen=%s AND d.source=%s
 """
+# With a limit, each stamp is looked up by its key. Without it, the planner may read all of them for a few documents.
+_NEWER_STAMPS = """
+    SELECT d.path, abs(s.seen_ns - s.mtime_ns) > %s, s.size, s.mtime_ns, s.ctime_ns, s.inode
+    FROM mdrecall.documents d LEFT JOIN LATERAL (
+        SELECT * FROM mdrecall.stamps own WHERE own.workspace_id = d.workspace_id AND own.gen = d.gen
+            AND own.source = d.source AND own.path = d.path AND own.place = %s LIMIT 1) s ON true
+    WHERE d.workspace_id=%s AND d.gen=%s AND d.source=%s AND d.revision > %s
+"""
 # Rows go in by arrays: one statement for all of them. COPY is not allowed where a policy guards the rows.
 _PUT_DOCUMENTS = """
-    INSERT INTO mdrecall.documents(workspace_id, gen, index_format, revision, id, source, path, hash, mtime_ns, fields)
-    SELECT %s, %s, %s, %s, * FROM unnest(%b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::int8[], %b::text[])
+    INSERT INTO mdrecall.documents(workspace_id, gen, index_format, revision, id, source, path, hash, mtime_ns, fields,
+        day)
+    SELECT %s, %s, %s, %s, * FROM unnest(%b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::int8[], %b::text[],
+        %b::int4[])
 """
 _PUT_STAMPS = """
     INSERT INTO mdrecall.stamps(workspace_id, gen, place, revision, source, path,
@@ -219,9 +236,8 @@ _FORMAT = "SELECT index_format FROM mdrecall.generations WHERE workspace_id=%s A
 
 def start_revision(now: Transaction) -> int:
     """Return the number of a new change, and forget the changes that are too long ago."""
-    row = now.db.execute(_NEW_REVISION, (now.workspace,)).fetchone()
+    row = now.db.execute(_NEW_REVISION, (now.workspace, now.workspace, now.gen)).fetchone()
     revision = int(row[0]) if row else 0
-    now.run(_RECORD, revision, "revision", [b""])
     if revision % _TRIM_EVERY == 0:
         now.run(_TRIM, now.workspace, now.gen, _REMEMBERED_REVISIONS)
     return revision
@@ -269,7 +285,7 @@ class _StampRows:
             return ChangedStamps(None, _read_stamps(self._now.db.execute(_STAMPS, values, binary=True).fetchall()))
         prefix = to_bytes(f"{source}\0")
         gone = (what for what in list_changes(self._now, "gone", seen) if what.startswith(prefix))
-        newer = self._now.db.execute(f"{_STAMPS} AND d.revision > %s", (*values, seen), binary=True).fetchall()
+        newer = self._now.db.execute(_NEWER_STAMPS, (*values, seen), binary=True).fetchall()
         return ChangedStamps([to_text(what[len(prefix) :]) for what in gone], _read_stamps(newer))
 
 
@@ -286,14 +302,16 @@ def _put(
         _delete_rows(now, revision, source, paths)
     documents = [document for document, _ in items]
     first = _reserve(now, "next_document", len(documents))
-    rows = [
-        (first + number, new.source, to_bytes(new.path), bytes.fromhex(new.hash), new.stamp[1], pack_fields(new.fields))
-        for number, new in enumerate(documents)
-    ]
-    now.run(_PUT_DOCUMENTS, index_format, revision, *_columns(rows, 6))
+    rows, chunks_of = [], []
+    for number, (document, chunks) in enumerate(items, first):
+        left = iter(chunks)
+        opening = list(islice(left, 1))
+        rows.append((number, *_document_row(document, opening[0].chunk.text[:HEAD_CHARS] if opening else "")))
+        chunks_of.append(chain(opening, left))
+    now.run(_PUT_DOCUMENTS, index_format, revision, *_columns(rows, 7))
     _put_stamps(now, documents, revision, place)
     collected: list[tuple[int, int, IndexedChunk]] = []
-    for number, (_, chunks) in enumerate(items):
+    for number, chunks in enumerate(chunks_of):
         for ordinal, indexed in enumerate(chunks):
             collected.append((first + number, ordinal, indexed))
             if len(collected) >= _CHUNKS_AT_ONCE:
@@ -305,6 +323,13 @@ def _put(
         " CASE WHEN index_format IN ('', %s) THEN %s ELSE '?' END WHERE workspace_id=%s AND gen=%s",
         (index_format, index_format, now.workspace, now.gen),
     )
+
+
+def _document_row(new: Document, head: str) -> tuple[Any, ...]:
+    # What is said in a transcript is of the day of its last change, which the row has.
+    day = None if new.source == "sessions" else note_day(file_path(new.path), head)
+    digest = bytes.fromhex(new.hash)
+    return new.source, to_bytes(new.path), digest, new.stamp[1], pack_fields(new.fields), day
 
 
 def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChunk]]) -> None:

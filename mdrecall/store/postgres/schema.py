@@ -15,8 +15,8 @@ from mdrecall.errors import NewerIndex, StoreUnavailable
 
 #: The schema that all tables are in.
 SCHEMA = "mdrecall"
-#: Since 2, counts and positions of terms take a byte each.
-VERSION = 2
+#: Since 2, counts and positions of terms take a byte each. Since 3, a document has its day.
+VERSION = 3
 _TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
     CREATE TABLE mdrecall.format(version int4 NOT NULL);
@@ -122,6 +122,14 @@ _TABLES = """
         PRIMARY KEY (workspace_id, fingerprint)
     );
 """
+# What older tables lack.
+_ADDED = """
+    ALTER TABLE mdrecall.documents ADD COLUMN IF NOT EXISTS day int4;
+    CREATE INDEX IF NOT EXISTS documents_by_day ON mdrecall.documents(workspace_id, gen, day) WHERE day IS NOT NULL;
+    CREATE INDEX IF NOT EXISTS sessions_by_change ON mdrecall.documents(workspace_id, gen, mtime_ns)
+        WHERE source = 'sessions';
+    CREATE INDEX IF NOT EXISTS documents_by_revision ON mdrecall.documents(workspace_id, gen, source, revision);
+"""
 #: Every table with rows of a workspace, those that others depend on last.
 TABLES = (
     "pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts", "spaces", "cache", "jobs",
@@ -152,6 +160,7 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
         return
     _add_extension(db)
     db.execute(_TABLES)
+    db.execute(_ADDED)
     for table in (*TABLES, "workspaces"):
         column = "id" if table == "workspaces" else "workspace_id"
         rule = f"{column} = {_NAMED} AND {_MAY}"
@@ -170,7 +179,8 @@ def _upgrade(db: psycopg.Connection[Any]) -> None:
     try:
         db.execute(f"TRUNCATE {', '.join(f'mdrecall.{table}' for table in OF_GENERATION)}")
     except psycopg.errors.InsufficientPrivilege as error:
-        raise _outdated() from error
+        raise _make_outdated_error() from error
+    db.execute(_ADDED)
     # The policies hide all workspaces from the owner too.
     for table in ("workspaces", "generations"):
         db.execute(f"ALTER TABLE mdrecall.{table} NO FORCE ROW LEVEL SECURITY")
@@ -249,10 +259,10 @@ def require_tables(db: psycopg.Connection[Any]) -> None:
         message = "The database has no tables of mdrecall."
         raise StoreUnavailable(message, hint="Let an owner of the database set them up once.")
     if version < VERSION:
-        raise _outdated()
+        raise _make_outdated_error()
 
 
-def _outdated() -> StoreUnavailable:
+def _make_outdated_error() -> StoreUnavailable:
     message = "The tables of mdrecall in this database are those of an older version."
     return StoreUnavailable(message, hint="Let the owner of the tables set them up again with this version.")
 

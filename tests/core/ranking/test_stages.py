@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mdrecall.core.ranking.explain import explain_empty
 from mdrecall.core.ranking.features import Query, ReadChunk
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
@@ -19,7 +20,6 @@ from mdrecall.core.ranking.stages import (
     describe_doubt,
     diversify_results,
     drop_low_scores,
-    explain_empty,
     find_passages,
     limit_per_file,
     limit_results,
