@@ -44,7 +44,7 @@ def filled(openclaw: OpenClaw) -> OpenClaw:
     config = json.loads((openclaw.state / "openclaw.json").read_text())
     openclaw.write_config(config | {"memory": {"search": {"provider": "none"}}})
     assert openclaw.run("memory", "index", "--force").code == 0
-    # A search writes a recall record, without which there is nothing to promote.
+    # A search writes a recall record, without which there is nothing to promote or to explain.
     assert openclaw.run("memory", "search", "--query", "greenhouse pump", "--json").code == 0
     assert run_ours(openclaw, "index").code == 0
     return openclaw
@@ -68,6 +68,7 @@ def run_ours(openclaw: OpenClaw, *arguments: str) -> Finished:
         ("status",),
         ("search", "--query", "greenhouse pump"),
         ("promote", "--min-score", "0", "--min-recall-count", "0", "--min-unique-queries", "0"),
+        ("promote-explain", "greenhouse pump"),
         ("session-backfill",),
         ("forget", "--session", "nobody", "--dry-run"),
     ],
