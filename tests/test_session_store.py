@@ -135,7 +135,7 @@ def test_what_openclaw_was_told_to_forget_is_in_no_byte_of_the_index(home: Home)
         assert (report.rebuilt, report.left, report.removed) == (False, 0, 0)
 
 
-def test_what_a_short_search_cannot_erase_the_next_sync_erases(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_short_search_cannot_erase_the_next_sync_erases(home: Home) -> None:
     store = OpenClawStore(home.state)
     for name in ("talk", "other"):
         store.begin(name, f"agent:main:telegram:direct:{name}")

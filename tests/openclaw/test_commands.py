@@ -44,6 +44,8 @@ def filled(openclaw: OpenClaw) -> OpenClaw:
     config = json.loads((openclaw.state / "openclaw.json").read_text())
     openclaw.write_config(config | {"memory": {"search": {"provider": "none"}}})
     assert openclaw.run("memory", "index", "--force").code == 0
+    # A search writes a recall record, without which there is nothing to promote or to explain.
+    assert openclaw.run("memory", "search", "--query", "greenhouse pump", "--json").code == 0
     assert run_ours(openclaw, "index").code == 0
     return openclaw
 

@@ -117,7 +117,7 @@ def test_a_form_without_a_question_is_refused_with_a_way_out(site: Site, text: s
     reply = site.post("eval", text=text)
     assert reply.status == 400
     assert said in reply.body
-    assert "Write one object a line" in reply.body
+    assert "where do we meet on fridays?" in reply.body
 
 
 def test_a_file_that_is_a_link_or_too_large_is_not_read(notes: Workspace) -> None:
