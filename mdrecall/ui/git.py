@@ -205,12 +205,14 @@ def _run(root: str, arguments: tuple[str, ...], env: Mapping[str, str], max_byte
             if len(data) > max_bytes:
                 _kill(process)
             code = process.wait()
+            # Git may also end by a signal of its own, when a program that it has started is gone.
+            is_late = timer.finished.is_set()
         finally:
             timer.cancel()
             _kill(process)
         if len(data) > max_bytes:
             return _Output(data[:max_bytes], f"Git wrote more than {max_bytes:,} bytes and was stopped.")
-        if code < 0:
+        if is_late:
             return _Output(data, f"Git took longer than {_MAX_SECONDS:.0f} seconds and was stopped.")
         errors.seek(0)
         said = errors.read(4 * _MAX_ERROR_CHARS).decode("utf-8", "replace")

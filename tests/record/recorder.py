@@ -187,8 +187,10 @@ def _methods(cls: type) -> dict[str, list[str]]:
 
 def _parameters(function: Any) -> Iterator[str]:
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD and typing.get_args(parameter.annotation):
-            (options,) = typing.get_args(parameter.annotation)
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD and "Unpack[" in str(parameter.annotation):
+            # Only this one: what others name may not be imported while the program runs.
+            found = parameter.annotation
+            (options,) = typing.get_args(eval(found, function.__globals__) if isinstance(found, str) else found)
             yield from options.__annotations__
         else:
             yield name
