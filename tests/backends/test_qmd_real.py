@@ -62,7 +62,9 @@ def test_both_backends_give_the_same_answers_in_the_same_form(notes: QmdWorkspac
         assert answer[0].score == pytest.approx(same[0].score, abs=0.15), question
 
 
-@pytest.mark.parametrize(("search_mode", "mode"), [("vsearch", "vector"), ("query", "hybrid")])
+@pytest.mark.parametrize(
+    ("search_mode", "mode"), [pytest.param("vsearch", "vector", marks=pytest.mark.soak), ("query", "hybrid")]
+)
 def test_with_its_models_a_score_is_a_probability_as_well(
     notes: QmdWorkspace, tmp_path: Path, search_mode: str, mode: str
 ) -> None:

@@ -80,5 +80,5 @@ class Talks(RuleBasedStateMachine):
 
 
 def test_in_whatever_order_things_are_said_the_index_is_as_a_new_one() -> None:
-    examples = int(os.environ.get("MDRECALL_EXAMPLES") or 12)
+    examples = int(os.environ.get("MDRECALL_EXAMPLES") or 6)
     run_state_machine_as_test(Talks, settings=settings(max_examples=examples, stateful_step_count=12, deadline=None))

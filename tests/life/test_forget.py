@@ -433,10 +433,10 @@ for line in sys.stdin:
 
 
 #: ``MDRECALL_EXAMPLES`` sets how often a run is killed, for a soak.
-EXAMPLES = int(os.environ.get("MDRECALL_EXAMPLES") or 16)
+EXAMPLES = int(os.environ.get("MDRECALL_EXAMPLES") or 50)
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(EXAMPLES, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [6, pytest.param(EXAMPLES, marks=pytest.mark.soak)])
 def test_a_killed_run_is_finished_by_the_next(filled: Workspace, kills: int) -> None:
     dictionaries = read_dictionaries(filled.index)
     process = python(_KILLS, str(filled.path), json.dumps(filled.env), LATIN, str(kills))

@@ -29,7 +29,7 @@ from mdrecall.memory import Memory
 from tests.conftest import LONG_AGO_NS, Workspace
 from tests.reliability.content import Content, content_of, files_beside, fresh_content
 
-EXAMPLES = int(os.environ.get("MDRECALL_EXAMPLES") or 12)
+EXAMPLES = int(os.environ.get("MDRECALL_EXAMPLES") or 6)
 STEPS = 40
 # A process takes as long to start as some thirty other steps.
 PROCESSES = 1

@@ -38,7 +38,7 @@ class Held(NamedTuple):
     threads: int
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads the memory of a process from /proc")
 def test_memories_that_were_closed_leave_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-c", CODE, str(tmp_path)]

@@ -2,13 +2,9 @@
 
 import os
 
-from playwright.sync_api import Page
-
 from mdrecall.life.activity import Activity, activity_path, record_activity
 from tests.conftest import Workspace
-from tests.ui.axe import find_faults
 from tests.ui.conftest import Site, serve
-from tests.ui.worlds import open_page
 
 
 def fill(workspace: Workspace) -> None:
@@ -54,11 +50,6 @@ def test_the_log_is_for_the_owner_only(workspace: Workspace) -> None:
         reply = site.get("activity")
         assert reply.status == 400
         assert "heron" not in reply.body
-
-
-def test_the_page_has_no_serious_fault(site: Site, page: Page) -> None:
-    fill(site.workspace)
-    assert find_faults(page, open_page(site, page, "activity")) == []
 
 
 def test_many_calls_have_pages_that_keep_the_filter(site: Site) -> None:

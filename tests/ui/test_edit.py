@@ -8,7 +8,6 @@ from playwright.sync_api import Page
 
 from mdrecall.sources.editing import hash_content
 from tests.conftest import Workspace
-from tests.ui.axe import find_faults
 from tests.ui.conftest import Site, serve
 from tests.ui.worlds import open_page
 
@@ -149,13 +148,3 @@ def workspace_page(workspace: Workspace) -> Iterator[Site]:
     workspace.write("memory/a.md", "one\n")
     with serve(workspace, can_change=False) as site:
         yield site
-
-
-@pytest.mark.parametrize("view", ["edit?path=memory/a.md", "new", "append", "move?path=memory/a.md",
-                                  "delete?path=memory/a.md", "trash"])  # fmt: skip
-def test_the_forms_can_be_used_by_everybody(site: Site, page: Page, view: str) -> None:
-    site.workspace.write("memory/a.md", "one\n")
-    site.workspace.write("memory/b.md", "two\n")
-    site.post("delete", path="memory/b.md", hash=hash_content(b"two\n"))
-    url = open_page(site, page, view)
-    assert find_faults(page, url) == []

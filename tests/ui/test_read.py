@@ -9,7 +9,6 @@ from playwright.sync_api import Page
 
 from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
 from tests.processes import until
-from tests.ui.axe import find_faults
 from tests.ui.conftest import Site
 from tests.ui.worlds import open_page
 
@@ -104,12 +103,6 @@ def test_a_note_is_rendered_with_its_facts(site: Site, page: Page) -> None:
     page.get_by_role("link", name="the plan").click()
     assert page.url.endswith("#h-next-steps")
     assert page.locator("#h-next-steps").inner_text() == "Next steps"
-
-
-def test_a_note_can_be_read_by_everybody(site: Site, page: Page) -> None:
-    site.workspace.write("memory/people/priya.md", NOTE)
-    open_page(site, page, "search")
-    assert find_faults(page, f"{site.origin}/ui/main/note?path=memory/people/priya.md&from=8&to=8&raw=1") == []
 
 
 def test_nothing_in_a_note_runs_or_is_loaded(site: Site, page: Page) -> None:
