@@ -107,6 +107,13 @@ def test_a_body_that_is_too_long_is_refused(serving: Serving) -> None:
     assert httpx2.post(serving.url, headers=headers, content=b" " * 2_000_000).status_code == 413
 
 
+def test_an_answer_does_not_wait_for_the_client_to_confirm_its_head() -> None:
+    with HttpEndpoint(port=0).listen() as listening, socket.create_connection(listening.getsockname()):
+        connection, _ = listening.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.2", "example.org", ""])
 def test_nothing_listens_beyond_this_machine_without_a_token(host: str) -> None:
     with pytest.raises(RecallError, match="there is no token"):
