@@ -21,7 +21,7 @@ from mdrecall.types import Match
 
 #: How far scores and saturations may be apart: both stores add up the same numbers in another order.
 _TOLERANCE = 1e-9
-#: As many differences of a set are shown.
+#: How many differences of a set are shown.
 _SHOWN = 5
 
 

@@ -154,7 +154,7 @@ def test_two_names_of_one_memory_in_the_database_show_each_passage_once(tmp_path
 
 
 def test_a_database_that_is_away_does_not_stop_a_memory_in_a_file(tmp_path: Path, memories: list[Memory]) -> None:
-    pytest.importorskip("psycopg")
+    pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
     away = f"host={tmp_path / 'nothing'} user=dora password=s3cret-s3cret dbname=memory"
     with open_shared(tmp_path / "away", away, "dora", "The walrus likes music.\n") as dora:
         found = mdrecall.search_several({"dora": dora, "ana": memories[0]}, "walrus")

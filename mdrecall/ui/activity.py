@@ -10,7 +10,7 @@ from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.layout import link_citation, show_pages, show_tabs
 from mdrecall.ui.visit import Page, Redirect, Visit, require_owner
 
-#: As many as one looks through, and so many letters of a query: a page of long ones stays light.
+#: How many calls a page lists, and how much of a query is shown, so that long queries do not make a page heavy.
 _PER_PAGE, _MAX_CHARS = 50, 150
 
 

@@ -4,7 +4,7 @@ from mdrecall.types.transcripts import TranscriptRecord
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.visit import Page, Visit
 
-#: As many messages as one reads in a go, and of them so much that a page stays light.
+#: How many messages a page shows, and how many characters of them in all, so that it stays light.
 _MESSAGES, _MAX_CHARS = 50, 40_000
 #: A message may hold a whole file; all of it is one click away.
 _MAX_MESSAGE_CHARS = 4_000

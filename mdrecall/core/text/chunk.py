@@ -37,7 +37,7 @@ _BLANK_LINES = compile_later(r"\n[^\S\n]*\n[^\S\n]*\n")
 _ASTRAL = compile_later("[\U00010000-\U0010ffff]")
 # The end of a path is repeated with every chunk; a longer path is one that somebody has made long on purpose.
 TITLE_CHARS = 500
-# The titles of as many notes are remembered: each has several chunks, and the same notes are found again and again.
+# How many titles are remembered: a note has several chunks, and the same notes are found again and again.
 _MOST_TITLES = 2_000
 _DATE = compile_later(r"(?<!\d)(\d{4})-(\d{2})-(\d{2})(?!\d)")
 _MONTHS = (

@@ -22,7 +22,7 @@ _NARROW = 1 << 15
 #: The positions of each column of a chunk begin here: far enough apart that no phrase reaches from one into the next.
 #: A chunk is cut at a few thousand characters, so no column has as many terms.
 _COLUMN = 20_000
-#: A step from one position to the next that has so much or more does not fit into a byte.
+#: A step from one position to the next that is this large or larger does not fit into a byte.
 _LARGE = 255
 #: An occurrence is the place of its chunk times this, and its position. Positions end well below it.
 _OCCURRENCE = 1 << 16

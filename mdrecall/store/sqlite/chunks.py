@@ -74,7 +74,7 @@ _COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyw
 _MOST_LISTED = 30_000
 # The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
 _MOST_REMEMBERED = 5_000
-# So much text of chunks is remembered until the index changes: that of about 3,000 chunks, of which most return.
+# How many characters of chunks are remembered until the index changes: about 3,000 chunks, most of which return.
 _MOST_LOADED_CHARS = 4_000_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
 
