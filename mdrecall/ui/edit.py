@@ -184,7 +184,7 @@ def show_difference(old: str, new: str, names: tuple[str, str]) -> Html:
     if not one and not two:
         return tag("p", "The text is the same.", class_="quiet")
     legend = tag("p", f"− {names[0]}, + {names[1]}", class_="quiet")
-    fitting = bisect_right(list(accumulate(len(line.encode(errors="replace")) for line in lines)), MAX_WEIGHT)
+    fitting = bisect_right(list(accumulate(len(line.encode(errors="replace")) for line in lines)), MAX_WEIGHT // 2)
     if fitting < len(lines):
         lines[fitting:] = [_show_line(" ", f"… {len(lines) - fitting:,} more lines …")]
     return join(legend, tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences"))

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from mdrecall.ui.markdown import slug
 
-#: What a part may weigh as HTML, by an estimate: a page of 150 KB then holds it rendered and as it is.
-MAX_WEIGHT = 45_000
-#: The elements around a line, and those of a link with its address.
-_LINE_WEIGHT, _LINK_WEIGHT = 60, 120
+#: What a part may weigh as HTML, rendered and as it is: with all else, a page then stays below 150 KB.
+MAX_WEIGHT = 110_000
+#: The elements around a line as it is, around a rendered one, and those of a link with its address.
+_RAW_WEIGHT, _LINE_WEIGHT, _LINK_WEIGHT = 35, 60, 120
 #: A piece of a long line ends with a word, if one ends that near.
 _WORD_CHARS = 200
 _FENCE = re.compile(r"\s*(`{3,}|~{3,})")
@@ -63,8 +63,11 @@ def find_heading(parts: list[Part], wanted: str) -> int:
 
 
 def _weigh(line: str) -> int:
+    """Return about what a line weighs as HTML."""
+    if not line:
+        return _RAW_WEIGHT
     links = line.count("[[") + line.count("](")
-    return _LINE_WEIGHT + len(escape(line).encode(errors="replace")) + links * _LINK_WEIGHT
+    return _RAW_WEIGHT + _LINE_WEIGHT + 2 * len(escape(line).encode(errors="replace")) + links * _LINK_WEIGHT
 
 
 def _open_fences(lines: list[str]) -> Iterator[str]:
@@ -90,7 +93,7 @@ def _rank_turn(lines: list[str], fences: list[str], line: int) -> int:
 
 def _cut_line(line: str) -> Iterator[str]:
     while line:
-        size = min(len(line), MAX_WEIGHT)
+        size = min(len(line), MAX_WEIGHT // 2)
         while _weigh(line[:size]) > MAX_WEIGHT:
             size //= 2
         if size < len(line):

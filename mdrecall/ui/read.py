@@ -27,8 +27,8 @@ _MAX_NEAR, _NEAR_CHARS = 8, 600
 _MAX_LINKS = 100
 #: As many tags as somebody reads, and as long as one that is meant as a tag.
 _MAX_TAGS, _MAX_TAG_CHARS = 30, 100
-#: A part that is heavier as HTML consists of little but markup.
-_MAX_RENDERED = 75_000
+#: A part that is heavier consists of little but markup.
+_MAX_BYTES = 120_000
 _NONE = Cited()
 
 
@@ -40,7 +40,8 @@ def show_note(visit: Visit) -> Page:
     number = _choose_part(visit, parts, cited)
     part = parts[number]
     rendered = render_note(part.text, _make_urls(visit, note.path, len(parts)), cited, part.first, part.fence)
-    if rendered is not None and len(rendered.encode(errors="replace")) > _MAX_RENDERED:
+    raw = show_raw(part.text, part.first, cited)
+    if rendered is not None and len((rendered + raw).encode(errors="replace")) > _MAX_BYTES:
         rendered = None
     has_raw = rendered is None or bool(visit.query.get("raw"))
     views: list[Child] = []
@@ -52,7 +53,7 @@ def show_note(visit: Visit) -> Page:
         reason = "This is too complex to render, so it is shown as it is."
         views.append(tag("p", reason, class_="quiet"))
     if has_raw:
-        views.append(show_raw(part.text, part.first, cited))
+        views.append(raw)
     pages = _turn_pages(visit, note.path, parts, number)
     title = read_fields(note.text).title or note.path.rpartition("/")[2].removesuffix(".md")
     around = visit.url("around", path=note.path)
@@ -214,7 +215,7 @@ def _turn_pages(visit: Visit, path: str, parts: list[Part], number: int) -> Html
     ]
     part = parts[number]
     where = f"Part {number + 1:,} of {len(parts):,}, lines {part.first:,} to {part.last:,}"
-    return tag("div", tag("span", where, class_="quiet"), links, class_="row")
+    return tag("p", tag("span", where, class_="quiet"), links, class_="row")
 
 
 def _show_links(visit: Visit, path: str) -> Html:
