@@ -8,8 +8,8 @@ from mdrecall.core.ranking.days import is_of_days, ms_of_day
 from mdrecall.core.text.annotations import unpack_marks
 from mdrecall.core.text.fields import unpack_fields
 from mdrecall.store.matching import match_terms
-from mdrecall.store.postgres.connect import Database, Transaction
-from mdrecall.store.postgres.documents import HEAD_CHARS, current_revision
+from mdrecall.store.postgres.connect import Database
+from mdrecall.store.postgres.documents import HEAD_CHARS
 from mdrecall.store.postgres.schema import to_text
 from mdrecall.store.postgres.terms import BlockCache, PostgresTerms
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
@@ -79,7 +79,7 @@ class PostgresChunks:
     def count(self) -> int:
         """Return the number of chunks."""
         with self._database.reading(self._gen) as now:
-            return _count(now)
+            return now.state.chunks
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
         """Return the number of files and chunks of each source."""
@@ -89,7 +89,7 @@ class PostgresChunks:
     def chunks_of_projects(self) -> Mapping[int, str]:
         """Return the chunks whose marks name a project, each with its projects."""
         with self._database.reading(self._gen) as now:
-            key = now.gen, current_revision(now)
+            key = now.gen, now.current_revision()
             if self._of_projects is None or self._of_projects[0] != key:
                 self._of_projects = key, {row[0]: unpack_marks(row[1]).project for row in now.rows(_OF_PROJECTS)}
             return self._of_projects[1]
@@ -105,7 +105,7 @@ class PostgresChunks:
     def list_documents(self) -> list[StoredDocument]:
         """Return every document, in no particular order."""
         with self._database.reading(self._gen) as now:
-            key = now.gen, current_revision(now)
+            key = now.gen, now.current_revision()
             if self._listed and self._listed[0] == key:
                 return list(self._listed[1])
             found = [_read_document(row) for row in now.rows(_DOCUMENTS)]
@@ -141,12 +141,6 @@ class PostgresChunks:
             index = PostgresTerms(now, self._blocks)
             index.prepare(terms)
             return match_terms(index, terms)
-
-
-def _count(now: Transaction) -> int:
-    if not now.is_writing:
-        return now.state.chunks
-    return int(now.rows(f"SELECT chunks FROM mdrecall.generations WHERE {_OWN}")[0][0])
 
 
 def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:

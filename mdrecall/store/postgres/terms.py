@@ -15,9 +15,9 @@ import numpy
 from mdrecall.core.text.index_terms import index_terms
 from mdrecall.store.matching import ROW_BUDGET, Wanted, encode_names
 from mdrecall.store.postgres.blocks import BlockContent, read_contents, unpack_dead
-from mdrecall.store.postgres.connect import Transaction
 from mdrecall.store.postgres.postings import ReadPage, TermPostings, match_phrase, read_page
 from mdrecall.store.postgres.schema import to_bytes, to_text
+from mdrecall.store.postgres.transaction import Transaction
 from mdrecall.types import Term
 
 #: bm25's k1 and b, as in FTS5, and what an occurrence among the names counts.
@@ -127,7 +127,7 @@ class PostgresTerms:
         for _, block, size, dead_count, dead in found:
             self._blocks[block] = _Block(self._total, size, dead_count, dead)
             self._total += size
-        chunks, tokens = _totals(self._now)
+        chunks, tokens = self._now.state.chunks, self._now.state.tokens
         self._average = tokens / chunks if chunks else 1.0
 
     def count(self, wanted: Wanted) -> int:
@@ -265,10 +265,3 @@ def _tokens_of(term: Term) -> Iterator[bytes]:
     """Yield the terms that a term of a query is looked up by."""
     for text in (encode_names(term.surface), term.surface, *term.also, " ".join(term.parts)):
         yield from map(to_bytes, index_terms(text))
-
-
-def _totals(now: Transaction) -> tuple[int, int]:
-    if not now.is_writing:
-        return now.state.chunks, now.state.tokens
-    ((chunks, tokens),) = now.rows("SELECT chunks, tokens FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s")
-    return int(chunks), int(tokens)
