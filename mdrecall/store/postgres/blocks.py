@@ -89,16 +89,17 @@ def _list_with_contents(now: Transaction, ids: Sequence[int]) -> tuple[list[Bloc
     rows = [BlockRow(*row[:5]) for row in found]
     if now.is_writing:
         now.blocks = rows
-    return rows, {row[0]: _unpack(*row[5:]) for row in found if row[5] is not None}
+    return rows, {row[0]: unpack_content(*row[5:]) for row in found if row[5] is not None}
 
 
 def read_contents(now: Transaction, blocks: Sequence[int]) -> dict[int, BlockContent]:
     """Return the chunks of blocks."""
     found = now.rows(_CONTENT, list(blocks)) if blocks else []
-    return {block: _unpack(ids, lengths, dead) for block, ids, lengths, dead in found}
+    return {block: unpack_content(ids, lengths, dead) for block, ids, lengths, dead in found}
 
 
-def _unpack(ids: bytes, lengths: bytes, dead: bytes) -> BlockContent:
+def unpack_content(ids: bytes, lengths: bytes, dead: bytes) -> BlockContent:
+    """Return the chunks of a block from what is stored."""
     numbers = numpy.frombuffer(ids, "<i8")
     return BlockContent(numbers, numpy.frombuffer(lengths, "<u2"), unpack_dead(dead, len(numbers)))
 

@@ -102,7 +102,7 @@ class PostgresDocuments:
         self._gen = gen
         self._place = place
         self._stamps = stamps
-        self._asked: tuple[tuple[int, int, str], int] = (0, 0, ""), 0
+        self._asked: tuple[tuple[int, int, str], dict[str, KnownDocument | None]] = (0, 0, ""), {}
         self._known: tuple[tuple[int, int, SourceName], dict[str, KnownDocument]] | None = None
 
     def commit(self, write: Callable[[], object]) -> None:
@@ -140,10 +140,14 @@ class PostgresDocuments:
         with self._database.reading(self._gen) as now:
             key = now.gen, now.state.revision, source
             if self._asked[0] != key:
-                self._asked = key, 0
-            self._asked = key, self._asked[1] + 1
-            if now.is_writing or self._asked[1] <= _FEW_DOCUMENTS:
+                self._asked = key, {}
+            answers = self._asked[1]
+            if now.is_writing:
                 return _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
+            if path not in answers and len(answers) < _FEW_DOCUMENTS:
+                answers[path] = _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
+            if path in answers:
+                return answers[path]
             # Who has asked for some asks for many: all files that have just been written.
             if self._known is None or self._known[0] != key:
                 self._known = key, _read_known(now.rows(own, source))
