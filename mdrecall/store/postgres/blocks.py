@@ -41,9 +41,12 @@ _PAGES = """
     SELECT block, postings, positions FROM mdrecall.pages
     WHERE workspace_id=%s AND gen=%s AND block = ANY(%s) ORDER BY block, first
 """
-# A block and its pages in one statement. Not by COPY, which Postgres does not allow where a policy guards the rows.
+# A block and its pages in one statement, which drops those that it replaces. Not by COPY, which Postgres does not allow
+# where a policy guards the rows.
 _INSERT = """
-    WITH added AS (
+    WITH old_pages AS (DELETE FROM mdrecall.pages WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)),
+    old AS (DELETE FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)),
+    added AS (
         INSERT INTO mdrecall.blocks(workspace_id, gen, block, first, last, size, ids, lengths, dead, dead_count)
         VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, 0))
     INSERT INTO mdrecall.pages(workspace_id, gen, block, first, postings, positions)
@@ -80,16 +83,16 @@ class BlockContent(NamedTuple):
 
 def list_blocks(now: Transaction) -> list[BlockRow]:
     """Return all blocks in the order of their chunks."""
-    return _list_with_contents(now, ())[0] if now.blocks is None else now.blocks
+    if now.blocks is None:
+        _read_blocks(now, ())
+    return now.blocks or []
 
 
-def _list_with_contents(now: Transaction, ids: Sequence[int]) -> tuple[list[BlockRow], dict[int, BlockContent]]:
-    """Return all blocks, and the chunks of those that hold any of some chunks."""
+def _read_blocks(now: Transaction, ids: Sequence[int]) -> None:
+    """Read what is known of all blocks, and the chunks of those that hold any of some chunks."""
     found = now.db.execute(_BLOCKS, (list(ids), now.workspace, now.gen), binary=True).fetchall()
-    rows = [BlockRow(*row[:5]) for row in found]
-    if now.is_writing:
-        now.blocks = rows
-    return rows, {row[0]: unpack_content(*row[5:]) for row in found if row[5] is not None}
+    now.blocks = [BlockRow(*row[:5]) for row in found]
+    now.thinned |= {row[0]: unpack_content(*row[5:]) for row in found if row[5] is not None}
 
 
 def read_contents(now: Transaction, blocks: Sequence[int]) -> dict[int, BlockContent]:
@@ -119,28 +122,28 @@ def add_block(now: Transaction, ids: Sequence[int], terms: Sequence[ChunkTerms])
 
 
 def remove_chunks(now: Transaction, ids: Iterable[int]) -> None:
-    """Mark chunks as dead, and write blocks again that are dead to a large part."""
+    """Mark chunks as dead. It is stored with the next new block, or by ``store_removals``."""
+    store_removals(now)
     wanted = sorted(ids)
-    rows, contents = _list_with_contents(now, wanted)
-    for row in [row for row in rows if row.block in contents]:
-        dead = contents[row.block].dead | numpy.isin(contents[row.block].ids, wanted)
-        count = int(dead.sum())
-        if count == row.size:
-            _drop_blocks(now, [row.block])
-            continue
-        packed = numpy.packbits(dead, bitorder="little").tobytes()
-        change = "UPDATE mdrecall.blocks SET dead=%s, dead_count=%s WHERE workspace_id=%s AND gen=%s AND block=%s"
-        now.db.execute(change, (packed, count, now.workspace, now.gen, row.block))
-        _replace_rows(now, [row.block], row._replace(dead_count=count))
-        if count * _DEAD_SHARE > row.size:
+    _read_blocks(now, wanted)
+    for block, content in now.thinned.items():
+        now.thinned[block] = content._replace(dead=content.dead | numpy.isin(content.ids, wanted))
+    now.blocks = [
+        row._replace(dead_count=int(now.thinned[row.block].dead.sum())) if row.block in now.thinned else row
+        for row in now.blocks or ()
+    ]
+
+
+def store_removals(now: Transaction) -> None:
+    """Store which chunks are dead, and write blocks again that are dead to a large part."""
+    for row in [row for row in now.blocks or () if row.block in now.thinned]:
+        if row.dead_count * _DEAD_SHARE > row.size:
             empty = numpy.zeros(0, numpy.int64)
             _write_with(now, [row], read_block(()), empty, empty)
-
-
-def _replace_rows(now: Transaction, blocks: Sequence[int], *new: BlockRow) -> None:
-    """Keep the list of blocks up to date."""
-    kept = (row for row in now.blocks or () if row.block not in blocks)
-    now.blocks = sorted((*kept, *new), key=lambda row: row.first)
+            continue
+        dead = numpy.packbits(now.thinned.pop(row.block).dead, bitorder="little").tobytes()
+        change = "UPDATE mdrecall.blocks SET dead=%s, dead_count=%s WHERE workspace_id=%s AND gen=%s AND block=%s"
+        now.db.execute(change, (dead, row.dead_count, now.workspace, now.gen, row.block))
 
 
 def _choose_to_merge(blocks: Sequence[BlockRow], count: int) -> list[BlockRow]:
@@ -173,8 +176,9 @@ def _class_of(size: int) -> int:
 
 def _write_with(now: Transaction, merged: Sequence[BlockRow], fresh: Postings, ids: Any, lengths: Any) -> None:
     """Write a block with what is alive in some blocks and with new chunks after it; drop those blocks."""
-    numbers = [row.block for row in merged]
-    contents, postings = read_contents(now, numbers), _read_postings(now, numbers)
+    numbers = [row.block for row in merged if row.alive]
+    contents = now.thinned | read_contents(now, [number for number in numbers if number not in now.thinned])
+    postings = _read_postings(now, numbers)
     parts: list[tuple[Postings, Any]] = []
     all_ids, all_lengths, count = [], [], 0
     for number in numbers:
@@ -187,8 +191,7 @@ def _write_with(now: Transaction, merged: Sequence[BlockRow], fresh: Postings, i
         count += int(alive.sum())
     parts.append((fresh, numpy.arange(len(ids)) + count))
     joined = merge_postings(parts) if numbers else fresh
-    _drop_blocks(now, numbers)
-    _insert_block(now, joined, numpy.concatenate([*all_ids, ids]), numpy.concatenate([*all_lengths, lengths]))
+    _replace_blocks(now, merged, joined, numpy.concatenate([*all_ids, ids]), numpy.concatenate([*all_lengths, lengths]))
 
 
 def _read_postings(now: Transaction, blocks: Sequence[int]) -> dict[int, Postings]:
@@ -198,16 +201,20 @@ def _read_postings(now: Transaction, blocks: Sequence[int]) -> dict[int, Posting
     return {block: read_block(pages) for block, pages in found.items()}
 
 
-def _insert_block(now: Transaction, postings: Postings, ids: Any, lengths: Any) -> None:
-    dead, pages = bytes(-(-len(ids) // 8)), list(write_pages(postings))
-    row = BlockRow(now.reserve("next_block", 1), int(ids[0]), int(ids[-1]), len(ids), 0)
-    content = ids.astype("<i8").tobytes(), lengths.astype("<u2").tobytes(), dead
-    columns = ([page[column] for page in pages] for column in range(3))
-    now.run(_INSERT, *row[:4], *content, now.workspace, now.gen, row.block, *columns)
-    _replace_rows(now, (), row)
-
-
-def _drop_blocks(now: Transaction, blocks: Sequence[int]) -> None:
-    if blocks:
-        now.run(_DROP, list(blocks), now.workspace, now.gen, list(blocks))
-        _replace_rows(now, blocks)
+def _replace_blocks(now: Transaction, old: Sequence[BlockRow], postings: Postings, ids: Any, lengths: Any) -> None:
+    """Drop some blocks and write one instead; none if it would be empty."""
+    dropped = [row.block for row in old]
+    blocks = [row for row in now.blocks or () if row.block not in dropped]
+    for block in dropped:
+        now.thinned.pop(block, None)
+    if len(ids):
+        dead, pages = bytes(-(-len(ids) // 8)), list(write_pages(postings))
+        row = BlockRow(now.reserve("next_block", 1), int(ids[0]), int(ids[-1]), len(ids), 0)
+        content = ids.astype("<i8").tobytes(), lengths.astype("<u2").tobytes(), dead
+        columns = ([page[column] for page in pages] for column in range(3))
+        own = now.workspace, now.gen
+        now.run(_INSERT, dropped, *own, dropped, *own, *row[:4], *content, *own, row.block, *columns)
+        blocks = sorted((*blocks, row), key=lambda each: each.first)
+    elif dropped:
+        now.run(_DROP, dropped, now.workspace, now.gen, dropped)
+    now.blocks = blocks

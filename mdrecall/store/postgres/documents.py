@@ -11,7 +11,7 @@ from mdrecall.core.text.index_terms import index_terms
 from mdrecall.errors import StoreUnavailable
 from mdrecall.store.caches import ChangedStamps, StampCache
 from mdrecall.store.matching import encode_names
-from mdrecall.store.postgres.blocks import add_block, remove_chunks
+from mdrecall.store.postgres.blocks import add_block, remove_chunks, store_removals
 from mdrecall.store.postgres.connect import Database, with_retries
 from mdrecall.store.postgres.postings import ChunkTerms
 from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_bytes, to_text
@@ -301,6 +301,7 @@ def _put(
                 _put_chunks(now, collected)
                 collected = []
     _put_chunks(now, collected)
+    store_removals(now)
     is_same = now.state.index_format in ("", index_format)
     now.state = now.state._replace(texts=now.state.texts + 1, index_format=index_format if is_same else "?")
 
@@ -359,6 +360,7 @@ def _remove(now: Transaction, revision: int, source: SourceName, paths: Sequence
         drop = f"DELETE FROM mdrecall.stamps WHERE {_OWN} AND source=%s AND path = ANY(%s)"
         now.run(drop, source, [to_bytes(path) for path in paths])
         now.run(_RECORD, revision, "gone", [to_bytes(f"{source}\0{path}") for path in paths])
+        store_removals(now)
 
 
 def _delete_rows(now: Transaction, revision: int, source: SourceName, paths: Sequence[str]) -> None:

@@ -103,6 +103,8 @@ class Transaction:
         self.changes: dict[int, list[tuple[Any, ...]]] = {}
         #: The blocks of postings, once they are known: nobody else changes them while a transaction writes.
         self.blocks: list[Any] | None = None
+        #: The blocks that have lost chunks, which is not stored yet.
+        self.thinned: dict[int, Any] = {}
         self._stored = self.state, dict(self.spaces)
         self._revisions: list[tuple[int, int]] = []
         self._is_seen = True
