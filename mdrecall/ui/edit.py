@@ -4,12 +4,14 @@ If a note has changed meanwhile, nothing is written, and the page shows both ver
 """
 
 import logging
+from bisect import bisect_right
 from difflib import SequenceMatcher
-from itertools import islice
+from itertools import accumulate, islice
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
 from mdrecall.life.curate import Curator, NoteContent, count_same
-from mdrecall.ui.html import Child, Html, join, tag
+from mdrecall.ui.html import Html, join, tag
+from mdrecall.ui.parts import MAX_WEIGHT
 from mdrecall.ui.visit import Answer, Page, Redirect, Visit
 
 _log = logging.getLogger(__name__)
@@ -168,7 +170,7 @@ def show_difference(old: str, new: str, names: tuple[str, str]) -> Html:
     tail = count_same(one[same:][::-1], two[same:][::-1])
     before, after = one[max(0, same - _CONTEXT) : same], one[len(one) - tail :][:_CONTEXT]
     one, two = one[same : len(one) - tail], two[same : len(two) - tail]
-    lines: list[Child] = [_show_line(" ", line) for line in before]
+    lines = [_show_line(" ", line) for line in before]
     if len(one) + len(two) > _MAX_COMPARED:
         lines.append(_show_line(" ", f"… {len(one):,} lines became {len(two):,} lines …"))
     else:
@@ -182,6 +184,9 @@ def show_difference(old: str, new: str, names: tuple[str, str]) -> Html:
     if not one and not two:
         return tag("p", "The text is the same.", class_="quiet")
     legend = tag("p", f"− {names[0]}, + {names[1]}", class_="quiet")
+    fitting = bisect_right(list(accumulate(len(line.encode(errors="replace")) for line in lines)), MAX_WEIGHT // 2)
+    if fitting < len(lines):
+        lines[fitting:] = [_show_line(" ", f"… {len(lines) - fitting:,} more lines …")]
     return join(legend, tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences"))
 
 

@@ -8,7 +8,7 @@ from mdrecall.life.curate import Curator, NoteContent
 from mdrecall.ui.edit import show_difference
 from mdrecall.ui.git import Version, read_blob, read_history
 from mdrecall.ui.html import Html, join, tag
-from mdrecall.ui.markdown import MAX_CHARS
+from mdrecall.ui.parts import split_note
 from mdrecall.ui.read import show_raw
 from mdrecall.ui.visit import Page, Visit, require_owner
 
@@ -75,6 +75,7 @@ def _show_version(visit: Visit, note: NoteContent, versions: list[Version], want
         if 0 <= other < len(versions)
     )
     facts = _show_facts(visit, version, name)
+    part, *others = split_note(new.text)
     title = version.subject or "(no message)"
     body = join(
         tag("h1", title),
@@ -83,7 +84,8 @@ def _show_version(visit: Visit, note: NoteContent, versions: list[Version], want
         tag("h2", "What changed"),
         show_difference(old.text, new.text, ("before", "after")),
         tag("h2", "The text as it was then"),
-        show_raw(new.text[:MAX_CHARS]),
+        show_raw(part.text),
+        tag("p", f"{others[-1].last - part.last:,} more lines are not shown.", class_="quiet") if others else None,
     )
     return Page(title[:80], body, "notes")
 

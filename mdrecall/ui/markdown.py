@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
-#: Longer notes are shown as they are, by pages. Python parses about a megabyte of Markdown a second, and some texts are
-#: many times slower than others.
-MAX_CHARS = 100_000
 #: Deeper than anybody nests lists; the parser leaves out what is nested deeper than it may go.
 _MAX_NESTING = 50
 #: Ordinary text takes less than two steps a character. A text that needs more was made to keep a parser busy.
@@ -67,21 +64,30 @@ class NoteUrls(NamedTuple):
     """Returns the address of a note by its path, and a place in it."""
     name: Callable[[str], str]
     """Returns the address that finds the note that somebody calls by a name."""
+    heading: Callable[[str], str]
+    """Returns the address of a heading in the note itself, by its id."""
 
 
 class _TooComplex(Exception):
     """The text takes longer to parse than any note that somebody has written."""
 
 
-def render_note(text: str, urls: NoteUrls, cited: Cited) -> Html | None:
-    """Return a note as HTML; None if it is too large or too complex, and should be shown as it is."""
-    if len(text) > MAX_CHARS:
-        return None
+def render_note(text: str, urls: NoteUrls, cited: Cited, first: int = 1, fence: str = "") -> Html | None:
+    """Return a note as HTML; None if it is too complex, and should be shown as it is.
+
+    A part of a note begins at the line ``first``, perhaps in a code block that ``fence`` has opened.
+    """
     text = text.replace("\r\n", "\n").replace("\r", " ")
-    front = read_front_matter(text)
-    skipped = front.lines if front.values else 0
+    front = read_front_matter(text if first == 1 else "")
+    skipped = first - 1
+    if front.values:
+        skipped = front.lines
+        text = text.split("\n", skipped)[skipped]
+    if fence:
+        skipped -= 1
+        text = f"{fence}\n{text}"
     try:
-        tokens = _make_parser(len(text)).parse(text.split("\n", skipped)[skipped] if skipped else text)
+        tokens = _make_parser(len(text)).parse(text)
     except (_TooComplex, RecursionError):
         return None
     if any(token.level >= _MAX_NESTING - 1 for token in tokens):
@@ -303,7 +309,7 @@ class _Renderer:
         name, _, heading = place.partition("#")
         shown = alias.strip() or place.strip().lstrip("#")
         if not name.strip():
-            return tag("a", shown, href=f"#{slug(heading)}")
+            return tag("a", shown, href=self._urls.heading(slug(heading)))
         return tag("a", shown, href=self._urls.name(name.strip()), class_="wiki")
 
     def _link(self, href: str, children: list[Child]) -> Html:
@@ -314,7 +320,7 @@ class _Renderer:
             return tag("a", children, arrow, href=href, **how)
         target, _, heading = unquote(href).partition("#")
         if not target and heading and not found:
-            return tag("a", children, href=f"#{slug(heading)}")
+            return tag("a", children, href=self._urls.heading(slug(heading)))
         if found or target.startswith("//") or not target.endswith(".md"):
             return tag("span", children, tag("span", f" ({href})", class_="quiet") if href else None)
         folder = "" if target.startswith("/") else posixpath.dirname(self._urls.path)

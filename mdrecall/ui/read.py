@@ -15,7 +15,8 @@ from mdrecall.life.curate import Curator, NotePlace
 from mdrecall.types import ReadResult
 from mdrecall.ui.git import find_repository
 from mdrecall.ui.html import Child, Html, join, tag
-from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
+from mdrecall.ui.markdown import Cited, NoteUrls, render_note
+from mdrecall.ui.parts import Part, find_heading, find_line, split_note
 from mdrecall.ui.visit import Answer, Fragment, Page, Redirect, Visit
 
 #: No file has more lines, and int() refuses thousands of digits.
@@ -24,42 +25,45 @@ _MAX_DIGITS = 9
 _MAX_NEAR, _NEAR_CHARS = 8, 600
 #: A note that everything links to would bury the rest of the page.
 _MAX_LINKS = 100
-_MAX_TAGS = 30
+#: As many tags as somebody reads, and as long as one that is meant as a tag.
+_MAX_TAGS, _MAX_TAG_CHARS = 30, 100
+#: A part that is heavier consists of little but markup.
+_MAX_BYTES = 120_000
 _NONE = Cited()
 
 
 def show_note(visit: Visit) -> Page:
     """Return the page of a note."""
-    path = visit.query.get("path", "")
+    note = visit.memory.read(visit.query.get("path", ""), max_chars=visit.memory.settings.mdrecall.max_file_bytes)
     cited = _read_cited(visit)
-    start, skipped = _read_number(visit, "start") or 1, _read_number(visit, "skip")
-    note = visit.memory.read(path, from_line=start, from_char=skipped, max_chars=MAX_CHARS)
-    is_whole = start == 1 and not skipped and note.next_from is None and note.next_char is None
-    urls = NoteUrls(
-        note.path,
-        lambda target, place: visit.url("note", path=target, anchor=quote(place)),
-        lambda name: visit.url("follow", path=note.path, to=name),
-    )
-    rendered = render_note(note.text, urls, cited) if is_whole else None
+    parts = split_note(note.text)
+    number = _choose_part(visit, parts, cited)
+    part = parts[number]
+    rendered = render_note(part.text, _make_urls(visit, note.path, len(parts)), cited, part.first, part.fence)
+    raw = show_raw(part.text, part.first, cited)
+    if rendered is not None and len((rendered + raw).encode(errors="replace")) > _MAX_BYTES:
+        rendered = None
     has_raw = rendered is None or bool(visit.query.get("raw"))
     views: list[Child] = []
     if rendered is not None:
         views.append(
             tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note numbered")
         )
+    else:
+        reason = "This is too complex to render, so it is shown as it is."
+        views.append(tag("p", reason, class_="quiet"))
     if has_raw:
-        views.append(show_raw(note.text, note.from_line, cited))
-    if rendered is None:
-        reason = "This note is too long or too complex to render, so it is shown as it is."
-        views.insert(0, tag("p", reason, class_="quiet"))
-        views.append(_turn_pages(visit, note))
-    title = read_fields(note.text[:MAX_CHARS]).title or note.path.rpartition("/")[2].removesuffix(".md")
+        views.append(raw)
+    pages = _turn_pages(visit, note.path, parts, number)
+    title = read_fields(note.text).title or note.path.rpartition("/")[2].removesuffix(".md")
     around = visit.url("around", path=note.path)
     body = join(
         tag("h1", title),
         _show_facts(visit, note),
-        _show_actions(visit, note.path, has_raw=has_raw, can_toggle=rendered is not None),
+        _show_actions(visit, note.path, number + 1, has_raw=has_raw, can_toggle=rendered is not None),
+        pages,
         tag("div", views, class_="beside" if len(views) > 1 and rendered is not None else None),
+        pages,
         tag(
             "section",
             tag("p", tag("a", "Show its links and the notes near it in meaning", href=around)),
@@ -147,15 +151,15 @@ def _show_facts(visit: Visit, note: ReadResult) -> Html:
     origins = set(line_origins(note.text.split("\n")).values()) | {path_origin(note.path)} - {""}
     if origins:
         facts.append(("Written by", least_trusted(origins) if len(origins) == 1 else ", ".join(sorted(origins))))
-    if tags := read_fields(note.text).tags[:_MAX_TAGS]:
+    if tags := [name for name in read_fields(note.text).tags if len(name) <= _MAX_TAG_CHARS][:_MAX_TAGS]:
         links = (tag("a", f"#{name}", href=visit.url("search", q=f"#{name}")) for name in tags)
         facts.append(("Tags", [join(link, " ") for link in links]))
     return tag("dl", (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
 
 
-def _show_actions(visit: Visit, path: str, *, has_raw: bool, can_toggle: bool) -> Html:
+def _show_actions(visit: Visit, path: str, part: int, *, has_raw: bool, can_toggle: bool) -> Html:
     cited = {name: visit.query.get(name, "") for name in ("from", "to")}
-    here = visit.url("note", path=path, raw="" if has_raw else 1, **cited)
+    here = visit.url("note", path=path, raw="" if has_raw else 1, part=part if part > 1 else None, **cited)
     actions: list[Child] = []
     if can_toggle:
         actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
@@ -179,15 +183,39 @@ def _find_place(visit: Visit, path: str) -> NotePlace | None:
         return None
 
 
-def _turn_pages(visit: Visit, note: ReadResult) -> Html | None:
-    """Return the link to the next part of a long note."""
-    if note.next_char is not None:
-        following = visit.url("note", path=note.path, start=note.from_line, skip=note.next_char)
-    elif note.next_from is not None:
-        following = visit.url("note", path=note.path, start=note.next_from)
-    else:
+def _choose_part(visit: Visit, parts: list[Part], cited: Cited) -> int:
+    """Return the index of the part that the address asks for, by number, by heading or by a line to mark."""
+    if number := _read_number(visit, "part"):
+        return min(number, len(parts)) - 1
+    if heading := visit.query.get("heading"):
+        return find_heading(parts, heading)
+    return find_line(parts, cited.first)
+
+
+def _make_urls(visit: Visit, path: str, parts: int) -> NoteUrls:
+    """Return where the links of a note lead. A browser does not say which heading it looks for, so the address does."""
+
+    def find_note(target: str, heading: str) -> str:
+        return visit.url("note", path=target, heading=heading or None, anchor=quote(heading))
+
+    def find_own_heading(heading: str) -> str:
+        return find_note(path, heading) if parts > 1 else f"#{heading}"
+
+    return NoteUrls(path, find_note, lambda name: visit.url("follow", path=path, to=name), find_own_heading)
+
+
+def _turn_pages(visit: Visit, path: str, parts: list[Part], number: int) -> Html | None:
+    """Return the links to the parts before and after this one; None if the note is a single part."""
+    if len(parts) == 1:
         return None
-    return tag("p", tag("a", "Next part", href=following, class_="button"))
+    links = [
+        tag("a", title, href=visit.url("note", path=path, raw=visit.query.get("raw"), part=other + 1), class_="button")
+        for title, other in (("Previous part", number - 1), ("Next part", number + 1))
+        if 0 <= other < len(parts)
+    ]
+    part = parts[number]
+    where = f"Part {number + 1:,} of {len(parts):,}, lines {part.first:,} to {part.last:,}"
+    return tag("p", tag("span", where, class_="quiet"), links, class_="row")
 
 
 def _show_links(visit: Visit, path: str) -> Html:

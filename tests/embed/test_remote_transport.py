@@ -2,14 +2,16 @@
 
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import httpcore2
 import pytest
 from httpx2 import URL
 
 from mdrecall.embed.remote import transport as module
-from mdrecall.embed.remote.network import is_private_name, is_public
+from mdrecall.embed.remote.network import Deadline, Guard, is_private_name, is_public
 from mdrecall.embed.remote.transport import Call, ConnectionLost, Forbidden, Reply, TimedOut, Transport, Unreadable
 from mdrecall.types import Secret
 from tests.embed.asking import LONG_S, everything_said
@@ -109,6 +111,28 @@ def test_closing_ends_what_is_under_way_and_a_later_request_connects_anew() -> N
         transport.close()
         assert isinstance(found(), ConnectionLost)
         assert transport.send(call_to(server)).status == 200
+
+
+def test_a_connection_that_nobody_waits_for_is_closed_before_and_while_shaking_hands() -> None:
+    deadline = Deadline()
+    deadline.until = time.monotonic() + LONG_S
+    with serving(faults.hang_on_accept().times(None)) as server:
+        guard = Guard(frozenset({"127.0.0.1"}), deadline)
+        port = URL(server.url).port
+        assert port
+        stream = guard.connect_tcp("127.0.0.1", port)
+        connected = stream.get_extra_info("socket")
+        deadline.ended = threading.Event()
+        deadline.ended.set()
+        with pytest.raises(httpcore2.ConnectTimeout):
+            stream.start_tls(None, "127.0.0.1")
+        assert connected.fileno() == -1
+        deadline.ended = None
+        left_open = guard.connect_tcp("127.0.0.1", port).get_extra_info("socket")
+        guard.close()
+        assert left_open.fileno() == -1
+        with pytest.raises(httpcore2.ConnectError, match="closed"):
+            guard.connect_tcp("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,18 @@ def test_somebody_looks_at_what_a_note_was(site: Site, page: Page) -> None:
     assert page.locator("ins").all_text_contents() == ["+ It is green.\n"]
 
 
+def test_what_a_long_note_was_makes_no_heavy_page(site: Site) -> None:
+    space = site.workspace
+    lines = [f"{number} " + "old words " * 20 for number in range(600)]
+    space.write("memory/a.md", "\n".join(lines))
+    commit(space.path, "first")
+    space.write("memory/a.md", "\n".join(lines).replace("old", "new"))
+    body = site.get("history", path="memory/a.md", commit="now").body
+    assert len(body) < 130_000
+    assert "more lines …" in body
+    assert "more lines are not shown" in body
+
+
 def test_a_note_without_history_says_why(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     space = site.workspace
     space.write("memory/a.md", "one\n")

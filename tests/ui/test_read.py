@@ -1,13 +1,16 @@
 """A note in the browser: what is shown of it, which lines are marked, and that nothing in it runs or is loaded."""
 
 import os
+import re
 import sys
+from html import escape, unescape
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.ui.markdown import MAX_CHARS, Cited, NoteUrls, render_note
+from mdrecall.ui.markdown import Cited, NoteUrls, render_note
+from mdrecall.ui.parts import MAX_WEIGHT, split_note
 from tests.processes import until
 from tests.ui.conftest import Site
 from tests.ui.worlds import open_page
@@ -125,23 +128,79 @@ def test_nothing_in_a_note_runs_or_is_loaded(site: Site, page: Page) -> None:
         assert set(hrefs) <= {"http:", "https:"}
 
 
-def test_a_long_note_is_shown_raw_and_by_pages(site: Site) -> None:
-    text = "".join(f"line {number} of many, with some words in it\n" for number in range(6000))
-    assert len(text) > MAX_CHARS
+def test_a_long_note_is_shown_by_parts(site: Site) -> None:
+    text = "".join(f"line {number} of many, with some **words** in it\n" for number in range(1, 4000))
     site.workspace.write("memory/long.md", text)
-    first = site.get("note", path="memory/long.md")
-    assert "too long" in first.body
-    assert 'data-line="1"' in first.body
-    assert "<article" not in first.body
-    start = first.body.split("start=")[1].split('"')[0]
-    second = site.get("note", path="memory/long.md", start=start)
-    assert f'data-line="{start}"' in second.body
-    site.workspace.write("memory/one-line.md", "x" * (MAX_CHARS + 500))
-    assert f"skip={MAX_CHARS}" in site.get("note", path="memory/one-line.md").body
-    assert "x" * 500 in site.get("note", path="memory/one-line.md", start="1", skip=str(MAX_CHARS)).body
+    shown = [site.get("note", path="memory/long.md").body]
+    for part in range(2, 100):
+        if "Next part" not in shown[-1]:
+            break
+        shown.append(site.get("note", path="memory/long.md", part=str(part)).body)
+    lines = [line for body in shown for line in re.findall(r'data-line="(\d+)"', body)]
+    assert lines == [str(number) for number in range(1, 4000)]
+    assert len(shown) > 2
+    assert all("<strong>words</strong>" in body for body in shown)
+    assert f"Part 2 of {len(shown)}, lines " in shown[1]
+    assert 'data-line="3500"' in site.get("note", path="memory/long.md", **{"from": "3500"}).body
+    assert site.get("note", path="memory/long.md", part=str(10**8)).body == shown[-1]
+    one_line = " ".join(f"word{number}" for number in range(19_000))
+    site.workspace.write("memory/one-line.md", one_line)
+    assert "word0 " in site.get("note", path="memory/one-line.md").body
+    assert "word18999" in site.get("note", path="memory/one-line.md", part="99").body
 
 
-URLS = NoteUrls("memory/a.md", lambda path, place: f"/note/{path}#{place}", lambda name: f"/name/{name}")
+def test_a_link_leads_to_the_part_that_has_the_heading(site: Site) -> None:
+    site.workspace.write(
+        "memory/book.md", "[to the end](#the-end)\n\n" + "Some words.\n\n" * 2000 + "# The end\n\nHere.\n"
+    )
+    site.workspace.write("memory/other.md", "[the end](book.md#the-end)")
+    for path, part in (("memory/book.md", ""), ("memory/other.md", "")):
+        body = site.get("note", path=path, part=part).body
+        (href,) = re.findall(r'href="([^"]*h-the-end)"', body)
+        assert 'id="h-the-end"' in site.ask(unescape(href).partition("#")[0], Cookie=site.cookie).body
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n" * 50_000,
+        "# A\n\n" + "word " * 50_000 + "\n\nend\n",
+        "```python\n" + "x = 1\n" * 20_000 + "```\n\nafter\n",
+        "~~~~\n```\n" * 9_000,
+        "- item\n    - inner\n" * 5_000,
+        '"&<>' * 30_000,
+        "写" * 60_000,
+        "\r\n".join(["line"] * 5_000),
+    ],
+    ids=["empty", "blank", "one line", "code", "fences", "list", "escapes", "CJK", "CRLF"],
+)
+def test_the_parts_of_a_note_are_the_note(text: str) -> None:
+    parts = split_note(text)
+    pieces: dict[int, str] = {}
+    for part in parts:
+        for number, line in enumerate(part.text.split("\n"), part.first):
+            pieces[number] = pieces.get(number, "") + line
+    assert "\n".join(pieces.values()) == text.removesuffix("\n")
+    assert list(pieces) == list(range(1, len(pieces) + 1))
+    assert max(len(escape(part.text).encode()) for part in parts) <= MAX_WEIGHT // 2
+
+
+def test_a_part_begins_at_a_heading_and_continues_a_code_block() -> None:
+    text = "".join(f"# Day {number}\n\n" + "Some words.\n" * 100 for number in range(40))
+    assert all(part.text.startswith("# Day") for part in split_note(text))
+    _, second, *_ = split_note("```\n" + "**not bold** #1\n" * 3000 + "```\n**bold**\n")
+    assert second.fence == "```"
+    shown = render_note(second.text, URLS, Cited(), second.first, second.fence)
+    assert shown is not None
+    assert "<strong>not" not in shown
+    assert f'id="L{second.first}"' in shown
+    assert second.first > 1
+
+
+URLS = NoteUrls(
+    "memory/a.md", lambda path, place: f"/note/{path}#{place}", lambda name: f"/name/{name}", lambda place: f"#{place}"
+)
 
 
 @pytest.mark.parametrize(
@@ -155,16 +214,7 @@ URLS = NoteUrls("memory/a.md", lambda path, place: f"/note/{path}#{place}", lamb
     ids=["quotes", "lists", "indented lists", "lazy lines"],
 )
 def test_what_is_too_complex_is_not_rendered(text: str) -> None:
-    assert render_note(text[:MAX_CHARS], URLS, Cited()) is None
-
-
-@pytest.mark.parametrize(
-    "text", ["[" * 20_000, "|a" * 10_000 + "|\n" + "|-" * 10_000 + "|\n" + "|x|\n" * 9_000, "<!--" * 9000]
-)
-def test_odd_texts_stay_small(text: str) -> None:
-    shown = render_note(text, URLS, Cited())
-    assert shown is not None
-    assert len(shown) < 60 * MAX_CHARS
+    assert render_note(text[: MAX_WEIGHT // 2], URLS, Cited()) is None
 
 
 def test_nothing_of_a_text_is_lost() -> None:

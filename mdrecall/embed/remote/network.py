@@ -44,6 +44,7 @@ class Guard:
         self._deadline = deadline
         self._plain = httpcore2.SyncBackend()
         self._open: set[_Stream] = set()
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def connect_tcp(
@@ -81,11 +82,22 @@ class Guard:
         for stream in streams:
             stream.shut_down()
 
+    def close(self) -> None:
+        """Close every connection, also one that is opened later. httpcore's pool forgets those still being opened."""
+        with self._lock:
+            self._is_closed = True
+            streams = list(self._open)
+        for stream in streams:
+            stream.close()
+
     def _register(self, stream: httpcore2.NetworkStream) -> "_Stream":
         kept = _Stream(self, stream, self._deadline)
         with self._lock:
-            self._open.add(kept)
-        return kept
+            if not self._is_closed:
+                self._open.add(kept)
+                return kept
+        stream.close()
+        raise httpcore2.ConnectError("the connection was closed")
 
     def forget(self, stream: "_Stream") -> None:
         with self._lock:
@@ -124,10 +136,15 @@ class _Stream:
     def start_tls(
         self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
     ) -> "_Stream":
-        left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
-        # During the handshake the stream does not give out its socket, so a duplicate is kept for ``shut_down``.
-        with self._stream.get_extra_info("socket").dup() as self._same:
-            self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        try:
+            left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
+            # During the handshake the stream does not give out its socket, so a duplicate is kept for ``shut_down``.
+            with self._stream.get_extra_info("socket").dup() as self._same:
+                self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
+        except BaseException:
+            # httpcore closes a connection only once it is made.
+            self.close()
+            raise
         return self
 
     def get_extra_info(self, info: str) -> Any:

@@ -117,9 +117,10 @@ class Transport:
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
         with self._lock:
-            pool, self._pool, self._guard = self._pool, None, None
-        if pool is not None:
+            pool, guard, self._pool, self._guard = self._pool, self._guard, None, None
+        if pool is not None and guard is not None:
             pool.close()
+            guard.close()
 
     def _follow_redirects(self, pool: httpcore2.ConnectionPool, call: Call) -> httpx2.Response:
         url = httpx2.URL(call.url)

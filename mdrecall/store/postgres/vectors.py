@@ -12,8 +12,16 @@ from typing import Any
 import numpy
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.int8 import correct_passage_cosines, pack_passages, to_int8, unpack_passages
-from mdrecall.store.matrix import PLACES, ChangedVectors, MatrixEngine, VectorBlock
+from mdrecall.store.int8 import (
+    PLACES,
+    ChangedVectors,
+    VectorBlock,
+    correct_passage_cosines,
+    pack_passages,
+    to_int8,
+    unpack_passages,
+)
+from mdrecall.store.matrix import MatrixEngine
 from mdrecall.store.postgres.connect import Database
 from mdrecall.store.postgres.documents import find_removed
 from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_text
