@@ -11,7 +11,7 @@ import pytest
 from mdrecall import Memory
 from mdrecall.errors import ConfigError, FileMissing, RecallError, StoreError, StoreUnavailable
 from tests.cli.conftest import Ran, run_in_this_process
-from tests.postgres_server import Server
+from tests.postgres_server import Server, count_statements
 from tests.processes import until
 
 NOTES = {
@@ -86,6 +86,21 @@ def test_both_stores_give_the_same_answers_with_the_same_scores(tmp_path: Path, 
         memory.sync(force=True)
         assert memory.status().db_path.startswith("postgres ")
     assert shared.answers() == in_file.answers()
+
+
+def test_a_search_and_a_changed_file_take_few_statements(tmp_path: Path, postgres: Server) -> None:
+    machine = Machine(tmp_path, postgres)
+    with machine.open() as memory:
+        for number in range(3):
+            (machine.folder / "memory/2026-02-11.md").write_text(f"The deployment of DEC-0{number} went well.\n")
+            with count_statements() as sent:
+                answer = memory.search(f"DEC-0{number}")
+            assert f"DEC-0{number}" in answer[0].snippet
+        # Each is a round trip. The last file was changed by one transaction, and found by another.
+        assert len(sent) <= 30
+        with count_statements() as sent:
+            assert memory.search("DEC-02")
+        assert len(sent) <= 10
 
 
 def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path, postgres: Server) -> None:

@@ -21,8 +21,8 @@ from tests.processes import until
 from tests.store.stores import found_in
 from tests.test_shared_index import Machine
 
-#: How often a process is killed while it indexes at least and at most, and the server while it is written to.
-CLIENT_KILLS, MAX_CLIENT_KILLS, SERVER_KILLS = examples(3), examples(12), max(2, examples(20) // 10)
+#: How often a process is killed while it indexes, and the server while it is written to.
+CLIENT_KILLS, SERVER_KILLS = examples(3), max(2, examples(20) // 10)
 NOTES = 40
 
 
@@ -89,7 +89,7 @@ def test_kills_of_a_process_that_indexes_lose_and_double_nothing_and_do_not_hold
     took = _index(notes.machine)
     held = 0
     with notes.machine.open() as memory:
-        for number in range(MAX_CLIENT_KILLS):
+        for number in range(5 * CLIENT_KILLS):
             if held and number >= CLIENT_KILLS:
                 break
             notes.change()

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, TypeVar
 from mdrecall.backends.builtin_sessions import BuiltinSessions
 from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.config.settings import Settings
-from mdrecall.core.text.notes import join_chunks
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import SourceState, require_notes
@@ -221,6 +220,8 @@ class BuiltinBackend:
         """Return the text of a note that is on another machine, from the index; None if it is not indexed either."""
         if self._store.admin.may_remove():
             return None
+        from mdrecall.core.text.notes import join_chunks
+
         chunks = self._store.chunks
         with chunks.snapshot():
             own = (each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path)

@@ -11,7 +11,6 @@ from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.store.matrix import MOST_EXACT
 from mdrecall.types import EmbedInput, Probe
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ class EmbeddingStatus(NamedTuple):
 
     def describe_vectors(self, store: Store, vector: VectorStore) -> dict[str, Any]:
         """Return how vectors are searched, and how many there are."""
+        from mdrecall.store.matrix import MOST_EXACT
+
         used = self.find_embedder()
         if used is None:
             return {"enabled": vector.enabled, "available": False, "loadError": self.chosen.unusable_reason}

@@ -71,6 +71,8 @@ def print_warning(text: str) -> None:
 def printable(text: str) -> str:
     """Replace control characters, which could move the cursor or fake a line; a line may end as on Windows."""
     text = text.removesuffix("\r")
+    if text.isprintable():
+        return text
     return "".join(char if char == "\t" or (char.isprintable() and char != "\x7f") else "\ufffd" for char in text)
 
 

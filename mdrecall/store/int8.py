@@ -6,10 +6,14 @@ Both ways of rounding, with numpy and without, give the same bytes: a single cha
 import math
 import sys
 from array import array
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from operator import mul
 
+from mdrecall.named_tuple import NamedTuple
+
+#: Every engine rounds cosines to as many places, so that equal ones are equal in all of them.
+PLACES = 5
 #: The largest signed byte.
 _MOST = 127
 # A number of a passage's vector is kept in two bits, its sign and whether it is large, and read as one of two sizes.
@@ -22,6 +26,28 @@ _SIZES = (3, 10, -3, -10)
 _GAIN = 1.09
 # From this many vectors on, loading numpy takes less time than rounding without it.
 _MANY = 2_000
+
+
+class VectorBlock(NamedTuple):
+    """The vectors of some chunks, in the order of their numbers."""
+
+    first: int
+    """The number of the first chunk."""
+    offsets: bytes
+    """The numbers of all its chunks less the first one, as little-endian 32-bit integers."""
+    vectors: bytes
+    """The vectors as signed bytes, end to end."""
+
+
+class ChangedVectors(NamedTuple):
+    """How the vectors of a space have changed."""
+
+    revision: int
+    """The number of the last change."""
+    removed: Sequence[int] | None
+    """The chunks that were removed; None if that is no longer known, and ``newer`` is everything."""
+    newer: Iterable[VectorBlock]
+    """Blocks with vectors that are new or have changed, and perhaps with others."""
 
 
 def to_int8(vectors: Sequence[bytes]) -> list[bytes]:

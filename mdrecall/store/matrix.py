@@ -10,11 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Protocol
 
-from mdrecall.named_tuple import NamedTuple
-from mdrecall.store.int8 import to_int8
+from mdrecall.store.int8 import PLACES, ChangedVectors, VectorBlock, to_int8
 
-#: Every engine rounds to as many places, so that equal cosines are equal in all of them.
-PLACES = 5
 _ROUNDED_AWAY = 10.0**-PLACES
 # A slice of 512 rows of 256 numbers as floats fits into the second-level cache: with slices of 2,048 rows a million
 # products took a third more time.
@@ -34,28 +31,6 @@ MOST_EXACT = 100_000
 _FEWEST_COMPARED, _COMPARED_SHARE = 16_000, 32
 # At least this many times as many as are asked for.
 _COMPARED_FACTOR = 8
-
-
-class VectorBlock(NamedTuple):
-    """The vectors of some chunks, in the order of their numbers."""
-
-    first: int
-    """The number of the first chunk."""
-    offsets: bytes
-    """The numbers of all its chunks less the first one, as little-endian 32-bit integers."""
-    vectors: bytes
-    """The vectors as signed bytes, end to end."""
-
-
-class ChangedVectors(NamedTuple):
-    """How the vectors of a space have changed."""
-
-    revision: int
-    """The number of the last change."""
-    removed: Sequence[int] | None
-    """The chunks that were removed; None if that is no longer known, and ``newer`` is everything."""
-    newer: Iterable[VectorBlock]
-    """Blocks with vectors that are new or have changed, and perhaps with others."""
 
 
 class VectorChanges(Protocol):

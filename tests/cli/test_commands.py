@@ -434,9 +434,10 @@ def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> N
     modules = set(done.stdout.splitlines()[-1].split())
     assert {"apsw", "mdrecall.embed.offline"} <= modules
     heavy = {
-        "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "hashlib", "inspect",
+        "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "hashlib", "inspect", "locale",
         "logging", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
-        "mdrecall.config.schema", "mdrecall.embed.minilm",
+        "mdrecall.config.schema", "mdrecall.core.text.notes", "mdrecall.embed.minilm", "mdrecall.embed.offline.cutting",
+        "mdrecall.embed.offline.word_vectors", "mdrecall.store.matrix",
     }  # fmt: skip
     assert not modules & heavy
 

@@ -370,5 +370,5 @@ def test_status_tells_when_vectors_are_too_many_to_be_compared_exactly(
     with Memory.open(workspace.path, env=workspace.env) as memory:
         memory.sync()
         assert "firstPass" not in memory.status().vector
-        monkeypatch.setattr("mdrecall.backends.embedding_status.MOST_EXACT", 1)
+        monkeypatch.setattr("mdrecall.store.matrix.MOST_EXACT", 1)
         assert memory.status().vector["firstPass"] == "signs"

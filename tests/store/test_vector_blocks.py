@@ -12,8 +12,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdrecall.store.int8 import pack_passages, read_floats, to_floats, to_int8, unpack_passages, write_floats
-from mdrecall.store.matrix import ChangedVectors, MatrixEngine
+from mdrecall.store.int8 import (
+    ChangedVectors,
+    pack_passages,
+    read_floats,
+    to_floats,
+    to_int8,
+    unpack_passages,
+    write_floats,
+)
+from mdrecall.store.matrix import MatrixEngine
 from mdrecall.store.sqlite import SqliteStore, VectorSearch
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE
 from mdrecall.store.sqlite.vector_blocks import (

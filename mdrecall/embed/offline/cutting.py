@@ -13,6 +13,7 @@ from mdrecall.embed.offline.word_file import (
     HASH_FACTOR,
     HASH_START,
     RECORD_BYTES,
+    UNSPACED,
     WordFile,
 )
 from mdrecall.named_tuple import NamedTuple
@@ -20,8 +21,6 @@ from mdrecall.named_tuple import NamedTuple
 # Cutting looks at no more characters at once; a longer run without punctuation is data, and its cut at this place
 # hardly matters.
 RUN_CHARS = 64
-#: The characters that are cut: Han, kana, and the iteration marks between them.
-UNSPACED = "\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 #: All of them lie below this code point.
 CODES = 0x10000
 # A character that is no word by itself costs more than the rarest word, so that any word is preferred.

@@ -29,13 +29,13 @@ from mdrecall.embed.offline.languages import (
 )
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import Card
-from mdrecall.embed.offline.word_rows import CHARS_AT_ONCE, SHORT_CHARS, WORDS_AT_ONCE, WordRows
-from mdrecall.embed.offline.word_vectors import Part, Table
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 if TYPE_CHECKING:
     from mdrecall.embed.offline.glosses import Table as GlossTable
+    from mdrecall.embed.offline.word_rows import WordRows
+    from mdrecall.embed.offline.word_vectors import Part, Table
 
 _T = TypeVar("_T")
 
@@ -123,9 +123,11 @@ class OfflineEmbedder:
 
     def _foreign_parts(
         self, folded: str, found: Sequence[str], languages: Found, weights: Mapping[str, float]
-    ) -> Iterator[Part]:
+    ) -> "Iterator[Part]":
         """Yield what the words of other languages add to the vector of a query."""
         for token in filter(is_token, found):
+            from mdrecall.embed.offline.word_vectors import Part
+
             weight = weights.get(token_word(token), 1.0)
             pieces, own = self._languages.part(token, self.dimensions)
             yield Part(
@@ -236,6 +238,8 @@ class OfflineEmbedder:
 
     def _sum_tokens(self, folded: Sequence[str], languages: Sequence[Found]) -> Any:
         """Return the sum of the vectors of the tokens of each text; whole numbers, unless a text is long or foreign."""
+        from mdrecall.embed.offline.word_rows import CHARS_AT_ONCE, SHORT_CHARS, WORDS_AT_ONCE
+
         numpy = _numpy()
         short = numpy.zeros((len(folded), self.dimensions), numpy.int32)
         buffer = numpy.empty((SHORT_CHARS, self.dimensions), numpy.int32)
@@ -265,7 +269,9 @@ class OfflineEmbedder:
     def _find_tokens(self, folded: str, languages: Found) -> list[str]:
         return self._languages.tokens(folded, find_words(folded), languages)
 
-    def _numpy_table(self) -> Table:
+    def _numpy_table(self) -> "Table":
+        from mdrecall.embed.offline.word_vectors import Table
+
         numpy = _numpy()
         rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
         return Table(rows, numpy.frombuffer(self._scales, numpy.float32), numpy.array(self._common, numpy.float32))
@@ -282,7 +288,9 @@ class OfflineEmbedder:
         return GlossTable(self._pieces, table.rows * table.scales[:, None])
 
     @cached_property
-    def _words(self) -> WordRows:
+    def _words(self) -> "WordRows":
+        from mdrecall.embed.offline.word_rows import WordRows
+
         return WordRows(self.dimensions, self._embed_words)
 
     def _embed_words(self, some: Sequence[str]) -> Any:

@@ -11,31 +11,25 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from mdrecall.embed.offline.cutting import UNKNOWN_COST, UNSPACED, Cut, Cutter
-from mdrecall.embed.offline.korean import can_follow
 from mdrecall.embed.offline.pieces import find_words
-from mdrecall.embed.offline.word_file import COST_STEP, WordFile, hash_word, read_cards, word_length
-from mdrecall.embed.offline.word_vectors import (
-    MAX_WORDS,
-    MEANING,
-    OWN,
-    Part,
-    Table,
-    WordVectors,
-    make_part,
-    own_direction,
-)
+from mdrecall.embed.offline.word_file import COST_STEP, UNSPACED, WordFile, hash_word, read_cards, word_length
 from mdrecall.named_tuple import NamedTuple
+
+# A query in English is embedded without these modules, so each is imported where it is used.
+if TYPE_CHECKING:
+    from mdrecall.embed.offline.cutting import Cut, Cutter
+    from mdrecall.embed.offline.word_vectors import Part, Table
 
 # From this share of kana on a text is Japanese; Chinese texts quote a word at most.
 _KANA_SHARE = 0.1
 # A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways,
 # which takes time. A longer one would be a sentence, and Japanese sentences have kana.
 _SHORT_CHARS = 20
-# Bounds the memory while texts are cut: each character needs about 150 bytes, and each of its words a vector.
-_CHARS_AT_ONCE = MAX_WORDS
+# Bounds the memory while texts are cut: each character needs about 150 bytes, and each may be one of the words whose
+# vectors are held (``word_vectors.MAX_WORDS``).
+_CHARS_AT_ONCE = 16_000
 # A text is in a language if this share of its words are among the most frequent of that language: English texts that
 # quote another language stay below, and texts in the language have three times as many.
 _COMMON_SHARE = 0.12
@@ -162,8 +156,11 @@ class Languages:
             words += [language + _MARK + word for word in pattern.findall(folded)]
         return words
 
-    def part(self, token: str, dimensions: int) -> Part:
+    def part(self, token: str, dimensions: int) -> "Part":
         """Return what a token adds to a vector; the parts of a compound add their meanings."""
+        from mdrecall.embed.offline.cutting import UNKNOWN_COST
+        from mdrecall.embed.offline.word_vectors import MEANING, OWN, Part, own_direction
+
         language, _, word = token.partition(_MARK)
         file = self.files[language]
         found = [file.read(number) for number in self._numbers(file, word)]
@@ -179,6 +176,8 @@ class Languages:
         if number >= 0:
             return [number]
         if file.card.script == "hangul":
+            from mdrecall.embed.offline.korean import can_follow
+
             last = min(len(word) - 1, file.card.longest)
             ends = (end for end in range(last, 0, -1) if can_follow(word[end:], word[:end]))
             return [number for end in ends if (number := file.find(word[:end])) >= 0][:1]
@@ -186,8 +185,10 @@ class Languages:
 
     # --- scripts without spaces
 
-    def cut_parts(self, folded: str, language: str, weights: Mapping[str, float], dimensions: int) -> Iterator[Part]:
+    def cut_parts(self, folded: str, language: str, weights: Mapping[str, float], dimensions: int) -> "Iterator[Part]":
         """Yield what the words of a query add to its vector; ``weights`` are those of its character pairs."""
+        from mdrecall.embed.offline.word_vectors import make_part
+
         cutter = self._cutter(language)
         for word, weight in _weigh(cutter.cut(folded)[0], weights):
             yield make_part(cutter.file, word, weight, dimensions)
@@ -215,7 +216,9 @@ class Languages:
         languages = [language for language, file in self.files.items() if file.card.script == "hangul"]
         return languages if languages and re.search(_SPACED["hangul"], folded) else []
 
-    def _cutter(self, language: str) -> Cutter:
+    def _cutter(self, language: str) -> "Cutter":
+        from mdrecall.embed.offline.cutting import Cutter
+
         if language not in self._cutters:
             self._cutters[language] = Cutter(self.files[language])
         return self._cutters[language]
@@ -231,8 +234,10 @@ class Languages:
             return "zh"
         return "ja"
 
-    def add_sums(self, folded: Sequence[str], languages: Sequence[Found], sums: Any, table: Table) -> None:
+    def add_sums(self, folded: Sequence[str], languages: Sequence[Found], sums: Any, table: "Table") -> None:
         """Add the vectors of the words that are cut out of each text to its row in ``sums``."""
+        from mdrecall.embed.offline.word_vectors import WordVectors
+
         texts: dict[str, list[tuple[int, str]]] = {}
         for number, (text, found) in enumerate(zip(folded, languages, strict=True)):
             if found.unspaced and not text.isascii():
@@ -306,7 +311,7 @@ def group_parts(texts: Iterable[tuple[int, _Part]], most: int) -> Iterator[list[
         yield group
 
 
-def _weigh(cuts: Sequence[Cut], weights: Mapping[str, float]) -> Iterator[tuple[Cut, float]]:
+def _weigh(cuts: "Sequence[Cut]", weights: Mapping[str, float]) -> "Iterator[tuple[Cut, float]]":
     """Yield each word with the mean weight of its character pairs; a single character has that of its neighbours."""
     for place, cut in enumerate(cuts):
         around = cut.text

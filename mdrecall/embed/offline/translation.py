@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 
 from mdrecall.core.text.stem import stem
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline.cutting import UNSPACED
 from mdrecall.embed.offline.languages import Languages
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import (
     HASH_FACTOR,
     HASH_START,
     MAX_WEIGHT,
+    UNSPACED,
     WordFile,
     word_length,
 )

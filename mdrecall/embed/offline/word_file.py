@@ -42,6 +42,8 @@ LENGTHS = ((2.3, 0.3), (4.6, 0.42), (6.9, 0.75), (9.2, 1.17), (11.5, 1.65), (13.
 _MASK = 0xFFFFFFFF
 #: The parameters of the hash (FNV-1a with 32 bits, over code points).
 HASH_START, HASH_FACTOR = 0x811C9DC5, 0x01000193
+#: The characters of scripts without spaces, which are cut into words: Han, kana, and the iteration marks between them.
+UNSPACED = "\u3005-\u3007\u3040-\u30fa\u30fc-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 
 
 class Card(NamedTuple):

@@ -10,8 +10,7 @@ from contextlib import AbstractContextManager
 import apsw
 
 from mdrecall.store.caches import ChangedStamps
-from mdrecall.store.int8 import unpack_passages
-from mdrecall.store.matrix import ChangedVectors
+from mdrecall.store.int8 import ChangedVectors, unpack_passages
 from mdrecall.store.sqlite.sql import rows, single
 from mdrecall.store.sqlite.vector_blocks import count_vectors, find_vectors, read_blocks, remove_vectors
 from mdrecall.types import SourceName

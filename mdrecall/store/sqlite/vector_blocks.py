@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import apsw
 
-from mdrecall.store.matrix import VectorBlock
+from mdrecall.store.int8 import VectorBlock
 from mdrecall.store.sqlite.schema import PAGE_SIZE
 from mdrecall.store.sqlite.sql import rows, single
 

@@ -12,14 +12,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import apsw
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.store.int8 import correct_passage_cosines, pack_passages, to_int8
-from mdrecall.store.matrix import PLACES, MatrixEngine
+from mdrecall.store.int8 import PLACES, correct_passage_cosines, pack_passages, to_int8
 from mdrecall.store.sqlite.chunks import shared_text
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, start_revision
@@ -28,6 +27,9 @@ from mdrecall.store.sqlite.texts import UNPACK, WrittenTexts
 from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors, read_offsets, stored_between
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
+
+if TYPE_CHECKING:
+    from mdrecall.store.matrix import MatrixEngine
 
 #: The key of an embedder's last failure begins so.
 _FAILURE = "failure:"
@@ -163,7 +165,7 @@ def _cosine(db: apsw.Connection, vector: bytes, query: bytes) -> float:
     return float(cosine)
 
 
-Engine: TypeAlias = MatrixEngine | VecEngine
+Engine: TypeAlias = "MatrixEngine | VecEngine"
 
 
 class Engines:
@@ -212,6 +214,8 @@ class Engines:
         if not find_spec("numpy"):
             message = f"{self.problem} numpy is not installed either." if self.problem else "numpy is not installed."
             raise StoreUnavailable(message, hint="Install it: pip install numpy")
+        from mdrecall.store.matrix import MatrixEngine
+
         return MatrixEngine(dimensions)
 
     def _report(self, problem: str) -> None:
