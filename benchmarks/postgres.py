@@ -119,7 +119,7 @@ def measure_both(run: Run) -> dict[str, Any]:
     figures["equal answers"] = f"{sum(same)} of {len(same)}"
     figures["statements of a search"] = _count_statements(memories["postgres"], queries[0])
     figures["blocks"] = _count_blocks(memories["postgres"])
-    figures["changed file found, ms"] = _measure_change(run, memories["postgres"], folder)
+    figures |= _measure_change(run, memories["postgres"], folder)
     for memory in memories.values():
         memory.reset()
         memory.close()
@@ -216,26 +216,15 @@ def _answer(memory: Memory, query: str) -> list[tuple[str, float]]:
 
 def _count_statements(memory: Memory, query: str) -> int:
     """Return how many statements one search of a warm process sends."""
-    import psycopg
+    from tests.postgres_server import count_statements
 
-    sent = 0
-    execute = psycopg.Cursor.execute
-
-    def count(self: Any, *given: Any, **more: Any) -> Any:
-        nonlocal sent
-        sent += 1
-        return execute(self, *given, **more)
-
-    psycopg.Cursor.execute = count  # type: ignore[method-assign]
-    try:
+    with count_statements() as sent:
         memory.search(query)
-    finally:
-        psycopg.Cursor.execute = execute  # type: ignore[method-assign]
-    return sent
+    return len(sent)
 
 
-def _measure_change(run: Run, memory: Memory, folder: Path) -> str:
-    """Return the median time from a changed file to a search that finds it, and the median CPU time."""
+def _measure_change(run: Run, memory: Memory, folder: Path) -> dict[str, Any]:
+    """Return the median time from a changed file to a search that finds it, the CPU time, and the statements sent."""
     spent, cpu = [], []
     for number in range(15):
         (folder / "changed.md").write_text(f"The zebra{number} has arrived.\n")
@@ -243,7 +232,12 @@ def _measure_change(run: Run, memory: Memory, folder: Path) -> str:
         assert memory.search(f"zebra{number}", min_score=0)
         spent.append(time.monotonic() - began)
         cpu.append(time.process_time() + run.cpu() - own)
-    return f"{statistics.median(spent) * 1000:.1f} (CPU {statistics.median(cpu) * 1000:.1f})"
+    (folder / "changed.md").write_text("The zebra has left.\n")
+    median, of_cpu = statistics.median(spent) * 1000, statistics.median(cpu) * 1000
+    return {
+        "changed file found, ms": f"{median:.1f} (CPU {of_cpu:.1f})",
+        "statements of a changed file and its search": _count_statements(memory, "zebra has left"),
+    }
 
 
 def _count_blocks(memory: Memory) -> int:

@@ -17,13 +17,21 @@ from hypothesis import HealthCheck, settings
 from mdrecall.memory import Memory
 from tests.postgres_server import POOLER, POSTGRES, THROUGH, Server, run_pooler, run_server
 
+
+def examples(few: int) -> int:
+    """Return how often a test tries something: a few times, or as often as ``MDRECALL_EXAMPLES`` says for a soak."""
+    return int(os.environ.get("MDRECALL_EXAMPLES") or few)
+
+
 # Nothing here depends on how fast the machine is; in CI the examples are the same every time.
 settings.register_profile(
-    "mdrecall", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
+    "mdrecall",
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("mdrecall")
-# Where a test does not say how many examples it needs, a quick run makes do with a few; the whole run has a hundred.
-settings.register_profile("quick", settings.get_profile("mdrecall"), max_examples=20)
 
 # What takes seconds a test, starts many processes or walks a large table. The quick run leaves it out.
 _SLOW = (

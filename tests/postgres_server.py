@@ -172,6 +172,25 @@ def wait_for(dsn: str, log: Path) -> None:
             time.sleep(0.05)
 
 
+@contextmanager
+def count_statements() -> Iterator[list[str]]:
+    """Give a list that gets every statement that this process sends to a server meanwhile."""
+    import psycopg
+
+    sent: list[str] = []
+    execute = psycopg.Cursor.execute
+
+    def note(self: Any, query: Any, *given: Any, **more: Any) -> Any:
+        sent.append(str(query))
+        return execute(self, query, *given, **more)
+
+    psycopg.Cursor.execute = note  # type: ignore[method-assign]
+    try:
+        yield sent
+    finally:
+        psycopg.Cursor.execute = execute  # type: ignore[method-assign]
+
+
 def _as_nobody() -> dict[str, Any]:
     if os.getuid() != 0:
         return {}

@@ -311,10 +311,13 @@ class _EmbedRun:
         return self.done._replace(is_complete=False)
 
     def _read_pages(self) -> Iterator[list[PendingChunk]]:
-        after = 0
-        while chunks := self._store.vectors.pending(self._space, after, _PAGE_CHUNKS):
-            after = chunks[-1].id
-            yield chunks
+        after, count = 0, _PAGE_CHUNKS
+        while count == _PAGE_CHUNKS:
+            chunks = self._store.vectors.pending(self._space, after, _PAGE_CHUNKS)
+            count = len(chunks)
+            if chunks:
+                after = chunks[-1].id
+                yield chunks
 
     def _read_uncached(self, most: int) -> Iterator[dict[bytes, PendingText]]:
         """Give texts that are not cached, at most ``most`` at once; store the vectors of those that are."""

@@ -25,6 +25,7 @@ from mdrecall.types import (
     SyncReport,
     never,
 )
+from mdrecall.types.documents import Stamps
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import DocumentWriter, Source
@@ -163,14 +164,10 @@ class Indexer:
         listing = self._source.scan()
         if self._compared and self._compared.known is known and self._compared.listing is listing:
             return self._compared
-        stamp_of, stamps = known.get, listing.stamps
-        # Usually nothing has changed, and whole mappings are compared twice as fast as their entries.
-        unsettled = [] if stamps == known else [path for path, stamp in stamps.items() if stamp_of(path) != stamp]
+        unsettled, gone = _compare(known, listing.stamps, self._compared)
         # The newest first. Sorted twice, because a key of both would take as much memory as the stamps.
         unsettled.sort()
-        unsettled.sort(key=lambda path: stamps[path][1], reverse=True)
-        # As many as before, and every one of them known: then none is gone.
-        gone = known.keys() - stamps.keys() if unsettled or len(known) != len(stamps) else ()
+        unsettled.sort(key=lambda path: listing.stamps[path][1], reverse=True)
         vanished = sorted(path for path in gone if not is_below(path, listing.lost))
         self._compared = FileChanges(known, listing, unsettled, vanished)
         return self._compared
@@ -360,6 +357,25 @@ class Indexer:
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable_lines((name, *titles(chunk.trail)))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
+
+
+def _compare(
+    known: Mapping[str, tuple[int, ...]], stamps: Mapping[str, tuple[int, ...]], before: FileChanges | None
+) -> tuple[list[str], Iterable[str]]:
+    """Return the paths with other stamps than are known, and those that are known but not there."""
+    if before and not before.listing.lost and isinstance(known, Stamps) and isinstance(stamps, Stamps):
+        in_index, in_files = known.find_changed(before.known), stamps.find_changed(before.listing.stamps)
+        if in_index is not None and in_files is not None:
+            # All others are as they were at the comparison before.
+            paths = {*before.unsettled, *before.vanished, *in_index, *in_files}
+            unsettled = [path for path in paths if path in stamps and known.get(path) != stamps[path]]
+            return unsettled, [path for path in paths if path in known and path not in stamps]
+    # Usually nothing has changed, and whole mappings are compared twice as fast as their entries.
+    stamp_of = known.get
+    unsettled = [] if stamps == known else [path for path, stamp in stamps.items() if stamp_of(path) != stamp]
+    # As many as before, and every one of them known: then none is gone.
+    is_same = len(known) == len(stamps) and all(path in known for path in unsettled)
+    return unsettled, () if is_same else known.keys() - stamps.keys()
 
 
 def describe_index_format(size: ChunkSize, more: str = "") -> str:

@@ -312,15 +312,14 @@ class IndexRefresh:
         with self._store.chunks.snapshot():
             changes = self.compare(everything=everything)
             is_behind = not self._sync.is_up_to_date(changes)
-            is_complete = is_behind or self._vectors.is_complete()
-        if not is_behind and is_complete:
-            return RefreshResult(_list_kept_folders(changes))
-        wait_s = self._choose_wait_s()
+            if not is_behind and self._vectors.is_complete():
+                return RefreshResult(_list_kept_folders(changes))
+            wait_s, is_outdated = self._choose_wait_s(), self._sync.is_outdated()
         until = began + wait_s
         if not is_behind:
             return RefreshResult(_list_kept_folders(changes) + self._vectors.embed_for_search(progress, until))
         try:
-            report = self._run_within(wait_s, changes, progress)
+            report = self._run_within(wait_s, changes, progress, is_outdated=is_outdated)
         except StoreBusy as problem:
             return self._explain_hindrance(problem, changes)
         if report is None:
@@ -338,12 +337,12 @@ class IndexRefresh:
         return own.search_wait_ms / 1000
 
     def _run_within(
-        self, seconds: float, changes: Sequence[FileChanges], progress: ProgressCallback | None
+        self, seconds: float, changes: Sequence[FileChanges], progress: ProgressCallback | None, *, is_outdated: bool
     ) -> SyncReport | None:
         """Index for a limited time: in this thread if it is little or the process answers once, else in another."""
         until = time.monotonic() + seconds
         size = sum(entry.new_bytes for entry in changes)
-        if not self._one_shot and (size > _SMALL_BYTES or self._sync.is_outdated()):
+        if not self._one_shot and (size > _SMALL_BYTES or is_outdated):
             return self._flight.start(SyncRequest(changes=changes, progress=progress), within_s=seconds)
         stop = _delay_stop(_FEW_FILES if seconds else 0, lambda: time.monotonic() >= until)
         request = SyncRequest(changes=changes, progress=progress, stop=stop, wait_s=max(0.0, seconds))

@@ -1,25 +1,31 @@
 """Memory files whose last listing is used again while the kernel reports no change in their folders."""
 
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.sources.files import MemoryFiles, Root
 from mdrecall.sources.opening import stamp_of
 from mdrecall.types import Document, Listing, SourceName
+from mdrecall.types.documents import Stamp, Stamps
 
 if TYPE_CHECKING:
     from mdrecall.sources.inotify import FolderQueue
+
+
+#: Every root with what tells that it is the same as before.
+_Roots: TypeAlias = tuple[tuple[Root, tuple[int, ...]], ...]
 
 
 class _Kept(NamedTuple):
     """A listing, and what must stay the same for it to hold."""
 
     listing: Listing
-    roots: tuple[object, ...]
+    roots: _Roots
     until: float
     """When all files are listed again in any case, by the monotonic clock."""
 
@@ -52,7 +58,12 @@ class FollowedFiles:
                 self._queue = self._kept = None
             # Another thread may forget it meanwhile.
             kept = self._kept
-            return kept.listing if kept and self._is_current(kept) else self._scan()
+            renewed = self._renew(kept) if kept else None
+            if renewed is None:
+                return self._scan()
+            if self._kept is kept:
+                self._kept = renewed
+            return renewed.listing
 
     def read(self, path: str, listing: Listing) -> Document:
         """Return a listed file as a document. Raise a ``ReadError`` that names it."""
@@ -70,10 +81,18 @@ class FollowedFiles:
                 self._queue.close()
                 self._queue = None
 
-    def _is_current(self, kept: _Kept) -> bool:
+    def _renew(self, kept: _Kept) -> _Kept | None:
+        """Return a listing with the new stamps of notes that changed; None if all files must be listed again."""
         if self._queue is None or time.monotonic() >= kept.until:
-            return False
-        return not self._queue.drain() and kept.roots == self._look_at_roots()
+            return None
+        changed = self._queue.drain()
+        roots = self._look_at_roots()
+        if changed is None or not _are_same(kept.roots, roots, changed):
+            return None
+        if not changed:
+            return kept
+        listing = _renew_stamps(kept.listing, changed)
+        return _Kept(listing, roots, kept.until) if listing else None
 
     def _scan(self) -> Listing:
         self._kept = None
@@ -110,9 +129,9 @@ class FollowedFiles:
         except OSError:
             self._is_followed = False
 
-    def _look_at_roots(self) -> tuple[object, ...]:
+    def _look_at_roots(self) -> _Roots:
         """Return what tells that a root is the same as before: events do not tell that a folder above was renamed."""
-        return tuple((root, *_identify(root)) for root in self._files.roots())
+        return tuple((root, _identify(root)) for root in self._files.roots())
 
 
 def _identify(root: Root) -> tuple[int, ...]:
@@ -120,3 +139,37 @@ def _identify(root: Root) -> tuple[int, ...]:
         found = os.lstat(os.path.join(root.folder, root.inside))
         return stamp_of(found) if root.is_file else (found.st_mode, found.st_dev, found.st_ino)
     return ()
+
+
+def _are_same(before: _Roots, now: _Roots, changed: set[str]) -> bool:
+    """True if the roots are those of before, apart from files that are known to have changed."""
+    return len(before) == len(now) and all(
+        old == new or (old[0] == new[0] and os.path.join(new[0].folder, new[0].inside) in changed)
+        for old, new in zip(before, now, strict=True)
+    )
+
+
+def _renew_stamps(listing: Listing, changed: set[str]) -> Listing | None:
+    """Return a listing with the new stamps of listed notes; None if a note is new, gone, or no plain file any more."""
+    shown_of = {
+        os.path.join(folder, shown[len(prefix) + 1 :] if prefix else shown).rstrip("/"): shown
+        for shown, (folder, prefix) in listing.places.items()
+    }
+    newer: dict[str, Stamp] = {}
+    for path in changed:
+        folder, _, name = path.rpartition("/")
+        shown = f"{shown_of[folder]}/{name}" if shown_of.get(folder) else name
+        known = listing.stamps.get(shown) if folder in shown_of else None
+        try:
+            found = os.lstat(path)
+        except OSError:
+            return None
+        if known is None or not stat.S_ISREG(found.st_mode):
+            return None
+        newer[shown] = stamp_of(found)
+        if found.st_ino != known[3] and any(found.st_ino == each[3] for each in listing.stamps.values()):
+            # Two paths may lead to the same file, and it is listed once.
+            return None
+    if len({stamp[3] for stamp in newer.values()}) < len(newer):
+        return None
+    return listing._replace(stamps=Stamps(listing.stamps, newer=newer))

@@ -70,17 +70,24 @@ class FolderQueue:
         for number in left:
             self._libc.inotify_rm_watch(self._file, number)
 
-    def drain(self) -> bool:
-        """Empty the queue; True if a note, a folder or what is watched itself has changed."""
-        has_changed = False
+    def drain(self) -> set[str] | None:
+        """Empty the queue and return the paths of the notes that changed; None if more than notes may have changed."""
+        changed: set[str] = set()
+        is_all = True
         while data := self._read():
             at = 0
             while at < len(data):
                 watch, mask, _, length = _EVENT.unpack_from(data, at)
                 name = data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0")
                 at += _EVENT.size + length
-                has_changed = has_changed or self._is_relevant(watch, mask, name)
-        return has_changed
+                if mask & _OVERFLOW:
+                    is_all = False
+                elif watch in self._watches and (mask & (_OF_FOLDER | _IS_DIR) or name.endswith(b".md")):
+                    # Two paths may lead to one folder.
+                    folders = {folder.rstrip("/") for folder, number in self._folders.items() if number == watch}
+                    is_all = is_all and not mask & (_OF_FOLDER | _IS_DIR) and len(folders) == 1
+                    changed.update(os.path.join(folder, os.fsdecode(name)) for folder in folders)
+        return changed if is_all else None
 
     def close(self) -> None:
         """Follow nothing any more; may be called twice."""
@@ -91,13 +98,6 @@ class FolderQueue:
             return os.read(self._file, _READ_BYTES)
         except BlockingIOError:
             return b""
-
-    def _is_relevant(self, watch: int, mask: int, name: bytes) -> bool:
-        if mask & _OVERFLOW:
-            return True
-        if watch not in self._watches:
-            return False
-        return bool(mask & (_OF_FOLDER | _IS_DIR)) or name.endswith(b".md")
 
     def _is_local(self, folder: str) -> bool:
         """True if only this kernel can change what is in a folder."""

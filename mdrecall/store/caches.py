@@ -10,6 +10,7 @@ from typing import Protocol
 
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import SourceName
+from mdrecall.types.documents import Stamps
 
 
 class ChangedStamps(NamedTuple):
@@ -59,8 +60,4 @@ class StampCache:
 def _apply(changed: ChangedStamps, known: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
     if changed.removed is None:
         return changed.newer
-    current = dict(known)
-    for path in changed.removed:
-        current.pop(path, None)
-    current.update(changed.newer)
-    return current
+    return Stamps(known, list(changed.removed), changed.newer)

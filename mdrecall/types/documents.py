@@ -1,10 +1,12 @@
 """Notes as files, as text and as chunks."""
 
-from collections.abc import Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Literal, TypeAlias, TypeVar
 
 from mdrecall.named_tuple import NamedTuple
 
+T = TypeVar("T")
 SourceName: TypeAlias = Literal["memory", "sessions"]
 
 # The size, modification time, change time (both in ns) and inode of a file: while they stay the same, so does its
@@ -20,6 +22,33 @@ class Issue(NamedTuple):
 
     path: str
     problem: str
+
+
+class Stamps(dict[str, T]):
+    """Stamps by path in a mapping that nobody changes, and how it differs from the one that it was made of."""
+
+    def __init__(
+        self,
+        base: Mapping[str, T],
+        removed: Sequence[str] = (),
+        newer: Mapping[str, T] = MappingProxyType({}),
+    ) -> None:
+        """Copy a mapping without some paths, and with other stamps of others."""
+        super().__init__(base)
+        for path in removed:
+            self.pop(path, None)
+        self.update(newer)
+        self._version = object()
+        # Not the mapping itself, which would hold its memory.
+        self._base = base._version if isinstance(base, Stamps) else None
+        self._changed = frozenset((*removed, *newer))
+
+    def find_changed(self, before: Mapping[str, object]) -> frozenset[str] | None:
+        """Return the paths by which it may differ from another mapping; None if that is not known."""
+        if before is self:
+            return frozenset()
+        is_base = isinstance(before, Stamps) and before._version is self._base
+        return self._changed if is_base else None
 
 
 class Listing(NamedTuple):

@@ -1,8 +1,10 @@
 import os
+import random
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -13,8 +15,11 @@ from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.documents import SqliteDocuments
-from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Progress
+from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Listing, Progress, SourceName
+from mdrecall.types.documents import Stamps
 from tests.conftest import LONG_AGO_NS, Workspace
+
+PATHS = [f"{letter}.md" for letter in "abcdefgh"]
 
 
 def test_a_first_sync_adds_and_a_second_finds_nothing_new(workspace: Workspace) -> None:
@@ -24,6 +29,37 @@ def test_a_first_sync_adds_and_a_second_finds_nothing_new(workspace: Workspace) 
     first, second = memory.sync(), memory.sync()
     assert (first.added, first.changed, first.removed, first.unchanged) == (2, 0, 0, 0)
     assert (second.added, second.changed, second.removed, second.unchanged) == (0, 0, 0, 2)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_comparing_only_what_changed_finds_the_same(seed: int) -> None:
+    class Fixed:
+        """An index and a folder whose stamps are given."""
+
+        name: SourceName = "memory"
+        known: Mapping[str, tuple[int, ...]] = Stamps({})
+        listing = Listing(Stamps({}), (), (), {})
+
+        def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+            return self.known
+
+        def scan(self) -> Listing:
+            return self.listing
+
+    def change(stamps: Mapping[str, Any], can_remove: bool) -> Stamps[Any]:
+        newer = {path: (0, draw.randrange(3), 0, 0) for path in draw.sample(PATHS, 2)}
+        return Stamps(stamps, draw.sample(PATHS, 2) if can_remove else (), newer)
+
+    draw, fixed = random.Random(seed), Fixed()
+    indexer = Indexer(fixed, fixed, ChunkSize(400, 80), Analyser())  # type: ignore[arg-type]
+    for _ in range(200):
+        if draw.random() < 0.7:
+            fixed.known = change(fixed.known, can_remove=True)
+        if draw.random() < 0.7:
+            fixed.listing = fixed.listing._replace(stamps=change(fixed.listing.stamps, draw.random() < 0.3))
+        if draw.random() < 0.8:
+            new = Indexer(fixed, fixed, ChunkSize(400, 80), Analyser())  # type: ignore[arg-type]
+            assert indexer.compare() == new.compare()
 
 
 def test_changed_and_vanished_files_are_noticed(workspace: Workspace) -> None:

@@ -68,6 +68,19 @@ def test_a_listing_is_used_again_while_nothing_changes(both: Both) -> None:
     assert second == first
 
 
+def test_of_a_changed_note_only_that_one_is_looked_at(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    _lost(both)
+    both.followed.scan()
+    for name in ("memory/one.md", "memory/deep/two.md", "docs/inside/plan.md", "memory/one.md"):
+        (both.root / name).write_text(f"another text of {name}")
+        expected = both.files.scan()
+        with monkeypatch.context() as patch:
+            patch.setattr(both.files, "scan", None)
+            listing = both.followed.scan()
+            assert both.followed.scan() is listing
+        assert listing == expected
+
+
 def test_a_lost_root_is_looked_at_every_time(both: Both) -> None:
     shutil.rmtree(both.root.parent.parent / "extra")
     assert both.followed.scan().lost
@@ -271,11 +284,11 @@ def test_a_listing_that_another_thread_forgets_meanwhile_is_still_given(
     _lost(both)
     listing = both.followed.scan()
 
-    def forget_meanwhile(kept: object) -> bool:
+    def forget_meanwhile(kept: object) -> object:
         both.followed.forget()
-        return True
+        return kept
 
-    monkeypatch.setattr(both.followed, "_is_current", forget_meanwhile)
+    monkeypatch.setattr(both.followed, "_renew", forget_meanwhile)
     assert both.followed.scan() is listing
     monkeypatch.undo()
     assert both.followed.scan() == listing

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from mdrecall.store.postgres.connect import Transaction
 from mdrecall.store.postgres.postings import (
     MAX_CHUNKS,
     ChunkTerms,
@@ -21,6 +20,7 @@ from mdrecall.store.postgres.postings import (
     read_block,
     write_pages,
 )
+from mdrecall.store.postgres.transaction import Transaction
 
 #: The size classes: a block has fewer chunks than the limit of its own, and a class has as many blocks at most. Large
 #: blocks are dear to write again: with one of each class, a first index of 100,000 chunks wrote each chunk five times.
@@ -28,24 +28,29 @@ _LIMITS = (64, 512, 4_096, 32_768, MAX_CHUNKS + 1)
 _MOST = (1, 1, 1, 3, 1)
 #: A block of which so much is dead is written again without it.
 _DEAD_SHARE = 4
+# With the chunks of those blocks that hold any of some chunks.
 _BLOCKS = """
-    SELECT block, first, last, size, dead_count FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s ORDER BY first
+    SELECT block, first, last, size, dead_count, CASE WHEN is_wanted THEN ids END, CASE WHEN is_wanted THEN lengths END,
+        CASE WHEN is_wanted THEN dead END
+    FROM mdrecall.blocks, LATERAL (
+        SELECT EXISTS (SELECT FROM unnest(%s::int8[]) wanted WHERE wanted BETWEEN first AND last) AS is_wanted) own
+    WHERE workspace_id=%s AND gen=%s ORDER BY first
 """
 _CONTENT = "SELECT block, ids, lengths, dead FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)"
 _PAGES = """
     SELECT block, postings, positions FROM mdrecall.pages
     WHERE workspace_id=%s AND gen=%s AND block = ANY(%s) ORDER BY block, first
 """
-# A block and its pages in one statement. Not by COPY, which Postgres does not allow where a policy guards the rows.
+# A block and its pages in one statement, which drops those that it replaces. Not by COPY, which Postgres does not allow
+# where a policy guards the rows.
 _INSERT = """
-    WITH next AS (
-        UPDATE mdrecall.generations SET next_block = next_block + 1 WHERE workspace_id=%s AND gen=%s
-        RETURNING next_block - 1 AS block),
+    WITH old_pages AS (DELETE FROM mdrecall.pages WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)),
+    old AS (DELETE FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s AND block = ANY(%s)),
     added AS (
         INSERT INTO mdrecall.blocks(workspace_id, gen, block, first, last, size, ids, lengths, dead, dead_count)
-        SELECT %s, %s, block, %s, %s, %s, %s, %s, %s, 0 FROM next)
+        VALUES(%s, %s, %s, %s, %s, %s, %s, %s, %s, 0))
     INSERT INTO mdrecall.pages(workspace_id, gen, block, first, postings, positions)
-    SELECT %s, %s, next.block, page.* FROM next, unnest(%b::bytea[], %b::bytea[], %b::bytea[]) page
+    SELECT %s, %s, %s, page.* FROM unnest(%b::bytea[], %b::bytea[], %b::bytea[]) page
 """
 _DROP = """
     WITH gone AS (DELETE FROM mdrecall.pages WHERE workspace_id=%s AND gen=%s AND block = ANY(%s))
@@ -78,16 +83,26 @@ class BlockContent(NamedTuple):
 
 def list_blocks(now: Transaction) -> list[BlockRow]:
     """Return all blocks in the order of their chunks."""
-    return [BlockRow(*row) for row in now.rows(_BLOCKS)]
+    if now.blocks is None:
+        _read_blocks(now, ())
+    return now.blocks or []
+
+
+def _read_blocks(now: Transaction, ids: Sequence[int]) -> None:
+    """Read what is known of all blocks, and the chunks of those that hold any of some chunks."""
+    found = now.db.execute(_BLOCKS, (list(ids), now.workspace, now.gen), binary=True).fetchall()
+    now.blocks = [BlockRow(*row[:5]) for row in found]
+    now.thinned |= {row[0]: unpack_content(*row[5:]) for row in found if row[5] is not None}
 
 
 def read_contents(now: Transaction, blocks: Sequence[int]) -> dict[int, BlockContent]:
     """Return the chunks of blocks."""
     found = now.rows(_CONTENT, list(blocks)) if blocks else []
-    return {block: _unpack(ids, lengths, dead) for block, ids, lengths, dead in found}
+    return {block: unpack_content(ids, lengths, dead) for block, ids, lengths, dead in found}
 
 
-def _unpack(ids: bytes, lengths: bytes, dead: bytes) -> BlockContent:
+def unpack_content(ids: bytes, lengths: bytes, dead: bytes) -> BlockContent:
+    """Return the chunks of a block from what is stored."""
     numbers = numpy.frombuffer(ids, "<i8")
     return BlockContent(numbers, numpy.frombuffer(lengths, "<u2"), unpack_dead(dead, len(numbers)))
 
@@ -107,24 +122,28 @@ def add_block(now: Transaction, ids: Sequence[int], terms: Sequence[ChunkTerms])
 
 
 def remove_chunks(now: Transaction, ids: Iterable[int]) -> None:
-    """Mark chunks as dead, and write blocks again that are dead to a large part."""
-    wanted = numpy.array(sorted(ids), numpy.int64)
-    for row in list_blocks(now):
-        inside = wanted[(wanted >= row.first) & (wanted <= row.last)]
-        if not len(inside):
-            continue
-        content = read_contents(now, [row.block])[row.block]
-        dead = content.dead | numpy.isin(content.ids, inside)
-        count = int(dead.sum())
-        if count == row.size:
-            _drop_blocks(now, [row.block])
-            continue
-        packed = numpy.packbits(dead, bitorder="little").tobytes()
-        change = "UPDATE mdrecall.blocks SET dead=%s, dead_count=%s WHERE workspace_id=%s AND gen=%s AND block=%s"
-        now.db.execute(change, (packed, count, now.workspace, now.gen, row.block))
-        if count * _DEAD_SHARE > row.size:
+    """Mark chunks as dead. It is stored with the next new block, or by ``store_removals``."""
+    store_removals(now)
+    wanted = sorted(ids)
+    _read_blocks(now, wanted)
+    for block, content in now.thinned.items():
+        now.thinned[block] = content._replace(dead=content.dead | numpy.isin(content.ids, wanted))
+    now.blocks = [
+        row._replace(dead_count=int(now.thinned[row.block].dead.sum())) if row.block in now.thinned else row
+        for row in now.blocks or ()
+    ]
+
+
+def store_removals(now: Transaction) -> None:
+    """Store which chunks are dead, and write blocks again that are dead to a large part."""
+    for row in [row for row in now.blocks or () if row.block in now.thinned]:
+        if row.dead_count * _DEAD_SHARE > row.size:
             empty = numpy.zeros(0, numpy.int64)
             _write_with(now, [row], read_block(()), empty, empty)
+            continue
+        dead = numpy.packbits(now.thinned.pop(row.block).dead, bitorder="little").tobytes()
+        change = "UPDATE mdrecall.blocks SET dead=%s, dead_count=%s WHERE workspace_id=%s AND gen=%s AND block=%s"
+        now.db.execute(change, (dead, row.dead_count, now.workspace, now.gen, row.block))
 
 
 def _choose_to_merge(blocks: Sequence[BlockRow], count: int) -> list[BlockRow]:
@@ -157,35 +176,45 @@ def _class_of(size: int) -> int:
 
 def _write_with(now: Transaction, merged: Sequence[BlockRow], fresh: Postings, ids: Any, lengths: Any) -> None:
     """Write a block with what is alive in some blocks and with new chunks after it; drop those blocks."""
-    numbers = [row.block for row in merged]
-    contents = read_contents(now, numbers)
+    numbers = [row.block for row in merged if row.alive]
+    contents = now.thinned | read_contents(now, [number for number in numbers if number not in now.thinned])
+    postings = _read_postings(now, numbers)
     parts: list[tuple[Postings, Any]] = []
     all_ids, all_lengths, count = [], [], 0
     for number in numbers:
         content = contents[number]
         alive = ~content.dead
         moved = numpy.where(alive, numpy.cumsum(alive) - 1 + count, -1)
-        parts.append((_read_postings(now, number), moved))
+        parts.append((postings[number], moved))
         all_ids.append(content.ids[alive])
         all_lengths.append(content.lengths[alive])
         count += int(alive.sum())
     parts.append((fresh, numpy.arange(len(ids)) + count))
     joined = merge_postings(parts) if numbers else fresh
-    _drop_blocks(now, numbers)
-    _insert_block(now, joined, numpy.concatenate([*all_ids, ids]), numpy.concatenate([*all_lengths, lengths]))
+    _replace_blocks(now, merged, joined, numpy.concatenate([*all_ids, ids]), numpy.concatenate([*all_lengths, lengths]))
 
 
-def _read_postings(now: Transaction, block: int) -> Postings:
-    return read_block((postings, positions) for _, postings, positions in now.rows(_PAGES, [block]))
+def _read_postings(now: Transaction, blocks: Sequence[int]) -> dict[int, Postings]:
+    found: dict[int, list[tuple[bytes, bytes]]] = {block: [] for block in blocks}
+    for block, *page in now.rows(_PAGES, list(blocks)) if blocks else ():
+        found[block].append((page[0], page[1]))
+    return {block: read_block(pages) for block, pages in found.items()}
 
 
-def _insert_block(now: Transaction, postings: Postings, ids: Any, lengths: Any) -> None:
-    dead, pages = bytes(-(-len(ids) // 8)), list(write_pages(postings))
-    own = (int(ids[0]), int(ids[-1]), len(ids), ids.astype("<i8").tobytes(), lengths.astype("<u2").tobytes(), dead)
-    columns = ([page[column] for page in pages] for column in range(3))
-    now.run(_INSERT, now.workspace, now.gen, *own, now.workspace, now.gen, *columns)
-
-
-def _drop_blocks(now: Transaction, blocks: Sequence[int]) -> None:
-    if blocks:
-        now.run(_DROP, list(blocks), now.workspace, now.gen, list(blocks))
+def _replace_blocks(now: Transaction, old: Sequence[BlockRow], postings: Postings, ids: Any, lengths: Any) -> None:
+    """Drop some blocks and write one instead; none if it would be empty."""
+    dropped = [row.block for row in old]
+    blocks = [row for row in now.blocks or () if row.block not in dropped]
+    for block in dropped:
+        now.thinned.pop(block, None)
+    if len(ids):
+        dead, pages = bytes(-(-len(ids) // 8)), list(write_pages(postings))
+        row = BlockRow(now.reserve("next_block", 1), int(ids[0]), int(ids[-1]), len(ids), 0)
+        content = ids.astype("<i8").tobytes(), lengths.astype("<u2").tobytes(), dead
+        columns = ([page[column] for page in pages] for column in range(3))
+        own = now.workspace, now.gen
+        now.run(_INSERT, dropped, *own, dropped, *own, *row[:4], *content, *own, row.block, *columns)
+        blocks = sorted((*blocks, row), key=lambda each: each.first)
+    elif dropped:
+        now.run(_DROP, dropped, now.workspace, now.gen, dropped)
+    now.blocks = blocks

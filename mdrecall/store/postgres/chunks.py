@@ -8,15 +8,17 @@ from mdrecall.core.ranking.days import is_of_days, ms_of_day
 from mdrecall.core.text.annotations import unpack_marks
 from mdrecall.core.text.fields import unpack_fields
 from mdrecall.store.matching import match_terms
-from mdrecall.store.postgres.connect import Database, Transaction
-from mdrecall.store.postgres.documents import HEAD_CHARS, current_revision
-from mdrecall.store.postgres.schema import to_text
+from mdrecall.store.postgres.connect import Database
+from mdrecall.store.postgres.documents import HEAD_CHARS, find_removed
+from mdrecall.store.postgres.schema import to_bytes, to_text
 from mdrecall.store.postgres.terms import BlockCache, PostgresTerms
+from mdrecall.store.postgres.transaction import Transaction
 from mdrecall.types import Match, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 from mdrecall.types.documents import file_path
 
-#: A list of as many documents is kept until the index changes, for questions about a time.
-_MOST_LISTED = 30_000
+#: A list of as many documents is kept, for questions about a time or a name: about 270 bytes each. An index of 100,000
+#: chunks, up to which names are looked through, has as many documents as a rule.
+_MOST_LISTED = 60_000
 _OWN = "workspace_id=%s AND gen=%s"
 _COUNTS = """
     SELECT source, count(DISTINCT CASE WHEN source = 'sessions' THEN split_part(encode(path, 'escape'), '\\000', 1)
@@ -45,6 +47,12 @@ _DOCUMENTS = """
         ON c.workspace_id = d.workspace_id AND c.gen = d.gen AND c.document_id = d.id AND c.ordinal = 0
     WHERE d.workspace_id=%s AND d.gen=%s
 """
+# By a list of numbers, so that the planner does not read all chunks for a few documents. With all sources, because the
+# index of revisions begins with the source.
+_NEWER_DOCUMENTS = f"""
+    {_DOCUMENTS} AND d.id = ANY(ARRAY(
+        SELECT id FROM mdrecall.documents WHERE {_OWN} AND source IN ('memory', 'sessions') AND revision > %s))
+"""
 # The day of a note is stored; a part of a transcript has that of its last change.
 _OF_DAYS = f"""
     {_DOCUMENTS} AND d.id = ANY(ARRAY(
@@ -67,7 +75,7 @@ class PostgresChunks:
         self._database = database
         self._gen = gen
         self._blocks = BlockCache()
-        self._listed: tuple[tuple[int, int], tuple[StoredDocument, ...]] | None = None
+        self._listed: tuple[tuple[int, int], dict[bytes, StoredDocument]] | None = None
         self._of_projects: tuple[tuple[int, int], dict[int, str]] | None = None
 
     @contextmanager
@@ -79,7 +87,7 @@ class PostgresChunks:
     def count(self) -> int:
         """Return the number of chunks."""
         with self._database.reading(self._gen) as now:
-            return _count(now)
+            return now.state.chunks
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
         """Return the number of files and chunks of each source."""
@@ -89,7 +97,7 @@ class PostgresChunks:
     def chunks_of_projects(self) -> Mapping[int, str]:
         """Return the chunks whose marks name a project, each with its projects."""
         with self._database.reading(self._gen) as now:
-            key = now.gen, current_revision(now)
+            key = now.gen, now.current_revision()
             if self._of_projects is None or self._of_projects[0] != key:
                 self._of_projects = key, {row[0]: unpack_marks(row[1]).project for row in now.rows(_OF_PROJECTS)}
             return self._of_projects[1]
@@ -105,13 +113,27 @@ class PostgresChunks:
     def list_documents(self) -> list[StoredDocument]:
         """Return every document, in no particular order."""
         with self._database.reading(self._gen) as now:
-            key = now.gen, current_revision(now)
-            if self._listed and self._listed[0] == key:
-                return list(self._listed[1])
-            found = [_read_document(row) for row in now.rows(_DOCUMENTS)]
-        if len(found) <= _MOST_LISTED:
-            self._listed = key, tuple(found)
-        return found
+            key, listed = (now.gen, now.current_revision()), self._listed
+            if listed is None or listed[0] != key:
+                listed = key, self._list_anew(now, listed)
+        if len(listed[1]) <= _MOST_LISTED:
+            self._listed = listed
+        return list(listed[1].values())
+
+    def _list_anew(
+        self, now: Transaction, listed: tuple[tuple[int, int], dict[bytes, StoredDocument]] | None
+    ) -> dict[bytes, StoredDocument]:
+        """Return every document by its source and path, from what was listed before and what has changed since."""
+        removed = None
+        if listed and listed[0][0] == now.gen and listed[0][1] < now.state.revision:
+            removed = find_removed(now, "gone", listed[0][1])
+        if listed is None or removed is None:
+            return {_key_of(row): _read_document(row) for row in now.rows(_DOCUMENTS)}
+        known = dict(listed[1])
+        for what in removed:
+            known.pop(what, None)
+        newer = now.rows(_NEWER_DOCUMENTS, now.workspace, now.gen, listed[0][1])
+        return known | {_key_of(row): _read_document(row) for row in newer}
 
     def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
         """Return the documents that are about a day of any of the ranges."""
@@ -143,12 +165,6 @@ class PostgresChunks:
             return match_terms(index, terms)
 
 
-def _count(now: Transaction) -> int:
-    if not now.is_writing:
-        return now.state.chunks
-    return int(now.rows(f"SELECT chunks FROM mdrecall.generations WHERE {_OWN}")[0][0])
-
-
 def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
     number, source, path, start, end, text, trail, mtime_ns, records, marks = row
     headings = tuple(to_text(trail).split("\n")) if trail else ()
@@ -160,6 +176,11 @@ def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
 def _read_document(row: tuple[Any, ...]) -> StoredDocument:
     number, source, path, mtime_ns, head, fields = row
     return StoredDocument(number, source, file_path(to_text(path)), mtime_ns, _read_head(head), unpack_fields(fields))
+
+
+def _key_of(row: tuple[Any, ...]) -> bytes:
+    """Return a document as removals name it."""
+    return to_bytes(f"{row[1]}\0") + bytes(row[2])
 
 
 def _read_head(head: bytes | None) -> str:

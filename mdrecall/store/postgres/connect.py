@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import conninfo
@@ -21,9 +21,9 @@ from psycopg.pq import ExecStatus, TransactionStatus
 
 from mdrecall.errors import ConfigError, CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.store.postgres.schema import SETTING, VERSION, create_tables, read_version, require_tables
+from mdrecall.store.postgres.transaction import Connection, Transaction, read_state, select_state, store_and_commit
 
 T = TypeVar("T")
-Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
 #: A search and a sync use one connection each; more threads than this wait for a moment.
 _MAX_CONNECTIONS = 8
@@ -44,57 +44,12 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _END_IDLE = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_STATE = """
-    SELECT w.gen, w.next_gen, w.revision, w.place, g.texts, g.chunks, g.tokens, g.index_format
-    FROM mdrecall.workspaces w LEFT JOIN mdrecall.generations g
-        ON g.workspace_id = w.id AND g.gen = coalesce({gen}, w.gen)
-    WHERE w.id = {workspace}
-"""
 _BUSY = ("55P03", "40001", "40P01", "57014")
 #: The server has rolled back a transaction because of another one: a conflict, or a deadlock.
 _CONFLICTS = ("40001", "40P01")
 #: A transaction that met a conflict is run this often, and the pause before each further time is twice as long.
 _ATTEMPTS, _PAUSE_S = 4, 0.05
 _GONE = ("08", "57P")
-
-
-class State(NamedTuple):
-    """What the row of a workspace says, read first in every transaction."""
-
-    gen: int = 1
-    next_gen: int = 2
-    revision: int = 0
-    place: str = ""
-    texts: int = 0
-    chunks: int = 0
-    tokens: int = 0
-    index_format: str = ""
-
-
-class Transaction(NamedTuple):
-    """A connection inside a transaction on one generation of a workspace."""
-
-    db: Connection
-    workspace: int
-    gen: int
-    state: State
-    is_writing: bool
-    known: dict[str, list[tuple[Any, ...]]]
-    """The rows read so far, by their statement; nothing changes in a transaction that only reads."""
-
-    def rows_once(self, statement: str) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, asked once in a transaction that only reads."""
-        if self.is_writing or statement not in self.known:
-            self.known[statement] = self.rows(statement)
-        return self.known[statement]
-
-    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement, whose first two values are the workspace and the generation."""
-        return self.db.execute(statement, (self.workspace, self.gen, *values), binary=True).fetchall()
-
-    def run(self, statement: str, *values: object) -> int:
-        """Run a statement with the same first values, and return how many rows it changed."""
-        return self.db.execute(statement, (self.workspace, self.gen, *values)).rowcount
 
 
 def workspace_id(name: str) -> int:
@@ -282,7 +237,7 @@ class Database:
                 self._local.transaction = begun = self._enter(db, statement, gen, is_writing)
                 yield begun
                 if is_writing:
-                    db.execute("COMMIT")
+                    store_and_commit(begun)
                 else:
                     self._send_commit(db)
             except BaseException:
@@ -294,15 +249,13 @@ class Database:
                 self._local.transaction = outer
 
     def _enter(self, db: Connection, begin: str, gen: int | None, is_writing: bool) -> Transaction:
-        """Begin a transaction and read the workspace's row, in one round trip; a writer is the only one to have it."""
-        lock = f"SELECT 1 FROM mdrecall.workspaces WHERE id = {self.workspace:d} FOR UPDATE;" if is_writing else ""
-        read = _STATE.format(gen="NULL" if gen is None else f"{gen:d}", workspace=f"{self.workspace:d}")
-        state = _read_state(db.execute(f"{begin}; {_END_IDLE}; {self.naming}; {lock} {read}"))
-        if state is None and is_writing:
+        """Begin a transaction and read the state, in one round trip; a writer is the only one to have it."""
+        read = select_state(self.workspace, gen, is_writing=is_writing)
+        found = read_state(db.execute(f"{begin}; {_END_IDLE}; {self.naming}; {read}"))
+        if found is None and is_writing:
             self._add_workspace(db)
-            state = _read_state(db.execute(f"{lock} {read}"))
-        state = state or State()
-        return Transaction(db, self.workspace, state.gen if gen is None else gen, state, is_writing, {})
+            found = read_state(db.execute(read))
+        return Transaction(db, self.workspace, gen, found, is_writing)
 
     def _add_workspace(self, db: Connection) -> None:
         db.execute(
@@ -323,17 +276,6 @@ class Database:
             with db.transaction():
                 create_tables(db)
         self._has_tables = True
-
-
-def _read_state(found: "psycopg.Cursor[tuple[Any, ...]]") -> State | None:
-    """Return what the last of several statements has found."""
-    while found.nextset():
-        pass
-    row = found.fetchone()
-    if row is None:
-        return None
-    known: list[Any] = [default if value is None else value for value, default in zip(row, State(), strict=True)]
-    return State(*known)
 
 
 @contextmanager

@@ -11,10 +11,11 @@ from mdrecall.core.text.index_terms import index_terms
 from mdrecall.errors import StoreUnavailable
 from mdrecall.store.caches import ChangedStamps, StampCache
 from mdrecall.store.matching import encode_names
-from mdrecall.store.postgres.blocks import add_block, remove_chunks
-from mdrecall.store.postgres.connect import Database, Transaction, with_retries
+from mdrecall.store.postgres.blocks import add_block, remove_chunks, store_removals
+from mdrecall.store.postgres.connect import Database, with_retries
 from mdrecall.store.postgres.postings import ChunkTerms
 from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_bytes, to_text
+from mdrecall.store.postgres.transaction import Transaction
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 
@@ -24,24 +25,24 @@ HEAD_CHARS = 1000
 _CHUNKS_AT_ONCE = 8_192
 #: As many documents are asked for one by one, before all of them are read at once.
 _FEW_DOCUMENTS = 8
-#: Removals are remembered for this many changes; a cache that is further behind loads everything again.
-_REMEMBERED_REVISIONS = 1_000
-#: Old changes are looked for once in about as many.
-_TRIM_EVERY = 64
 _OWN = "workspace_id=%s AND gen=%s"
-_NEW_REVISION = """
-    WITH new AS (
-        UPDATE mdrecall.workspaces
-        SET revision = greatest(revision + 1, (1000000 * extract(epoch FROM clock_timestamp()))::int8) WHERE id=%s
-        RETURNING revision)
-    INSERT INTO mdrecall.changes(workspace_id, gen, revision, kind, what)
-    SELECT %s, %s, revision, 'revision', '' FROM new RETURNING revision
+# A list instead of a join: a planner that does not know yet how large the tables have become would read all of them.
+_DELETE = """
+    WITH old AS (
+        DELETE FROM mdrecall.documents WHERE workspace_id=%(workspace)s AND gen=%(gen)s AND source=%(source)s
+            AND path = ANY(%(paths)s) RETURNING id),
+    gone AS (
+        DELETE FROM mdrecall.chunks WHERE workspace_id=%(workspace)s AND gen=%(gen)s
+            AND document_id = ANY(ARRAY(SELECT id FROM old)) RETURNING id, length),
+    lost AS (
+        DELETE FROM mdrecall.vectors WHERE workspace_id=%(workspace)s AND gen=%(gen)s
+            AND space_id = ANY(%(spaces)s) AND chunk = ANY(ARRAY(SELECT id FROM gone)) RETURNING space_id),
+    noted AS (
+        INSERT INTO mdrecall.changes(workspace_id, gen, revision, kind, what)
+        SELECT %(workspace)s, %(gen)s, %(revision)s, 'removed', int8send(id) FROM gone ON CONFLICT DO NOTHING)
+    SELECT id, length, NULL FROM gone UNION ALL SELECT NULL, count(*), space_id FROM lost GROUP BY space_id
 """
-_TRIM = """
-    DELETE FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND revision < (
-        SELECT revision FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND kind='revision'
-        ORDER BY revision DESC LIMIT 1 OFFSET %s)
-"""
+_CHANGES = f"SELECT revision, kind, what FROM mdrecall.changes WHERE {_OWN} AND revision >= %s"
 _RECORD = """
     INSERT INTO mdrecall.changes(workspace_id, gen, revision, kind, what)
     SELECT %s, %s, %s, %s, each FROM unnest(%s::bytea[]) each ON CONFLICT DO NOTHING
@@ -61,12 +62,6 @@ _NEWER_STAMPS = """
     WHERE d.workspace_id=%s AND d.gen=%s AND d.source=%s AND d.revision > %s
 """
 # Rows go in by arrays: one statement for all of them. COPY is not allowed where a policy guards the rows.
-_PUT_DOCUMENTS = """
-    INSERT INTO mdrecall.documents(workspace_id, gen, index_format, revision, id, source, path, hash, mtime_ns, fields,
-        day)
-    SELECT %s, %s, %s, %s, * FROM unnest(%b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::int8[], %b::text[],
-        %b::int4[])
-"""
 _PUT_STAMPS = """
     INSERT INTO mdrecall.stamps(workspace_id, gen, place, revision, source, path,
         size, mtime_ns, ctime_ns, inode, seen_ns)
@@ -75,6 +70,13 @@ _PUT_STAMPS = """
     ON CONFLICT (workspace_id, place, gen, source, path) DO UPDATE SET size = excluded.size,
         mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode,
         seen_ns = excluded.seen_ns, revision = excluded.revision
+"""
+_PUT_DOCUMENTS = f"""
+    WITH stamped AS ({_PUT_STAMPS})
+    INSERT INTO mdrecall.documents(workspace_id, gen, index_format, revision, id, source, path, hash, mtime_ns, fields,
+        day)
+    SELECT %s, %s, %s, %s, * FROM unnest(%b::int8[], %b::text[], %b::bytea[], %b::bytea[], %b::int8[], %b::text[],
+        %b::int4[])
 """
 _REFRESH = """
     UPDATE mdrecall.documents d SET mtime_ns = new.mtime_ns, revision = %s
@@ -100,7 +102,7 @@ class PostgresDocuments:
         self._gen = gen
         self._place = place
         self._stamps = stamps
-        self._asked: tuple[tuple[int, int, str], int] = (0, 0, ""), 0
+        self._asked: tuple[tuple[int, int, str], dict[str, KnownDocument | None]] = (0, 0, ""), {}
         self._known: tuple[tuple[int, int, SourceName], dict[str, KnownDocument]] | None = None
 
     def commit(self, write: Callable[[], object]) -> None:
@@ -114,7 +116,7 @@ class PostgresDocuments:
     def index_format(self) -> str:
         """Return the format of all documents; empty if there have been none."""
         with self._database.reading(self._gen) as now:
-            return str(now.rows(_FORMAT)[0][0]) if now.is_writing else now.state.index_format
+            return now.state.index_format
 
     def hashes(self, source: SourceName) -> Mapping[str, bytes]:
         """Return every file of a source with a hash of its indexed content."""
@@ -138,10 +140,14 @@ class PostgresDocuments:
         with self._database.reading(self._gen) as now:
             key = now.gen, now.state.revision, source
             if self._asked[0] != key:
-                self._asked = key, 0
-            self._asked = key, self._asked[1] + 1
-            if now.is_writing or self._asked[1] <= _FEW_DOCUMENTS:
+                self._asked = key, {}
+            answers = self._asked[1]
+            if now.is_writing:
                 return _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
+            if path not in answers and len(answers) < _FEW_DOCUMENTS:
+                answers[path] = _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
+            if path in answers:
+                return answers[path]
             # Who has asked for some asks for many: all files that have just been written.
             if self._known is None or self._known[0] != key:
                 self._known = key, _read_known(now.rows(own, source))
@@ -163,7 +169,7 @@ class PostgresDocuments:
     def remove(self, source: SourceName, paths: Iterable[str]) -> None:
         """Remove documents with their chunks and vectors."""
         with self._database.writing(self._gen) as now:
-            _remove(now, start_revision(now), source, list(paths))
+            _remove(now, now.start_revision(), source, list(paths))
 
     def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
         """Return the files that this machine has had, if the notes are here."""
@@ -178,12 +184,12 @@ class PostgresDocuments:
         """Store new stamps of documents whose content is still the indexed one."""
         documents = list(items)
         with self._database.writing(self._gen) as now:
-            revision = start_revision(now)
+            revision = now.start_revision()
             rows = [(new.source, to_bytes(new.path), bytes.fromhex(new.hash), new.stamp[1]) for new in documents]
             values = (revision, *_columns(rows, 4), now.workspace, now.gen)
             still = {(source, to_text(path)) for source, path in now.db.execute(_REFRESH, values, binary=True)}
             same = [new for new in documents if (new.source, new.path) in still]
-            _put_stamps(now, same, revision, self._place)
+            now.run(_PUT_STAMPS, self._place, revision, *_columns(_stamp_rows(same), 7))
 
     def transcripts(self) -> Mapping[str, Transcript]:
         """Return how far each transcript has been indexed, by path."""
@@ -201,7 +207,7 @@ class PostgresDocuments:
     ) -> None:
         """Keep the first parts of a transcript, replace the rest, and store how far it was read."""
         with self._database.writing(self._gen) as now:
-            _remove(now, start_revision(now), "sessions", _list_parts(now, state.path, keep))
+            _remove(now, now.start_revision(), "sessions", _list_parts(now, state.path, keep))
             _put(now, parts, index_format, self._place)
             now.run(
                 "DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(state.path)
@@ -216,7 +222,7 @@ class PostgresDocuments:
     def remove_transcripts(self, paths: Iterable[str]) -> None:
         """Remove transcripts with all their parts."""
         with self._database.writing(self._gen) as now:
-            revision = start_revision(now)
+            revision = now.start_revision()
             for path in paths:
                 _remove(now, revision, "sessions", _list_parts(now, path, 0))
                 now.run("DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(path))
@@ -231,40 +237,16 @@ def _read_known(rows: Iterable[tuple[Any, ...]]) -> dict[str, KnownDocument]:
     return {to_text(path): KnownDocument(digest.hex(), index_format) for path, digest, index_format in rows}
 
 
-_FORMAT = "SELECT index_format FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s"
-
-
-def start_revision(now: Transaction) -> int:
-    """Return the number of a new change, and forget the changes that are too long ago."""
-    row = now.db.execute(_NEW_REVISION, (now.workspace, now.workspace, now.gen)).fetchone()
-    revision = int(row[0]) if row else 0
-    if revision % _TRIM_EVERY == 0:
-        now.run(_TRIM, now.workspace, now.gen, _REMEMBERED_REVISIONS)
-    return revision
-
-
-def current_revision(now: Transaction) -> int:
-    """Return the number of the last change."""
-    if not now.is_writing:
-        return now.state.revision
-    row = now.db.execute("SELECT revision FROM mdrecall.workspaces WHERE id=%s", (now.workspace,)).fetchone()
-    return int(row[0]) if row else 0
-
-
-def is_remembered(now: Transaction, revision: int) -> bool:
-    """True if what changed since a revision is known."""
-    statement = """
-        SELECT 1 FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND revision=%s AND kind='revision'
-    """
-    return bool(now.rows(statement, revision))
-
-
-def list_changes(now: Transaction, kind: str, after: int) -> list[bytes]:
-    """Return what was removed after a revision."""
-    statement = """
-        SELECT what FROM mdrecall.changes WHERE workspace_id=%s AND gen=%s AND kind=%s AND revision > %s
-    """
-    return [what for (what,) in now.rows(statement, kind, after)]
+def find_removed(now: Transaction, kind: str, seen: int) -> list[bytes] | None:
+    """Return what was removed after a revision; None if that is not remembered."""
+    if seen < 0:
+        return None
+    if now.is_writing or seen not in now.changes:
+        now.changes[seen] = now.rows(_CHANGES, seen)
+    found = now.changes[seen]
+    if not any(revision == seen and each == "revision" for revision, each, _ in found):
+        return None
+    return [what for revision, each, what in found if each == kind and revision > seen]
 
 
 class _StampRows:
@@ -276,15 +258,16 @@ class _StampRows:
 
     def revision(self) -> int:
         """Return the number of the last change."""
-        return current_revision(self._now)
+        return self._now.current_revision()
 
     def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
         """Return what has changed between two revisions; everything if the removals are not remembered."""
         values = (settle_ns, self._place, self._now.workspace, self._now.gen, source)
-        if seen > now or not is_remembered(self._now, seen):
+        removed = find_removed(self._now, "gone", seen) if seen <= now else None
+        if removed is None:
             return ChangedStamps(None, _read_stamps(self._now.db.execute(_STAMPS, values, binary=True).fetchall()))
         prefix = to_bytes(f"{source}\0")
-        gone = (what for what in list_changes(self._now, "gone", seen) if what.startswith(prefix))
+        gone = (what for what in removed if what.startswith(prefix))
         newer = self._now.db.execute(_NEWER_STAMPS, (*values, seen), binary=True).fetchall()
         return ChangedStamps([to_text(what[len(prefix) :]) for what in gone], _read_stamps(newer))
 
@@ -296,20 +279,20 @@ def _read_stamps(found: Iterable[tuple[Any, ...]]) -> dict[str, tuple[int, ...]]
 def _put(
     now: Transaction, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, place: str
 ) -> None:
-    revision = start_revision(now)
+    revision = now.start_revision()
     for source in {document.source for document, _ in items}:
         paths = [document.path for document, _ in items if document.source == source]
         _delete_rows(now, revision, source, paths)
     documents = [document for document, _ in items]
-    first = _reserve(now, "next_document", len(documents))
+    first = now.reserve("next_document", len(documents))
     rows, chunks_of = [], []
     for number, (document, chunks) in enumerate(items, first):
         left = iter(chunks)
         opening = list(islice(left, 1))
         rows.append((number, *_document_row(document, opening[0].chunk.text[:HEAD_CHARS] if opening else "")))
         chunks_of.append(chain(opening, left))
-    now.run(_PUT_DOCUMENTS, index_format, revision, *_columns(rows, 7))
-    _put_stamps(now, documents, revision, place)
+    stamps = place, revision, *_columns(_stamp_rows(documents), 7)
+    now.run(_PUT_DOCUMENTS, *stamps, now.workspace, now.gen, index_format, revision, *_columns(rows, 7))
     collected: list[tuple[int, int, IndexedChunk]] = []
     for number, chunks in enumerate(chunks_of):
         for ordinal, indexed in enumerate(chunks):
@@ -318,11 +301,9 @@ def _put(
                 _put_chunks(now, collected)
                 collected = []
     _put_chunks(now, collected)
-    now.db.execute(
-        "UPDATE mdrecall.generations SET texts = texts + 1, index_format ="
-        " CASE WHEN index_format IN ('', %s) THEN %s ELSE '?' END WHERE workspace_id=%s AND gen=%s",
-        (index_format, index_format, now.workspace, now.gen),
-    )
+    store_removals(now)
+    is_same = now.state.index_format in ("", index_format)
+    now.state = now.state._replace(texts=now.state.texts + 1, index_format=index_format if is_same else "?")
 
 
 def _document_row(new: Document, head: str) -> tuple[Any, ...]:
@@ -335,7 +316,7 @@ def _document_row(new: Document, head: str) -> tuple[Any, ...]:
 def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChunk]]) -> None:
     if not collected:
         return
-    first = _reserve(now, "next_chunk", len(collected))
+    first = now.reserve("next_chunk", len(collected))
     terms = [_read_terms(indexed) for _, _, indexed in collected]
     rows = [
         (first + number, document_id, ordinal, *_chunk_row(indexed.chunk, terms[number].length))
@@ -345,7 +326,7 @@ def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChu
     add_block(now, range(first, first + len(collected)), terms)
     if len(collected) >= MANY_ROWS:
         analyze_new(now.db, "blocks", "chunks", "documents", "pages", "stamps")
-    count_chunks(now, len(collected), sum(each.length for each in terms))
+    now.count(chunks=len(collected), tokens=sum(each.length for each in terms))
 
 
 def _read_terms(indexed: IndexedChunk) -> ChunkTerms:
@@ -363,24 +344,8 @@ def _chunk_row(chunk: Chunk, length: int) -> tuple[Any, ...]:
     return (*lines, to_bytes(trail), records, pack_marks(chunk.marks), to_bytes(chunk.text))
 
 
-def count_chunks(now: Transaction, chunks: int, tokens: int) -> None:
-    """Add to the counts that every search reads."""
-    now.db.execute(
-        "UPDATE mdrecall.generations SET chunks = chunks + %s, tokens = tokens + %s WHERE workspace_id=%s AND gen=%s",
-        (chunks, tokens, now.workspace, now.gen),
-    )
-
-
-def _reserve(now: Transaction, counter: str, count: int) -> int:
-    """Return the first of some new numbers, which no other chunk or document of the workspace ever has."""
-    statement = f"UPDATE mdrecall.workspaces SET {counter} = {counter} + %s WHERE id=%s RETURNING {counter} - %s"
-    row = now.db.execute(statement, (count, now.workspace, count)).fetchone()
-    return int(row[0]) if row else 0
-
-
-def _put_stamps(now: Transaction, documents: Sequence[Document], revision: int, place: str) -> None:
-    rows = [(new.source, to_bytes(new.path), *new.stamp, new.seen_ns) for new in documents]
-    now.run(_PUT_STAMPS, place, revision, *_columns(rows, 7))
+def _stamp_rows(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
+    return [(new.source, to_bytes(new.path), *new.stamp, new.seen_ns) for new in documents]
 
 
 def _columns(rows: Sequence[tuple[Any, ...]], count: int) -> list[list[Any]]:
@@ -395,34 +360,26 @@ def _remove(now: Transaction, revision: int, source: SourceName, paths: Sequence
         drop = f"DELETE FROM mdrecall.stamps WHERE {_OWN} AND source=%s AND path = ANY(%s)"
         now.run(drop, source, [to_bytes(path) for path in paths])
         now.run(_RECORD, revision, "gone", [to_bytes(f"{source}\0{path}") for path in paths])
+        store_removals(now)
 
 
 def _delete_rows(now: Transaction, revision: int, source: SourceName, paths: Sequence[str]) -> None:
-    own = "WHERE workspace_id=%s AND gen=%s"
-    documents = now.rows(
-        f"DELETE FROM mdrecall.documents {own} AND source=%s AND path = ANY(%s) RETURNING id",
-        source,
-        [to_bytes(path) for path in paths],
-    )
-    if not documents:
-        return
-    deleted = now.rows(
-        f"DELETE FROM mdrecall.chunks {own} AND document_id = ANY(%s) RETURNING id, length",
-        [number for (number,) in documents],
-    )
-    ids = [number for number, _ in deleted]
-    if not ids:
-        return
-    remove_chunks(now, ids)
-    count_chunks(now, -len(ids), -sum(length for _, length in deleted))
-    gone = now.rows(f"DELETE FROM mdrecall.vectors {own} AND chunk = ANY(%s) RETURNING space_id", ids)
-    for space in {space for (space,) in gone}:
-        lost = sum(each == space for (each,) in gone)
-        now.db.execute(
-            f"UPDATE mdrecall.spaces SET vectors = vectors - %s {own} AND id=%s",
-            (lost, now.workspace, now.gen, space),
-        )
-    now.run(_RECORD, revision, "removed", [number.to_bytes(8, "big") for number in ids])
+    values = {
+        "workspace": now.workspace,
+        "gen": now.gen,
+        "revision": revision,
+        "source": source,
+        "paths": [to_bytes(path) for path in paths],
+        "spaces": list(now.spaces),
+    }
+    found = now.db.execute(_DELETE, values, binary=True).fetchall()
+    for _, count, space in found:
+        if space is not None:
+            now.add_vectors(space, -count)
+    lengths = {number: length for number, length, space in found if space is None}
+    if lengths:
+        now.count(chunks=-len(lengths), tokens=-sum(lengths.values()))
+        remove_chunks(now, lengths)
 
 
 def _list_parts(now: Transaction, path: str, first: int) -> list[str]:

@@ -10,11 +10,12 @@ from contextlib import AbstractContextManager, contextmanager
 from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.store.caches import StampCache
 from mdrecall.store.postgres.chunks import PostgresChunks
-from mdrecall.store.postgres.connect import Database, Transaction
-from mdrecall.store.postgres.documents import PostgresDocuments, start_revision
+from mdrecall.store.postgres.connect import Database
+from mdrecall.store.postgres.documents import PostgresDocuments
 from mdrecall.store.postgres.embedding_cache import PostgresEmbeddingCache, PostgresJobJournal
 from mdrecall.store.postgres.leases import Lease
 from mdrecall.store.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, explain_bypass, grant
+from mdrecall.store.postgres.transaction import Transaction
 from mdrecall.store.postgres.vectors import PostgresVectors
 from mdrecall.types import ContentSizes
 
@@ -111,15 +112,15 @@ class PostgresStore:
     def publish(self, fresh: "PostgresStore", *, cached: Iterable[bytes] | None = None) -> None:
         """Replace this generation by a rebuilt one in one step; ``cached`` embeddings stay, None for all of them."""
         with self._database.writing() as now:
-            new = now._replace(gen=fresh._gen or now.gen)
-            if not now.db.execute(_IS_THERE, (new.workspace, new.gen, now.state.gen)).fetchall():
+            gen = fresh._gen or now.gen
+            if not now.db.execute(_IS_THERE, (now.workspace, gen, now.state.gen)).fetchall():
                 message = f"{self.admin.place} was rebuilt or emptied by another process."
                 raise StoreBusy(message, hint="Rebuild it again if that is still needed.")
             # The counter of texts goes on, so that nobody who has filled the old index can call the new one filled.
             for change in (_GO_ON_COUNTING, _STAY_FILLED):
-                now.db.execute(change, (now.state.texts, new.workspace, new.gen))
-            now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (new.gen, new.workspace))
-            start_revision(new)
+                now.db.execute(change, (now.state.texts, now.workspace, gen))
+            now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (gen, now.workspace))
+            now.start_revision(gen)
             if cached is not None:
                 drop = "DELETE FROM mdrecall.cache WHERE workspace_id=%s AND NOT hash = ANY(%s)"
                 now.db.execute(drop, (now.workspace, list(cached)))

@@ -14,21 +14,25 @@ import numpy
 
 from mdrecall.core.text.index_terms import index_terms
 from mdrecall.store.matching import ROW_BUDGET, Wanted, encode_names
-from mdrecall.store.postgres.blocks import BlockContent, read_contents, unpack_dead
-from mdrecall.store.postgres.connect import Transaction
+from mdrecall.store.postgres.blocks import BlockContent, read_contents, unpack_content, unpack_dead
 from mdrecall.store.postgres.postings import ReadPage, TermPostings, match_phrase, read_page
 from mdrecall.store.postgres.schema import to_bytes, to_text
+from mdrecall.store.postgres.transaction import Transaction
 from mdrecall.types import Term
 
 #: bm25's k1 and b, as in FTS5, and what an occurrence among the names counts.
 _K1, _B, _NAMED = 1.2, 0.75, 0.7
 #: The chunks of so many blocks are remembered; a block of 65,536 chunks takes 650 KB.
 _MOST_BLOCKS = 64
-# All blocks, and of each block the page that would hold each term.
+# All blocks, and of each block the page that would hold each term. Of a small block, which is new as a rule, also what
+# would otherwise be asked for next.
 _PAGES = """
-    SELECT block, NULL::bytea, dead, size, dead_count, first FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s
+    SELECT block, NULL::bytea, dead, size, dead_count, first, CASE WHEN size < 64 THEN ids END,
+        CASE WHEN size < 64 THEN lengths END
+    FROM mdrecall.blocks WHERE workspace_id=%s AND gen=%s
     UNION ALL
-    SELECT b.block, page.first, page.postings, 0, 0, 0 FROM mdrecall.blocks b, unnest(%b::bytea[]) term, LATERAL (
+    SELECT b.block, page.first, page.postings, 0, 0, 0, NULL, NULL
+    FROM mdrecall.blocks b, unnest(%b::bytea[]) term, LATERAL (
         SELECT p.first AS first, p.postings FROM mdrecall.pages p
         WHERE p.workspace_id = b.workspace_id AND p.gen = b.gen AND p.block = b.block AND p.first <= term
         ORDER BY p.first DESC LIMIT 1) page
@@ -64,11 +68,15 @@ class BlockCache:
         if missing:
             read = read_contents(now, missing)
             known |= read
-            with self._lock:
-                if len(self._known) + len(read) > _MOST_BLOCKS:
-                    self._known.clear()
-                self._known |= {(now.gen, block): content for block, content in read.items()}
+            self.put(now, read)
         return known
+
+    def put(self, now: Transaction, read: dict[int, BlockContent]) -> None:
+        """Remember the chunks of blocks."""
+        with self._lock:
+            if len(self._known) + len(read) > _MOST_BLOCKS:
+                self._known.clear()
+            self._known |= {(now.gen, block): content for block, content in read.items()}
 
 
 class _Block(NamedTuple):
@@ -117,6 +125,8 @@ class PostgresTerms:
         for block, first, data, *own in now.rows(_PAGES, missing, now.workspace, now.gen):
             if first is None:
                 blocks.append((own[2], block, own[0], own[1], data))
+                if own[3] is not None:
+                    self._cache.put(now, {block: unpack_content(own[3], own[4], data)})
             elif first not in self._pages.setdefault(block, {}):
                 self._pages[block][first] = read_page(data)
         if self._total < 0:
@@ -127,7 +137,7 @@ class PostgresTerms:
         for _, block, size, dead_count, dead in found:
             self._blocks[block] = _Block(self._total, size, dead_count, dead)
             self._total += size
-        chunks, tokens = _totals(self._now)
+        chunks, tokens = self._now.state.chunks, self._now.state.tokens
         self._average = tokens / chunks if chunks else 1.0
 
     def count(self, wanted: Wanted) -> int:
@@ -265,10 +275,3 @@ def _tokens_of(term: Term) -> Iterator[bytes]:
     """Yield the terms that a term of a query is looked up by."""
     for text in (encode_names(term.surface), term.surface, *term.also, " ".join(term.parts)):
         yield from map(to_bytes, index_terms(text))
-
-
-def _totals(now: Transaction) -> tuple[int, int]:
-    if not now.is_writing:
-        return now.state.chunks, now.state.tokens
-    ((chunks, tokens),) = now.rows("SELECT chunks, tokens FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s")
-    return int(chunks), int(tokens)

@@ -22,20 +22,16 @@ from mdrecall.store.int8 import (
     unpack_passages,
 )
 from mdrecall.store.matrix import MatrixEngine
-from mdrecall.store.postgres.connect import Database, Transaction
-from mdrecall.store.postgres.documents import current_revision, is_remembered, list_changes, start_revision
+from mdrecall.store.postgres.connect import Database
+from mdrecall.store.postgres.documents import find_removed
 from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_text
+from mdrecall.store.postgres.transaction import SpaceRow, Transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
 #: Vectors are read by as many at once, so that a million of them need not be in memory twice.
 _VECTORS_AT_ONCE = 2_048
 _OWN = "workspace_id=%s AND gen=%s"
-_SPACES = """
-    SELECT s.id, provider, model, fingerprint, dimensions, filled_at >= g.texts, ever_filled, filled_to, vectors
-    FROM mdrecall.spaces s JOIN mdrecall.generations g ON g.workspace_id = s.workspace_id AND g.gen = s.gen
-    WHERE s.workspace_id=%s AND s.gen=%s AND stored ORDER BY s.id DESC
-"""
 # No joins: a planner that does not know yet how large the tables have become would read all of them.
 _TEXTS = """
     SELECT c.id, (SELECT d.path FROM mdrecall.documents d
@@ -48,17 +44,25 @@ _VECTOR_OF = """
         AND v.space_id=%s AND v.chunk = c.id)
 """
 _PENDING = f"{_TEXTS} AND {_VECTOR_OF} IS NULL {_IN_ORDER}"
-_THERE = f"""
-    SELECT c.id, {_VECTOR_OF} IS NULL FROM mdrecall.chunks c WHERE c.workspace_id=%s AND c.gen=%s AND c.id = ANY(%s)
-"""
+# A chunk that no longer exists is left out. Of the others, those are counted that had no vector.
 _PUT = """
-    INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, revision, chunk, vector, passages)
-    SELECT %s, %s, %s, %s, chunk, made::vector, passages
-    FROM unnest(%b::int8[], %b::text[], %b::bytea[]) each(chunk, made, passages)
-    ON CONFLICT (workspace_id, gen, space_id, chunk) DO UPDATE
-    SET revision = excluded.revision, vector = excluded.vector, passages = excluded.passages
+    WITH made AS (
+        SELECT each.*, (SELECT v.chunk FROM mdrecall.vectors v WHERE v.workspace_id=%(workspace)s AND v.gen=%(gen)s
+            AND v.space_id=%(space)s AND v.chunk = each.id) IS NULL AS is_new
+        FROM unnest(%(ids)b::int8[], %(vectors)b::text[], %(passages)b::bytea[]) each(id, vector, passages)
+        WHERE (SELECT c.id FROM mdrecall.chunks c WHERE c.workspace_id=%(workspace)s AND c.gen=%(gen)s
+            AND c.id = each.id) IS NOT NULL),
+    stored AS (
+        INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, revision, chunk, vector, passages)
+        SELECT %(workspace)s, %(gen)s, %(space)s, %(revision)s, id, vector::vector, passages FROM made
+        ON CONFLICT (workspace_id, gen, space_id, chunk) DO UPDATE
+        SET revision = excluded.revision, vector = excluded.vector, passages = excluded.passages)
+    SELECT count(*) FILTER (WHERE is_new) FROM made
 """
-_ADD_UP = f"UPDATE mdrecall.spaces SET vectors = vectors + %s WHERE {_OWN} AND id=%s"
+_ADD_SPACE = """
+    INSERT INTO mdrecall.spaces(workspace_id, gen, id, provider, model, fingerprint, dimensions, stored)
+    VALUES(%s, %s, %s, %s, %s, %s, %s, true) ON CONFLICT (workspace_id, gen, id) DO UPDATE SET stored = true
+"""
 _BLOCK = f"""
     SELECT array_agg(chunk ORDER BY chunk), string_agg(vector_send(vector), '' ORDER BY chunk) FROM (
         SELECT chunk, vector FROM mdrecall.vectors
@@ -90,40 +94,41 @@ class PostgresVectors:
     def spaces(self) -> list[StoredSpace]:
         """Return every space that can hold vectors, the newest first."""
         with self._database.reading(self._gen) as now:
-            return [StoredSpace(row[0], Space(*row[1:5]), row[5], row[6]) for row in now.rows_once(_SPACES)]
+            newest = sorted(now.spaces.values(), reverse=True)
+            return [
+                StoredSpace(row.id, Space(*row[1:5]), row.filled_at >= now.state.texts, row.ever_filled)
+                for row in newest
+            ]
 
     def ensure_space(self, space: Space) -> int:
         """Return the number of a space, which is created if it does not exist."""
-        known = f"SELECT id FROM mdrecall.spaces WHERE {_OWN} AND fingerprint=%s AND dimensions=%s"
         with self._database.writing(self._gen) as now:
-            found = now.rows(known, *space[2:])
-            number = int(found[0][0]) if found else self._add_space(now, space)
-            now.run(f"UPDATE mdrecall.spaces SET stored = true WHERE {_OWN} AND id=%s", number)
-            return number
+            for row in now.spaces.values():
+                if (row.fingerprint, row.dimensions) == space.key:
+                    return row.id
+            return self._add_space(now, space)
 
     def _add_space(self, now: Transaction, space: Space) -> int:
-        """Add a space with the number that it has in another generation, or else with a new one."""
-        elsewhere = """
-            SELECT id FROM mdrecall.spaces WHERE workspace_id=%s AND fingerprint=%s AND dimensions=%s LIMIT 1
-        """
-        row = now.db.execute(elsewhere, (now.workspace, *space[2:])).fetchone()
+        """Add a space with the number that it has in another generation or had before, or else with a new one."""
+        known = "SELECT id FROM mdrecall.spaces WHERE workspace_id=%s AND fingerprint=%s AND dimensions=%s LIMIT 1"
+        row = now.db.execute(known, (now.workspace, *space.key)).fetchone()
         if row is None:
             new = "UPDATE mdrecall.workspaces SET next_space = next_space + 1 WHERE id=%s RETURNING next_space - 1"
             row = now.db.execute(new, (now.workspace,)).fetchone()
         number = int(row[0]) if row else 1
-        columns = "workspace_id, gen, id, provider, model, fingerprint, dimensions"
-        now.run(f"INSERT INTO mdrecall.spaces({columns}) VALUES(%s, %s, %s, %s, %s, %s, %s)", number, *space)
+        now.run(_ADD_SPACE, number, *space)
+        now.spaces[number] = SpaceRow(number, *space, filled_at=-1, ever_filled=False, filled_to=0, vectors=0)
         return number
 
     def text_counter(self) -> int:
         """Return a number that grows whenever chunks are added."""
         with self._database.reading(self._gen) as now:
-            return _text_counter(now)
+            return now.state.texts
 
     def pending(self, space: int, after: int, limit: int) -> list[PendingChunk]:
         """Return the next chunks that have no vector yet, with their whole text."""
         with self._database.reading(self._gen) as now:
-            after = max(after, int(_require_stored(now, space)[0]))
+            after = max(after, _require_stored(now, space).filled_to)
             return [_read_text(row) for row in now.rows(_PENDING, after, space, limit)]
 
     def texts(self, after: int, limit: int) -> list[PendingChunk]:
@@ -135,38 +140,37 @@ class PostgresVectors:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
         with self._database.writing(self._gen) as now:
             _require_stored(now, space)
-            revision = start_revision(now)
-            values = (space, now.workspace, now.gen, [number for number, _ in items])
-            there: dict[int, bool] = dict(now.db.execute(_THERE, values, binary=True).fetchall())
-            known = [(number, made) for number, made in items if number in there]
-            rounded = to_int8([made.vector for _, made in known])
-            packed = pack_passages([made.passages for _, made in known], len(rounded[0]) if rounded else 1)
-            vectors = [_send_vector(vector) for vector in rounded]
-            now.run(_PUT, space, revision, [number for number, _ in known], vectors, packed)
-            if len(known) >= MANY_ROWS:
+            rounded = to_int8([made.vector for _, made in items])
+            values = {
+                "workspace": now.workspace,
+                "gen": now.gen,
+                "space": space,
+                "revision": now.start_revision(),
+                "ids": [number for number, _ in items],
+                "vectors": [_send_vector(vector) for vector in rounded],
+                "passages": pack_passages([made.passages for _, made in items], len(rounded[0]) if rounded else 1),
+            }
+            ((new,),) = now.db.execute(_PUT, values, binary=True).fetchall()
+            now.add_vectors(space, new)
+            if len(items) >= MANY_ROWS:
                 analyze_new(now.db, "vectors")
-            now.db.execute(_ADD_UP, (sum(there.values()), now.workspace, now.gen, space))
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
         """Record that every chunk up to the text counter ``texts`` has a vector, and drop the other spaces."""
         with self._database.writing(self._gen) as now:
-            _require_stored(now, space)
-            own = f"WHERE {_OWN} AND id=%s"
-            set_filled = "UPDATE mdrecall.spaces SET filled_at = greatest(filled_at, %s), ever_filled = true"
-            now.db.execute(f"{set_filled} {own}", (texts, now.workspace, now.gen, space))
-            if texts == _text_counter(now):
-                last = "(SELECT next_chunk - 1 FROM mdrecall.workspaces WHERE id = workspace_id)"
-                now.run(f"UPDATE mdrecall.spaces SET filled_to = {last} {own}", space)
-            others = f"SELECT id FROM mdrecall.spaces WHERE {_OWN} AND stored AND id<>%s AND provider<>%s"
-            for (other,) in now.rows(others, space, keep):
-                now.run(f"DELETE FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s", other)
+            row = _require_stored(now, space)
+            filled_to = now.state.next_chunk - 1 if texts == now.state.texts else row.filled_to
+            now.spaces[space] = row._replace(filled_at=max(row.filled_at, texts), filled_to=filled_to, ever_filled=True)
+            for other in [each for each in now.spaces.values() if each.id != space and each.provider != keep]:
+                now.run(f"DELETE FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s", other.id)
                 reset = "stored = false, filled_at = -1, ever_filled = false, filled_to = 0, vectors = 0"
-                now.run(f"UPDATE mdrecall.spaces SET {reset} {own}", other)
+                now.run(f"UPDATE mdrecall.spaces SET {reset} WHERE {_OWN} AND id=%s", other.id)
+                del now.spaces[other.id]
 
     def count(self, space: int) -> int:
         """Return the number of chunks with a vector in a space."""
         with self._database.reading(self._gen) as now:
-            return _SpaceRows(now, space).count()
+            return now.spaces[space].vectors if space in now.spaces else 0
 
     def record_failure(self, fingerprint: str, error: str) -> None:
         """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
@@ -241,7 +245,7 @@ class PostgresVectors:
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Transaction, "_SpaceRows", MatrixEngine | None]]:
         with self._database.reading(self._gen) as now:
             rows = _SpaceRows(now, space.id, space.space.dimensions)
-            if not rows.is_stored():
+            if space.id not in now.spaces:
                 message = f"The vectors of {space.space.model} have just been replaced."
                 raise StoreUnavailable(message, hint="Search again.")
             yield now, rows, None if self._in_database else self._engine_of(now.gen, space)
@@ -264,21 +268,13 @@ class _SpaceRows:
         self._number = number
         self._dimensions = dimensions
 
-    def is_stored(self) -> bool:
-        """True if the space holds vectors. They are dropped when another space has been filled."""
-        return bool(self._row())
-
     def count(self) -> int:
         """Return the number of chunks with a vector; 0 if the space was dropped."""
-        row = self._row()
-        return int(row[1]) if row else 0
-
-    def _row(self) -> tuple[Any, ...] | None:
-        return _find_stored(self._now, self._number)
+        return self._now.spaces[self._number].vectors if self._number in self._now.spaces else 0
 
     def revision(self) -> int:
         """Return the number of the last change of the index."""
-        return current_revision(self._now)
+        return self._now.current_revision()
 
     def changes_since(self, seen: int) -> ChangedVectors | None:
         """Return what has changed after a revision; every vector if the removals are not remembered."""
@@ -286,19 +282,20 @@ class _SpaceRows:
         if seen > last:
             # Another thread has read a later state than this transaction sees.
             return None
-        if not is_remembered(self._now, seen):
+        removed = find_removed(self._now, "removed", seen)
+        if removed is None:
             return ChangedVectors(last, None, self._read_blocks(-1))
-        gone = [int.from_bytes(what, "big") for what in list_changes(self._now, "removed", seen)]
+        gone = [int.from_bytes(what, "big") for what in removed]
         return ChangedVectors(last, gone, self._read_blocks(seen))
 
     def _read_blocks(self, after: int) -> Iterator[VectorBlock]:
-        last = 0
-        while True:
+        last, count = 0, _VECTORS_AT_ONCE
+        while count == _VECTORS_AT_ONCE:
             ((numbers, data),) = self._now.rows(_BLOCK, self._number, last, after)
-            if not numbers:
-                return
-            yield _read_vectors(numbers, data, self._dimensions)
-            last = numbers[-1]
+            count = len(numbers or ())
+            if numbers:
+                yield _read_vectors(numbers, data, self._dimensions)
+                last = numbers[-1]
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
         """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
@@ -338,21 +335,8 @@ def _split(trail: str) -> tuple[str, ...]:
     return tuple(trail.split("\n")) if trail else ()
 
 
-def _text_counter(now: Transaction) -> int:
-    return (
-        int(now.rows(f"SELECT texts FROM mdrecall.generations WHERE {_OWN}")[0][0])
-        if now.is_writing
-        else now.state.texts
-    )
-
-
-def _find_stored(now: Transaction, space: int) -> tuple[Any, ...] | None:
-    """Return up to which chunk a space is filled, and how many vectors it has; None if it was dropped."""
-    return next((row[7:] for row in now.rows_once(_SPACES) if row[0] == space), None)
-
-
-def _require_stored(now: Transaction, space: int) -> tuple[Any, ...]:
-    if not (row := _find_stored(now, space)):
+def _require_stored(now: Transaction, space: int) -> SpaceRow:
+    if space not in now.spaces:
         hint = "Let all processes that share an index use the same embedding model."
         raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
-    return row
+    return now.spaces[space]
