@@ -32,7 +32,7 @@ _CONNECT_S, _WAIT_S = 3, 10.0
 #: After such a silence a server is asked by another connection if it is there. A statement may take longer than that.
 _SILENCE_S = 10.0
 #: A server that was not there is left alone for a moment: a search asks several times, and would wait each time.
-_REST_S = 5.0
+_REST_S = 2.0
 _NO_ANSWER = "the server does not answer"
 #: What every connection has unless the address says otherwise. Without a limit, a server whose machine or network is
 #: gone holds up a search until the system gives up the connection, which takes a quarter of an hour.
