@@ -17,31 +17,65 @@ from hypothesis import HealthCheck, settings
 from mdrecall.memory import Memory
 from tests.postgres_server import POOLER, POSTGRES, THROUGH, Server, run_pooler, run_server
 
+
+def examples(few: int) -> int:
+    """Return how often a test tries something: a few times, or as often as ``MDRECALL_EXAMPLES`` says for a soak."""
+    return int(os.environ.get("MDRECALL_EXAMPLES") or few)
+
+
 # Nothing here depends on how fast the machine is; in CI the examples are the same every time.
 settings.register_profile(
-    "mdrecall", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=bool(os.environ.get("CI"))
+    "mdrecall",
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),
 )
 settings.load_profile("mdrecall")
-# Where a test does not say how many examples it needs, a quick run makes do with a few; the whole run has a hundred.
-settings.register_profile("quick", settings.get_profile("mdrecall"), max_examples=20)
 
 # What takes seconds a test, starts many processes or walks a large table. The quick run leaves it out.
 _SLOW = (
     "adapters/",
+    "backends/test_embedders.py::test_the_real",
     "backends/test_qmd",
     "backends/test_switching.py",
     "cli/",
+    "config/test_openclaw_file.py::test_no_value",
+    "core/conversation/test_flush.py::test_in_hundreds",
     "core/redact/test_linear.py",
     "core/redact/test_planted.py",
+    "core/test_eval_metrics.py::test_a_run",
+    "core/test_eval_metrics.py::test_the_interval",
+    "core/text/test_chunk.py::test_ten",
+    "core/text/test_index_terms.py::test_every",
+    "core/text/test_notes.py::test_thousands",
     "embed/",
+    "engine/test_indexer.py::test_folders",
     "engine/test_jobs",
+    "engine/test_marks.py::test_a_file",
     "engine/test_ranking.py",
+    "engine/test_searcher.py::test_a_score",
+    "engine/test_searcher.py::test_exact_ids",
+    "engine/test_transcripts.py::test_a_file",
+    "engine/test_transcripts.py::test_a_stop",
     "engine/test_transcripts_any_order.py",
+    "hosts/test_conversations.py",
     "hosts/test_digest",
+    "hosts/test_install.py",
+    "hosts/test_model.py",
+    "hosts/test_plugin.py",
+    "hosts/test_prompt.py::test_only_so_many",
+    "hosts/test_real_digest.py",
+    "hosts/test_scenario.py",
     "life/test_backup.py",
-    "life/test_forget.py::test_a_killed_run",
-    "life/test_forget.py::test_readers_a_warm_process",
+    "life/test_forget.py",
+    "life/test_import_fuzz.py",
     "life/test_imports.py::test_a_killed_import",
+    "life/test_kills.py",
+    "life/test_promote.py::test_a_kill",
+    "life/test_promote.py::test_two_processes",
+    "life/test_recalls.py::test_a_killed",
+    "life/test_recalls.py::test_two_processes",
     "mcp_server/",
     "plugins/",
     "providers/",
@@ -49,19 +83,32 @@ _SLOW = (
     "record/",
     "reliability/",
     "sources/test_daily.py::test_a_killed_writer",
+    "sources/test_daily.py::test_two_processes",
     "sources/test_followed.py::test_any_changes_in_any_order",
     "sources/test_hosts.py::test_memory_stays_bounded",
+    "sources/test_openclaw_entries.py::test_a_killed",
     "sources/test_openclaw_entries.py::test_several_processes",
+    "sources/test_reader.py::test_pages_reach",
+    "sources/test_watch.py::test_refreshing",
+    "store/test_bounds.py",
+    "store/test_conformance_rebuild.py::test_readers",
     "store/test_sqlite_publish.py",
+    "store/test_sqlite_vectors.py::test_a_matrix_follows",
+    "store/test_sqlite_vectors.py::test_a_single",
     "test_calibrate.py",
+    "test_conversations.py::test_a_long",
     "test_docs.py::test_the_python_examples_run",
+    "test_flush.py::TestLives",
     "test_four_doors.py",
     "test_freshness.py",
     "test_notebook_benchmark.py",
     "test_quality_benchmark.py",
     "test_secrets_in_index.py",
+    "test_shared_index",
     "test_tutorial.py",
+    "test_visibility.py",
     "tools/test_fuzz.py",
+    "tools/test_sessions.py::test_words",
     "ui/",
 )
 # The fixtures that need a program from npm; those made from them count as well.

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 from mdrecall.core.conversation.flush import MAX_ATTEMPTS, FlushHistory
 from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsError
 from mdrecall.flush import Flush, Message, State
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 from tests.sources.openclaw_store import OpenClawStore, message
 
 KEY = "agent:main:main"
@@ -261,7 +261,7 @@ class Lives(RuleBasedStateMachine):
 
 
 TestLives = Lives.TestCase
-TestLives.settings = settings(max_examples=15, stateful_step_count=30)
+TestLives.settings = settings(max_examples=examples(8), stateful_step_count=30)
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from mdrecall.memory import Memory
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.types import Listing, Progress, SearchAnswer
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 from tests.processes import PATIENCE_S, holding, python, until
 from tests.reliability.content import content_of, fresh_content
 
@@ -712,7 +712,7 @@ def test_no_search_misses_a_note_that_another_program_has_just_written(workspace
         memory.watch()
         other = threading.Thread(target=search_on, args=(memory,))
         other.start()
-        for number in range(int(os.environ.get("MDRECALL_EXAMPLES") or 90)):
+        for number in range(examples(70)):
             p.stdin.write(f"{number}\n")
             p.stdin.flush()
             assert int(p.stdout.readline()) == number

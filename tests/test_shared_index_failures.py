@@ -15,15 +15,14 @@ import pytest
 
 from mdrecall import Memory
 from mdrecall.errors import RecallError, StoreUnavailable
+from tests.conftest import examples
 from tests.postgres_server import Server, run_server
 from tests.processes import until
 from tests.store.stores import found_in
 from tests.test_shared_index import Machine
 
-#: How often a process is killed while it indexes, and the server while it is written to; ``MDRECALL_EXAMPLES`` says
-#: how often for a soak.
-EXAMPLES = int(os.environ.get("MDRECALL_EXAMPLES") or 0)
-CLIENT_KILLS, SERVER_KILLS = EXAMPLES or 6, EXAMPLES // 10 or 4
+#: How often a process is killed while it indexes, and the server while it is written to.
+CLIENT_KILLS, SERVER_KILLS = examples(3), max(2, examples(20) // 10)
 NOTES = 40
 
 
@@ -127,7 +126,7 @@ def test_kills_of_a_process_that_indexes_lose_and_double_nothing_and_do_not_hold
             if held and number >= CLIENT_KILLS:
                 break
             notes.change()
-            options = ("--force",) if number % 4 == 3 else ()
+            options = ("--force",) if number % 3 == 2 else ()
             _index(notes.machine, *options, kill_after_s=random.uniform(0.3, 1.1) * took)
             held += _holds_lease(memory)
             notes.require_whole(memory, before=True)

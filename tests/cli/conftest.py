@@ -5,8 +5,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 from unittest.mock import patch
 
@@ -42,20 +43,25 @@ def run(workspace: Workspace) -> Run:
         # The log, too, is set up once in a process.
         if "--verbose" in arguments or any(name.startswith(_OF_THE_PROCESS) for name in more_env):
             return run_in_own_process(workspace, *arguments, **more_env)
-        out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
-        with (
-            environment({**workspace.env, **more_env}, workspace.path),
-            patch.object(sys, "stdin", io.StringIO()),
-            redirect_stdout(out),
-            redirect_stderr(err),
-        ):
-            try:
-                code = main(arguments)
-            except SystemExit as left:
-                code = int(str(left.code))
-        return Ran(code, _text_of(out), _text_of(err))
+        return run_in_this_process(arguments, {**workspace.env, **more_env}, workspace.path)
 
     return ran
+
+
+def run_in_this_process(arguments: Sequence[str], env: Mapping[str, str], folder: Path) -> Ran:
+    """Run ``main`` in a folder, with this environment and no other."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
+    with (
+        environment(env, folder),
+        patch.object(sys, "stdin", io.StringIO()),
+        redirect_stdout(out),
+        redirect_stderr(err),
+    ):
+        try:
+            code = main(arguments)
+        except SystemExit as left:
+            code = int(str(left.code))
+    return Ran(code, _text_of(out), _text_of(err))
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from mdrecall.core.eval_metrics import (
     reliability,
 )
 from mdrecall.types import SearchResult
+from tests.conftest import examples
 
 CUTS = (1, 3, 6, 10)
 NAMES = figure_names(CUTS)
@@ -112,7 +113,7 @@ def test_the_order_of_the_questions_and_of_their_expectations_does_not_matter(
     assert means(NAMES, turned) == means(NAMES, asked)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(5))
 @given(questions)
 def test_a_run_compared_with_itself_has_no_difference(asked: list[Reached]) -> None:
     for entry in compare(NAMES, asked, asked):
@@ -120,7 +121,7 @@ def test_a_run_compared_with_itself_has_no_difference(asked: list[Reached]) -> N
         assert entry.first == entry.second
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(5))
 @given(pairs)
 def test_the_interval_lies_within_the_differences_of_the_questions(asked: list[tuple[Reached, Reached]]) -> None:
     first, second = [list(side) for side in zip(*asked, strict=True)]
@@ -130,7 +131,7 @@ def test_the_interval_lies_within_the_differences_of_the_questions(asked: list[t
         assert entry.difference == pytest.approx(entry.second - entry.first)
 
 
-@settings(max_examples=15)
+@settings(max_examples=examples(5))
 @given(pairs)
 def test_the_interval_is_the_same_every_time(asked: list[tuple[Reached, Reached]]) -> None:
     first, second = [list(side) for side in zip(*asked, strict=True)]

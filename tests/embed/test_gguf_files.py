@@ -14,6 +14,7 @@ from mdrecall.embed.gguf import GgufEmbedder
 from mdrecall.embed.gguf.header import UNSPECIFIED, BadHeader, Header, read_header
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, ModelFileError
 from mdrecall.types import Progress
+from tests.conftest import examples
 from tests.embed.conftest import FileServer, Request
 from tests.embed.tiny_gguf import MEAN, RANK, Tiny, tiny_bytes, write_tiny
 
@@ -157,13 +158,13 @@ def fuzzed(data: bytes, folder: Path) -> None:
         read_header(str(path))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.binary(max_size=400))
 def test_any_bytes_give_a_model_or_an_error(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     fuzzed(b"GGUF\x03\0\0\0" + data, tmp_path_factory.getbasetemp())
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.integers(0, HEAD_BYTES), st.binary(min_size=1, max_size=16))
 def test_any_damage_to_the_head_gives_a_model_or_an_error(
     tmp_path_factory: pytest.TempPathFactory, place: int, damage: bytes
@@ -171,7 +172,7 @@ def test_any_damage_to_the_head_gives_a_model_or_an_error(
     fuzzed(GOOD[:place] + damage + GOOD[place + len(damage) :], tmp_path_factory.getbasetemp())
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(8), deadline=None)
 @given(st.integers(4, HEAD_BYTES), st.binary(min_size=1, max_size=8))
 def test_no_damage_ends_this_process(
     tiny: Path, tmp_path_factory: pytest.TempPathFactory, place: int, damage: bytes

@@ -24,6 +24,7 @@ from mdrecall.embed.offline.translation import _scan, _scan_numpy
 from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, pack_record, word_length
 from mdrecall.errors import ModelFileError
 from mdrecall.types import EmbedInput
+from tests.conftest import examples
 from training import corpus, dictionaries
 from training import languages as making
 
@@ -160,7 +161,7 @@ def test_a_run_without_end_is_cut_in_pieces() -> None:
     assert sum(len(word.text) for word in cut) == 30_000
 
 
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=examples(15))
 @given(st.text(characters, min_size=1, max_size=200))
 def test_a_query_and_a_note_in_other_scripts_have_the_same_vector(text: str) -> None:
     query = array("f", OFFLINE.embed_query(text, {}))

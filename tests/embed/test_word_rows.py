@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from mdrecall.embed.offline import word_rows
 from mdrecall.embed.offline.pieces import find_words
 from mdrecall.embed.offline.word_rows import WordRows
+from tests.conftest import examples
 
 #: Words of every length, many with the same beginning, and everything that may stand between words.
 _texts = st.lists(
@@ -35,7 +36,7 @@ def expect_vectors(texts: Sequence[str]) -> list[list[list[int]]]:
     return [embed(find_words(text)).tolist() for text in texts]
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(st.lists(_texts, max_size=4), st.sampled_from([1, 3, 18]))
 def test_every_word_has_its_own_vector(groups: list[list[str]], bits: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

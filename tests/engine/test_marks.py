@@ -83,7 +83,7 @@ def thousand_notes(tmp_path_factory: pytest.TempPathFactory) -> tuple[Workspace,
 def test_a_file_that_is_asked_for_by_name_comes_first(thousand_notes: tuple[Workspace, list[str]]) -> None:
     workspace, paths = thousand_notes
     memory = workspace.memory()
-    for path in paths[::25]:
+    for path in paths[::70]:
         name = path.rsplit("/", 1)[1]
         stem = name.removesuffix(".md")
         names = [path, f"./{path}", path.upper(), name, stem]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
 from mdrecall.types import MODES, Mode, SearchAnswer, SearchResult
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 
 TOPICS = {
     "garden": "water the tomatoes and roses, cut the hedge, rake the leaves from the lawn",
@@ -96,7 +96,7 @@ def many_notes(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 @given(notes_made, st.sampled_from(PHRASES))
-@settings(max_examples=15)
+@settings(max_examples=examples(6))
 def test_a_note_with_the_identifier_comes_before_all_others_at_any_age(
     many_notes: ManyNotes, made: list[Note], phrase: str
 ) -> None:

@@ -5,7 +5,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.errors import QueryError
-from tests.conftest import Workspace
+from mdrecall.memory import Memory
+from tests.conftest import Workspace, examples
 
 
 def test_a_natural_question_finds_the_note_that_answers_it(workspace: Workspace) -> None:
@@ -174,18 +175,24 @@ def test_without_sync_on_search_the_index_is_used_as_it_is(workspace: Workspace)
     assert memory.search("walrus").results
 
 
+@pytest.fixture
+def asked(workspace: Workspace) -> Memory:
+    """A memory that indexes nothing while it is asked."""
+    workspace.write("MEMORY.md", "alpha beta NEAR gamma AND delta")
+    workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
+    memory = workspace.memory()
+    memory.sync()
+    return memory
+
+
 SYNTAX = st.text("ab \"'*()^:-+ANDORNOTNEAR{}[]~%\\;", max_size=40)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(30), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(query=st.one_of(SYNTAX, st.text(max_size=60)))
-def test_no_query_is_an_error_but_a_blank_one(workspace: Workspace, query: str) -> None:
-    if not (workspace.path / "MEMORY.md").exists():
-        workspace.write("MEMORY.md", "alpha beta NEAR gamma AND delta")
-        workspace.configure("{memorySearch: {sync: {onSearch: false}}}")
-        workspace.memory().sync()
+def test_no_query_is_an_error_but_a_blank_one(asked: Memory, query: str) -> None:
     if query.strip():
-        answer = workspace.memory().search(query)
+        answer = asked.search(query)
         assert answer.results or answer.reason
 
 

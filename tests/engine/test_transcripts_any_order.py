@@ -7,6 +7,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule, run_state_machine_as_test
 
+from tests.conftest import examples
 from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
 
 
@@ -80,5 +81,4 @@ class Talks(RuleBasedStateMachine):
 
 
 def test_in_whatever_order_things_are_said_the_index_is_as_a_new_one() -> None:
-    examples = int(os.environ.get("MDRECALL_EXAMPLES") or 6)
-    run_state_machine_as_test(Talks, settings=settings(max_examples=examples, stateful_step_count=12, deadline=None))
+    run_state_machine_as_test(Talks, settings=settings(max_examples=examples(3), stateful_step_count=12, deadline=None))

@@ -83,7 +83,7 @@ print(json.dumps({"asked": asked, "moments": len(moments), "records": [talk.line
 """
 
 
-@pytest.mark.parametrize("kills", [25, pytest.param(200, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [15, pytest.param(200, marks=pytest.mark.soak)])
 def test_kills_lose_nothing_and_double_nothing(workspace: Workspace, tmp_path: Path, kills: int) -> None:
     settings = settings_of(workspace)
     workspace.write(f"memory/{DAY}.md", "# Tuesday\n\nown words\n")

@@ -18,7 +18,7 @@ import pytest
 from mdrecall.config.load import load
 from mdrecall.life.restore import _explain_refusal
 from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
-from tests.cli.conftest import Ran, Run, run_in_own_process
+from tests.cli.conftest import Ran, Run, run_in_this_process
 from tests.conftest import LONG_AGO_NS, Workspace
 from tests.life.samples import SAMPLES
 from tests.life.test_imports import read_tree
@@ -43,7 +43,7 @@ def other(tmp_path: Path) -> Workspace:
 
 @pytest.fixture
 def run_there(other: Workspace) -> Run:
-    return lambda *arguments, **env: run_in_own_process(other, *arguments, **env)
+    return lambda *arguments, **env: run_in_this_process(arguments, {**other.env, **env}, other.path)
 
 
 def fill(workspace: Workspace) -> None:

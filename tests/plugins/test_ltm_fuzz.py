@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mdrecall.plugins.lancedb.tools import ltm_tools
 from mdrecall.tools.toolset import Toolset
+from tests.conftest import examples
 from tests.plugins.conftest import LtmDatabase
 from tests.tools.test_fuzz import any_text, anything, numbers, texts
 
@@ -62,7 +63,7 @@ def calls(draw: st.DrawFn, place: Place) -> tuple[str, dict[str, object]]:
 
 
 @given(data=st.data())
-@settings(max_examples=80)
+@settings(max_examples=examples(20))
 def test_every_call_has_an_answer_and_none_touches_the_memories_of_another(data: st.DataObject, place: Place) -> None:
     name, arguments = data.draw(calls(place))
     told = place.tools.call(name, arguments)

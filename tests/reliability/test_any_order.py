@@ -1,7 +1,4 @@
-"""Whatever happens to the notes, in whatever order, a sync leaves the index as a new one would be.
-
-``MDRECALL_EXAMPLES`` sets how many orders are tried, for a soak.
-"""
+"""Whatever happens to the notes, in whatever order, a sync leaves the index as a new one would be."""
 
 import json
 import os
@@ -26,10 +23,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition,
 from mdrecall.config.settings import IGNORED_FOLDERS, SECTIONS
 from mdrecall.errors import StoreBusy
 from mdrecall.memory import Memory
-from tests.conftest import LONG_AGO_NS, Workspace
+from tests.conftest import LONG_AGO_NS, Workspace, examples
 from tests.reliability.content import Content, content_of, files_beside, fresh_content
 
-EXAMPLES = int(os.environ.get("MDRECALL_EXAMPLES") or 6)
+EXAMPLES = examples(3)
 STEPS = 40
 # A process takes as long to start as some thirty other steps.
 PROCESSES = 1

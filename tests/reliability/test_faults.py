@@ -25,8 +25,8 @@ Seen: TypeAlias = dict[str, str]
 
 LASTING = Fault("error", lasting=True)
 NOTHING = Content([], [], [], {})
-# So many points take about a second.
-_MANY_POINTS = 12
+# So many points take about half a second.
+_MANY_POINTS = 5
 
 
 def sync(memory: Memory) -> tuple[Issue, ...]:
@@ -270,10 +270,10 @@ def test_who_reads_an_old_state_meanwhile_goes_on_seeing_it(scenes: dict[str, Sc
     try_everywhere(scene, fault, scene.struck_while_read)
 
 
-def test_hundreds_of_faults_are_tried(scenes: dict[str, Scene]) -> None:
+def test_many_faults_are_tried(scenes: dict[str, Scene]) -> None:
     tried = 0
     for name, fault in TRIED:
         first, step = _choose_points(scenes[name], fault)
         tried += len(range(first, scenes[name].count(fault), step))
     print(f"{tried} faults, of {sum(scenes[name].count(fault) for name, fault in TRIED)}")
-    assert tried >= 300
+    assert tried >= 150

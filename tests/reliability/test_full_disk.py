@@ -161,7 +161,12 @@ def test_on_a_full_disk_the_old_notes_are_found_and_the_rest_is_told(disk: Small
     assert_in_order(disk)
 
 
-@pytest.mark.parametrize("room", [0, 48 * 1024], ids=["no room", "little room"])
+@pytest.mark.parametrize(
+    ("disk", "room"),
+    [(mounted, 0), (limited, 48 * 1024)],
+    indirect=["disk"],
+    ids=["no room", "a limit"],
+)
 def test_without_an_index_a_search_on_a_full_disk_answers_from_one_of_its_own(disk: SmallDisk, room: int) -> None:
     workspace = disk.workspace
     workspace.write("memory/old.md", "The walrus sleeps on the ice.\n")

@@ -1,7 +1,4 @@
-"""Whatever is in the notes, whatever they are called, and whatever is asked: an answer, a reason, or an error in words.
-
-``MDRECALL_EXAMPLES`` sets how many examples each test tries, for a soak.
-"""
+"""Whatever the notes hold and are called, and whatever is asked: an answer, a reason, or an error in words."""
 
 import math
 import os
@@ -20,10 +17,9 @@ from mdrecall.errors import QueryError, ReadError, RecallError, message_with_hin
 from mdrecall.memory import Memory
 from mdrecall.sources.opening import decode
 from mdrecall.types import MODES, Mode
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 from tests.reliability.content import content_of
 
-SOAK = os.environ.get("MDRECALL_EXAMPLES")
 SHARED = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 
 #: Seven characters that are eleven units of JavaScript.
@@ -76,7 +72,7 @@ def memory(workspace: Workspace, request: pytest.FixtureRequest) -> Memory:
     return workspace.memory()
 
 
-@settings(max_examples=int(SOAK or 50), suppress_health_check=SHARED)
+@settings(max_examples=examples(20), suppress_health_check=SHARED)
 @given(note=texts().map(str.encode) | data())
 @example(note=b"")
 @example(note=b"\xff\xfe")
@@ -132,7 +128,7 @@ names = st.one_of(
 ).filter(lambda name: not (b"/" in name or b"\0" in name or name in (b".", b"..")))
 
 
-@settings(max_examples=int(SOAK or 60), suppress_health_check=SHARED)
+@settings(max_examples=examples(20), suppress_health_check=SHARED)
 @given(top=st.sampled_from([b"memory", b""]), folders=st.lists(names, max_size=2), name=names)
 def test_a_file_of_any_name_is_indexed_or_reported_and_read_under_the_path_that_is_shown(
     tmp_path: Path, top: bytes, folders: list[bytes], name: bytes
@@ -158,7 +154,7 @@ def test_a_file_of_any_name_is_indexed_or_reported_and_read_under_the_path_that_
         assert memory.status().files == len(results)
 
 
-@settings(max_examples=int(SOAK or 20), suppress_health_check=SHARED)
+@settings(max_examples=examples(8), suppress_health_check=SHARED)
 @given(name=names)
 @example(name=b"\x80")
 def test_a_workspace_in_a_folder_of_any_name_is_searched_or_refused_in_words(tmp_path: Path, name: bytes) -> None:
@@ -292,7 +288,7 @@ paths = st.builds(
 numbers = st.none() | st.integers(-3, 60) | st.integers()
 
 
-@settings(max_examples=int(SOAK or 600), suppress_health_check=SHARED)
+@settings(max_examples=examples(100), suppress_health_check=SHARED)
 @given(path=paths | everything, from_line=numbers, lines=numbers)
 @example(path="memory/\ud800.md", from_line=None, lines=None)
 @example(path="memory/a.md\0", from_line=None, lines=None)
@@ -327,7 +323,7 @@ queries = st.one_of(
 scores = st.none() | st.floats() | st.floats(0, 1)
 
 
-@settings(max_examples=int(SOAK or 250), suppress_health_check=SHARED)
+@settings(max_examples=examples(60), suppress_health_check=SHARED)
 @given(
     query=queries,
     most=st.none() | st.integers() | st.integers(-2, 5),
@@ -354,7 +350,7 @@ def test_any_question_gets_results_or_a_reason(
         assert all(score >= least - 0.0001 for score in found if least is not None)
 
 
-@settings(max_examples=int(SOAK or 50), suppress_health_check=SHARED)
+@settings(max_examples=examples(20), suppress_health_check=SHARED)
 @given(before=st.lists(st.sampled_from(SYNTAX), max_size=6), after=st.lists(st.sampled_from(SYNTAX), max_size=6))
 def test_signs_and_operators_around_a_word_do_not_hide_it(
     asked: tuple[Memory, Memory], before: list[str], after: list[str]

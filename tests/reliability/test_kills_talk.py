@@ -8,11 +8,12 @@ import sys
 import time
 from pathlib import Path
 
+from tests.conftest import examples
 from tests.reliability.content import Content, content_of
 from tests.test_conversations import Home
 
 # Every third begins with no index.
-KILLS = int(os.environ.get("MDRECALL_EXAMPLES") or 4)
+KILLS = examples(3)
 
 
 def _content(home: Home) -> Content:
@@ -37,7 +38,7 @@ def test_whatever_moment_a_command_is_killed_at_a_long_conversation_is_indexed_a
     home = Home(tmp_path)
     draw = random.Random(seed := random.randrange(2**32))
     words = ["walrus", "seal", "harbour", "lantern", "ferry", "rope", "storm", "keel", "tide", "gull"]
-    home.say("talk", *(f"{number} " + " ".join(draw.choices(words, k=80)) for number in range(1_000)))
+    home.say("talk", *(f"{number} " + " ".join(draw.choices(words, k=80)) for number in range(400)))
     with home.open() as memory:
         index = Path(memory.settings.index_path)
         began = time.monotonic()
@@ -48,7 +49,7 @@ def test_whatever_moment_a_command_is_killed_at_a_long_conversation_is_indexed_a
         if number % 3 == 0:
             with home.open() as memory:
                 memory.reset()
-        home.say("talk", *(f"{number} {step} " + " ".join(draw.choices(words, k=80)) for step in range(300)))
+        home.say("talk", *(f"{number} {step} " + " ".join(draw.choices(words, k=80)) for step in range(200)))
         met += _killed(home, draw.uniform(0.2, 0.2 + took))
         if index.exists() and index.stat().st_size:
             with home.open() as memory:

@@ -14,13 +14,13 @@ from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, SearchAnswer, SearchRequest, Visible
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename
 
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_processes_that_search_outlive_what_is_done_to_their_index(tmp_path: Path, harm: str) -> None:
-    outcome = attack(tmp_path / harm, harm, times=40, seed=7)
+    outcome = attack(tmp_path / harm, harm, times=examples(15), seed=7)
     assert not outcome.is_bad, outcome
     assert outcome.quarantined == 0, outcome
 

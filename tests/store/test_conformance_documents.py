@@ -23,6 +23,7 @@ from mdrecall.types import (
     Transcript,
 )
 from mdrecall.types.documents import part_path
+from tests.conftest import examples
 from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, ids_of, indexed
 
 
@@ -146,7 +147,7 @@ def test_a_chunk_that_was_loaded_before_is_never_older_than_the_index(store: Sto
     assert [chunk.text for chunk in store.chunks.load([number, ids_of(store)["a.md"]])] == ["other text"]
 
 
-@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(8), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(text=st.lists(st.text("word é東\n- #", max_size=80), max_size=40).map("\n".join), tokens=st.integers(8, 60))
 def test_chunks_come_back_as_they_went_in(store: Store, text: str, tokens: int) -> None:
     document, chunks = indexed("a.md", text, tokens)

@@ -9,13 +9,14 @@ from hypothesis import strategies as st
 from mdrecall.store.matrix import MatrixEngine
 from mdrecall.store.sign_codes import SignCodes
 from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors, remove_vectors
+from tests.conftest import examples
 from tests.store.test_vector_blocks import BlockSpace
 
 NONE = numpy.empty(0, numpy.int64)
 
 
 @given(st.sampled_from([3, 64, 70, 256, 10_000]), st.integers(0, 2**32 - 1), st.integers(1, 30))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(15), deadline=None)
 def test_rows_are_chosen_by_the_sizes_of_the_numbers_whose_signs_differ(size: int, seed: int, count: int) -> None:
     draw = numpy.random.default_rng(seed)
     rows = draw.integers(-127, 128, (40, size)).astype(numpy.int8)

@@ -20,7 +20,7 @@ from mdrecall.store.matching import encode_names
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, m011_days
 from mdrecall.types import Embedding, Space
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
 
 Open = Callable[..., SqliteStore]
@@ -65,7 +65,7 @@ def count_rows(store: SqliteStore, table: str) -> int:
 
 
 @given(st.lists(exact_vectors, min_size=1, max_size=30), exact_vectors, st.integers(1, 32))
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(12), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_both_engines_agree_on_ties_and_on_vectors_without_length(
     tmp_path_factory: pytest.TempPathFactory, opened: Open, vectors: list[Vector], query: Vector, limit: int
 ) -> None:
@@ -119,7 +119,7 @@ changes = st.lists(st.tuples(st.sampled_from("abcdefgh"), st.none() | exact_vect
 
 
 @given(st.lists(changes, min_size=1, max_size=6))
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@settings(max_examples=examples(10), suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 def test_a_matrix_follows_what_another_process_changes(
     tmp_path_factory: pytest.TempPathFactory, opened: Open, rounds: list[list[tuple[str, Vector | None]]]
 ) -> None:

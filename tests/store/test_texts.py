@@ -18,6 +18,7 @@ from mdrecall.store.sqlite.texts import (
     pack_text,
 )
 from mdrecall.types import PendingChunk
+from tests.conftest import examples
 from tests.store.stores import OWNER, SPACE, indexed
 
 SENTENCE = "The {} keeps a list of everything that the {} has to do before the end of the week."
@@ -42,7 +43,7 @@ def make(db: apsw.Connection) -> Dictionary | None:
 
 
 @given(text=st.text(max_size=300) | st.sampled_from(["---\ntitle: a\n---\n", SENTENCE * 20]), shared=st.booleans())
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 def test_a_text_comes_back_as_it_was(text: str, shared: bool) -> None:
     db = apsw.Connection(":memory:")
     db.execute("CREATE TABLE dictionaries(key INTEGER PRIMARY KEY, words BLOB NOT NULL)")

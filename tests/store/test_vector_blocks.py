@@ -34,6 +34,7 @@ from mdrecall.store.sqlite.vector_blocks import (
     remove_vectors,
     stored_between,
 )
+from tests.conftest import examples
 from tests.store.stores import OWNER, find_space, pack
 
 # So long that three fill a block.
@@ -48,7 +49,7 @@ def vector(number: int, version: int) -> bytes:
 
 
 @given(steps)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_blocks_hold_what_was_put_and_not_removed_and_never_overlap(actions: list[tuple[str, set[int]]]) -> None:
     db = apsw.Connection(":memory:")
     db.execute(CREATE_BLOCKS.format(number=1))
@@ -102,7 +103,7 @@ class BlockSpace:
 
 @pytest.mark.parametrize("most_exact", [100, 2])
 @given(actions=steps)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(20), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_matrix_that_reads_only_changes_holds_what_one_that_reads_all_holds(
     most_exact: int, actions: list[tuple[str, set[int]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -164,7 +165,7 @@ floats = st.lists(st.floats(-1, 1, width=32), min_size=4, max_size=4)
 
 
 @given(st.lists(floats, min_size=1, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_vectors_are_rounded_alike_with_numpy_and_without(vectors: list[list[float]]) -> None:
     from mdrecall.store import int8
 
@@ -174,7 +175,7 @@ def test_vectors_are_rounded_alike_with_numpy_and_without(vectors: list[list[flo
 
 
 @given(floats)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_a_vector_that_was_rounded_once_stays_the_same(vector: list[float]) -> None:
     (once,) = to_int8([write_floats(array("f", vector))])
     assert to_int8([to_floats(once)]) == [once]
@@ -231,7 +232,7 @@ def test_passages_in_two_bits_keep_about_their_direction(size: int) -> None:
 
 
 @given(st.lists(st.lists(st.integers(-127, 127), min_size=6, max_size=6), max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(20), deadline=None)
 def test_passages_are_packed_alike_with_numpy_and_without(vectors: list[list[int]]) -> None:
     from mdrecall.store import int8
 

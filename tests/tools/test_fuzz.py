@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import ToolAnswer, Toolset
+from tests.conftest import examples
 from tests.tools.conftest import NOTES
 
 CANARY = "zq7-canary-that-stands-outside"
@@ -145,7 +146,7 @@ def assert_sound(answered: ToolAnswer, place: Place) -> None:
 
 
 @given(data=st.data())
-@settings(max_examples=400)
+@settings(max_examples=examples(80))
 def test_every_call_has_an_answer_that_is_from_the_notes(
     data: st.DataObject, place: Place, sets: list[Toolset]
 ) -> None:
@@ -155,7 +156,7 @@ def test_every_call_has_an_answer_that_is_from_the_notes(
 
 
 @given(data=st.data())
-@settings(max_examples=200)
+@settings(max_examples=examples(60))
 def test_no_path_leads_out(data: st.DataObject, place: Place, sets: list[Toolset]) -> None:
     path = data.draw(paths(str(place.root)))
     read = sets[0].call("memory_get", {"path": path})
@@ -184,9 +185,9 @@ def test_a_number_too_long_to_be_written_is_told(place: Place, sets: list[Toolse
         assert_sound(sets[0].call(tool, arguments), place)
 
 
-@example(size=2_000_000)
+@example(size=500_000)
 @given(size=st.integers(1, 100_000))
-@settings(max_examples=5)
+@settings(max_examples=examples(1))
 def test_a_text_of_any_length_is_taken_or_refused(size: int, place: Place, sets: list[Toolset]) -> None:
     for word in ("billing ", "/", "../", "é"):
         long = (word * size)[:size]

@@ -23,7 +23,7 @@ BITS = (
     'hooks.slack.com/services/', '[?&]sig=', '?sig=', 'glpat-', 'glpat-.', '密码是', "密码是'", 'パスワードは', '“',
     'key:“', 'key:`', 'key: -', 'key:\r\n',
 )  # fmt: skip
-SIZE = 400
+SIZE = 250
 #: More than any pattern needs for a character, less than a pattern that begins again and again would take.
 MOST_PER_CHARACTER = 900
 
@@ -57,7 +57,7 @@ def test_the_count_tells_a_slow_pattern_from_a_quick_one() -> None:
 
 @pytest.mark.parametrize("bits", [BITS, ["key: -"], ["-----BEGIN PRIVATE KEY-----\nVersion:"], ["eyJ-"], ["://a:"]])
 def test_a_long_text_comes_to_an_end_with_its_lines(bits: Sequence[str]) -> None:
-    text = done = "".join(longer(bit, 300_000 // len(bits)) for bit in bits)
+    text = done = "".join(longer(bit, 100_000 // len(bits)) for bit in bits)
     rounds = 0
     while found := find(done):
         done, rounds = "".join(masking._mask_all(done, found)), rounds + 1
@@ -68,5 +68,5 @@ def test_a_long_text_comes_to_an_end_with_its_lines(bits: Sequence[str]) -> None
 def test_patterns_of_the_user_see_every_character_at_most_twice() -> None:
     patterns, problems = compile_patterns([r"/[a-z]+!/"])
     assert not problems
-    assert redact("a" * 100_000, more=patterns) == "a" * 100_000
+    assert redact("a" * 40_000, more=patterns) == "a" * 40_000
     assert redact("é" * 5000 + "abc!" + "é" * 5000, more=patterns) == "é" * 5000 + "***" + "é" * 5000

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.redact import find, redact
+from tests.conftest import examples
 
 SHOWN = 10
 WORD = string.ascii_letters + string.digits
@@ -118,7 +119,7 @@ def check(secret: str, text: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BARE)
-@settings(max_examples=25)
+@settings(max_examples=examples(8))
 @given(st.data())
 def test_a_token_never_survives(kind: str, data: st.DataObject) -> None:
     secret = data.draw(BARE[kind])
@@ -127,7 +128,7 @@ def test_a_token_never_survives(kind: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("kind", NAMED)
-@settings(max_examples=25)
+@settings(max_examples=examples(8))
 @given(values, noise, noise)
 def test_a_secret_with_a_name_never_survives(kind: str, secret: str, before: str, behind: str) -> None:
     check(secret, before + NAMED[kind].format(secret) + " " + behind)
@@ -162,7 +163,7 @@ fragments = st.sampled_from(
 )  # fmt: skip
 
 
-@settings(max_examples=400)
+@settings(max_examples=examples(100))
 @given(st.lists(fragments, max_size=14).map("".join))
 def test_pieces_of_secrets_in_any_order_are_masked_once_and_for_all(text: str) -> None:
     done = redact(text)

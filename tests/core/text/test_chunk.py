@@ -12,6 +12,7 @@ from mdrecall.core.text.headings import (
     read_lines,
     trails,
 )
+from tests.conftest import examples
 
 L8 = "\n".join(f"line{number}" for number in range(1, 9))
 
@@ -173,7 +174,7 @@ markdown_lines = st.lists(
 )
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(60))
 @given(markdown_lines, st.integers(1, 40), st.integers(0, 45))
 def test_chunks_cover_every_line_that_is_not_blank_and_are_exact_and_bounded(
     lines: list[str], tokens: int, overlap: int
@@ -193,7 +194,7 @@ def test_chunks_cover_every_line_that_is_not_blank_and_are_exact_and_bounded(
     assert covered >= {number for number, line in enumerate(lines, start=1) if line.strip()}
 
 
-@settings(max_examples=200)
+@settings(max_examples=examples(50))
 @given(markdown_lines, st.integers(8, 40), st.integers(0, 30))
 def test_the_text_of_a_document_is_stored_once_and_can_be_put_together_again(
     lines: list[str], tokens: int, overlap: int
