@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Mapping
 from math import isnan
 from types import TracebackType
@@ -213,9 +214,9 @@ class Memory:
         ``stop`` is called between files. Once it returns True the sync ends: what is done is kept, and the report says
         what is left.
         """
-        import logging
-
-        logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
+        # A process that has not loaded it keeps no log, and loading takes as long as reading a dozen notes.
+        if logging := sys.modules.get("logging"):
+            logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
         return self._backend.sync(force=force, progress=progress, stop=stop)
 
     def sessions(self, session_key: str = "") -> list[Conversation]:

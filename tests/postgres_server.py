@@ -84,6 +84,20 @@ class Server:
                 alive += int(Path(f"/proc/{process}/schedstat").read_text().split()[0])
         return ended / os.sysconf("SC_CLK_TCK") + alive / 1e9
 
+    @contextmanager
+    def freeze(self) -> Iterator[None]:
+        """Let it stop meanwhile, as a server does whose machine hangs: connections stay open, and nothing answers."""
+        assert self._process is not None
+        own = self._process.pid
+        processes = [own, *map(int, Path(f"/proc/{own}/task/{own}/children").read_text().split())]
+        try:
+            for process in processes:
+                os.kill(process, signal.SIGSTOP)
+            yield
+        finally:
+            for process in processes:
+                os.kill(process, signal.SIGCONT)
+
     def start(self) -> None:
         """Start it, and wait until it answers."""
         options = [part for option in self._options for part in ("-c", option)]

@@ -49,6 +49,39 @@ def test_while_the_server_is_away_a_local_index_answers_if_that_is_allowed(tmp_p
         assert until(lambda: memory.search("lighthouse key").answered_for is None), "It recovers by itself."
 
 
+@pytest.mark.slow
+def test_a_server_that_stops_answering_does_not_hold_up_a_search(
+    tmp_path: Path, own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from mdrecall.store.postgres.connect import _CONNECTION
+
+    monkeypatch.setattr("mdrecall.store.postgres.connect._SILENCE_S", 0.2)
+    monkeypatch.setattr("mdrecall.store.postgres.connect._REST_S", 2.0)
+    monkeypatch.setitem(_CONNECTION, "connect_timeout", 2)
+    machine = Machine(tmp_path, own_server, fallback="builtin")
+    with machine.open() as memory:
+        memory.sync()
+        assert memory.search("lighthouse key").answered_for is None
+        with own_server.freeze():
+            answer = memory.search("lighthouse key")
+            assert "blue drawer" in answer[0].snippet
+            assert answer.answered_for is not None
+            assert "does not answer" in answer.answered_for.reason
+        assert until(lambda: memory.search("lighthouse key").answered_for is None), "It recovers by itself."
+
+
+def test_a_statement_may_take_longer_than_a_server_that_is_gone(
+    tmp_path: Path, own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.postgres.connect._SILENCE_S", 0.2)
+    with Machine(tmp_path, own_server).open() as memory:
+        memory.sync()
+        database = memory._backend._store._database  # type: ignore[attr-defined]
+        for using in (database.reading, database.writing):
+            with using() as now:
+                assert now.db.execute("SELECT 7 FROM pg_sleep(0.7)").fetchone() == (7,)
+
+
 def test_without_a_fallback_the_error_names_the_server_and_the_next_search_after_its_return_answers(
     tmp_path: Path, own_server: Server
 ) -> None:

@@ -10,7 +10,6 @@ from mdrecall.backends.builtin_sessions import BuiltinSessions
 from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
-from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import SourceState, require_notes
 from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
@@ -42,6 +41,7 @@ _EMPTY_TRIES = 3
 if TYPE_CHECKING:
     from mdrecall.engine.note_map import NoteMapper
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.engine.searcher import Searcher
     from mdrecall.interfaces import Store
 
 
@@ -72,22 +72,26 @@ class BuiltinBackend:
         store: Store,
         refresh: IndexRefresh,
         watcher: IndexWatcher,
-        searcher: Searcher,
+        build_searcher: Callable[[], Searcher],
         embedding: EmbeddingStatus | None,
         reranker: RerankCaller | None = None,
     ) -> None:
-        """``embedding`` is None if vectors are switched off."""
+        """``embedding`` is None if vectors are switched off. ``build_searcher`` is called at the first search."""
         self._settings = settings
         self._files = files
         self._store = store
         self._refresh = refresh
-        self._searcher = searcher
+        self._build_searcher = build_searcher
         self._embedding = embedding
         self._reranker = reranker
         self._repair = IndexRepair(store, refresh)
         self.watch = watcher
         self.sessions = BuiltinSessions(settings, refresh, self._repair)
         self.admin = BuiltinAdmin(settings, store, refresh, embedding, self._repair)
+
+    @cached_property
+    def _searcher(self) -> Searcher:
+        return self._build_searcher()
 
     @cached_property
     def map(self) -> NoteMapper:

@@ -16,9 +16,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
-from mdrecall.engine.ranking_options import read_ranking_options
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
@@ -31,6 +29,7 @@ from mdrecall.types import Issue, SearchAnswer
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
     from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.engine.searcher import Searcher
     from mdrecall.interfaces import Backend, Embedder, Source, Store
     from mdrecall.sources.followed import FollowedFiles
     from mdrecall.sources.inotify import FolderQueue
@@ -135,15 +134,21 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     beside = embedding.beside_embedder if embedding else None
     sync = SyncRun(store, indexers, embedder, beside)
     refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
-    options = read_ranking_options(settings)._replace(collections=files.collections())
     reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
-    if embedding is None:
-        searcher = Searcher(store.chunks, analyser, options, reranker=reranker)
-    else:
+
+    def build_searcher() -> Searcher:
+        # A command that does not search loads no part of the ranking.
+        from mdrecall.engine.ranking_options import read_ranking_options
+        from mdrecall.engine.searcher import Searcher
+
+        options = read_ranking_options(settings)._replace(collections=files.collections())
+        if embedding is None:
+            return Searcher(store.chunks, analyser, options, reranker=reranker)
         reason, vectors = embedding.chosen.unusable_reason, embedding.vector_searcher
-        searcher = Searcher(store.chunks, analyser, options, vectors, why_no_vectors=reason, reranker=reranker)
+        return Searcher(store.chunks, analyser, options, vectors, why_no_vectors=reason, reranker=reranker)
+
     watcher = _build_watcher(settings, store, refresh)
-    return BuiltinBackend(settings, files, store, refresh, watcher, searcher, embedding, reranker)
+    return BuiltinBackend(settings, files, store, refresh, watcher, build_searcher, embedding, reranker)
 
 
 def _follow(loaded: Loaded, files: MemoryFiles) -> FollowedFiles | None:

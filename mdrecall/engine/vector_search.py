@@ -6,16 +6,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mdrecall.core.ranking.features import is_unspaced_text
-from mdrecall.core.ranking.score import Similarity, measure_traits, similarity
-from mdrecall.core.text.scripts import is_mostly_unspaced, script_share
 from mdrecall.engine.deadline import DeadlineCalls
 from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
 
+# The ranking is imported where a query is answered: the state of the vectors is known without it.
 if TYPE_CHECKING:
+    from mdrecall.core.ranking.score import Similarity
     from mdrecall.interfaces import Embedder, VectorIndex
 
 # How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.
@@ -144,6 +143,8 @@ class VectorSearcher:
         self, query: EmbeddedQuery, cosines: Mapping[int, float]
     ) -> dict[int, tuple[Similarity, Sequence[float]]]:
         """Return how similar each chunk is, with the cosines of its passages."""
+        from mdrecall.core.ranking.score import similarity
+
         by_passage = self._vectors.passage_cosines(query.space, query.vector, list(cosines))
         beside: Mapping[int, float] = {}
         if query.beside:
@@ -178,6 +179,8 @@ class VectorSearcher:
         weights: Mapping[str, float],
         fallback_reason: str,
     ) -> EmbeddedQuery:
+        from mdrecall.core.ranking.features import is_unspaced_text
+
         vector = embedder.embed(query, weights)
         if len(vector) != 4 * space.space.dimensions:
             raise Unavailable(
@@ -203,6 +206,8 @@ class VectorSearcher:
     def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
         if not traits.measured:
             return traits
+        from mdrecall.core.ranking.score import measure_traits
+
         try:
             mean = self._vectors.mean_cosine(space, vector)
         except StoreUnavailable as error:
@@ -283,6 +288,8 @@ class _QueryEmbedder:
 
 def _find_trust(query: str, traits: Traits) -> float:
     """Return the share of a query that the embedder understands."""
+    from mdrecall.core.text.scripts import is_mostly_unspaced, script_share
+
     share = 1.0 if traits.scripts is None else script_share(query, traits.scripts)
     return share * traits.unspaced_trust if traits.unspaced_trust < 1 and is_mostly_unspaced(query) else share
 
@@ -296,6 +303,8 @@ def find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChunk
     """Return the share of the query's words that each chunk in another script holds; no other chunk is in it."""
     if embedded is None:
         return {}
+    from mdrecall.core.ranking.features import is_unspaced_text
+
     others = [chunk for chunk in chunks if is_unspaced_text(chunk.text) != embedded.is_unspaced]
     if not others or embedded.translate is None:
         return dict.fromkeys((chunk.id for chunk in others), 0.0)

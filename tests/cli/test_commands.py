@@ -424,22 +424,43 @@ def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace,
     assert len(list((workspace.state / "index").glob("*.corrupt-*"))) == 1
 
 
-def test_start_up_imports_only_what_the_command_needs(workspace: Workspace) -> None:
+HEAVY = {
+    "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "inspect", "locale", "logging", "numpy",
+    "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers", "mdrecall.config.schema",
+    "mdrecall.embed.minilm", "mdrecall.embed.offline.cutting", "mdrecall.store.matrix",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("command", "used", "unused"),
+    [
+        (
+            ["search", "walrus", "--no-warm"],
+            {"mdrecall.embed.offline", "mdrecall.engine.searcher"},
+            {"hashlib", "mdrecall.core.text.notes", "mdrecall.embed.offline.word_vectors"},
+        ),
+        (
+            ["index"],
+            {"mdrecall.embed.offline", "mdrecall.core.text.notes"},
+            {"mdrecall.engine.searcher", "mdrecall.core.ranking.features", "mdrecall.core.text.stopwords"},
+        ),
+    ],
+)
+def test_start_up_imports_only_what_the_command_needs(
+    workspace: Workspace, command: list[str], used: set[str], unused: set[str]
+) -> None:
     workspace.write("MEMORY.md", "the walrus sleeps")
     workspace.memory().sync()
+    if command[0] == "index":
+        workspace.write("MEMORY.md", "the walrus is awake")
     code = "import sys; from mdrecall.cli.start import main; main(); print(' '.join(sys.modules))"
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [sys.executable, "-c", code, "search", "walrus", "--no-warm"]
-    done = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, *command], cwd=workspace.path, env=env, capture_output=True, text=True, check=True
+    )
     modules = set(done.stdout.splitlines()[-1].split())
-    assert {"apsw", "mdrecall.embed.offline"} <= modules
-    heavy = {
-        "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "hashlib", "inspect", "locale",
-        "logging", "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
-        "mdrecall.config.schema", "mdrecall.core.text.notes", "mdrecall.embed.minilm", "mdrecall.embed.offline.cutting",
-        "mdrecall.embed.offline.word_vectors", "mdrecall.store.matrix",
-    }  # fmt: skip
-    assert not modules & heavy
+    assert {"apsw", *used} <= modules
+    assert not modules & (HEAVY | unused)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import select
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
@@ -27,8 +27,13 @@ T = TypeVar("T")
 
 #: A search and a sync use one connection each; more threads than this wait for a moment.
 _MAX_CONNECTIONS = 8
-#: How long to wait for a server that does not answer, and for other threads to be done with their connections.
+#: How long to wait for a server that is asked for a connection, and for other threads to be done with theirs.
 _CONNECT_S, _WAIT_S = 3, 10.0
+#: After such a silence a server is asked by another connection if it is there. A statement may take longer than that.
+_SILENCE_S = 10.0
+#: A server that was not there is left alone for a moment: a search asks several times, and would wait each time.
+_REST_S = 2.0
+_NO_ANSWER = "the server does not answer"
 #: What every connection has unless the address says otherwise. Without a limit, a server whose machine or network is
 #: gone holds up a search until the system gives up the connection, which takes a quarter of an hour.
 _CONNECTION = {
@@ -102,6 +107,33 @@ def with_retries(act: Callable[[], T]) -> T:
     return act()
 
 
+class _Connection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection that waits for a slow statement, but not for a server that is gone or has stopped."""
+
+    silence_s: float = _CONNECT_S
+    is_server_there: Callable[[], bool] = staticmethod(lambda: False)
+
+    def wait(self, gen: Generator[Any, Any, T], *given: Any, **more: Any) -> T:
+        """Let psycopg wait for an answer; raise ``OperationalError`` if the server is not there any more."""
+        return super().wait(self._watch(gen), *given, **more)
+
+    def _watch(self, gen: Generator[Any, Any, T]) -> Generator[Any, Any, T]:
+        since, ready = time.monotonic(), None
+        while True:
+            try:
+                wanted = gen.send(ready)
+            except StopIteration as done:
+                answer: T = done.value
+                return answer
+            ready = yield wanted
+            # Nothing is ready about ten times a second while psycopg waits.
+            now = time.monotonic()
+            if not ready and now - since >= self.silence_s and not self.is_server_there():
+                self.close()
+                raise psycopg.OperationalError(_NO_ANSWER)
+            since = now if ready or now - since >= self.silence_s else since
+
+
 class Database:
     """The database of one workspace, for all threads of a process."""
 
@@ -119,6 +151,7 @@ class Database:
         self._unanswered: set[Connection] = set()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._has_tables = False
+        self._rests_until = 0.0
         self._local = threading.local()
 
     @property
@@ -167,7 +200,28 @@ class Database:
             if self._read_answer(idle) and not select.select([idle.fileno()], [], [], 0)[0]:
                 return idle
             idle.close()
-        return psycopg.connect(**complete_address(self._dsn), autocommit=True, prepare_threshold=None)
+        db = self._connect()
+        db.silence_s, db.is_server_there = _SILENCE_S, self._is_server_there
+        return db
+
+    def _connect(self) -> _Connection:
+        if time.monotonic() < self._rests_until:
+            raise psycopg.OperationalError(_NO_ANSWER)
+        try:
+            return _Connection.connect(**complete_address(self._dsn), autocommit=True, prepare_threshold=None)
+        except psycopg.errors.ConnectionTimeout:
+            self._rests_until = time.monotonic() + _REST_S
+            raise
+
+    def _is_server_there(self) -> bool:
+        try:
+            with self._connect() as db:
+                # A pooler gives a connection although the server behind it does not answer.
+                db.execute("SELECT 1")
+            return True
+        except psycopg.Error:
+            self._rests_until = time.monotonic() + _REST_S
+            return False
 
     def _send_commit(self, db: Connection) -> None:
         """End a transaction that has only read without waiting for the answer: a search waits half as often."""
@@ -176,10 +230,14 @@ class Database:
         self._unanswered.add(db)
 
     def _read_answer(self, db: Connection) -> bool:
-        """Read the answer that nobody has waited for; False if it is bad."""
+        """Read the answer that nobody has waited for; False if it is bad or does not come."""
         is_good = True
         if db in self._unanswered:
             self._unanswered.discard(db)
+            while db.pgconn.is_busy():
+                if not select.select([db.fileno()], [], [], _CONNECT_S)[0]:
+                    return False
+                db.pgconn.consume_input()
             while answer := db.pgconn.get_result():
                 is_good = answer.status == ExecStatus.COMMAND_OK
         return is_good
