@@ -130,7 +130,7 @@ def test_a_stop_in_the_middle_of_a_conversation_is_told_and_taken_up_again(agent
     agent.write("gone.jsonl", message("the seal"))
     agent.indexer.sync()
     (agent.folder / "gone.jsonl").unlink()
-    agent.write("a.jsonl", *(message(f"number {number} " + "word " * 20) for number in range(10_000)))
+    agent.write("a.jsonl", *(message(f"number {number} " + "word " * 20) for number in range(4_000)))
     asked: list[bool] = []
     report = agent.indexer.sync(stop=lambda: asked.append(True) or len(asked) > 1)  # type: ignore[func-returns-value]
     assert (report.left, report.added, report.removed) == (1, 0, 0)

@@ -17,7 +17,7 @@ from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, check_re
 from mdrecall.life.trash import trash_folder
 from mdrecall.memory import Memory
 from mdrecall.sources.tombstones import tombstones_path
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 from tests.life.traces import find_traces, read_dictionaries
 from tests.processes import python
 
@@ -432,11 +432,7 @@ for line in sys.stdin:
 """
 
 
-#: ``MDRECALL_EXAMPLES`` sets how often a run is killed, for a soak.
-EXAMPLES = int(os.environ.get("MDRECALL_EXAMPLES") or 50)
-
-
-@pytest.mark.parametrize("kills", [6, pytest.param(EXAMPLES, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [4, pytest.param(examples(50), marks=pytest.mark.soak)])
 def test_a_killed_run_is_finished_by_the_next(filled: Workspace, kills: int) -> None:
     dictionaries = read_dictionaries(filled.index)
     process = python(_KILLS, str(filled.path), json.dumps(filled.env), LATIN, str(kills))

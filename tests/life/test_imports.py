@@ -447,10 +447,10 @@ def test_what_was_forgotten_does_not_come_back(workspace: Workspace, run: Run, t
 
 
 def test_a_killed_import_is_completed_by_the_next_one(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    talks = [said(f"Talk number {number} " + "words " * 2000, f"c-{number}", f"Talk {number}") for number in range(150)]
+    talks = [said(f"Talk number {number} " + "words " * 2000, f"c-{number}", f"Talk {number}") for number in range(60)]
     file = write_conversations(tmp_path, *talks)
     memories = tmp_path / "mem0.json"
-    memories.write_text(json.dumps([{"id": str(n), "memory": f"Fact {n}", "user_id": "ada"} for n in range(150)]))
+    memories.write_text(json.dumps([{"id": str(n), "memory": f"Fact {n}", "user_id": "ada"} for n in range(60)]))
     command = [sys.executable, "-m", "mdrecall", "import", "chatgpt", str(file), "--apply"]
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(command, cwd=workspace.path, env=env, stdout=subprocess.DEVNULL) as process:
@@ -463,8 +463,8 @@ def test_a_killed_import_is_completed_by_the_next_one(workspace: Workspace, run:
         assert run("import", "chatgpt", str(file), "--apply").code == 0
         assert run("import", "mem0", str(memories), "--apply").code == 0
     text = imported(workspace)
-    assert all(text.count(f"Talk number {number} ") == 1 for number in range(150))
-    assert all(text.count(f"- Fact {number}\n") == 1 for number in range(150))
+    assert all(text.count(f"Talk number {number} ") == 1 for number in range(60))
+    assert all(text.count(f"- Fact {number}\n") == 1 for number in range(60))
 
 
 def test_a_memory_note_that_was_broken_off_is_completed(workspace: Workspace, run: Run, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from mdrecall.errors import FileBusy, FileUnwritable, NothingToWrite, PathRefused
 from mdrecall.sources.notes import append_daily
 from mdrecall.types import Appended
+from tests.conftest import examples
 from tests.processes import finish, python, until
 
 DAY = "2026-02-16"
@@ -331,7 +332,7 @@ def test_two_processes_lose_and_tear_nothing(tmp_path: Path) -> None:
 def test_a_killed_writer_leaves_whole_entries_and_what_it_broke_off_comes_again(tmp_path: Path) -> None:
     chance = random.Random(1)
     size, first = 4000, 0
-    for _ in range(12):
+    for _ in range(examples(4)):
         process = python(_MANY, str(tmp_path), "ada", str(first), "100000", str(size))
         assert process.stdin
         assert process.stdout

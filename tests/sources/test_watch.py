@@ -374,7 +374,7 @@ def test_refreshing_and_closing_leave_nothing_behind(notes: Notes) -> None:
     notes.begin()
     until(lambda: len(watches()) == 1)
     watching, threads_watching = descriptors(), threads()
-    for number in range(300):
+    for number in range(60):
         if number % 6 == 0:
             (notes.path / "sometimes").mkdir()
         elif number % 6 == 3:
