@@ -46,7 +46,7 @@ _CONNECTION = {
 }
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 #: A transaction in which nothing happens for so long belongs to a process that hangs, and holds back the clean-up.
-_END_IDLE = "SET LOCAL idle_in_transaction_session_timeout = '60s'"
+_END_IDLE = "set_config('idle_in_transaction_session_timeout', '60s', true)"
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _BUSY = ("55P03", "40001", "40P01", "57014")
@@ -142,7 +142,7 @@ class Database:
         self.name = name
         self.workspace = workspace_id(name)
         #: Says for the rest of a transaction which workspace it is about; without that, no row is seen.
-        self.naming = f"SELECT set_config('{SETTING}', '{self.workspace:d}', true)"
+        self.naming = f"SELECT set_config('{SETTING}', '{self.workspace:d}', true), {_END_IDLE}"
         self.place = describe_place(dsn)
         self._dsn = dsn
         self._can_create = can_create
@@ -309,7 +309,7 @@ class Database:
     def _enter(self, db: Connection, begin: str, gen: int | None, is_writing: bool) -> Transaction:
         """Begin a transaction and read the state, in one round trip; a writer is the only one to have it."""
         read = select_state(self.workspace, gen, is_writing=is_writing)
-        found = read_state(db.execute(f"{begin}; {_END_IDLE}; {self.naming}; {read}"))
+        found = read_state(db.execute(f"{begin}; {self.naming}; {read}"))
         if found is None and is_writing:
             self._add_workspace(db)
             found = read_state(db.execute(read))

@@ -8,18 +8,16 @@ import psycopg
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
+# In one statement, because every transaction begins with it: a row for each space, or one without.
 _STATE = """
     SELECT w.gen, w.next_gen, w.revision, w.place, w.next_document, w.next_chunk,
         g.texts, g.chunks, g.tokens, g.next_block, g.index_format,
-        (1000000 * extract(epoch FROM clock_timestamp()))::int8
-    FROM mdrecall.workspaces w LEFT JOIN mdrecall.generations g
-        ON g.workspace_id = w.id AND g.gen = coalesce({gen}, w.gen)
+        (1000000 * extract(epoch FROM clock_timestamp()))::int8,
+        s.id, s.provider, s.model, s.fingerprint, s.dimensions, s.filled_at, s.ever_filled, s.filled_to, s.vectors
+    FROM mdrecall.workspaces w
+        LEFT JOIN mdrecall.generations g ON g.workspace_id = w.id AND g.gen = coalesce({gen}, w.gen)
+        LEFT JOIN mdrecall.spaces s ON s.workspace_id = w.id AND s.gen = coalesce({gen}, w.gen) AND s.stored
     WHERE w.id = {workspace}
-"""
-_SPACES = """
-    SELECT s.id, provider, model, fingerprint, dimensions, filled_at, ever_filled, filled_to, vectors
-    FROM mdrecall.spaces s JOIN mdrecall.workspaces w ON w.id = s.workspace_id AND s.gen = coalesce({gen}, w.gen)
-    WHERE s.workspace_id = {workspace} AND stored ORDER BY s.id DESC
 """
 #: Removals are remembered for this many changes; a cache that is further behind loads everything again.
 _REMEMBERED_REVISIONS = 1_000
@@ -166,20 +164,21 @@ def select_state(workspace: int, gen: int | None, *, is_writing: bool) -> str:
     """Return the statements that read the state. Nobody else writes to the workspace after a writer has sent them."""
     lock = f"SELECT 1 FROM mdrecall.workspaces WHERE id = {workspace:d} FOR UPDATE;" if is_writing else ""
     named = {"gen": "NULL" if gen is None else f"{gen:d}", "workspace": f"{workspace:d}"}
-    return f"{lock} {_STATE.format(**named)}; {_SPACES.format(**named)}"
+    return f"{lock} {_STATE.format(**named)}"
 
 
 def read_state(found: "psycopg.Cursor[tuple[Any, ...]]") -> tuple[State, list[SpaceRow]] | None:
-    """Return what the last two of several statements have found; None if there is no such workspace."""
-    answers = [found.fetchall() if found.description else []]
+    """Return what the last of several statements has found; None if there is no such workspace."""
     while found.nextset():
-        answers.append(found.fetchall() if found.description else [])
-    if not answers[-2]:
+        pass
+    rows = found.fetchall()
+    if not rows:
         return None
+    size = len(State._fields)
     known: list[Any] = [
-        default if value is None else value for value, default in zip(answers[-2][0], State(), strict=True)
+        default if value is None else value for value, default in zip(rows[0][:size], State(), strict=True)
     ]
-    return State(*known), [SpaceRow(*row) for row in answers[-1]]
+    return State(*known), [SpaceRow(*row[size:]) for row in rows if row[size] is not None]
 
 
 def store_and_commit(begun: Transaction) -> None:
