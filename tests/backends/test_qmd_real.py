@@ -72,7 +72,9 @@ def test_with_its_models_a_score_is_a_probability_as_well(
     folder.mkdir()
     notes.variables = write_models(folder)
     notes.settings_of_qmd |= {"searchMode": search_mode, "limits": {"timeoutMs": 60_000}}
-    memory = notes.memory()
+    # One process loads the models once for both questions.
+    notes.own["qmd"]["session"] = True
+    memory = notes.memory(one_shot=False)
     memory.sync()
     answer = memory.search("what did Ana say about the billing migration?", explain=True)
     assert (answer.backend, answer.mode, answer.degraded) == ("qmd", mode, "")
