@@ -140,8 +140,9 @@ NO_TEXTS: list[Any] = [None, 7, True, ["billing"], {"text": "billing"}]
 
 CALLS = [
     *(Call("search", query) for query in (*QUERIES, *BLANK)),
-    *(Call("search", query, {"max_results": most}) for query in SEVERAL for most in (1, 2, 50, 100)),
-    *(Call("search", query, {"min_score": least}) for query in SEVERAL for least in (0, 0.2, 0.8, 1)),
+    *(Call("search", "billing", {"max_results": most}) for most in (1, 2, 50, 100)),
+    *(Call("search", "billing", {"min_score": least}) for least in (0, 0.2, 0.8, 1)),
+    *(Call("search", query, {"max_results": 2, "min_score": 0.2}) for query in SEVERAL),
     *(Call("search", query, {"source": source}) for query in SEVERAL for source in ("memory", "sessions")),
     *(Call("search", "billing", options) for options in (*OUT_OF_RANGE, *WRONG)),
     *(Call("get", path, window) for path in GOOD for window in WINDOWS),
