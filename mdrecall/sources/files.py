@@ -188,6 +188,14 @@ class MemoryFiles:
         """Return the roots of the collections; a file outside of every other root is searched because it is in one."""
         return [self._extra_root(extra) for extra, _ in self._settings.mdrecall.collections.values()]
 
+    def find_shown(self, place: str) -> str | None:
+        """Return the path of a file as results show it, by the first root that covers it; None if none does."""
+        for root in self.roots():
+            inside = path_inside(place, root)
+            if inside is not None and not self.is_ignored(root, inside):
+                return _join(root.prefix, inside)
+        return None
+
     def is_ignored(self, root: Root, inside: str) -> bool:
         """True if a path of a root is in a folder that is left out."""
         folders = path_below(root, inside).split("/")[:-1]

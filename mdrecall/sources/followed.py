@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from mdrecall.sources.files import MemoryFiles, Root
 from mdrecall.sources.opening import stamp_of
 from mdrecall.types import Document, Listing, SourceName
-from mdrecall.types.documents import Stamp, Stamps
+from mdrecall.types.documents import Stamps
 
 if TYPE_CHECKING:
     from mdrecall.sources.inotify import FolderQueue
@@ -82,7 +82,7 @@ class FollowedFiles:
                 self._queue = None
 
     def _renew(self, kept: _Kept) -> _Kept | None:
-        """Return a listing with the new stamps of notes that changed; None if all files must be listed again."""
+        """Return what holds now; None if all files must be listed again."""
         if self._queue is None or time.monotonic() >= kept.until:
             return None
         changed = self._queue.drain()
@@ -91,7 +91,7 @@ class FollowedFiles:
             return None
         if not changed:
             return kept
-        listing = _renew_stamps(kept.listing, changed)
+        listing = _renew(kept.listing, changed, self._files)
         return _Kept(listing, roots, kept.until) if listing else None
 
     def _scan(self) -> Listing:
@@ -144,32 +144,52 @@ def _identify(root: Root) -> tuple[int, ...]:
 def _are_same(before: _Roots, now: _Roots, changed: set[str]) -> bool:
     """True if the roots are those of before, apart from files that are known to have changed."""
     return len(before) == len(now) and all(
-        old == new or (old[0] == new[0] and os.path.join(new[0].folder, new[0].inside) in changed)
+        old == new or (old[0] == new[0] and old[1] and new[1] and os.path.join(*new[0][:2]) in changed)
         for old, new in zip(before, now, strict=True)
     )
 
 
-def _renew_stamps(listing: Listing, changed: set[str]) -> Listing | None:
-    """Return a listing with the new stamps of listed notes; None if a note is new, gone, or no plain file any more."""
+def _renew(listing: Listing, changed: set[str], files: MemoryFiles) -> Listing | None:
+    """Return a listing with what has become of notes that changed; None if all files must be listed again."""
     shown_of = {
         os.path.join(folder, shown[len(prefix) + 1 :] if prefix else shown).rstrip("/"): shown
         for shown, (folder, prefix) in listing.places.items()
     }
-    newer: dict[str, Stamp] = {}
+    removed, newer = [], {}
     for path in changed:
         folder, _, name = path.rpartition("/")
-        shown = f"{shown_of[folder]}/{name}" if shown_of.get(folder) else name
-        known = listing.stamps.get(shown) if folder in shown_of else None
+        if folder not in shown_of:
+            return None
+        shown = f"{shown_of[folder]}/{name}" if shown_of[folder] else name
+        if any(issue.path == shown for issue in listing.issues):
+            return None
+        known = listing.stamps.get(shown)
         try:
             found = os.lstat(path)
+        except FileNotFoundError:
+            removed += [shown] if known else []
+            continue
         except OSError:
             return None
-        if known is None or not stat.S_ISREG(found.st_mode):
+        covered = shown if known else files.find_shown(path)
+        # Of a file with several names, the others have changed too.
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or not _is_unicode(shown):
+            return None
+        if covered is None:
+            continue
+        # Two paths may lead to the same file, and it is listed once.
+        is_new_file = known is None or found.st_ino != known[3]
+        if covered != shown or (is_new_file and _has_file(listing, found.st_ino)):
             return None
         newer[shown] = stamp_of(found)
-        if found.st_ino != known[3] and any(found.st_ino == each[3] for each in listing.stamps.values()):
-            # Two paths may lead to the same file, and it is listed once.
-            return None
     if len({stamp[3] for stamp in newer.values()}) < len(newer):
         return None
-    return listing._replace(stamps=Stamps(listing.stamps, newer=newer))
+    return listing._replace(stamps=Stamps(listing.stamps, removed, newer)) if removed or newer else listing
+
+
+def _is_unicode(path: str) -> bool:
+    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
+
+
+def _has_file(listing: Listing, inode: int) -> bool:
+    return any(inode == stamp[3] for stamp in listing.stamps.values())

@@ -71,8 +71,12 @@ def test_a_listing_is_used_again_while_nothing_changes(both: Both) -> None:
 def test_of_a_changed_note_only_that_one_is_looked_at(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     _lost(both)
     both.followed.scan()
-    for name in ("memory/one.md", "memory/deep/two.md", "docs/inside/plan.md", "memory/one.md"):
-        (both.root / name).write_text(f"another text of {name}")
+    names = ("memory/one.md", "memory/deep/two.md", "docs/inside/plan.md", "memory/新.md", "docs/inside/no.md", "")
+    for name in names:
+        if name:
+            (both.root / name).write_text(f"another text of {name}")
+        else:
+            (both.root / "memory/one.md").unlink()
         expected = both.files.scan()
         with monkeypatch.context() as patch:
             patch.setattr(both.files, "scan", None)
@@ -96,6 +100,7 @@ CHANGES: dict[str, Callable[[Path], object]] = {
     "replaced": lambda root: os.replace(_write(root / "memory/.tmp", "ONE"), root / "memory/one.md"),
     "touched": lambda root: os.utime(root / "memory/one.md", (1, 1)),
     "made private": lambda root: (root / "memory/one.md").chmod(0o600),
+    "another name": lambda root: os.link(root / "memory/one.md", root / "memory/deep/uno.md"),
     "a link": lambda root: (root / "memory/link.md").symlink_to("one.md"),
     "a folder": lambda root: _write(root / "memory/a/b/c/new.md", "new"),
     "a folder deleted": lambda root: shutil.rmtree(root / "memory/deep"),

@@ -1,5 +1,6 @@
 """Documents and chunks, in every store."""
 
+import random
 import threading
 
 import pytest
@@ -384,3 +385,34 @@ def test_what_a_note_says_about_itself_is_listed_with_it(store: Store) -> None:
     fields = Fields("Títle", ("work/x", "工作"), ("Ana\x00 \ud800",), (Link(3, "b#c|d"),))
     store.documents.put([(document._replace(fields=fields), chunks), indexed("b.md", "text")], "r")
     assert {one.path: one.fields for one in store.chunks.list_documents()} == {"a.md": fields, "b.md": NO_FIELDS}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_others_change_is_seen_as_by_somebody_new(seed: int, store: Store, open_store: OpenStore) -> None:
+    draw, writer = random.Random(seed), open_store()
+    paths = [f"{letter}.md" for letter in "abcdef"]
+    for number in range(12):
+        chosen = draw.sample(paths, 2)
+        act = draw.randrange(4)
+        if act == 0:
+            writer.documents.remove("memory", chosen)
+        elif act == 1:
+            touched = [indexed(path, "")[0]._replace(stamp=(1, number + 10, 3, 4)) for path in chosen]
+            writer.documents.refresh_stamps(touched)
+        elif act == 2:
+            with writer.rebuilding(0) as fresh:
+                fresh.documents.put([indexed(path, f"rebuilt{number}") for path in chosen], "r")
+                with writer.admin.write_lock("publishing"):
+                    writer.publish(fresh)
+        else:
+            writer.documents.put([indexed(path, f"---\nday: {number}\n---\ntext{number}") for path in chosen], "r")
+        if draw.random() < 0.7:
+            new = open_store()
+            assert sorted(store.chunks.list_documents()) == sorted(new.chunks.list_documents())
+            assert store.documents.known_stamps("memory", 1) == new.documents.known_stamps("memory", 1)
+            assert (store.chunks.count(), found_in(store, "text")) == (new.chunks.count(), found_in(new, "text"))
+            assert {path: store.documents.known_document("memory", path) for path in paths} == {
+                path: new.documents.known_document("memory", path) for path in paths
+            }
+            new.admin.close()
+    assert store.admin.check() == ()
