@@ -65,8 +65,6 @@ _OTHER_NAMES = {
     "restore": "import backup", "backup": "export", "add": "note", "remember": "note", "delete": "forget",
     "remove": "forget", "supersede": "note --supersedes", "undo": "promote --undo",
 }  # fmt: skip
-# argparse would look for a translation of each of its words, and import ``locale`` for that: 3 ms of every command.
-vars(argparse)["_"] = str
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
 
 
