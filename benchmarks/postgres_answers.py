@@ -62,7 +62,9 @@ def compare_set(folder: Path, kind: str, dsn: str, count: int | None, counts: di
         with tempfile.TemporaryDirectory() as scratch:
             notes = Path(scratch) / "notes"
             lay_out(folder, kind, scope, notes)
-            memories = [open_memory(Path(scratch), dsn, notes, store) for store in ("sqlite", "postgres")]
+            # A workspace belongs to one folder of a machine, also when it is empty again.
+            name = f"benchmark-{Path(scratch).name}"
+            memories = [open_memory(Path(scratch), dsn, notes, store, name) for store in ("sqlite", "postgres")]
             try:
                 for memory in memories:
                     memory.sync()
@@ -75,8 +77,9 @@ def compare_set(folder: Path, kind: str, dsn: str, count: int | None, counts: di
                 if problems := shared.check():
                     yield f"{folder.name} {scope}: {'; '.join(problems)}"
             finally:
+                shared_store: Any = memories[1]._backend._store  # type: ignore[attr-defined]
+                shared_store.admin.destroy()
                 for memory in memories:
-                    memory.reset()
                     memory.close()
 
 
