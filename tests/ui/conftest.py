@@ -140,7 +140,7 @@ def browser() -> Iterator["Browser"]:
     if CHROMIUM is None:
         pytest.skip("There is no Chromium here; on Debian: apt install chromium.")
     if find_spec("playwright") is None:
-        pytest.skip("The package playwright, which drives the browser, is not installed.")
+        pytest.skip("The package playwright, which drives the browser, is not installed: sh scripts/test installs it.")
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
