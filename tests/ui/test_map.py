@@ -100,7 +100,8 @@ def test_points_stand_inside_the_margins_in_the_shape_and_size_of_their_group() 
 
 def test_a_line_of_growth_spans_the_picture_and_has_no_more_points_than_a_screen_shows() -> None:
     def corners(values: list[float]) -> list[str]:
-        return re.findall(r'<polyline points="(.*?)"', draw_growth(values, ""))[0].split()
+        found = re.search(r'<polyline points="(.*?)"', draw_growth(values, ""))
+        return found[1].split() if found else []
 
     assert corners([1, 2, 4]) == ["0.0,91.0", "300.0,62.0", "600.0,4.0"]
     assert corners([3]) == ["0.0,4.0", "600,4.0"]
