@@ -6,6 +6,70 @@ from mdrecall.core.life.change import Change, find_change
 from mdrecall.core.life.statements import read_statement, read_statements
 from tests.core.life.changed_facts import CHANGED, GROUP, NOT_CHANGED
 
+# What is told of each of CHANGED, in their order; with ``<>`` the same is told the other way round.
+TOLD = """
+name Porto > Lisbon May
+number 8080 <> 9443
+date 3 14:00 <> 10 9:30
+name Carol <> Dave
+name We use Jira for task tracking. > Linear
+negation  <>
+state broken <> repaired
+number blue-heron-42 <> green-otter-77
+number 950 > 1 020 July
+date Friday <> Tuesday
+number 4 <> 11
+name Siemens München <> Bosch Stuttgart
+number 4471 <> 9035
+date lunes 10 <> jueves 12
+name Torino Garibaldi <> Bologna Zamboni
+state rood <> blauw
+name Казани <> Самаре
+number 13800001111 <> 13922223333
+state 東京駅 <> 横浜駅
+date 금 3 <> 월 10
+name Priya Raman <> Elena Costa
+date 02:00 <> 04:30
+negation  <>
+name Darjeeling <> Sencha days
+number 100 <> 250
+state hold <> active
+state climbing hall > swimming pool
+number 14 <> 16 upgrade
+name Allianz > HUK January
+date 7:15 <> 7:40
+number 60 > Juni 75
+state kaputt <> repariert
+name Lyon <> Nantes
+number 2580 <> 1397
+number 8h 1 <> 11h 2
+date torsdag <> måndag
+number 5000 <> 7000
+name MySQL > PostgreSQL
+number 14 <> 10 9
+state 부산 <> 대구
+number third <> fifth
+name Weber <> Klein
+date May <> June
+name Volvo <> Skoda
+nothing
+name Petrov <> Adeyemi
+name Weber <> Klein
+number dritten <> fünften
+state 王 <> 陈
+number 三 階 <> 五 階
+state basement <> library
+state swordfish <> marigold
+number quarter nine <> half ten
+name Duarte <> Lindqvist
+name Sommer <> Winter
+name Morel <> Girard
+number segundo <> cuarto
+number 二 <> 六
+state 佐藤 <> 高橋
+state 삼층 <> 오층
+"""
+
 
 def compare(old: str, new: str) -> Change | None:
     first, second = read_statement(old), read_statement(new)
@@ -21,6 +85,21 @@ def test_changed_facts_are_recognised(first: int) -> None:
 @pytest.mark.parametrize("first", [0, GROUP, 2 * GROUP], ids=("open", "held-back", "one-word"))
 def test_what_only_looks_alike_is_no_change(first: int) -> None:
     wrong = [pair for pair in NOT_CHANGED[first : first + GROUP] if compare(*pair) or compare(pair[1], pair[0])]
+    assert not wrong
+
+
+def test_what_is_told_of_a_change_stays_the_same() -> None:
+    told = []
+    for pair in CHANGED:
+        change, back = compare(pair.old, pair.new), compare(pair.new, pair.old)
+        sign = "<>" if change and back == (change.kind, change.new, change.old) else ">"
+        told.append(f"{change.kind} {change.old} {sign} {change.new}".rstrip() if change else "nothing")
+    assert told == TOLD.strip().split("\n")
+
+
+def test_facts_about_different_things_do_not_change_each_other() -> None:
+    facts = [(place, read_statement(text)) for place, pair in enumerate(CHANGED) for text in (pair.old, pair.new)]
+    wrong = [(one, two) for n, one in facts for m, two in facts if n != m and one and two and find_change(one, two)]
     assert not wrong
 
 
