@@ -7,8 +7,6 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import nullcontext
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -54,8 +52,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
         asyncio.Runner() as runner,
         Memory.open(workspace, env=env) as memory,
         listening(memory, env),
-        # Without the extra mcp the other doors are still compared.
-        McpServer(workspace, env) if find_spec("mcp") else nullcontext() as server,
+        McpServer(workspace, env) as server,
     ):
         for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:
             patch.delenv(name)
@@ -67,7 +64,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
             "python": PythonDoor(memory),
             "async": AsyncDoor(same, runner),
             "tools": ToolDoor(tools_of(memory)),
-            **({"mcp": McpDoor(server)} if server else {}),
+            "mcp": McpDoor(server),
             "command": CommandDoor(workspace, run_in_process),
         }
         house = House(doors, workspace, env)

@@ -12,8 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import pytest
-
 import mdrecall
 
 PROJECT = Path(mdrecall.__file__).parent.parent
@@ -89,7 +87,6 @@ def done(reader: Reader) -> Iterator[tuple[str, str]]:
 
 
 def test_the_tutorial_does_what_it_says(tmp_path: Path) -> None:
-    pytest.importorskip("mcp", reason="needs mcp: pip install -e '.[mcp]'")
     compared = 0
     for expected, printed in done(Reader(tmp_path)):
         assert shown(expected).fullmatch(printed), f"said:\n{expected}\nprinted:\n{printed}"

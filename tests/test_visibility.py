@@ -245,7 +245,6 @@ def test_nothing_of_another_conversation_leaves_the_commands(claw: Claw, memory:
 
 @pytest.mark.slow
 def test_nothing_of_another_conversation_leaves_a_server(claw: Claw, memory: Memory) -> None:
-    pytest.importorskip("mcp", reason="needs mcp: pip install -e '.[mcp]'")
     from tests.doors.mcp import McpServer
 
     memory.sync()

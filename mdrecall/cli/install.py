@@ -52,9 +52,7 @@ def run(options: argparse.Namespace) -> int:
     from mdrecall.cli.output import shorten_home
     from mdrecall.config.environment import find_locations
     from mdrecall.hosts.install import apply_install, plan_install
-    from mdrecall.mcp_server.start import require_sdk
 
-    require_sdk()
     change = plan_install(make_site(options), find_locations(os.environ, os.getcwd()).own_state_dir)
     if options.dry_run:
         print(change.diff, end="")

@@ -193,12 +193,10 @@ def _make_entry(options: argparse.Namespace, client: "Client") -> "Entry":
     import re
 
     from mdrecall.mcp_server.install import Entry, own_command
-    from mdrecall.mcp_server.start import require_sdk
 
     name = options.name or _NAME
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise RecallError(f"{name!r} is not a valid name.", hint="Use letters, digits, _ and -.")
-    require_sdk()
     if options.scope == "project":
         return Entry(name, _require_on_path("mdrecall"), ("mcp", *_make_arguments(options, client.folder)))
     command, *before = own_command()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.http_limits import ConnectionLimits, SessionLimits, log_once
+from mdrecall.mcp_server.protocol import MAX_REQUEST_BYTES
 
 if TYPE_CHECKING:
     import socket
@@ -24,8 +25,6 @@ PATH = "/mcp"
 _HEALTH_PATH = "/healthz"
 #: Below this a token can be guessed by trying; 16 random letters and digits cannot.
 _MIN_TOKEN_CHARS = 16
-#: Far more than any tool call needs; a longer body is refused before it is read into memory.
-_MAX_BODY_BYTES = 1024 * 1024
 #: Bounds the sessions that clients leave behind when they do not say goodbye.
 _MAX_SESSIONS = 256
 #: How long answers that are being written may take after a signal.
@@ -173,7 +172,7 @@ def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGI
     )
     app = built.server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=_MAX_BODY_BYTES,
+        max_request_body_size=MAX_REQUEST_BYTES,
         max_sessions=_MAX_SESSIONS,
         transport_security=security,
     )

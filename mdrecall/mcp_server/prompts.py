@@ -1,14 +1,8 @@
 """What a model learns about memory: the prompt ``recall`` for people to pick."""
 
-from typing import Any
-
-import mcp_types as types
-from mcp.server.context import ServerRequestContext
-from mcp.shared.exceptions import MCPError
-
-from mdrecall.aio import Threads
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
 from mdrecall.mcp_server.sessions import Sessions
 from mdrecall.mcp_server.toolbox import Toolbox
 from mdrecall.tools.hints import message_with_action
@@ -22,41 +16,36 @@ _MAX_NAME_CHARS = 80
 class Prompts:
     """One prompt, in step with the tools that there are."""
 
-    def __init__(self, memories: Memories, sessions: Sessions, threads: Threads, toolbox: Toolbox) -> None:
+    def __init__(self, memories: Memories, sessions: Sessions, toolbox: Toolbox) -> None:
         self._memories = memories
         self._sessions = sessions
-        self._threads = threads
         self._toolbox = toolbox
 
-    async def on_list(
-        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListPromptsResult:
-        if not self._sessions.may_remember(context.meta):
-            return types.ListPromptsResult(prompts=[])
-        arguments = [types.PromptArgument(name="question", description="What to answer from memory.", required=False)]
+    def list_prompts(self, request: Request) -> Json:
+        if not self._sessions.may_remember(request.meta):
+            return {"prompts": []}
+        arguments = [{"name": "question", "description": "What to answer from memory.", "required": False}]
         if len(self._memories.names) > 1:
             about = f"Whose memory: {', '.join(self._memories.names)}."
-            arguments.append(types.PromptArgument(name="agent", description=about, required=False))
-        recall = types.Prompt(name=_NAME, title="Recall", description=_DESCRIPTION, arguments=arguments)
-        return types.ListPromptsResult(prompts=[recall])
+            arguments.append({"name": "agent", "description": about, "required": False})
+        return {"prompts": [{"name": _NAME, "title": "Recall", "description": _DESCRIPTION, "arguments": arguments}]}
 
-    async def on_get(
-        self, context: ServerRequestContext[Any], params: types.GetPromptRequestParams
-    ) -> types.GetPromptResult:
-        session_key = self._sessions.key(context.meta)
-        arguments = params.arguments or {}
-        if params.name != _NAME or not self._sessions.may_remember(context.meta):
-            raise MCPError(types.INVALID_PARAMS, f"Unknown prompt: {params.name[:_MAX_NAME_CHARS]}")
+    def get_prompt(self, request: Request) -> Json:
+        name, arguments = request.params["name"], request.params.get("arguments") or {}
+        if name != _NAME or not self._sessions.may_remember(request.meta):
+            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name[:_MAX_NAME_CHARS]}")
         try:
-            text = await self._threads.call(lambda: self._section(arguments.get("agent", ""), session_key))
+            text = self._section(arguments.get("agent", ""), self._sessions.key(request.meta))
         except ArgumentError as error:
-            raise MCPError(types.INVALID_PARAMS, message_with_action(error)) from error
+            raise ProtocolError(INVALID_PARAMS, message_with_action(error)) from error
         except RecallError as error:
-            raise MCPError(types.INTERNAL_ERROR, message_with_action(error)) from error
+            raise ProtocolError(INTERNAL_ERROR, message_with_action(error)) from error
         if question := arguments.get("question", "").strip():
             text = f"{text}\n{question}"
-        message = types.PromptMessage(role="user", content=types.TextContent(text=text))
-        return types.GetPromptResult(description=_DESCRIPTION, messages=[message])
+        return {
+            "description": _DESCRIPTION,
+            "messages": [{"role": "user", "content": {"type": "text", "text": text}}],
+        }
 
     def _section(self, agent: str, session_key: str) -> str:
         from mdrecall.context import prompt_section

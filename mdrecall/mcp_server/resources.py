@@ -4,16 +4,12 @@ import logging
 import time
 from bisect import bisect_right
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
-import mcp_types as types
-from mcp.server.context import ServerRequestContext
-from mcp.shared.exceptions import MCPError
-
-from mdrecall.aio import Threads
 from mdrecall.errors import ArgumentError, ReadError, RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
 from mdrecall.mcp_server.sessions import Sessions
 from mdrecall.tools.hints import message_with_action
 from mdrecall.types import Stamp
@@ -68,62 +64,54 @@ def _bad_address(uri: str) -> ArgumentError:
 class Resources:
     """The files of every memory as resources."""
 
-    def __init__(self, memories: Memories, sessions: Sessions, threads: Threads) -> None:
+    def __init__(self, memories: Memories, sessions: Sessions) -> None:
         self._memories = memories
         self._sessions = sessions
-        self._threads = threads
         self._listings: dict[str, tuple[float, dict[str, Stamp]]] = {}
 
-    async def on_list(
-        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
-        if not self._sessions.may_remember(context.meta):
-            return types.ListResourcesResult(resources=[])
-        cursor = (params.cursor if params else None) or ""
+    def list_resources(self, request: Request) -> Json:
+        if not self._sessions.may_remember(request.meta):
+            return {"resources": []}
         try:
-            return await self._threads.call(lambda: self._page(cursor))
+            return self._page(request.params.get("cursor") or "")
         except RecallError as error:
-            raise MCPError(types.INVALID_PARAMS, message_with_action(error)) from error
+            raise ProtocolError(INVALID_PARAMS, message_with_action(error)) from error
 
-    async def on_templates(
-        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
-        has_memory = self._sessions.may_remember(context.meta)
+    def list_templates(self, request: Request) -> Json:
+        names = self._memories.names if self._sessions.may_remember(request.meta) else ()
         templates = [
-            types.ResourceTemplate(
-                name=f"memory of {name}",
-                uri_template=f"{SCHEME}://{name}/{{+path}}",
-                description=f"A memory file of {name}, such as MEMORY.md or memory/2026-02-10.md.",
-                mime_type=_MARKDOWN,
-            )
-            for name in self._memories.names
+            {
+                "name": f"memory of {name}",
+                "uriTemplate": f"{SCHEME}://{name}/{{+path}}",
+                "description": f"A memory file of {name}, such as MEMORY.md or memory/2026-02-10.md.",
+                "mimeType": _MARKDOWN,
+            }
+            for name in names
         ]
-        return types.ListResourceTemplatesResult(resource_templates=templates if has_memory else [])
+        return {"resourceTemplates": templates}
 
-    async def on_read(
-        self, context: ServerRequestContext[Any], params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        uri = str(params.uri)
-        if not self._sessions.may_remember(context.meta):
-            raise MCPError(types.INVALID_PARAMS, "A sub-agent has no memory.")
+    def read_resource(self, request: Request) -> Json:
+        uri = request.params["uri"]
+        if not self._sessions.may_remember(request.meta):
+            raise ProtocolError(INVALID_PARAMS, "A sub-agent has no memory.")
         try:
-            text = await self._threads.call(lambda: self._text(parse_address(uri)))
+            text = self._text(parse_address(uri))
         except (ReadError, ArgumentError) as error:
-            raise MCPError(types.INVALID_PARAMS, message_with_action(error), {"uri": uri}) from error
+            raise ProtocolError(INVALID_PARAMS, message_with_action(error), {"uri": uri}) from error
         except RecallError as error:
-            raise MCPError(types.INTERNAL_ERROR, message_with_action(error)) from error
-        return types.ReadResourceResult(contents=[types.TextResourceContents(uri=uri, mime_type=_MARKDOWN, text=text)])
+            raise ProtocolError(INTERNAL_ERROR, message_with_action(error)) from error
+        return {"contents": [{"uri": uri, "mimeType": _MARKDOWN, "text": text}]}
 
     def _text(self, address: Address) -> str:
         self._memories.describe(address.agent)
         return read_all(self._memories.get(address.agent), address.path)
 
-    def _page(self, cursor: str) -> types.ListResourcesResult:
+    def _page(self, cursor: str) -> Json:
         """Return the files that follow an address, memory by memory."""
         after = parse_address(cursor) if cursor else Address(self._memories.default, "")
         names = self._memories.names
         self._memories.describe(after.agent)
-        resources: list[types.Resource] = []
+        resources: list[Json] = []
         for name in names[names.index(after.agent) :]:
             stamps = self._files(name, is_first=not cursor)
             paths = list(stamps)
@@ -131,8 +119,8 @@ class Resources:
             room = PAGE - len(resources)
             resources += [_resource(Address(name, path), stamps[path]) for path in paths[start : start + room]]
             if len(paths) - start > room:
-                return types.ListResourcesResult(resources=resources, next_cursor=resources[-1].uri)
-        return types.ListResourcesResult(resources=resources)
+                return {"resources": resources, "nextCursor": resources[-1]["uri"]}
+        return {"resources": resources}
 
     def _files(self, name: str, *, is_first: bool) -> dict[str, Stamp]:
         """Return the files of a memory in order; further pages come from the listing that was made for the first."""
@@ -159,16 +147,17 @@ def read_all(memory: "Memory", path: str) -> str:
     return memory.read(path, max_chars=memory.settings.mdrecall.max_file_bytes).text
 
 
-def _resource(address: Address, stamp: Stamp) -> types.Resource:
+def _resource(address: Address, stamp: Stamp) -> Json:
     size, modified_ns = stamp[0], stamp[1]
-    return types.Resource(
-        name=address.path.rpartition("/")[2],
-        title=address.path,
-        uri=address.uri,
-        mime_type=_MARKDOWN,
-        size=size,
-        annotations=types.Annotations(last_modified=_format_time(modified_ns)),
-    )
+    described = {
+        "name": address.path.rpartition("/")[2],
+        "title": address.path,
+        "uri": address.uri,
+        "mimeType": _MARKDOWN,
+        "size": size,
+    }
+    modified = _format_time(modified_ns)
+    return described | ({"annotations": {"lastModified": modified}} if modified else {})
 
 
 def _format_time(ns: int) -> str | None:

@@ -1,109 +1,134 @@
-"""The one place where the parts of the MCP server are put together."""
+"""The official SDK's server, which HTTP uses: it passes each request on to the answers and back."""
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import mcp_types as types
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
 
-import mdrecall
 from mdrecall.aio import Threads
-from mdrecall.errors import RecallError
-from mdrecall.mcp_server.greeting import ABOUT, instructions
-from mdrecall.mcp_server.logs import LogNotifications
+from mdrecall.mcp_server.answers import Answers
+from mdrecall.mcp_server.greeting import describe_server
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.prompts import Prompts
-from mdrecall.mcp_server.resources import Resources
-from mdrecall.mcp_server.sessions import Sessions, SessionTools
-from mdrecall.mcp_server.toolbox import MakeTools, Toolbox
+from mdrecall.mcp_server.protocol import LOG_LEVEL_KEY, Json, ProtocolError, Request, complete
+from mdrecall.mcp_server.toolbox import MakeTools
+
+_Context = ServerRequestContext[Any]
 
 
 class MemoryServer(NamedTuple):
     """The SDK's server with everything that it uses and that has to be closed."""
 
     server: Server[Any]
-    memories: Memories
+    answers: Answers
     threads: Threads
-    in_flight: "InFlight"
-    logs: LogNotifications
-    session_tools: SessionTools
+    greeted: asyncio.Event
+    """Set once a request has been answered."""
 
     async def warm_up(self) -> None:
         """Open the first memory once the client has been greeted, so that the greeting does not wait for it."""
-        await self.in_flight.greeted.wait()
-        # The first request that needs the memory reports what is wrong with it.
-        with suppress(RecallError):
-            await self.threads.call(lambda: self.memories.get(self.memories.default))
+        await self.greeted.wait()
+        await self.threads.call(self.answers.warm_up)
 
     def close(self) -> None:
         """Close everything that is open; may be called twice."""
-        self.logs.close()
         self.threads.release()
-        self.session_tools.close()
-        self.memories.close()
-
-
-class InFlight:
-    """Counts the requests that are being answered."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.greeted = asyncio.Event()
-        """Set once a request has been answered."""
-
-    async def __call__(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.request_id is None:
-            return await call_next(ctx)
-        self.count += 1
-        try:
-            return await call_next(ctx)
-        finally:
-            self.count -= 1
-            self.greeted.set()
+        self.answers.close()
 
 
 def build_server(
     memories: Memories, session_key: str = "", make_tools: MakeTools | None = None, *, read_only: bool = False
 ) -> MemoryServer:
-    """Return a server for some memories; ``make_tools`` decides on the tools instead of the plugins in their slots.
-
-    ``read_only`` leaves out every tool that writes.
-    """
-    session_tools = SessionTools(read_only=read_only)
-    threads, sessions, in_flight = Threads(), Sessions(session_key), InFlight()
-    toolbox = Toolbox(memories, sessions, threads, make_tools or session_tools)
-    resources = Resources(memories, sessions, threads)
-    prompts = Prompts(memories, sessions, threads, toolbox)
+    """Return a server for some memories; the arguments are those of ``Answers``."""
+    answers = Answers(memories, session_key, make_tools, read_only=read_only)
+    threads, greeted = Threads(), asyncio.Event()
     server: Server[Any] = Server(
-        "mdrecall",
-        version=mdrecall.__version__,
-        title="mdrecall",
-        description=ABOUT,
-        instructions=_instruct(memories, read_only=read_only) if sessions.has_memory else None,
+        **describe_server(),
+        instructions=answers.greeting.instructions or None,
         # No tool takes an argument from a header, which is all that the SDK would look for in a schema.
         get_tool_input_schema=lambda name: None,
-        on_list_tools=toolbox.on_list,
-        on_call_tool=toolbox.on_call,
-        on_list_resources=resources.on_list,
-        on_list_resource_templates=resources.on_templates,
-        on_read_resource=resources.on_read,
-        on_list_prompts=prompts.on_list,
-        on_get_prompt=prompts.on_get,
     )
-    logs = LogNotifications(_redact)
-    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, logs.on_set_level)
-    server.middleware.extend([in_flight, logs.during_request])
-    logs.open()
-    return MemoryServer(server, memories, threads, in_flight, logs, session_tools)
+
+    async def answer(context: _Context, params: types.RequestParams) -> Json:
+        queue = _LoopQueue()
+        request = _read_request(context, queue)
+        try:
+            with answers.logs.listen_during_request(request.meta.get(LOG_LEVEL_KEY), _log_sender(context, queue, True)):
+                result = await threads.call(lambda: answers.answer(request))
+        except ProtocolError as error:
+            raise MCPError(error.code, error.message, error.data) from error
+        finally:
+            await queue.drain()
+        # What only the newer era has, the SDK takes out for a client of the older one.
+        return complete(context.method, result)
+
+    async def set_level(context: _Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
+        send = _log_sender(context, _LoopQueue(), False)
+        answers.logs.listen(context.session.client_params, params.level, send)
+        return types.EmptyResult()
+
+    async def note_first_answer(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        try:
+            return await call_next(ctx)
+        finally:
+            if ctx.request_id is not None:
+                greeted.set()
+
+    for method in answers.methods:
+        server.add_request_handler(method, types.RequestParams, answer)
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
+    server.middleware.append(note_first_answer)
+    answers.logs.open()
+    return MemoryServer(server, answers, threads, greeted)
 
 
-def _instruct(memories: Memories, *, read_only: bool) -> str:
-    return instructions(memories.names, memories.plugins, can_append=memories.can_append and not read_only)
+class _LoopQueue:
+    """Sends on the loop what other threads have to say."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, send: Callable[[], Awaitable[None]]) -> None:
+        """Send something soon; may be called on any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._start, send)
+
+    async def drain(self) -> None:
+        """Wait until everything is sent."""
+        await asyncio.gather(*self._tasks)
+
+    def _start(self, send: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.ensure_future(_deliver(send))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
 
-def _redact(text: str) -> str:
-    from mdrecall.core.redact import redact
+async def _deliver(send: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await send()
+    except Exception:
+        # The client has gone.
+        return
 
-    return redact(text)
+
+def _read_request(context: _Context, queue: _LoopQueue) -> Request:
+    def send_progress(done: int, total: int, label: str) -> None:
+        queue.put(lambda: context.session.report_progress(done, total, label))
+
+    peer = context.session.client_params
+    name = peer.client_info.name if peer else ""
+    wants_progress = (context.meta or {}).get("progress_token") is not None
+    return Request(context.method, context.params or {}, name, send_progress if wants_progress else None)
+
+
+def _log_sender(context: _Context, queue: _LoopQueue, of_request: bool) -> Callable[[Json], None]:
+    def send(params: Json) -> None:
+        fields = types.LoggingMessageNotificationParams.model_validate(params)
+        notification = types.LoggingMessageNotification(params=fields)
+        queue.put(lambda: context.session.send_notification(notification, context.request_id if of_request else None))
+
+    return send

@@ -15,8 +15,10 @@ from mdrecall.types import ProgressCallback
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
+    from mdrecall.mcp_server.workspaces import ServedMemory
     from mdrecall.memory import Memory
     from mdrecall.plugins.registry import Slot
+    from mdrecall.tools.toolset import ToolSpec
 
 _log = logging.getLogger(__name__)
 
@@ -65,6 +67,15 @@ class SessionTools:
         """Return the tools of one memory in one session; ``author`` is the client that calls them."""
         toolset = self._make(memory, session_key, progress, author)
         return Toolset(tool for tool in toolset if not tool.spec.writes) if self._read_only else toolset
+
+    def list_specs(self, served: "ServedMemory", session_key: str) -> "list[ToolSpec] | None":
+        """Return the tools of a memory without opening it; None if its settings alone do not decide on them."""
+        from mdrecall.tools.notes import list_specs
+
+        if session_key or served.plugin != "memory-core":
+            return None
+        specs = list_specs(served.settings, can_append=served.can_append)
+        return [spec for spec in specs if not (self._read_only and spec.writes)]
 
     def _make(self, memory: "Memory", session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:
         from mdrecall.plugins.registry import CORE, choose_plugin

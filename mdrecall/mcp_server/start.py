@@ -11,12 +11,12 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.greeting import EarlyReader, Greeting, take_streams
 from mdrecall.mcp_server.workspaces import Selection, select_memories
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
+    from mdrecall.mcp_server.answers import Answers
     from mdrecall.mcp_server.http import HttpEndpoint
     from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.server import MemoryServer
@@ -30,11 +30,11 @@ _CLOSE_S = 10.0
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def require_sdk() -> None:
+def _require_sdk() -> None:
     """Raise if the MCP SDK is not installed."""
     # The package mcp_types came with version 2 of the SDK.
     if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
-        message = "The MCP server needs the package mcp, version 2 or later, which is not installed."
+        message = "A server over HTTP needs the package mcp, version 2 or later, which is not installed."
         raise RecallError(message, hint="Install it with: pip install 'mdrecall[mcp]'")
 
 
@@ -55,7 +55,7 @@ def run_http(
     exit_on_signals()
     log_to_stderr()
     served = select_memories(selection)
-    require_sdk()
+    _require_sdk()
     listening = endpoint.listen()
     # From here on it takes about a second, because the SDK is loaded.
     import asyncio
@@ -78,27 +78,21 @@ def run_http(
 
 def run_stdio(selection: Selection, session_key: str = "", share: "Share | None" = None) -> int:
     """Serve on standard input and output until the client leaves or a signal comes; return the exit code."""
-    streams = take_streams()
     exit_on_signals()
     log_to_stderr()
-    served = select_memories(selection)
-    require_sdk()
-    # A conversation that the command line names may have other tools, or none; the SDK answers for it.
-    greeting = None if session_key.strip() else Greeting(served, read_only=selection.read_only)
-    reader = EarlyReader(streams, greeting)
-    reader.start()
-    # From here on it takes most of a second, because the SDK is loaded.
-    import asyncio
 
+    from mdrecall.mcp_server.answers import Answers
     from mdrecall.mcp_server.memories import Memories
-    from mdrecall.mcp_server.server import build_server
-    from mdrecall.mcp_server.stdio import serve
+    from mdrecall.mcp_server.stdio import serve, take_streams
 
-    built = build_server(Memories(served, share=share), session_key, read_only=selection.read_only)
+    streams = take_streams()
+    memories = Memories(select_memories(selection), share=share)
+    answers = Answers(memories, session_key, read_only=selection.read_only)
+    answers.logs.open()
     try:
-        asyncio.run(serve(built, streams, reader))
+        serve(answers, streams)
     finally:
-        _close(built)
+        _close(answers)
     return 0
 
 
@@ -125,7 +119,7 @@ def log_to_stderr() -> None:
     logging.basicConfig(handlers=[handler], level=logging.WARNING, format="mdrecall: %(message)s")
 
 
-def _close(built: "MemoryServer") -> None:
-    closing = threading.Thread(target=built.close, name="mdrecall-close", daemon=True)
+def _close(opened: "Answers | MemoryServer") -> None:
+    closing = threading.Thread(target=opened.close, name="mdrecall-close", daemon=True)
     closing.start()
     closing.join(_CLOSE_S)

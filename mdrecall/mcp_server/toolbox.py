@@ -1,28 +1,24 @@
-"""The tools of the memories over MCP: listed with their schemas, called on threads, with progress."""
+"""The tools of the memories over MCP: listed with their schemas, called with progress."""
 
-import asyncio
 import logging
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import mcp_types as types
-from mcp.server.context import ServerRequestContext
-from mcp.shared.exceptions import MCPError
-
-from mdrecall.aio import Threads
 from mdrecall.core.conversation.session_key import parse
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.mcp_server.greeting import ALL_NAMES, READ_TOOLS, SEARCH_TOOL, describe_tool
 from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
 from mdrecall.mcp_server.sessions import Sessions
 from mdrecall.tools.hints import message_with_action
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer, read_text, read_texts
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
+    from mdrecall.mcp_server.workspaces import ServedMemory
     from mdrecall.memory import Memory
 
 _log = logging.getLogger(__name__)
@@ -34,45 +30,40 @@ _MAX_NAME_CHARS = 80
 _UNKNOWN_CLIENT = "an MCP client"
 
 MakeTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None, str], Toolset]
+ListSpecs: TypeAlias = Callable[["ServedMemory", str], Sequence[ToolSpec] | None]
 
 
 class Toolbox:
     """The tools of every memory; where there are several memories, the argument ``agent`` says whose."""
 
-    def __init__(self, memories: Memories, sessions: Sessions, threads: Threads, make_tools: MakeTools) -> None:
-        """``make_tools`` decides which tools a memory has in a session."""
+    def __init__(
+        self, memories: Memories, sessions: Sessions, make_tools: MakeTools, list_specs: ListSpecs | None = None
+    ) -> None:
+        """``make_tools`` decides which tools a memory has in a session.
+
+        ``list_specs`` knows the tools of a memory that is not open, or returns None.
+        """
         self._memories = memories
         self._sessions = sessions
-        self._threads = threads
         self._make_tools = make_tools
+        self._list_specs = list_specs
 
-    async def on_list(
-        self, context: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
-        session_key = self._sessions.key(context.meta)
+    def list_tools(self, request: Request) -> Json:
         try:
-            specs = await self._threads.call(lambda: self._specs(session_key))
+            specs = self._specs(self._sessions.key(request.meta))
         except RecallError as error:
-            raise MCPError(types.INTERNAL_ERROR, message_with_action(error)) from error
-        return types.ListToolsResult(tools=[self._describe(spec) for spec in specs])
+            raise ProtocolError(INTERNAL_ERROR, message_with_action(error)) from error
+        return {"tools": [describe_tool(spec, self._memories.names) for spec in specs]}
 
-    async def on_call(
-        self, context: ServerRequestContext[Any], params: types.CallToolRequestParams
-    ) -> types.CallToolResult:
-        session_key = self._sessions.key(context.meta)
-        arguments = dict(params.arguments or {})
-        author = _name_client(context)
-        async with ProgressReporter(context) as reporter:
-            answer = await self._threads.call(
-                lambda: self._answer(params.name, arguments, session_key, reporter.callback, author)
-            )
+    def call_tool(self, request: Request) -> Json:
+        tool, arguments = request.params["name"], dict(request.params.get("arguments") or {})
+        session_key, author = self._sessions.key(request.meta), request.client or _UNKNOWN_CLIENT
+        progress = ProgressReporter(request.send_progress) if request.send_progress else None
+        answer = self._answer(tool, arguments, session_key, progress, author)
         if answer is None:
-            raise MCPError(types.INVALID_PARAMS, f"Unknown tool: {params.name[:_MAX_NAME_CHARS]}")
-        return types.CallToolResult(
-            content=[types.TextContent(text=answer.plain or answer.text)],
-            structured_content=answer.details,
-            is_error=answer.is_error,
-        )
+            raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {tool[:_MAX_NAME_CHARS]}")
+        content = {"type": "text", "text": answer.plain or answer.text}
+        return {"content": [content], "structuredContent": answer.details, "isError": answer.is_error}
 
     def names(self, memory: "Memory", session_key: str) -> tuple[str, ...]:
         """Return the names of the tools of one memory."""
@@ -84,12 +75,15 @@ class Toolbox:
         failures: list[RecallError] = []
         for name in self._memories.names:
             try:
-                tools = self._make_tools(self._memories.get(name), session_key, None, "")
+                # A client asks for the tools when it starts, and need not wait until a memory is open.
+                known = self._list_specs(self._memories.describe(name), session_key) if self._list_specs else None
+                if known is None:
+                    known = self._make_tools(self._memories.get(name), session_key, None, "").specs
             except RecallError as error:
                 _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
                 failures.append(error)
                 continue
-            for spec in tools.specs:
+            for spec in known:
                 specs.setdefault(spec.name, spec)
         if len(failures) == len(self._memories.names):
             raise failures[0]
@@ -161,67 +155,33 @@ class Toolbox:
             return self._memories.describe(workspace, "workspace").name
         return self._memories.describe(agent or self._memories.default).name
 
-    def _describe(self, spec: ToolSpec) -> types.Tool:
-        return types.Tool.model_validate(describe_tool(spec, self._memories.names))
-
-
-def _name_client(context: ServerRequestContext[Any]) -> str:
-    """Return the name that a client gave when it said hello."""
-    params = context.session.client_params
-    return params.client_info.name if params else _UNKNOWN_CLIENT
-
 
 class ProgressReporter:
-    """Sends the progress of one request to the client while the work is done on another thread.
+    """Sends the progress of one request; safe to call from several threads.
 
     MCP asks for numbers that only grow, but the work has parts that each start at zero, so finished parts are added
-    up. Progress that comes too quickly, or after the end, is dropped.
+    up. Progress that comes too quickly is dropped.
     """
 
-    def __init__(self, context: ServerRequestContext[Any]) -> None:
-        self._context = context
-        self._loop = asyncio.get_running_loop()
-        self._queue: asyncio.Queue[Progress | None] = asyncio.Queue()
-        self._sender: asyncio.Task[None] | None = None
+    def __init__(self, send: Callable[[int, int, str], None]) -> None:
+        self._send = send
+        self._lock = threading.Lock()
         self._sent_at = 0.0
         self._finished_parts = 0
         self._last = Progress(0, 0, "")
 
-    @property
-    def callback(self) -> ProgressCallback | None:
-        """What the working thread calls; None if the client did not ask for progress."""
-        return self._receive if self._sender else None
-
-    async def __aenter__(self) -> Self:
-        if (self._context.meta or {}).get("progress_token") is not None:
-            self._sender = asyncio.create_task(self._send())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._sender and error is None:
-            self._queue.put_nowait(None)
-            await self._sender
-        elif self._sender:
-            self._sender.cancel()
-            await asyncio.gather(self._sender, return_exceptions=True)
-
-    def _receive(self, progress: Progress) -> None:
+    def __call__(self, progress: Progress) -> None:
         now = time.monotonic()
         is_last = progress.completed >= progress.total
-        is_due = is_last or now - self._sent_at >= _PROGRESS_INTERVAL_S
-        if progress.total and is_due and not self._loop.is_closed():
+        with self._lock:
+            if not progress.total or not (is_last or now - self._sent_at >= _PROGRESS_INTERVAL_S):
+                return
             self._sent_at = now
-            self._loop.call_soon_threadsafe(self._queue.put_nowait, progress)
-
-    async def _send(self) -> None:
-        while progress := await self._queue.get():
             if progress.completed < self._last.completed or progress.total != self._last.total:
                 self._finished_parts += self._last.completed
             elif progress.completed == self._last.completed:
-                continue
+                return
             self._last = progress
             done, total = self._finished_parts + progress.completed, self._finished_parts + progress.total
             if done:
-                await self._context.session.report_progress(done, total, progress.label or "indexing")
+                self._send(done, total, progress.label or "indexing")

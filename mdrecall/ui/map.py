@@ -90,7 +90,9 @@ def _name_choice(visit: Visit, choice: _Choice) -> Html | None:
     if not choice.kind:
         return None
     link = tag("a", "Show all alike", href=visit.url("map"))
-    return tag("p", f"{len(choice.paths):,} notes stand out: {choice.kind} ", tag("strong", choice.name), ". ", link)
+    count = len(choice.paths)
+    said = "1 note stands out" if count == 1 else f"{count:,} notes stand out"
+    return tag("p", f"{said}: {choice.kind} ", tag("strong", choice.name), ". ", link)
 
 
 def top_folder(path: str) -> str:

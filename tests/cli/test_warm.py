@@ -462,7 +462,6 @@ def test_a_warm_process_ends_on_a_signal_and_when_nobody_asks(notes: Workspace) 
 @pytest.mark.parametrize("command", ["watch", "mcp"])
 def test_a_process_that_has_the_memory_open_anyway_answers(command: str, notes: Workspace) -> None:
     if command == "mcp":
-        pytest.importorskip("mcp", reason="needs mcp: pip install -e '.[mcp]'")
         with McpServer(str(notes.path), notes.env) as server:
             server.call("memory_search", {"query": "tea"})
             assert until(lambda: ask_warm(["get", "MEMORY.md"], notes.env) is not None)

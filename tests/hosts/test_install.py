@@ -40,7 +40,6 @@ SCOPES = [
 @pytest.fixture
 def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with the files of a person, and a project, in which the commands run."""
-    pytest.importorskip("mcp", reason="needs mcp: pip install -e '.[mcp]'")
     if sys.platform == "darwin":
         pytest.skip("The folders of this system's programs are others.")
     for name in [name for name in os.environ if name.startswith(("OPENCLAW_", "CLAWDBOT_", "MDRECALL_"))]:

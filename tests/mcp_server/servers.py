@@ -5,13 +5,19 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any, TextIO, cast
 
+import anyio
 import pytest
+from mcp.server.stdio import stdio_server
 
+from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.memories import Memories, MemoryOpener
 from mdrecall.mcp_server.server import MemoryServer, build_server
+from mdrecall.mcp_server.stdio import Streams, serve
 from mdrecall.mcp_server.toolbox import MakeTools
 from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
@@ -83,6 +89,48 @@ def home(tmp_path: Path, no_thread_left: None) -> Iterator[Home]:
     made = Home(tmp_path)
     yield made
     made.close()
+
+
+def start_on_pipes(answers: Answers) -> tuple[TextIO, TextIO]:
+    """Serve on pipes, on a thread of this process; return what a client writes to and reads from."""
+    (stdin, to_server), (from_server, stdout) = os.pipe(), os.pipe()
+
+    def run() -> None:
+        try:
+            serve(answers, Streams(stdin, stdout))
+        finally:
+            os.close(stdin)
+            os.close(stdout)
+
+    threading.Thread(target=run, name="mdrecall-test", daemon=True).start()
+    return open(to_server, "w", buffering=1, encoding="utf-8"), open(from_server, encoding="utf-8")
+
+
+class _LoopWriter:
+    """Writes on the loop, so that the file is never closed in the middle of it."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+
+    async def write(self, text: str) -> None:
+        if not self._file.closed:
+            self._file.write(text)
+
+    async def flush(self) -> None:
+        return
+
+
+@asynccontextmanager
+async def connect_pipes(answers: Answers) -> AsyncIterator[Any]:
+    """The SDK's client talks over this to the server that mdrecall has on pipes."""
+    writer, reader = start_on_pipes(answers)
+    # The SDK's streams for a server serve a client as well.
+    with reader:
+        async with stdio_server(anyio.wrap_file(reader), cast(Any, _LoopWriter(writer))) as streams:
+            try:
+                yield streams
+            finally:
+                writer.close()
 
 
 def process_env(env: dict[str, str], **more: str) -> dict[str, str]:

@@ -20,14 +20,13 @@ from tests.processes import PATIENCE_S
 HELLO = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 _PRINTING = """
-import asyncio, os, subprocess, sys
-from mdrecall.mcp_server.greeting import EarlyReader, take_streams
+import os, subprocess, sys
+from mdrecall.mcp_server.stdio import serve, take_streams
 streams = take_streams()
-print("before the SDK", flush=True)
-from mdrecall.mcp_server.stdio import serve
+print("before a memory", flush=True)
+from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.workspaces import Selection, select_memories
-from mdrecall.mcp_server.server import build_server
 from mdrecall.tools.toolset import Toolset, ToolSpec, answer
 
 class Printing:
@@ -40,11 +39,9 @@ class Printing:
         return answer({"read": sys.stdin.read(), "long": "x" * 300_000})
 
 memories = Memories(select_memories(Selection(workspaces=(sys.argv[1],))))
-built = build_server(memories, make_tools=lambda memory, key, progress, author: Toolset([Printing()]))
-reader = EarlyReader(streams, None)
-reader.start()
-asyncio.run(serve(built, streams, reader))
-built.close()
+answers = Answers(memories, make_tools=lambda memory, key, progress, author: Toolset([Printing()]))
+serve(answers, streams)
+answers.close()
 """
 
 
@@ -148,7 +145,7 @@ def test_nothing_but_the_protocol_is_on_standard_output_whoever_prints(workspace
     answers = [json.loads(line) for line in out.splitlines()]
     assert [each["id"] for each in answers] == [1, 2]
     assert answers[1]["result"]["structuredContent"]["read"] == ""
-    assert err.split("\n") == ["before the SDK", "from Python", "from below Python", "from a program", ""]
+    assert err.split("\n") == ["before a memory", "from Python", "from below Python", "from a program", ""]
 
 
 def test_what_is_not_a_message_does_not_end_the_server(workspace: Workspace) -> None:
@@ -191,24 +188,31 @@ def test_a_missing_workspace_is_told_at_once(workspace: Workspace) -> None:
     assert "There is no workspace folder" in err
 
 
-def test_without_the_sdk_the_way_to_get_it_is_told(workspace: Workspace, tmp_path: Path) -> None:
+def test_without_the_sdk_pipes_are_served_and_the_way_to_get_http_is_told(workspace: Workspace) -> None:
     code = (
         "import sys; sys.modules['mcp'] = None; sys.modules['mcp_types'] = None;"
         "from mdrecall.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
     env = process_env(workspace.env)
-    for arguments in (["mcp"], ["serve"], ["mcp", "install", "codex"]):
-        done = subprocess.run(
+
+    def run(*arguments: str, text: str = "") -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
             [sys.executable, "-c", code, *arguments], env=env, cwd=workspace.path, capture_output=True, text=True,
-            timeout=PATIENCE_S, check=False,
+            input=text, timeout=PATIENCE_S, check=False,
         )  # fmt: skip
-        assert done.returncode == 2
-        assert "pip install 'mdrecall[mcp]'" in done.stderr
+
+    refused = run("serve")
+    assert refused.returncode == 2
+    assert "pip install 'mdrecall[mcp]'" in refused.stderr
+    assert run("mcp", "install", "codex", "--dry-run").returncode == 0
+    served = run("mcp", text=greeting({"id": 2, "method": "tools/list"}, {"id": 3, "method": "resources/list"}))
+    assert (served.returncode, served.stderr) == (0, "")
+    assert sorted(json.loads(line)["id"] for line in served.stdout.splitlines()) == [1, 2, 3]
 
 
 def test_the_server_greets_its_client_before_it_loads_a_memory(workspace: Workspace) -> None:
     code = (
-        "import sys; import mdrecall.mcp_server.start, mdrecall.mcp_server.server, mdrecall.mcp_server.stdio;"
+        "import sys; import mdrecall.mcp_server.start, mdrecall.mcp_server.answers, mdrecall.mcp_server.stdio;"
         "print(*(name for name in ('mdrecall.memory', 'mdrecall.plugins.registry', 'numpy') if name in sys.modules))"
     )
     done = subprocess.run(

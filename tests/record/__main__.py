@@ -2,6 +2,7 @@
 
 import argparse
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 
 from tests.record.recorder import GOLDEN, record
@@ -19,7 +20,19 @@ def main() -> None:
         path = GOLDEN / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
+    if find_spec("uvicorn"):
+        write_pages()
     print(f"Wrote {len(files)} files to {GOLDEN}. Read the difference before you commit it: git diff {GOLDEN}")
+
+
+def write_pages() -> None:
+    """Write what the web page shows; it needs packages of its own."""
+    from tests.ui import test_pages
+
+    test_pages.GOLDEN.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, text in test_pages.record_pages(Path(scratch).resolve()):
+            (test_pages.GOLDEN / f"{name}.html").write_text(text)
 
 
 main()

@@ -12,6 +12,10 @@ COMMANDS: dict[str, list[str]] = {
         "context --json --today 2026-02-10 --workspace {base}/no-notes",
         "sessions list --json --config {base}/two-agents.json --agent second",
         "reset --json",
+        "status",
+        "sessions list",
+        "search billing --workspace {base}/no-notes",
+        "context --today 2026-02-10 --workspace {base}/no-notes",
     ],
     "index": [
         "index --json",
@@ -23,6 +27,13 @@ COMMANDS: dict[str, list[str]] = {
         "links MEMORY --json",
         "links nobody --json",
         "language list --json",
+        "index",
+        "index --force",
+        "status",
+        "status --deep",
+        "list",
+        "links MEMORY",
+        "language list",
     ],
     "search": [
         "search team pricing --json",
@@ -61,6 +72,11 @@ COMMANDS: dict[str, list[str]] = {
         "search billing --json --agent nobody",
         "search billing --json --config {base}/wrong.json",
         "search billing --json --colour",
+        "search team pricing",
+        "search team pricing --explain --mode keyword",
+        "search boat house --source sessions",
+        "search zeppelin",
+        "search billing --min-score 0.99",
     ],
     "qmd-missing": [
         "search billing --json -n 1 --config {base}/qmd.json",
@@ -69,6 +85,7 @@ COMMANDS: dict[str, list[str]] = {
         "index --json --config {base}/qmd.json",
         "status --json --config {base}/qmd.json",
         "doctor --json --config {base}/qmd.json",
+        "search billing -n 1 --config {base}/qmd.json",
     ],
     "get": [
         "get MEMORY.md --json",
@@ -87,6 +104,10 @@ COMMANDS: dict[str, list[str]] = {
         "get memory --json",
         "get memory/notes.txt --json",
         "get MEMORY.md --json --from 0",
+        "get MEMORY.md",
+        "get memory/2026-02-10.md --from 3 --lines 2",
+        "get memory/garde.md",
+        "get memory/large.md",
     ],
     "hosts": [
         "hosts list --json",
@@ -108,6 +129,11 @@ COMMANDS: dict[str, list[str]] = {
         "sessions history talk --json --limit 1",
         "sessions history talk --json --session-key agent:main:slack:group:1",
         "sessions save none --json",
+        "sessions list",
+        "sessions show talk --from 2 --lines 1",
+        "sessions search walrus",
+        "sessions search zeppelin",
+        "sessions history talk --limit 1",
     ],
     "context": [
         "context --json --today 2026-02-10",
@@ -118,6 +144,9 @@ COMMANDS: dict[str, list[str]] = {
         "context --json --prompt",
         "context --json --prompt --session-key agent:main:subagent:1",
         "context --json --today yesterday",
+        "context --today 2026-02-10",
+        "context --today 2026-02-10 --chars 60",
+        "context --prompt",
     ],
     "note": [
         "note Ana prefers tea. --json --file 2026-02-11",
@@ -134,6 +163,10 @@ COMMANDS: dict[str, list[str]] = {
         "conflicts --json",
         "conflicts --json --keep memory/boats.md#L5",
         "conflicts --json --keep memory/boats.md#L5",
+        "note Ana prefers tea. --file 2026-02-11",
+        "conflicts",
+        "note x --supersedes memory/boats.md#L90",
+        "conflicts --keep memory/boats.md#L5",
     ],
     "promote": [
         "promote --json",
@@ -145,6 +178,7 @@ COMMANDS: dict[str, list[str]] = {
         "promote --min-score 2",
         "promote-explain zeppelin --json",
         "promote-explain --json",
+        "promote-explain zeppelin",
     ],
     "session-backfill": [
         "session-backfill --json",
@@ -166,6 +200,7 @@ COMMANDS: dict[str, list[str]] = {
         "store check --json",
         "store grant --json",
         "store everything --json",
+        "store check",
     ],
     "flush": [
         "flush check --json",
@@ -183,6 +218,9 @@ COMMANDS: dict[str, list[str]] = {
         "flush prompt --json --path x",
         "flush checkpoint --json",
         "flush checkpoint --json --transcript {base}/none.jsonl",
+        "flush check",
+        "flush check --context-window 200000 --total-tokens 181000",
+        "flush check --context-window 200000 --total-tokens 81000",
     ],
     "config": [
         "config show --json",
@@ -191,6 +229,9 @@ COMMANDS: dict[str, list[str]] = {
         "config check --json --config {base}/two-agents.json",
         "config check --json --config {base}/none.json",
         "config show --json --config {base}/two-agents.json --agent third",
+        "config check",
+        "config check --config {base}/wrong.json",
+        "config check --config {base}/two-agents.json",
     ],
     "providers": ["providers --json"],
     "doctor": [
@@ -198,6 +239,8 @@ COMMANDS: dict[str, list[str]] = {
         "doctor --json --workspace {base}/no-notes",
         "doctor --json --workspace {base}/nowhere",
         "doctor --json --config {base}/wrong.json",
+        "doctor",
+        "doctor --config {base}/wrong.json",
     ],
     "eval": [
         "eval {base}/questions.jsonl --json",
@@ -206,6 +249,9 @@ COMMANDS: dict[str, list[str]] = {
         "eval {base}/broken-questions.jsonl --json",
         "eval {base}/none.jsonl --json",
         "eval {base}/questions.jsonl --json --set query.minScor=1",
+        "eval {base}/questions.jsonl",
+        "eval {base}/questions.jsonl --failures --k 1,2",
+        "eval {base}/questions.jsonl --against mode=keyword --fail-under hit@1=0.9",
     ],
     "import": [
         "import chatgpt {base}/conversations.json --json",

@@ -116,6 +116,8 @@ _VARYING_TEXTS = (
     (r"\d+\.\d MB", "<size>"),
     (r"(?<=choose from )[^)]*", "<choices>"),
     (r"system limit [\d,]+", "system limit <limit>"),
+    (r"(?<=chunks in )[\d.]+ s\b", "<time>"),
+    (r"(?<=working \()[\d.]+ ms", "<time>"),
 )
 
 

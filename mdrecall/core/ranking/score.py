@@ -14,7 +14,6 @@ workspace, and a new note does not change the scores of the old ones.
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
-from itertools import islice
 
 from mdrecall.core.text.stem import stem
 from mdrecall.named_tuple import NamedTuple
@@ -173,12 +172,10 @@ def rank(found: Strengths, limit: int) -> list[Weighted]:
 def _strongest(strength: Mapping[int, float], limit: int) -> list[int]:
     """Return the strongest chunks and those that tie with the last one: the order of indexing must not decide."""
     least = min(heapq.nlargest(limit, strength.values()), default=math.inf)
-    good = [entry for entry in strength.items() if entry[1] >= least]
-    best = [chunk_id for chunk_id, _ in sorted(good, key=lambda entry: (-entry[1], entry[0]))[:limit]]
-    if len(best) == limit:
-        equal = (chunk_id for chunk_id, value in good if value == least)
-        best = list(dict.fromkeys((*best, *islice(equal, _MAX_TIES * limit))))
-    return best
+    stronger = sorted([(-value, chunk_id) for chunk_id, value in strength.items() if value > least])
+    equal = [chunk_id for chunk_id, value in strength.items() if value == least]
+    best = [chunk_id for _, chunk_id in stronger] + sorted(equal)[: limit - len(stronger)]
+    return list(dict.fromkeys((*best, *equal[: _MAX_TIES * limit]))) if len(best) == limit else best
 
 
 def chunk_words(strength: float, best_coverage: float) -> float:

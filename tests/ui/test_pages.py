@@ -1,0 +1,101 @@
+"""What the views show of a fixed memory is what was recorded; ``python -m tests.record --write`` records it again."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import Workspace
+from tests.ui.conftest import serve
+
+GOLDEN = Path(__file__).parent / "pages"
+
+NOTES = {
+    "MEMORY.md": "# Memory\n\n- Priya prefers tea. <!-- importance: 0.9 -->\n- The desk is oak.\n",
+    "memory/2024-01-12.md": (
+        "---\ntitle: Decisions\ntags: [work, database]\naliases: [choices]\n---\n\n# Decisions\n\nWe put PgBouncer in "
+        "front of Postgres, see [[priya]] and [the site](https://example.org). #work\n\n- [x] tell Priya\n- [ ] measure"
+        " it\n\n1. one\n2. **two**\n\n> quoted `code`\n\n| pool | size |\n| --- | --- |\n| web | 20 |\n\n```sql\nselect"
+        " 1\n```\n\n![plan](plan.png) [[nobody]] <b>raw</b>\n"
+    ),
+    "memory/2024-03-01.md": "# Friday\n\nThe staging database is heron.\n" + "It ran all day without a fault.\n" * 9,
+    "memory/2024-03-02.md": "# Saturday\n\nPostgres moved to another server. Back to [[choices]].\n",
+    "memory/people/priya.md": "# Priya\n\nPriya prefers tea.\nShe looks after the database.\n",
+    "ideas.md": "# Ideas\n\nA kite, and a table of oak.\n",
+}
+NOTE = "path=memory%2F2024-01-12.md"
+#: Each page by the name of its file. What differs from one machine to the next is left out: the state, and git.
+PAGES = {
+    "search": "search?q=postgres",
+    "search-filtered": "search?q=postgres&since=2024-02-01&folder=memory&source=memory",
+    "search-nothing": "search?q=zeppelin",
+    "search-empty": "search",
+    "why": "why?q=postgres&path=memory%2F2024-03-02.md&line=1",
+    "notes": "notes",
+    "notes-found": "notes?find=2024&order=changed",
+    "timeline": "timeline?year=2024",
+    "day": "day?day=2024-03-01",
+    "map": "map",
+    "map-chosen": "map?show=tag:work",
+    "note": f"note?{NOTE}&from=9&to=9",
+    "note-as-written": f"note?{NOTE}&raw=1",
+    "note-missing": "note?path=memory%2Fnone.md",
+    "around": f"around?{NOTE}",
+    "edit": f"edit?{NOTE}",
+    "new": "new",
+    "append": "append",
+    "move": f"move?{NOTE}",
+    "delete": f"delete?{NOTE}",
+    "trash": "trash",
+    "activity": "activity",
+    "eval": "eval",
+    "forget": "forget",
+    "providers": "providers",
+}
+#: Forms, each with what is filled in.
+FORMS = {
+    "forget": {"text": "kite"},
+    "edit": {"path": "ideas.md", "text": "# Mine\n", "hash": "0" * 64},
+    "append": {"path": "ideas.md", "text": ""},
+    "eval": {"text": '{"query": "staging database", "expect": "memory/2024-03-01.md"}\n{"query": "oak"}'},
+}
+_VARYING = (
+    (r"[0-9a-f]{40,64}", "(hash)"),
+    (r"\.trash/[^/]+/", ".trash/(id)/"),
+    (r"(?<=deleted )<time.*?</time>", "(time)"),
+    (r" today\"", '"'),
+    (r"(?<=timeline\?year=)20(?:2[5-9]|[3-9]\d)\">\d{4}", "(this year)"),
+    # Where a note lies on the map is reckoned from vectors, and the last digits differ between processors.
+    (r"(?<=<use href=\"#s\d\d\") x=\"\d+\" y=\"\d+\"", ""),
+)
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return dict(record_pages(tmp_path_factory.mktemp("pages")))
+
+
+@pytest.mark.parametrize("name", [*PAGES, *(f"{view}-sent" for view in FORMS)])
+def test_a_page_shows_what_was_recorded(name: str, pages: dict[str, str]) -> None:
+    assert pages[name] == (GOLDEN / f"{name}.html").read_text(), "on purpose? python -m tests.record --write"
+
+
+def record_pages(base: Path) -> Iterator[tuple[str, str]]:
+    """Yield the name of each page and what it shows."""
+    space = Workspace(base)
+    for path, text in NOTES.items():
+        space.write(path, text)
+    (space.path / "questions.jsonl").write_text('{"query": "staging database", "expect": "memory/2024-03-01.md"}\n')
+    with serve(space) as site:
+        for name, address in PAGES.items():
+            yield name, _show(site.ask(f"/ui/main/{address}", Cookie=site.cookie).body, base)
+        yield from ((f"{view}-sent", _show(site.post(view, **fields).body, base)) for view, fields in FORMS.items())
+
+
+def _show(body: str, base: Path) -> str:
+    """Return what a page shows below its navigation, one element a line."""
+    shown = body.partition("<main")[2].partition("</main>")[0] or body
+    for pattern, name in ((re.escape(str(base)), "(base)"), *_VARYING):
+        shown = re.sub(pattern, name, shown)
+    return shown.replace("><", ">\n<") + "\n"
