@@ -18,6 +18,12 @@ _RUN = """() => axe.run(document, {resultTypes: ["violations"]}).then(found => f
 _LOOKS = (("dark", 390), ("light", 1200))
 
 
+def keep_axe(page: "Page") -> None:
+    """Let the browser have axe-core ready in whatever a page shows from now on: to send it takes longer than to run."""
+    if _AXE.exists():
+        page.add_init_script(path=_AXE)
+
+
 def find_faults(page: "Page", url: str = "") -> list[str]:
     """Return the serious faults of a page in each of its looks, and where it is wider than the screen.
 
@@ -28,8 +34,9 @@ def find_faults(page: "Page", url: str = "") -> list[str]:
     if url:
         page.goto(url)
         page.wait_for_load_state("networkidle")
-    # The page's policy lets no foreign script in; this way it is the browser's own.
-    page.evaluate(_AXE.read_text(encoding="utf-8"))
+    if not page.evaluate("'axe' in window"):
+        # The page's policy lets no foreign script in; this way it is the browser's own.
+        page.evaluate(_AXE.read_text(encoding="utf-8"))
     found: list[str] = []
     for scheme, width in _LOOKS:
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")

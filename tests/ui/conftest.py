@@ -18,10 +18,12 @@ from tests.conftest import Workspace
 from tests.processes import PATIENCE_S, until
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, Page
+    from playwright.sync_api import Browser, BrowserContext, Page
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-_FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage"]
+# The pages of a user share one process, which has started and compiled their scripts once for all tests.
+_FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
+          "--process-per-site"]  # fmt: skip
 #: Where a test that fails leaves a picture of what the browser showed.
 _PICTURES = Path(__file__).parent.parent.parent / ".test-pictures"
 READING = [view.removeprefix("GET ") for view in VIEWS if view.startswith("GET ")]
@@ -149,30 +151,48 @@ def browser() -> Iterator["Browser"]:
         browser.close()
 
 
-@pytest.fixture
-def page(browser: "Browser", request: pytest.FixtureRequest) -> Iterator["Page"]:
-    """A page of the browser, which asks nobody but this machine; a failing test leaves a picture of it."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    page = context.new_page()
+@pytest.fixture(scope="package")
+def user(browser: "Browser") -> Iterator["BrowserContext"]:
+    """A user of the browser. One page stays open, so that the process of the pages outlives each test."""
+    user = browser.new_context(viewport={"width": 1200, "height": 900})
+    kept = user.new_page()
+    kept.route("**", lambda route: route.fulfill(body=""))
+    kept.goto("http://127.0.0.1/")
+    yield user
+    user.close()
+
+
+@contextmanager
+def open_tab(user: "BrowserContext") -> Iterator["Page"]:
+    """Open a page that asks nobody but this machine and has no error, and forget the cookies afterwards."""
+    page = user.new_page()
     elsewhere: list[str] = []
     errors: list[str] = []
     page.on("request", lambda sent: elsewhere.append(sent.url) if urlsplit(sent.url).hostname != "127.0.0.1" else None)
     page.on("pageerror", lambda error: errors.append(str(error)))
     yield page
-    if getattr(request.node, "has_failed", False):
-        _PICTURES.mkdir(exist_ok=True)
-        page.screenshot(path=_PICTURES / f"{request.node.name[:80].replace(os.sep, '-')}.png", full_page=True)
-    context.close()
+    for each in user.pages[1:]:
+        each.close()
+    user.clear_cookies()
     assert not elsewhere
     assert not errors
 
 
+@pytest.fixture
+def page(user: "BrowserContext") -> Iterator["Page"]:
+    """A page of the browser."""
+    with open_tab(user) as page:
+        yield page
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Any:
-    """Note on a test that it has failed, for the picture."""
+    """Leave a picture of the page on which a test failed."""
     report = yield
-    if report.when == "call" and report.failed:
-        item.has_failed = True  # type: ignore[attr-defined]
+    page = getattr(item, "funcargs", {}).get("page")
+    if report.when == "call" and report.failed and page:
+        _PICTURES.mkdir(exist_ok=True)
+        page.screenshot(path=_PICTURES / f"{item.name[:80].replace(os.sep, '-')}.png", full_page=True)
     return report
 
 

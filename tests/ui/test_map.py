@@ -6,6 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.ui.charts import Point, Strip, draw_growth, draw_points, draw_strips
 from tests.conftest import Workspace
 from tests.processes import until
 from tests.ui.axe import find_faults
@@ -83,3 +84,35 @@ def test_the_map_is_walked_by_keys_names_its_notes_and_has_no_serious_fault(worl
         page.wait_for_url("**/note?path=**")
         assert find_faults(page, url) == []
         assert find_faults(page, f"{url}?show=person:Ada+Lovelace") == []
+
+
+def test_points_stand_inside_the_margins_in_the_shape_and_size_of_their_group() -> None:
+    drawn = draw_points([Point(0, 0, 0, 0, "a", "/a"), Point(1, 0.5, 6, 2, "b", "/b", is_chosen=True)], "Map of 2")
+    assert re.findall(r'<use href="#s(\d\d)" x="(\d+)" y="(\d+)"', drawn) == [("00", "20", "20"), ("62", "980", "320")]
+    assert re.findall(r'<path id="(s[06]2)".*? transform="(.*?)"', drawn) == [
+        ("s02", "scale(11)"),
+        ("s62", "scale(11)"),
+    ]
+    assert 'class="map some"' in drawn
+    assert re.findall(r'aria-label="(\w)" class="on"', drawn) == ["b"]
+    assert 'class="map"' in draw_points([Point(0, 0, 0, 0, "a", "/a")], "Map of 1")
+
+
+def test_a_line_of_growth_spans_the_picture_and_has_no_more_points_than_a_screen_shows() -> None:
+    def corners(values: list[float]) -> list[str]:
+        found = re.search(r'<polyline points="(.*?)"', draw_growth(values, ""))
+        return found[1].split() if found else []
+
+    assert corners([1, 2, 4]) == ["0.0,91.0", "300.0,62.0", "600.0,4.0"]
+    assert corners([3]) == ["0.0,4.0", "600,4.0"]
+    assert corners([]) == []
+    assert len(corners(list(range(200)))) == 200
+    many = corners(list(range(1000)))
+    assert (len(many), many[0], many[-1]) == (200, "0.0,120.0", "600.0,4.0")
+
+
+def test_dots_of_a_strip_stand_from_end_to_end_and_apart_from_each_other() -> None:
+    drawn = draw_strips([Strip("First", [2.0, 0.5, 0.5, -1.0], "right"), Strip("Later", [], "wrong")], "Scores")
+    assert re.findall(r'cx="(\d+)" cy="(\d+)"', drawn) == [("8", "36"), ("180", "33"), ("180", "39"), ("352", "30")]
+    assert re.findall(r'<text x="8" y="(\d+)">(.*?)<', drawn) == [("12", "First: 4"), ("56", "Later: 0")]
+    assert 'viewBox="0 0 360 108"' in drawn

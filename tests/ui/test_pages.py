@@ -65,6 +65,7 @@ _VARYING = (
     (r"\.trash/[^/]+/", ".trash/(id)/"),
     (r"(?<=deleted )<time.*?</time>", "(time)"),
     (r" today\"", '"'),
+    (r"(?<=timeline\?year=)20(?:2[5-9]|[3-9]\d)\">\d{4}", "(this year)"),
     # Where a note lies on the map is reckoned from vectors, and the last digits differ between processors.
     (r"(?<=<use href=\"#s\d\d\") x=\"\d+\" y=\"\d+\"", ""),
 )

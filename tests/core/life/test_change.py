@@ -70,6 +70,51 @@ state 佐藤 <> 高橋
 state 삼층 <> 오층
 """
 
+# Pairs at the limits of the rules, in the same form.
+LIMITS = """
+办公室在三楼。 | 办公室在五楼。 | number 三 <> 五
+The office is small and old. | The office is large and very new. | nothing
+My dentist is Anna. | My dentist is Ben. | name Anna <> Ben
+My dentist was Anna. | My dentist was Ben. | nothing
+Dentist: Anna | Dentist: Ben | name Anna <> Ben
+Note: Anna | Note: Ben | nothing
+Anna's dog is brown. | Anna's dog is black. | nothing
+My dog is Rex. | My dog is Bello. | nothing
+My dog is Rex. | My dog is now Bello. | nothing
+My dog is in the garden. | My dog is in the kitchen. | state garden <> kitchen
+The rent is 900 EUR. | The rent is 950 EUR. | number 900 <> 950
+The rent is 900 EUR. | The rent is low. | nothing
+The rent is 900 EUR. | The rent changed to low. | nothing
+As of July, the rent of the flat is 900. | As of August, the rent of the flat is 950. | number 900 <> 950
+The garden shed is not public. | The garden shed is public. | negation  <>
+The garden shed is not cheap. | The garden shed is public. | nothing
+The garden shed is not open to visitors. | The garden shed is open to visitors on Mondays. | negation  <>
+Carol owns the billing service. | Dave owns the billing service. | name Carol <> Dave
+Carol likes the billing service. | Dave likes the billing service. | nothing
+carol owns the billing service. | dave owns the billing service. | nothing
+Rosa baked bread for the market. | Rosa moved bread to the fair. | nothing
+Rosa baked bread for the market. | Rosa baked cake for the market. | nothing
+The phase 2 budget report is done. | The phase 3 budget report is done. | nothing
+The budget of phase 2 | The budget of phase 3 | nothing
+The garden house wall is red. | The garden house wall is green. | state red <> green
+The garden house wall is red. | The garden house wall is broken. | nothing
+The garden house wall is Herr Braun. | The garden house wall is Herr Rot. | name Braun <> Rot
+The team lunch costs 12 EUR in Berlin. | The team lunch costs 14 EUR in Paris. | nothing
+The team lunch is 30 minutes. | The team lunch is 45 minutes. | number 30 <> 45
+The garden club meets Anna. | The garden club meets. | nothing
+The garden club meets Anna. | The garden club meets Ben at noon. | nothing
+Our office wall clock is blue. | Our office wall clock is very old and made of dark oak. | nothing
+私の歯医者は田中先生です。 | 私の歯医者は鈴木先生です。 | nothing
+내 비밀번호는 사과이다. | 내 비밀번호는 바나나이다. | state 사과 <> 바나나
+Timezone: Europe/Berlin | Timezone: Asia/Tokyo | name Europe Berlin <> Asia Tokyo
+The car is in Berlin. | The car is in Paris. | name Berlin <> Paris
+The car is on the street. | The car is behind the house. | state street <> house
+The shop opens at 9 am. | The shop opens at 10 am. | number 9 <> 10
+The shop floor lamp is on. | The shop floor lamp is off. | nothing
+The shop floor lamp is good. | The shop floor lamp is bad. | state good <> bad
+The shop floor lamp cost much. | The shop floor lamp cost little. | nothing
+"""
+
 
 def compare(old: str, new: str) -> Change | None:
     first, second = read_statement(old), read_statement(new)
@@ -88,13 +133,20 @@ def test_what_only_looks_alike_is_no_change(first: int) -> None:
     assert not wrong
 
 
+def tell(old: str, new: str) -> str:
+    """Return what is told of two statements, in the form of the lists above."""
+    change, back = compare(old, new), compare(new, old)
+    sign = "<>" if change and back == (change.kind, change.new, change.old) else ">"
+    return f"{change.kind} {change.old} {sign} {change.new}".rstrip() if change else "nothing"
+
+
 def test_what_is_told_of_a_change_stays_the_same() -> None:
-    told = []
-    for pair in CHANGED:
-        change, back = compare(pair.old, pair.new), compare(pair.new, pair.old)
-        sign = "<>" if change and back == (change.kind, change.new, change.old) else ">"
-        told.append(f"{change.kind} {change.old} {sign} {change.new}".rstrip() if change else "nothing")
-    assert told == TOLD.strip().split("\n")
+    assert [tell(pair.old, pair.new) for pair in CHANGED] == TOLD.strip().split("\n")
+
+
+def test_a_change_has_one_value_of_the_same_kind_on_each_side() -> None:
+    rows = [row.split(" | ") for row in LIMITS.strip().split("\n")]
+    assert [(old, new, tell(old, new)) for old, new, _ in rows] == [(old, new, told) for old, new, told in rows]
 
 
 def test_facts_about_different_things_do_not_change_each_other() -> None:

@@ -1,8 +1,11 @@
 """Explanations: the parts of a worth, and what each stage has changed."""
 
+import math
+
 import pytest
 
 from mdrecall.core.ranking.explain import explain_results, run_stages
+from mdrecall.core.ranking.explanation import describe_changes, describe_cost, find_matches, find_stems
 from mdrecall.core.ranking.stages import (
     Candidate,
     RankingContext,
@@ -114,3 +117,50 @@ def test_what_gives_way_to_another_file_says_so() -> None:
         ("spread_over_files", 4),
         ("spread_over_files", 5),
     ]
+
+
+def test_what_changed_a_worth_is_told_only_if_it_did() -> None:
+    changed = Why(
+        identified=0.5, naming=0.1, speaker=-0.2, time=0.25, recency=0.9, decay=0.8, translated=0.0, file_factor=0.7
+    )
+    assert describe_changes(changed) == [
+        "holds 50% of the identifiers and quoted phrases",
+        "the query names its file or heading",
+        "speaker -0.20: the query names somebody who speaks",
+        "time +0.25: it is of the time that the query names",
+        "there is newer: 90% of its worth, because the query asks for what holds now",
+        "age reduces the score to 80%",
+        "the text around holds 0% of the query's words in another language",
+        "counts 70% among the results, because better ones are from the same file",
+    ]
+    assert describe_changes(Why()) == []
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        (Why(), ""),
+        (Why(cost=0.1, commonness=math.log1p(1)), "0.10: each of its words is in about 1 chunk"),
+        (
+            Why(cost=-0.1, commonness=math.log1p(7), likeness=0.0, trust=0.25),
+            "-0.10: each of its words is in about 7 chunks, and the embedder reads 25% of it",
+        ),
+    ],
+)
+def test_what_the_query_itself_takes_off_is_told(why: Why, told: str) -> None:
+    assert describe_cost(why).removeprefix("the query takes off ") == told
+
+
+@pytest.mark.parametrize(
+    ("query", "text", "found"),
+    [
+        ("the library", "The libraries, a library's_door", ["libraries", "library"]),
+        ("the", "The end of the day", ["The", "the"]),
+        ("图书馆", "在图书馆和图书馆见面,书", ["图书馆", "图书馆"]),
+        ("馆", "图书馆见", ["馆"]),
+        ("library", "", []),
+        ("", "library", []),
+    ],
+)
+def test_the_words_of_a_query_are_found_in_a_text(query: str, text: str, found: list[str]) -> None:
+    assert [text[start:end] for start, end in find_matches(text, find_stems(query))] == found

@@ -375,3 +375,39 @@ def test_a_span_ends_after_it_begins() -> None:
     assert read("from 3 March to 5 March") == ["2026-03-03..2026-03-05"]
     assert read("from 5 March to 3 March") == ["2026-03-05", "2026-03-03"]
     assert read("from 3 March to 3 March") == ["2026-03-03"]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("yesterday", "2026-03-11 day relative"),
+        ("two weeks ago", "2026-02-23..2026-03-01 week relative"),
+        ("5000 days ago", "2012-07-03 day relative"),
+        ("99 years ago", "1927-01-01..1927-12-31 year relative"),
+        ("a few days ago", "2026-03-05..2026-03-10 week relative"),
+        ("in the last 3 days", "2026-03-09..2026-03-12 week relative"),
+        ("in the past two months", "2026-01-11..2026-03-12 month relative"),
+        ("last week", "2026-03-02..2026-03-08 week relative"),
+        ("last Tuesday", "2026-03-10 day relative"),
+        ("in June", "2025-06-01..2025-06-30 month"),
+        ("in March", "2026-03-01..2026-03-31 month"),
+        ("last March", "2025-03-01..2025-03-31 month"),
+        ("in March 2024", "2024-03-01..2024-03-31 month"),
+        ("on 13 March", "2025-03-13 day title"),
+        ("on 12 March", "2026-03-12 day title"),
+        ("on 2024-03-05", "2024-03-05 day title"),
+        ("in 2024", "2024-01-01..2024-12-31 year"),
+        ("between 3 March and 5 March", "2026-03-03..2026-03-05 day title"),
+        ("3 March and 5 March", "2026-03-03 day title"),
+    ],
+)
+def test_how_exactly_a_time_is_given_and_whether_it_depends_on_today_is_told(query: str, told: str) -> None:
+    first = read_times(query, TODAY).ranges[0]
+    marks = (first.precision, "relative" * first.is_relative, "title" * first.is_in_title)
+    assert " ".join(filter(None, (read(query)[0], *marks))) == told
+
+
+def test_times_too_far_back_are_none() -> None:
+    assert read("5001 days ago") == []
+    assert read("100 years ago") == []
+    assert read("0 days ago") == []
