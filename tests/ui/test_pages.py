@@ -52,6 +52,8 @@ PAGES = {
     "eval": "eval",
     "forget": "forget",
     "providers": "providers",
+    "settings": "settings?section=tools",
+    "settings-found": "settings?q=debounce",
 }
 #: Forms, each with what is filled in.
 FORMS = {
