@@ -241,7 +241,7 @@ class Connection:
         self._calls[_key(call.number)] = call
         request = Request(method, params)
         token = request.meta.get("progressToken")
-        send = None if token is None else partial(self._send_progress, call, token)
+        send = partial(self._send_progress, call, token) if _is_id(token) else None
         request = request._replace(client=self._client.name(request.meta), send_progress=send)
         self._pool.start(lambda: self._work(call, request))
 
