@@ -25,8 +25,8 @@ Seen: TypeAlias = dict[str, str]
 
 LASTING = Fault("error", lasting=True)
 NOTHING = Content([], [], [], {})
-# So many points take about half a second.
-_MANY_POINTS = 5
+# So many points take about half a second. The faults together hit the others as well.
+_MANY_POINTS = 3
 
 
 def sync(memory: Memory) -> tuple[Issue, ...]:
