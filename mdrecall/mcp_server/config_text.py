@@ -6,7 +6,6 @@ what it should say. YAML is not read, so only plain blocks of lines are touched.
 
 import json
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -378,6 +377,9 @@ def _remove_toml(text: str, place: Place) -> str:
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
+    # Only where it is needed: the command that starts a server would pay for loading it.
+    import tomllib
+
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -386,8 +388,8 @@ def _parse_toml(text: str) -> dict[str, Any]:
 
 def _check_toml(after: str, wanted: object, place: Place) -> str:
     try:
-        is_right = tomllib.loads(after) == wanted
-    except tomllib.TOMLDecodeError:
+        is_right = _parse_toml(after) == wanted
+    except NotEditable:
         is_right = False
     if not is_right:
         raise NotEditable(f"{place.table} is written in a form that cannot be edited")

@@ -1,10 +1,8 @@
 """Adds this server to the configuration file of a client, which starts it, or removes it, and loses nothing else."""
 
 import contextlib
-import difflib
 import os
 import sys
-import tempfile
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -136,6 +134,8 @@ class Plan(NamedTuple):
     @property
     def diff(self) -> str:
         """The change as a unified diff."""
+        import difflib
+
         before, after = (self.before or "").splitlines(keepends=True), self.after.splitlines(keepends=True)
         lines = difflib.unified_diff(
             before, after, self.path if self.before is not None else os.devnull, self.path, n=2
@@ -221,6 +221,8 @@ def replace_text(path: str, text: str) -> None:
 
 
 def _replace(folder: str, path: str, text: str, mode: int) -> None:
+    import tempfile
+
     file, temporary = tempfile.mkstemp(dir=folder, prefix=".mdrecall-")
     try:
         with open(file, "w", encoding="utf-8", newline="") as out:

@@ -2,7 +2,16 @@
 
 import pytest
 
-from mdrecall.core.life.phrases import cut_line, find_phrase, mask_spans, phrase_units, widen_to_sentences
+from mdrecall.core.life.phrases import (
+    Span,
+    cut_line,
+    find_phrase,
+    join_spans,
+    mask_spans,
+    phrase_units,
+    split_units,
+    widen_to_sentences,
+)
 
 WRAPPED = "a sentence that is wrapped goes on in the next line"
 
@@ -32,6 +41,14 @@ def mask(text: str, phrase: str) -> str:
         ("snake_case gout_id", "case gout", "[forgotten]"),
         ("gouty and concatenate", "gout", "gouty and concatenate"),
         ("nothing here", "!?", "nothing here"),
+        (f"{'x' * 39}\ngout.", "gout", f"{'x' * 39}\n[forgotten]"),
+        (f"{'x' * 40}\ngout.", "gout", "[forgotten]\n"),
+        (f"{'图' * 19}\ngout.", "gout", f"{'图' * 19}\n[forgotten]"),
+        (f"{'图' * 20}\ngout.", "gout", "[forgotten]\n"),
+        ("\ngout\n\nother", "gout", "\n[forgotten]\n\nother"),
+        ("A gout. A gout! Next. Gout", "gout", "[forgotten] [forgotten] Next. [forgotten]"),
+        ("gout and gout. Next", "gout", "[forgotten] Next"),
+        ("the gout is", "gout is bad", "the gout is"),
     ],
 )
 def test_the_sentence_that_holds_a_phrase_is_masked(text: str, phrase: str, after: str) -> None:
@@ -57,3 +74,21 @@ def test_of_a_line_without_sentences_only_the_phrase_is_masked() -> None:
 )
 def test_a_line_without_text_is_nothing(line: str, left: str | None) -> None:
     assert cut_line(line) == left
+
+
+def test_units_are_words_and_single_characters_with_their_places() -> None:
+    assert list(split_units("Ab 12")) == [("ab", 0, 2), ("12", 3, 5)]
+    assert list(split_units("É ab图书Cd é")) == [
+        ("e", 0, 1),
+        ("ab", 2, 4),
+        ("图", 4, 5),
+        ("书", 5, 6),
+        ("cd", 6, 8),
+        ("e", 9, 10),
+    ]
+
+
+def test_spans_that_overlap_become_one() -> None:
+    spans = [Span(5, 9), Span(0, 3), Span(2, 4), Span(2, 3), Span(4, 5), Span(6, 7)]
+    assert join_spans(spans) == [Span(0, 4), Span(4, 5), Span(5, 9)]
+    assert join_spans([]) == []

@@ -4,8 +4,10 @@ from typing import Any
 
 import pytest
 
+from mdrecall.core.ranking.note_filter import explain_filter, is_in_collection, name_filter, read_filter
 from mdrecall.errors import FileMissing, QueryError
 from mdrecall.memory import Memory
+from mdrecall.types import Collection, SearchAnswer, SearchRequest
 from tests.conftest import Workspace
 
 
@@ -178,3 +180,54 @@ def test_many_entries_of_another_project_crowd_nothing_out(workspace: Workspace)
     workspace.write("MEMORY.md", f"{foreign}- deploy needs a key\n")
     answer = workspace.memory().search("deploy with make", projects=["a.b/c"], min_score=0)
     assert [result.start_line for result in answer] == [301]
+
+
+NOTES = (Collection("notes", "People"), Collection("plans", "Projects", "**/plan.md", 2.0), Collection("all", ""))
+
+
+@pytest.mark.parametrize(
+    ("place", "pattern", "inside", "outside"),
+    [
+        ("People", None, "People/Ana.md", "Peoples/Ana.md"),
+        ("People", "*.md", "People/Ana.md", "People/x/Ana.md"),
+        ("People/Ana.md", "*.txt", "People/Ana.md", "People/Bob.md"),
+        ("", "People/*", "People/Ana.md", "Daily/Ana.md"),
+    ],
+)
+def test_a_collection_is_a_folder_or_a_file_and_a_pattern(
+    place: str, pattern: str | None, inside: str, outside: str
+) -> None:
+    collection = Collection("some", place, pattern)
+    assert is_in_collection(inside, collection)
+    assert not is_in_collection(outside, collection)
+
+
+@pytest.mark.parametrize(
+    ("options", "described"),
+    [
+        ({"tags": ["#a"]}, "with the tag #a"),
+        ({"tags": ["a", "b", "a"], "paths": ["./x/", "y"]}, "with the tags #a and #b in x or y"),
+        ({"collections": ["notes", "all"]}, "in the collection notes or all"),
+    ],
+)
+def test_a_filter_is_described(options: dict[str, Any], described: str) -> None:
+    only = read_filter(SearchRequest("coffee", **options), NOTES)
+    assert only
+    assert only.description == described
+    assert explain_filter(only, None).action == f"There is no note {described}. Change the filter or leave it out."
+
+
+def test_an_answer_without_results_names_the_filter_and_others_do_not() -> None:
+    only = read_filter(SearchRequest("coffee", tags=("a",)), ())
+    empty = SearchAnswer((), reason="no_match", action="Nothing.")
+    assert name_filter(empty, only).action == "Nothing. Only notes with the tag #a were searched."
+    assert name_filter(empty, None) is empty
+    assert explain_filter(None, None).reason == "no_match"
+
+
+@pytest.mark.parametrize(("known", "hint"), [(NOTES, "There are: notes, plans, all."), ((), "None is configured.")])
+def test_a_collection_that_is_not_known_is_refused(known: tuple[Collection, ...], hint: str) -> None:
+    with pytest.raises(QueryError) as refused:
+        read_filter(SearchRequest("coffee", collections=("nots",)), known)
+    assert refused.value.hint
+    assert refused.value.hint.endswith(hint)

@@ -14,7 +14,7 @@ import pytest
 from mcp.server.stdio import stdio_server
 
 from mdrecall.mcp_server.memories import MemoryOpener
-from mdrecall.mcp_server.protocol import HANDSHAKE_VERSIONS, MAX_REQUEST_BYTES, STATELESS_VERSIONS
+from mdrecall.mcp_server.protocol import HANDSHAKE_VERSIONS, STATELESS_VERSIONS
 from mdrecall.mcp_server.server import MemoryServer
 from mdrecall.mcp_server.sessions import SessionTools
 from mdrecall.mcp_server.workspaces import Selection, select_memories
@@ -262,40 +262,3 @@ print([name for name in {HEAVY!r} if name in sys.modules])
         text=True,
     )
     assert (done.stdout, done.stderr) == ("[]\n[]\n", "")
-
-
-def raw(home: Home) -> tuple[TextIO, TextIO]:
-    return start_on_pipes(home.server().answers)
-
-
-def test_a_line_that_is_too_long_is_refused_and_the_next_one_answered(home: Home) -> None:
-    writer, reader = raw(home)
-    with writer, reader:
-        # Written by a thread, because it is longer than the pipe.
-        long = json.dumps(request("ping", {"text": "x" * (2 * MAX_REQUEST_BYTES)}, id=1)) + "\n"
-        sender = threading.Thread(target=lambda: writer.write(long + json.dumps(request("ping", id=2)) + "\n"))
-        sender.start()
-        refused, answered = json.loads(reader.readline()), json.loads(reader.readline())
-        sender.join()
-    assert (refused["id"], refused["error"]["code"]) == (None, -32600)
-    assert str(MAX_REQUEST_BYTES) in refused["error"]["message"]
-    assert answered == {"jsonrpc": "2.0", "id": 2, "result": {}}
-
-
-def test_a_line_of_nearly_the_bound_is_answered(home: Home) -> None:
-    writer, reader = raw(home)
-    with writer, reader:
-        writer.write(json.dumps(request("ping", {"text": "x" * (MAX_REQUEST_BYTES - 200)}, id=1)) + "\n")
-        assert json.loads(reader.readline())["id"] == 1
-
-
-def test_bytes_that_are_no_text_and_half_characters_are_replaced(home: Home) -> None:
-    writer, reader = raw(home)
-    with writer, reader:
-        for message in *hello(), request("tools/call", {"name": "x\ud83d"}, id=2):
-            writer.write(json.dumps(message | ({"id": 1} if message["method"] == "initialize" else {})) + "\n")
-        writer.flush()
-        os.write(writer.fileno(), b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"y\xff"}}\n')
-        answers = {each["id"]: each for each in (json.loads(reader.readline()) for _ in range(3))}
-    assert answers[2]["error"]["message"] == "Unknown tool: x\ufffd"
-    assert answers[3]["error"]["message"] == "Unknown tool: y\ufffd"

@@ -67,6 +67,8 @@ def test_a_map_of_many_notes_says_what_is_left_out(workspace: Workspace) -> None
     with serve(workspace) as site:
         reply = site.get("map")
     assert re.search(r"[\d,]+ of 1,300 notes are drawn, chosen evenly\.", reply.body)
+    assert re.findall(r"folder name (\d) \((\d+)\)", reply.body)[-1] == ("5", "144")
+    assert "other folders (432)" in reply.body
 
 
 def test_the_map_is_walked_by_keys_names_its_notes_and_has_no_serious_fault(world: Workspace, page: Page) -> None:

@@ -177,10 +177,10 @@ def sections(text: str) -> list[tuple[str, bool]]:
     """Cut the text before each of its highest headings; each part comes with True if it has a heading."""
     lines = text.split("\n")
     structure = read_lines(lines)
-    top = min((line.level for line in structure if line.level), default=0)
+    top = min((line.level for line in structure if line.level), default=None)
     parts: list[tuple[list[str], bool]] = [([], False)]
     for line, shape in zip(lines, structure, strict=True):
-        if top and shape.level == top:
+        if shape.level == top:
             parts.append(([], True))
         parts[-1][0].append(line)
     ended = [("\n".join(part) + "\n", has_heading) for part, has_heading in parts if part]

@@ -270,3 +270,23 @@ def test_whatever_was_said_a_section_has_one_heading_and_one_mark_and_only_items
     assert find_mark(text, "claude-code", "5f0c1234-aaaa") == len(records)
     assert not re.search("[\x00-\x09\x0b-\x1f]", text)
     assert mark.endswith(f"lines=1-{len(records)} -->")
+
+
+def test_a_part_of_one_minute_names_it_once() -> None:
+    assert digest(at(1, asked("fix it")), at(2, said("Done."))).startswith("## Session 09:00 shop@main (claude-code")
+
+
+def test_no_more_than_a_thousand_files_calls_and_commands_are_counted() -> None:
+    files = tuple(f"/home/ada/shop/{number}.py" for number in range(1_001))
+    calls = [command(f"make {number}", f"c{number}") for number in range(1_001)]
+    text = digest(at(1, Step("call", files=files)), at(2, Step("call", files=files[-2:])), at(3, *calls))
+    assert "999.py (2), and 980 more\n" in text
+    assert "`make 999`, and 990 more\n" in text
+    outcome = digest(at(1, *calls), at(2, result(call="c999"), result(call="c1000")))
+    assert "`make 998`, `make 999` (ok), and 990 more" in outcome
+
+
+def test_an_answer_is_its_last_four_pieces() -> None:
+    pieces = [said(f"We keep {number} connections.") for number in range(5)]
+    text = digest(at(1, asked("go on")), *(at(2 + number, piece) for number, piece in enumerate(pieces)))
+    assert re.findall(r"We keep (\d)", text) == ["1", "2", "3", "4"]

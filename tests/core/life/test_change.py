@@ -210,3 +210,68 @@ def test_a_statement_does_not_change_itself() -> None:
     for pair in CHANGED:
         assert compare(pair.old, pair.old) is None
         assert compare(pair.new, pair.new) is None
+
+
+# A statement, its units with their roles, its weight, and what else is told of it. Longer ones are cut over two lines.
+UNITS = """
+- [2026-03-01 09:12] User: The shop belongs to Rosa. |
+    link:the word:shop word:belong link:to name:rosa | 3
+Dr Weiss moved to Lisbon in May 2024. |
+    cue:dr name:weiss verb:=live link:to name:lisbon link:in date:may number:2024 | 3.5
+Meine Frau ist krank. | link:meine name:frau strong:ist word:krank | 2
+Frau Weber isst kein Fleisch. | cue:frau name:weber word:isst link:kein name:fleisch | 3 denied
+Fleisch sans sel | word:fleisch link:sans word:sel | 2 denied
+O carro está no jardim da casa. |
+    link:o word:carro strong:esta link:no word:jardim link:da word:casa | 3
+Anna doesn't eat fish any more. |
+    word:anna link:does link:not word:eat word:fish link:any link:more | 3 denied
+**Wifi** password: `blue-heron-42` | word:wifi word:password strong:: number:blue-heron-42 | 2.5
+Rent = 1,020 EUR a month | word:rent strong:: number:1 number:020 unit:eur link:a unit:month | 2
+May is the best time. | link:may strong:is link:the word:best word:time | 2
+Mails go to anna@example.org at 14:00 |
+    word:mail link:go link:to word:anna@example.org link:at number:14:00 | 2.5
+Rosa baked bread. | word:rosa word:bake word:bread | 3 event
+Rosa paid the plumber | word:rosa word:paid link:the word:plumber | 3 event
+Is the shop open? | strong:is link:the word:shop word:open | 2 no claim
+- [ ] call the bank | word:call link:the word:bank | 2 no claim
+[Photo of the shop] | word:photo link:of link:the word:shop | 2 no claim
+{"shop": 1} | word:shop strong:: number:1 | 1.5 no claim
+李雷的手机号码是13800001111。 |
+    char:李 char:雷 link:的 char:手 char:机 char:号 char:码 strong:是 number:13800001111 | 4
+我们团队的数据库改成PostgreSQL了。 |
+    link:我 link:们 char:团 char:队 link:的 char:数 char:据 char:库 cue:改成 name:postgresql link:了 | 3.5
+歯医者は3月9時に変更。 |
+    char:歯 char:医 char:者 strong:は number:3 date:月 number:9 date:時 link:に cue:変更 | 3.5
+会議は楽しかった。 | char:会 char:議 strong:は char:楽 char:し char:か char:っ char:た | 3.5 event
+我不吃鱼。 | link:我 char:不 char:吃 char:鱼 | 1.5 denied
+주간 회의는 월요일 10시에 한다. |
+    char:주 char:간 char:회 char:의 strong:는 date:월 date:요 date:일 number:10 date:시 link:에 char:한 char:다 | 4
+서울에 산다 | char:서 char:울 link:에 char:산 char:다 | 2
+Mon médecin est le Dr Morel. | link:mon word:medecin strong:est link:le cue:dr name:morel | 2
+1. Second: third floor | number:second strong:: number:third unit:floor | 1
+"""
+
+
+def test_a_statement_is_cut_into_units_with_roles() -> None:
+    rows = [row.split(" | ") for row in UNITS.strip().replace(" |\n    ", " | ").split("\n")]
+    read = []
+    for text, *_ in rows:
+        statement = read_statement(text)
+        assert statement
+        flags = {"denied": statement.is_denied, "event": statement.is_event, "no claim": not statement.is_claim}
+        told = " ".join([f"{statement.weight:g}", *(name for name, is_so in flags.items() if is_so)])
+        read.append([text, " ".join(f"{unit.role}:{unit.key}" for unit in statement.units), told])
+    assert read == rows
+
+
+@pytest.mark.parametrize(("chars", "count"), [(300, 1), (301, 0)])
+def test_a_long_statement_says_too_much(chars: int, count: int) -> None:
+    assert len(read_statements("x" * chars)) == count
+    assert (read_statement("x" * chars) is not None) == bool(count)
+
+
+def test_a_heading_with_a_number_is_no_topic() -> None:
+    assert [read_statements("The shop is open.", topic)[0].topic for topic in (" Shóps ", "2024-03-01")] == [
+        "shops",
+        "",
+    ]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, cut_units, show_around, utf16_units
+from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, cut_units, heading_above, show_around, utf16_units
 from mdrecall.core.text.passages import Passage, split_passages
 
 
@@ -103,3 +103,23 @@ def test_a_line_without_sentences_is_cut_with_an_ellipsis() -> None:
     shown = show_around("x" * 2000, Passage(0, 2000, 0, 0)).text
     assert len(shown) <= MAX_SNIPPET_UNITS
     assert shown.rstrip("…") == "x" * (len(shown) - 1)
+
+
+@pytest.mark.parametrize(
+    ("trail", "text", "above"),
+    [
+        (("# Top",), "the walrus", "Top"),
+        ((), "the walrus\n\n# After", ""),
+        ((), "# A\n\n## B\n\ntext\n\nthe walrus", "A › B"),
+        (("# Top", "## Old"), "# New\n\nthe walrus", "New"),
+        (("# Top",), "## the walrus\n\ntext", "Top › the walrus"),
+        ((), "# A\n\n```\n# no\n```\n\nthe walrus", "A"),
+        ((), "Title\n=====\n\nthe walrus", "Title"),
+        (("# Top",), "a line\n\nSub\n---\n\nthe walrus", "Top › Sub"),
+        (("# Top",), "a line\n\n\nSub\n---\n\nthe walrus\n\nLast\n---", "Top › Sub"),
+    ],
+)
+def test_the_headings_above_a_passage_are_found(trail: tuple[str, ...], text: str, above: str) -> None:
+    passage = passage_of(text, "the walrus")
+    heading = next((n for n in range(passage.first_line, -1, -1) if text.split("\n")[n].startswith("#")), -1)
+    assert heading_above(trail, text, passage._replace(heading=heading)) == above

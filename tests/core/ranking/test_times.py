@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from mdrecall.core.ranking.days import calendar_date, day_number, format_day, unit_range, weekday
 from mdrecall.core.ranking.time_reader import hint_words
+from mdrecall.core.ranking.time_words import LANGUAGES
 from mdrecall.core.ranking.times import HINTS, MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
 
 TODAY = date(2026, 3, 12).toordinal()
@@ -411,3 +412,48 @@ def test_times_too_far_back_are_none() -> None:
     assert read("5001 days ago") == []
     assert read("100 years ago") == []
     assert read("0 days ago") == []
+
+
+@pytest.mark.parametrize(
+    ("days", "words"),
+    [
+        ("2026-03-12", "today|tonight|this morning|this afternoon|this evening|heute|aujourd'hui|aujourd’hui|ce matin"),
+        (
+            "2026-03-12",
+            "ce soir|cet après-midi|cette nuit|hoy|esta mañana|esta tarde|esta noche|今天|今日|今早|今晚|今朝",
+        ),
+        ("2026-03-12", "今夜|きょう|今儿|오늘"),
+        (
+            "2026-03-11",
+            "yesterday|last night|gestern|hier|ayer|anoche|昨天|昨日|昨晚|昨夜|きのう|昨儿|어제|어젯밤|간밤",
+        ),
+        (
+            "2026-03-10",
+            "day before yesterday|vorgestern|avant-hier|avant hier|anteayer|antier|antes de ayer|前天|一昨日",
+        ),
+        ("2026-03-10", "おととい|그저께|그제|엊그제|엊그저께"),
+        ("2026-03-09", "vorvorgestern|大前天"),
+        ("2026-03-09..2026-03-15", "这周|這週|本周|本週|这个星期|這個星期|这星期|今週|이번주|이번 주|this week"),
+        (
+            "2026-03-02..2026-03-08",
+            "上周|上週|上星期|上个星期|上個星期|上礼拜|上禮拜|上个礼拜|先週|지난주|저번 주|last week",
+        ),
+        ("2026-02-23..2026-03-01", "上上周|上上週|上上个星期|先々週|지지난주|지지난 주|the week before last"),
+        ("2026-03-14..2026-03-15", "这周末|本周末|今週末|이번 주말"),
+        ("2026-03-07..2026-03-08", "上周末|上週末|先週末|지난 주말|지난주말|last weekend"),
+        ("2026-03-01..2026-03-31", "这个月|這個月|本月|今月|이번달|이번 달|이달|this month"),
+        ("2026-02-01..2026-02-28", "上个月|上個月|上月|先月|지난달|지난 달|저번달|저번 달|last month|letzten Monat"),
+        ("2026-01-01..2026-01-31", "上上个月|上上個月|先々月|지지난달|the month before last"),
+        ("2026-01-01..2026-12-31", "今年|本年|올해|금년|this year"),
+        ("2025-01-01..2025-12-31", "去年|昨年|작년|지난해|last year|letztes Jahr"),
+        ("2024-01-01..2024-12-31", "前年|一昨年|おととし|재작년|the year before last"),
+    ],
+)
+def test_every_word_for_a_time_is_read_by_itself(days: str, words: str) -> None:
+    assert {word: read(word) for word in words.split("|")} == {word: [days] for word in words.split("|")}
+
+
+def test_weekdays_and_months_are_those_of_the_calendar_in_every_language() -> None:
+    for language in LANGUAGES.values():
+        assert sorted(set(language.weekdays.values())) == list(range(7))
+        assert sorted(set(language.months.values())) in ([], list(range(1, 13)))
