@@ -141,15 +141,30 @@ _SLOW = (
     "tools/test_sessions.py::test_words",
     "ui/",
 )
+# What takes seconds and does with large sizes, with the models of qmd or in one more place what others do that stay.
+_SOAK = (
+    "backends/test_qmd_real.py::test_with_its_models",
+    "core/text/test_chunk.py::test_ten",
+    "qmd/test_updater.py::test_the_real_qmd_embeds",
+    "reliability/test_full_disk.py::test_on_a_full_disk_the_old_notes_are_found_and_the_rest_is_told[limited-little",
+    "reliability/test_full_disk.py::test_on_a_full_disk_the_old_notes_are_found_and_the_rest_is_told[mounted-no",
+    "reliability/test_sizes.py::test_a_note_of_many_lines",
+    "test_calibrate.py::test_the_tables_leave_out",
+    "test_quality_benchmark.py::test_the_curves_are_refitted",
+    "ui/test_weight.py",
+)
 # The fixtures that need a program from npm; those made from them count as well.
 _REAL = {"real_tools", "inspector", "real_host"}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark the tests that a newcomer's quick run leaves out."""
+    """Mark the tests that a newcomer's quick run leaves out, and those that only a soak runs."""
     for item in items:
-        if item.nodeid.removeprefix("tests/").startswith(_SLOW):
+        name = item.nodeid.removeprefix("tests/")
+        if name.startswith(_SLOW):
             item.add_marker(pytest.mark.slow)
+        if name.startswith(_SOAK):
+            item.add_marker(pytest.mark.soak)
         if _REAL & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
 

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from mdrecall.engine.background import run_in_background
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.greeting import Greeting, instructions
 from mdrecall.mcp_server.logs import LogNotifications
@@ -50,7 +51,7 @@ class Answers:
     def answer(self, request: Request) -> Json:
         """Return the result of a request, or raise ``ProtocolError``; this may take as long as a search does."""
         try:
-            return self.methods[request.method](request)
+            result = self.methods[request.method](request)
         except ProtocolError:
             raise
         except BaseException as bug:
@@ -58,9 +59,13 @@ class Answers:
             _log.exception("The answer to %s failed.", request.method)
             message = "Something unexpected went wrong in the server; its log says more."
             raise ProtocolError(INTERNAL_ERROR, message) from bug
+        if request.method == "tools/list":
+            # The client will use the tools soon.
+            run_in_background(self._warm_up, name="mdrecall-warm-up")
+        return result
 
-    def warm_up(self) -> None:
-        """Open the first memory, once the client has its first answers and does not have to wait for it."""
+    def _warm_up(self) -> None:
+        """Open the first memory."""
         # The first request that needs the memory reports what is wrong with it.
         with suppress(RecallError):
             self.memories.get(self.memories.default)

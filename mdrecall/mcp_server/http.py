@@ -190,8 +190,6 @@ async def serve(
 
     ``extend`` may put another application beside the server; it also receives the port.
     """
-    import asyncio
-
     import uvicorn
     from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
@@ -210,9 +208,5 @@ async def serve(
         timeout_graceful_shutdown=_SHUTDOWN_S,
         ws="none",
     )
-    warming_up = asyncio.ensure_future(built.warm_up())
     announce(f"http://{bracket_host(endpoint.host)}:{port}{PATH}")
-    try:
-        await uvicorn.Server(config).serve(sockets=[listening])
-    finally:
-        warming_up.cancel()
+    await uvicorn.Server(config).serve(sockets=[listening])

@@ -29,7 +29,7 @@ VERSION_KEY = f"{_PREFIX}protocolVersion"
 LOG_LEVEL_KEY = f"{_PREFIX}logLevel"
 _CLIENT_KEY = f"{_PREFIX}clientInfo"
 _CAPABILITIES_KEY = f"{_PREFIX}clientCapabilities"
-SERVER_KEY = f"{_PREFIX}serverInfo"
+_SERVER_KEY = f"{_PREFIX}serverInfo"
 
 #: The levels of log messages, lowest first, as the numbers of ``logging``.
 LOG_LEVELS: Mapping[str, int] = {
@@ -98,7 +98,7 @@ _PARAMS: Mapping[str, _Rules] = {
     },
     "logging/setLevel": {"level": lambda value: isinstance(value, str) and value in LOG_LEVELS},
 }
-_META: _Rules = {"progressToken": _is(str, int, _NONE)}
+_META: _Rules = {"progressToken": lambda value: _is(str, int)(value) or (_is(float)(value) and value.is_integer())}
 _STATELESS_META: _Rules = {
     **_META,
     _CAPABILITIES_KEY: _is(dict),
@@ -123,7 +123,7 @@ class Client:
         if self.is_stateless is None:
             self.is_stateless = names_version and not is_initialize
         if self.is_stateless:
-            _check_version(params.get("protocolVersion") if is_initialize else _read_version(meta), is_initialize)
+            _check_version(method, params)
         elif names_version and not is_initialize:
             message = "This connection did not begin with a request that names its version; none may do so now."
             raise ProtocolError(INVALID_REQUEST, message)
@@ -131,7 +131,9 @@ class Client:
         if method not in own and method not in methods:
             raise ProtocolError(METHOD_NOT_FOUND, "There is no such method here.", method)
         rules = _STATELESS_META if self.is_stateless else _META
-        if not (_is(dict, _NONE)(meta) and _hold(rules, meta or {}) and _hold(_PARAMS.get(method, {}), params)):
+        # Without a token no progress is asked for, but none that is there may be empty.
+        meta = {"progressToken": 0, **(meta or {})} if _is(dict, _NONE)(meta) else {}
+        if not (_hold(rules, meta) and _hold(_PARAMS.get(method, {}), params)):
             raise ProtocolError(INVALID_PARAMS, "The parameters of this request are not what its method takes.", "")
         if not (self.is_stateless or self._is_initialized or method in ("initialize", "ping")):
             raise ProtocolError(INVALID_PARAMS, "A connection begins with initialize.", "")
@@ -151,23 +153,22 @@ def _hold(rules: _Rules, values: Mapping[str, Any]) -> bool:
     return all(is_right(values.get(key)) for key, is_right in rules.items())
 
 
-def _read_version(meta: object) -> str:
-    """Return the version that a request of the newer era names beside what its client can do."""
-    keys = (VERSION_KEY, _CAPABILITIES_KEY)
-    if not isinstance(meta, dict) or any(key not in meta for key in keys):
-        raise ProtocolError(INVALID_PARAMS, f"_meta of this request must have {' and '.join(keys)}.")
-    if not isinstance(meta[VERSION_KEY], str):
-        raise ProtocolError(INVALID_PARAMS, "The version that this request names is not a text.")
-    return str(meta[VERSION_KEY])
+def _check_version(method: str, params: Mapping[str, Any]) -> None:
+    """Raise unless a request of the newer era names a version that is served here, and what its client can do."""
+    meta, requested = params.get("_meta"), params.get("protocolVersion")
+    if method != "initialize":
+        meta = meta if isinstance(meta, dict) else {}
+        if not isinstance(meta.get(VERSION_KEY), str) or _CAPABILITIES_KEY not in meta:
+            message = f"_meta of this request must have {VERSION_KEY}, a text, and {_CAPABILITIES_KEY}, an object."
+            raise ProtocolError(INVALID_PARAMS, message)
+        requested = meta[VERSION_KEY]
+        if requested in STATELESS_VERSIONS:
+            return
+    data = {"supported": list(STATELESS_VERSIONS)} | ({"requested": requested} if isinstance(requested, str) else {})
+    raise ProtocolError(UNSUPPORTED_VERSION, "This connection does not serve this version of the protocol.", data)
 
 
-def _check_version(requested: object, is_initialize: bool) -> None:
-    if is_initialize or requested not in STATELESS_VERSIONS:
-        named = {"requested": requested} if isinstance(requested, str) else {}
-        message = "This connection does not serve this version of the protocol."
-        raise ProtocolError(UNSUPPORTED_VERSION, message, {"supported": list(STATELESS_VERSIONS), **named})
-
-
-def complete(method: str, result: Json) -> Json:
-    """Return a result with what the newer era asks for: its type, and how long it may be kept."""
-    return {**(_NOT_KEPT if method in _CACHEABLE else {}), **result, "resultType": "complete"}
+def complete(method: str, result: Json, server: Json) -> Json:
+    """Return a result with what the newer era asks for: its type, who sends it, and how long it may be kept."""
+    kept = _NOT_KEPT if method in _CACHEABLE else {}
+    return {**kept, **result, "resultType": "complete", "_meta": {_SERVER_KEY: server}}

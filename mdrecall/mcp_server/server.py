@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 import mcp_types as types
-from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
 from mcp.shared.exceptions import MCPError
 
@@ -13,7 +13,7 @@ from mdrecall.aio import Threads
 from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.greeting import describe_server
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.protocol import LOG_LEVEL_KEY, Json, ProtocolError, Request, complete
+from mdrecall.mcp_server.protocol import LOG_LEVEL_KEY, STATELESS_VERSIONS, Json, ProtocolError, Request, complete
 from mdrecall.mcp_server.toolbox import MakeTools
 
 _Context = ServerRequestContext[Any]
@@ -25,13 +25,6 @@ class MemoryServer(NamedTuple):
     server: Server[Any]
     answers: Answers
     threads: Threads
-    greeted: asyncio.Event
-    """Set once a request has been answered."""
-
-    async def warm_up(self) -> None:
-        """Open the first memory once the client has been greeted, so that the greeting does not wait for it."""
-        await self.greeted.wait()
-        await self.threads.call(self.answers.warm_up)
 
     def close(self) -> None:
         """Close everything that is open; may be called twice."""
@@ -44,7 +37,7 @@ def build_server(
 ) -> MemoryServer:
     """Return a server for some memories; the arguments are those of ``Answers``."""
     answers = Answers(memories, session_key, make_tools, read_only=read_only)
-    threads, greeted = Threads(), asyncio.Event()
+    threads = Threads()
     server: Server[Any] = Server(
         **describe_server(),
         instructions=answers.greeting.instructions or None,
@@ -62,27 +55,20 @@ def build_server(
             raise MCPError(error.code, error.message, error.data) from error
         finally:
             await queue.drain()
-        # What only the newer era has, the SDK takes out for a client of the older one.
-        return complete(context.method, result)
+        if context.protocol_version in STATELESS_VERSIONS:
+            return complete(context.method, result, describe_server())
+        return result
 
     async def set_level(context: _Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
         send = _log_sender(context, _LoopQueue(), False)
         answers.logs.listen(context.session.client_params, params.level, send)
         return types.EmptyResult()
 
-    async def note_first_answer(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        try:
-            return await call_next(ctx)
-        finally:
-            if ctx.request_id is not None:
-                greeted.set()
-
     for method in answers.methods:
         server.add_request_handler(method, types.RequestParams, answer)
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
-    server.middleware.append(note_first_answer)
     answers.logs.open()
-    return MemoryServer(server, answers, threads, greeted)
+    return MemoryServer(server, answers, threads)
 
 
 class _LoopQueue:

@@ -90,6 +90,7 @@ def test_a_session_of_a_real_host_is_read_and_found(
     assert _CANARY not in shown
 
 
+@pytest.mark.hosts
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_what_was_said_before_a_fork_is_found_once(
     name: str, real_host: OpenHost, model: Model, tmp_path: Path

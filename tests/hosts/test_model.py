@@ -12,6 +12,7 @@ IN_SUITE = ("claude-code", "codex")
 HOSTS = [pytest.param(name, marks=[] if name in IN_SUITE else pytest.mark.hosts) for name in PROGRAMS]
 
 
+@pytest.mark.hosts
 @pytest.mark.parametrize("name", HOSTS)
 def test_a_host_makes_the_call_that_the_model_asks_for(
     name: str, real_host: OpenHost, model: Model, tmp_path: Path

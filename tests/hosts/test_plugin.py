@@ -35,6 +35,7 @@ def test_codex_installs_the_plugin_from_the_repository(real_host: OpenHost, tmp_
     assert re.search(r"mdrecall@mdrecall +installed, enabled", host.run("plugin", "list", cwd=tmp_path).out)
 
 
+@pytest.mark.hosts
 def test_the_model_reads_the_skill_when_it_calls_it_and_does_as_it_says(
     real_host: OpenHost, model: Model, tmp_path: Path
 ) -> None:

@@ -47,6 +47,7 @@ def folder(tmp_path: Path) -> Path:
     return project
 
 
+@pytest.mark.hosts
 @pytest.mark.parametrize("name", FILES)
 def test_what_a_session_did_is_in_the_note_and_in_the_first_request_of_the_next_one(
     name: str, real_host: OpenHost, model: Model, folder: Path
@@ -69,6 +70,7 @@ def test_what_a_session_did_is_in_the_note_and_in_the_first_request_of_the_next_
     assert "We keep the gate open because of the cat." in request.text
 
 
+@pytest.mark.hosts
 def test_a_fork_repeats_nothing_of_its_original(real_host: OpenHost, model: Model, folder: Path) -> None:
     host = real_host("claude-code")
     add_hooks(host)
@@ -102,6 +104,7 @@ def test_the_model_is_asked_once_to_write_down_what_matters(
     assert "NO_REPLY" not in notes(folder)
 
 
+@pytest.mark.hosts
 def test_a_compaction_finds_the_digest_written_and_repeats_nothing_of_it(
     real_host: OpenHost, model: Model, folder: Path
 ) -> None:

@@ -432,7 +432,7 @@ for line in sys.stdin:
 """
 
 
-@pytest.mark.parametrize("kills", [4, pytest.param(examples(50), marks=pytest.mark.soak)])
+@pytest.mark.parametrize("kills", [2, pytest.param(examples(50), marks=pytest.mark.soak)])
 def test_a_killed_run_is_finished_by_the_next(filled: Workspace, kills: int) -> None:
     dictionaries = read_dictionaries(filled.index)
     process = python(_KILLS, str(filled.path), json.dumps(filled.env), LATIN, str(kills))

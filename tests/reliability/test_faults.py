@@ -26,7 +26,7 @@ Seen: TypeAlias = dict[str, str]
 LASTING = Fault("error", lasting=True)
 NOTHING = Content([], [], [], {})
 # So many points take about half a second.
-_MANY_POINTS = 5
+_MANY_POINTS = 8
 
 
 def sync(memory: Memory) -> tuple[Issue, ...]:
@@ -231,15 +231,15 @@ def scenes(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Scene]:
 
 def _choose_points(scene: Scene, fault: Fault) -> tuple[int, int]:
     """The first point that a fault is tried at, and how many points further the next one is."""
-    step = 1 if os.environ.get("MDRECALL_EXAMPLES") else max(1, min(len(FAULTS), scene.count(fault) // _MANY_POINTS))
-    return FAULTS.index(fault) % step, step
+    step = 1 if os.environ.get("MDRECALL_EXAMPLES") else max(1, scene.count(fault) // _MANY_POINTS)
+    return FAULTS.index(fault) * step // len(FAULTS), step
 
 
 def try_everywhere(scene: Scene, fault: Fault, struck: Callable[[Disk], list[str]]) -> None:
     """Let a fault hit one point after another, until it finds none any more.
 
-    Where there are many, only some are tried, each fault beginning at another one, so that together they hit nearly
-    all of them. With MDRECALL_EXAMPLES each fault tries every point.
+    Where there are many, only some are tried, each fault beginning at another one, so that together they hit points
+    all along the run. With MDRECALL_EXAMPLES each fault tries every point.
     """
     wrong: list[str] = []
     first, step = _choose_points(scene, fault)
