@@ -32,7 +32,7 @@ FRONT_MATTER = [
     ("---\ntitle: a\nno key\n---\n", NO_FIELDS),
     ("---\n  indented\ntitle: a\n---\n", NO_FIELDS),
     ("---\ntitle: '\n---\n", Fields(title="'")),
-    ("---\ntitle: 'a' # b\naliases: [\"a\\\"b\", ~]\nalias: ~\n---\n", Fields(title="a", aliases=('a"b', "~"))),
+    ('---\ntitle: \'a\' # b\naliases: ["a\\"b", ~]\nalias: ~\n---\n', Fields(title="a", aliases=('a"b', "~"))),
 ]
 
 
