@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mdrecall.backends.provider_report import ProviderRow
 from mdrecall.cli import output
 from mdrecall.cli.output import (
     confirm,
@@ -20,10 +21,11 @@ from mdrecall.cli.output import (
     shorten_home,
     style,
 )
+from mdrecall.cli.providers import _describe
 from mdrecall.cli.search import highlight, print_answer
 from mdrecall.core.ranking.explanation import find_stems
 from mdrecall.errors import RecallError
-from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, StageStep, Why
+from mdrecall.types import FallbackNotice, Issue, Probe, Progress, SearchAnswer, SearchResult, StageStep, Why
 
 WHY = Why(
     terms=(("walrus", 0.6, True, True), ("pool", 0.25, True, False), ("zebra", 0.15, False, False)),
@@ -286,3 +288,16 @@ def test_where_no_terminal_is_nothing_stands_out(monkeypatch: pytest.MonkeyPatch
 def test_an_escape_in_a_hint_does_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     print_error(RecallError("There is no file a.md."), "Did you mean memory/a\x1b]0;gotcha\x07.md?", as_json=False)
     assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (ProviderRow("x", "", usable=False, why="Install it."), "Install it."),
+        (ProviderRow("x", "", True, "A remark.", "m", "here", "X_KEY"), "m, at here, key from X_KEY, A remark."),
+        (ProviderRow("x", "", True, "", "m", probe=Probe(True, ms=2.6, dims=8)), "m, answers in 3 ms, 8 dimensions"),
+        (ProviderRow("x", "", True, "", "m", "here", probe=Probe(False, "It is off.")), "m, at here: It is off."),
+    ],
+)
+def test_a_provider_is_told_with_its_answer(row: ProviderRow, told: str) -> None:
+    assert _describe(row) == told
