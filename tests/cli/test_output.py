@@ -2,14 +2,17 @@
 
 import io
 import math
+import os
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mdrecall.backends.provider_report import ProviderRow
 from mdrecall.cli import output
+from mdrecall.cli.mcp import _make_path
 from mdrecall.cli.output import (
     confirm,
     plural,
@@ -301,3 +304,29 @@ def test_an_escape_in_a_hint_does_not_reach_the_terminal(capsys: pytest.CaptureF
 )
 def test_a_provider_is_told_with_its_answer(row: ProviderRow, told: str) -> None:
     assert _describe(row) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "project", "shown"),
+    [
+        (".", "", "{here}"),
+        (".", "${PROJECT}", "${PROJECT}"),
+        ("notes/a", "${PROJECT}", "${PROJECT}/notes/a"),
+        ("notes/a", ".", "notes/a"),
+        ("..notes", "${PROJECT}", "${PROJECT}/..notes"),
+    ],
+)
+def test_a_path_below_this_folder_is_written_as_a_project_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, project: str, shown: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _make_path(os.path.abspath(path), project) == shown.format(here=tmp_path, PROJECT="{PROJECT}")
+
+
+@pytest.mark.parametrize("path", ["..", "../other"])
+def test_a_path_outside_of_this_folder_stays_as_it_is_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _make_path(os.path.abspath(path), "${PROJECT}") == os.path.abspath(path)
+    assert "works on this machine only" in capsys.readouterr().err
