@@ -124,6 +124,7 @@ class Pipe:
                 parts, size = others[-1:], len(others[-1])
             if not data:
                 return
+        self._is_over = True
 
     def accept(self, size: int) -> None:
         """Wait until there is room for a request; raise ``EOFError`` if the client has left and reads no answer."""
