@@ -41,6 +41,7 @@ PAGES = {
     "notes-found": "notes?find=2024&order=changed",
     "timeline": "timeline?year=2024",
     "day": "day?day=2024-03-01",
+    "day-of-a-conversation": "day?day=2020-09-13",
     "map": "map",
     "map-chosen": "map?show=tag:work",
     "note": f"note?{NOTE}&from=9&to=9",
