@@ -37,7 +37,6 @@ def add_memory(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         about += "; repeat it to search several, each optionally with a name: NAME=DIR"
         parser.add_argument("--workspace", dest="workspaces", action="append", metavar="DIR", help=about)
         parser.add_argument("--all-agents", action="store_true", help="search the memories of all configured agents")
-        parser.set_defaults(workspace=None)
     else:
         parser.add_argument("--workspace", metavar="DIR", help=about)
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")

@@ -182,7 +182,8 @@ class Memories:
             progress.run = IndexRun(report=report)
         except RecallError as error:
             progress.run = IndexRun(problem=message_with_hint(error))
-            _log.warning("The memory of %s is not up to date: %s", name, message_with_hint(error))
+            if not self._is_closed:
+                _log.warning("The memory of %s is not up to date: %s", name, message_with_hint(error))
         except Exception:
             progress.run = IndexRun(problem="Something unexpected went wrong; the log says more.")
             self._log_unexpected("The memory of %s could not be brought up to date.", name)

@@ -98,7 +98,7 @@ _PARAMS: Mapping[str, _Rules] = {
     },
     "logging/setLevel": {"level": lambda value: isinstance(value, str) and value in LOG_LEVELS},
 }
-_META: _Rules = {"progressToken": _is(str, int, _NONE)}
+_META: _Rules = {"progressToken": lambda value: _is(str, int)(value) or (_is(float)(value) and value.is_integer())}
 _STATELESS_META: _Rules = {
     **_META,
     _CAPABILITIES_KEY: _is(dict),
@@ -131,7 +131,9 @@ class Client:
         if method not in own and method not in methods:
             raise ProtocolError(METHOD_NOT_FOUND, "There is no such method here.", method)
         rules = _STATELESS_META if self.is_stateless else _META
-        if not (_is(dict, _NONE)(meta) and _hold(rules, meta or {}) and _hold(_PARAMS.get(method, {}), params)):
+        # Without a token no progress is asked for, but none that is there may be empty.
+        meta = {"progressToken": 0, **(meta or {})} if _is(dict, _NONE)(meta) else {}
+        if not (_hold(rules, meta) and _hold(_PARAMS.get(method, {}), params)):
             raise ProtocolError(INVALID_PARAMS, "The parameters of this request are not what its method takes.", "")
         if not (self.is_stateless or self._is_initialized or method in ("initialize", "ping")):
             raise ProtocolError(INVALID_PARAMS, "A connection begins with initialize.", "")

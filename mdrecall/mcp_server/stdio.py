@@ -124,6 +124,7 @@ class Pipe:
                 parts, size = others[-1:], len(others[-1])
             if not data:
                 return
+        self._is_over = True
 
     def accept(self, size: int) -> None:
         """Wait until there is room for a request; raise ``EOFError`` if the client has left and reads no answer."""
@@ -241,7 +242,7 @@ class Connection:
         self._calls[_key(call.number)] = call
         request = Request(method, params)
         token = request.meta.get("progressToken")
-        send = None if token is None else partial(self._send_progress, call, token)
+        send = partial(self._send_progress, call, token) if _is_id(token) else None
         request = request._replace(client=self._client.name(request.meta), send_progress=send)
         self._pool.start(lambda: self._work(call, request))
 

@@ -2,7 +2,7 @@
 
 import importlib.util
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError
@@ -29,17 +29,22 @@ def require_packages() -> None:
         raise RecallError(message, hint="Install them with: pip install 'mdrecall[ui]'")
 
 
+def is_known_host(host: str, hosts: Collection[str]) -> bool:
+    """True if a Host header names one of these hosts, of which ``name:*`` stands for any port."""
+    name, _, port = host.rpartition(":")
+    return host in hosts or (port.isdecimal() and f"{name}:*" in hosts)
+
+
 def build_guarded(memories: "Memories", endpoint: "HttpEndpoint", port: int, options: "UiOptions") -> "Guard":
     """Return the web page behind its guard."""
     from mdrecall.ui.app import App
     from mdrecall.ui.guard import Guard
 
     hosts = endpoint.hosts(port)
-    patterns = tuple(host.removesuffix("*") for host in hosts if host.endswith(":*"))
     app = App(memories, options)
     guard = Guard(
         app,
-        lambda host: host in hosts or any(host.startswith(p) and host[len(p) :].isdigit() for p in patterns),
+        lambda host: is_known_host(host, hosts),
         endpoint.origins(port),
         port,
         endpoint.token,

@@ -2,13 +2,17 @@
 
 import io
 import math
+import os
 import re
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mdrecall.backends.provider_report import ProviderRow
 from mdrecall.cli import output
+from mdrecall.cli.mcp import _make_path
 from mdrecall.cli.output import (
     confirm,
     plural,
@@ -20,10 +24,11 @@ from mdrecall.cli.output import (
     shorten_home,
     style,
 )
+from mdrecall.cli.providers import _describe
 from mdrecall.cli.search import highlight, print_answer
 from mdrecall.core.ranking.explanation import find_stems
 from mdrecall.errors import RecallError
-from mdrecall.types import FallbackNotice, Issue, Progress, SearchAnswer, SearchResult, StageStep, Why
+from mdrecall.types import FallbackNotice, Issue, Probe, Progress, SearchAnswer, SearchResult, StageStep, Why
 
 WHY = Why(
     terms=(("walrus", 0.6, True, True), ("pool", 0.25, True, False), ("zebra", 0.15, False, False)),
@@ -286,3 +291,42 @@ def test_where_no_terminal_is_nothing_stands_out(monkeypatch: pytest.MonkeyPatch
 def test_an_escape_in_a_hint_does_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     print_error(RecallError("There is no file a.md."), "Did you mean memory/a\x1b]0;gotcha\x07.md?", as_json=False)
     assert "\x1b" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (ProviderRow("x", "", usable=False, why="Install it."), "Install it."),
+        (ProviderRow("x", "", True, "A remark.", "m", "here", "X_KEY"), "m, at here, key from X_KEY, A remark."),
+        (ProviderRow("x", "", True, "", "m", probe=Probe(True, ms=2.6, dims=8)), "m, answers in 3 ms, 8 dimensions"),
+        (ProviderRow("x", "", True, "", "m", "here", probe=Probe(False, "It is off.")), "m, at here: It is off."),
+    ],
+)
+def test_a_provider_is_told_with_its_answer(row: ProviderRow, told: str) -> None:
+    assert _describe(row) == told
+
+
+@pytest.mark.parametrize(
+    ("path", "project", "shown"),
+    [
+        (".", "", "{here}"),
+        (".", "${PROJECT}", "${PROJECT}"),
+        ("notes/a", "${PROJECT}", "${PROJECT}/notes/a"),
+        ("notes/a", ".", "notes/a"),
+        ("..notes", "${PROJECT}", "${PROJECT}/..notes"),
+    ],
+)
+def test_a_path_below_this_folder_is_written_as_a_project_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, project: str, shown: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _make_path(os.path.abspath(path), project) == shown.format(here=tmp_path, PROJECT="{PROJECT}")
+
+
+@pytest.mark.parametrize("path", ["..", "../other"])
+def test_a_path_outside_of_this_folder_stays_as_it_is_with_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], path: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert _make_path(os.path.abspath(path), "${PROJECT}") == os.path.abspath(path)
+    assert "works on this machine only" in capsys.readouterr().err

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.cli.status import _lines
+from mdrecall.cli.status import _format_batch, _format_beside, _lines
 from mdrecall.types import Status
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -261,3 +261,30 @@ def test_a_provider_that_another_stands_in_for_is_named(workspace: Workspace, ru
     state = run("status", "--json").json[0]["status"]["custom"]["providerState"]
     assert state["mode"] in ("fallback-active", "fts-only")
     assert state["reason"]
+
+
+@pytest.mark.parametrize(
+    ("beside", "told"),
+    [
+        ({"chunks": 3}, "minilm, small"),
+        ({"chunks": 2}, "minilm, small; 2 of 3 chunks embedded, `mdrecall index` adds the rest"),
+        ({"chunks": 3, "error": "It is gone."}, "minilm, small; last error: It is gone."),
+    ],
+)
+def test_an_embedder_beside_is_told_with_what_is_missing(beside: dict[str, Any], told: str) -> None:
+    assert _format_beside({"provider": "minilm", "model": "small", **beside}, 3) == told
+
+
+@pytest.mark.parametrize(
+    ("batch", "told"),
+    [
+        ({}, ""),
+        ({"jobs": 1, "texts": 2}, "1 job running with 2 texts"),
+        (
+            {"jobs": 2, "texts": 1, "lastError": "No.", "failures": 1},
+            "2 jobs running with 1 text; 1 failure, last: No.",
+        ),
+    ],
+)
+def test_batches_are_told_with_their_last_error(batch: dict[str, Any], told: str) -> None:
+    assert _format_batch(batch) == told

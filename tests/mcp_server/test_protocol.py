@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -18,6 +19,7 @@ from mdrecall.mcp_server.protocol import HANDSHAKE_VERSIONS, STATELESS_VERSIONS
 from mdrecall.mcp_server.server import MemoryServer
 from mdrecall.mcp_server.sessions import SessionTools
 from mdrecall.mcp_server.workspaces import Selection, select_memories
+from tests.conftest import examples
 from tests.mcp_server.servers import Home, process_env, start_on_pipes
 from tests.mcp_server.test_stdio import HELLO
 
@@ -29,6 +31,7 @@ ENVELOPE = {
     f"{META}clientCapabilities": {},
     f"{META}clientInfo": {"name": "test", "version": "1"},
 }
+_BAD_TOKENS: tuple[Any, ...] = ([], None, 1.5)
 _BAD_VALUES: tuple[Any, ...] = (1, [], "1999-01-01")
 SUBAGENT = {"mdrecall/sessionKey": "agent:main:subagent:1"}
 
@@ -67,7 +70,8 @@ def talk(pipes: tuple[TextIO, TextIO], messages: list[Any]) -> list[Any]:
                 if answer.get("id") in waiting:
                     waiting.discard(answer["id"])
                 answer.get("error", {}).pop("message", None)
-                if not str(answer.get("id")).startswith("after"):
+                # What is logged says how long something took.
+                if "method" not in answer and not str(answer["id"]).startswith("after"):
                     answers.append(answer)
         writer.close()
         reader.read()
@@ -106,7 +110,7 @@ OTHERS = [
 MALFORMED = [
     request("tools/list", {"cursor": 1}),
     request("tools/list", {"_meta": []}),
-    request("tools/list", {"_meta": {"progressToken": []}}),
+    *(request("tools/list", {"_meta": {"progressToken": token}}) for token in _BAD_TOKENS),
     request("tools/list", {"_meta": {"mdrecall/sessionKey": 7}}),
     request("tools/call"),
     request("tools/call", {"name": 1}),
@@ -198,6 +202,37 @@ def test_what_is_no_request_is_dropped_as_by_the_sdk(home: Home, era: str) -> No
 @pytest.mark.parametrize("first", [*METHODS[:1], *OTHERS, *RUBBISH[:3], with_envelope(request("initialize", HELLO))])
 def test_the_first_request_decides_on_the_era_as_with_the_sdk(home: Home, first: Any) -> None:
     compare(home, [first, with_envelope(METHODS[0]), *METHODS[:1], *hello(), *METHODS[:1]])
+
+
+_NAMES = ["name", "arguments", "_meta", "uri", "cursor", "level", "protocolVersion", "capabilities", "clientInfo"]
+_META_NAMES = ["progressToken", "mdrecall/sessionKey", f"{META}logLevel", "version"]
+_VALUES = [None, True, 1, 1.0, -1.5, "", "x", "mdrecall://main/MEMORY.md", 10**30, "memory_get", "recall", "debug"]
+
+
+def draw_value(draw: random.Random, depth: int = 0) -> Any:
+    kind = draw.randrange(9) if depth < 4 else 0
+    if kind < 3:
+        return draw.choice(_VALUES)
+    if kind < 7:
+        names = (draw.choice(_NAMES + _META_NAMES) for _ in range(draw.randrange(4)))
+        return {name: draw_value(draw, depth + 1) for name in names}
+    return [draw_value(draw, depth + 1) for _ in range(draw.randrange(3))]
+
+
+@pytest.mark.parametrize("era", ["older", "newer"])
+def test_requests_drawn_at_random_are_answered_as_the_sdk_does(home: Home, era: str) -> None:
+    draw = random.Random(era)
+    methods = [each["method"] for each in [*METHODS, *OTHERS, *MALFORMED]]
+    messages = [
+        request(draw.choice(methods), {name: draw_value(draw) for name in draw.sample(_NAMES, draw.randrange(4))})
+        for _ in range(examples(60))
+    ]
+    # The SDK also looks at the parameters of methods that nobody serves.
+    messages = [each for each in messages if each["method"] not in ("completion/complete", "resources/subscribe")]
+    if era == "older":
+        compare(home, [*hello(), *messages])
+    else:
+        compare(home, [with_envelope(each) for each in (METHODS[0], *messages)])
 
 
 @pytest.mark.parametrize("version", [*HANDSHAKE_VERSIONS, *STATELESS_VERSIONS, "1999-01-01", ""])

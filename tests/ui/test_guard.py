@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 import pytest
 
 from mdrecall.mcp_server.http import HttpEndpoint
+from mdrecall.ui.start import is_known_host
 from tests.conftest import Workspace
 from tests.ui.conftest import CHANGING, READING, Site, serve
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 FORM = "application/x-www-form-urlencoded"
 TOKEN = "0123456789abcdef-the-token"
+HOSTS = HttpEndpoint(port=7, allow_hosts=("notes.example", "[::1]")).hosts(7)
 
 
 def test_the_link_works_once_and_becomes_a_cookie_that_other_websites_cannot_use(site: Site) -> None:
@@ -49,6 +51,16 @@ def test_a_request_that_names_another_host_is_refused(site: Site, host: str) -> 
     """A name that an attacker has pointed at this machine (DNS rebinding) is not ours."""
     assert site.ask("/ui/main/search", Host=host, Cookie=site.cookie).status in (400, 421)
     assert site.ask(site.link, Host=host).status in (400, 421)
+
+
+@pytest.mark.parametrize("host", ["notes.example", "notes.example:8080", "[::1]:9", "127.0.0.1:7"])
+def test_a_host_that_is_allowed_may_have_any_port(host: str) -> None:
+    assert is_known_host(host, HOSTS)
+
+
+@pytest.mark.parametrize("host", ["evil.example.", "evil.example.:80", "notes.example:", "notes.example:x", "", ":80"])
+def test_no_other_host_is_known_whatever_its_port_is(host: str) -> None:
+    assert not is_known_host(host, HOSTS)
 
 
 @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:1", "http://localhost"])

@@ -1,13 +1,18 @@
 """What the views show of a fixed memory is what was recorded; ``python -m tests.record --write`` records it again."""
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import Workspace
+from mdrecall.life.activity import Activity, record_activity
+from mdrecall.sources.editing import hash_content
+from tests.conftest import LONG_AGO_NS
+from tests.processes import until
 from tests.ui.conftest import serve
+from tests.ui.worlds import TalkingWorkspace
 
 GOLDEN = Path(__file__).parent / "pages"
 
@@ -22,10 +27,10 @@ NOTES = {
     "memory/2024-03-01.md": "# Friday\n\nThe staging database is heron.\n" + "It ran all day without a fault.\n" * 9,
     "memory/2024-03-02.md": "# Saturday\n\nPostgres moved to another server. Back to [[choices]].\n",
     "memory/people/priya.md": "# Priya\n\nPriya prefers tea.\nShe looks after the database.\n",
-    "ideas.md": "# Ideas\n\nA kite, and a table of oak.\n",
+    "memory/ideas.md": "# Ideas\n\nA kite, and a table of oak.\n",
 }
 NOTE = "path=memory%2F2024-01-12.md"
-#: Each page by the name of its file. What differs from one machine to the next is left out: the state, and git.
+#: Each page by the name of its file. What git knows is left out, because it may be missing.
 PAGES = {
     "search": "search?q=postgres",
     "search-filtered": "search?q=postgres&since=2024-02-01&folder=memory&source=memory",
@@ -48,16 +53,22 @@ PAGES = {
     "move": f"move?{NOTE}",
     "delete": f"delete?{NOTE}",
     "trash": "trash",
+    "conversation": "conversation?session=s1",
+    "conversation-one": "conversation?session=s1&only=2",
     "activity": "activity",
+    "activity-found": "activity?q=tea&tool=memory_search",
+    "state": "state",
     "eval": "eval",
     "forget": "forget",
     "providers": "providers",
+    "settings": "settings?section=tools",
+    "settings-found": "settings?q=debounce",
 }
 #: Forms, each with what is filled in.
 FORMS = {
     "forget": {"text": "kite"},
-    "edit": {"path": "ideas.md", "text": "# Mine\n", "hash": "0" * 64},
-    "append": {"path": "ideas.md", "text": ""},
+    "edit": {"path": "memory/ideas.md", "text": "# Mine\n", "hash": "0" * 64},
+    "append": {"path": "memory/ideas.md", "text": ""},
     "eval": {"text": '{"query": "staging database", "expect": "memory/2024-03-01.md"}\n{"query": "oak"}'},
 }
 _VARYING = (
@@ -65,6 +76,9 @@ _VARYING = (
     (r"\.trash/[^/]+/", ".trash/(id)/"),
     (r"(?<=deleted )<time.*?</time>", "(time)"),
     (r" today\"", '"'),
+    (r"process \d+", "process (id)"),
+    (r"[\d.,]+ MB; [\d.,]+ [kMG]B free", "(size)"),
+    (r"Last indexed: [^<]*", "Last indexed: (what)"),
     (r"(?<=timeline\?year=)20(?:2[5-9]|[3-9]\d)\">\d{4}", "(this year)"),
     # Where a note lies on the map is reckoned from vectors, and the last digits differ between processors.
     (r"(?<=<use href=\"#s\d\d\") x=\"\d+\" y=\"\d+\"", ""),
@@ -83,11 +97,18 @@ def test_a_page_shows_what_was_recorded(name: str, pages: dict[str, str]) -> Non
 
 def record_pages(base: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each page and what it shows."""
-    space = Workspace(base)
-    for path, text in NOTES.items():
+    space = TalkingWorkspace(base)
+    for path, text in {**NOTES, "memory/old.md": "Old.\n"}.items():
         space.write(path, text)
+    talk = space.say("s1", "Where is the bike?", "In the cellar, below `the stairs`.", day="2024-03-01")
+    os.utime(talk, ns=(LONG_AGO_NS, LONG_AGO_NS))
+    for number, what in enumerate(("where is the bike", "tea")):
+        asked = Activity(f"2026-02-10T10:0{number}:00Z", "memory_search", what)
+        record_activity(space.memory().settings, asked)
     (space.path / "questions.jsonl").write_text('{"query": "staging database", "expect": "memory/2024-03-01.md"}\n')
     with serve(space) as site:
+        site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
+        assert until(lambda: "chunks; up to date" in site.get("state").body)
         for name, address in PAGES.items():
             yield name, _show(site.ask(f"/ui/main/{address}", Cookie=site.cookie).body, base)
         yield from ((f"{view}-sent", _show(site.post(view, **fields).body, base)) for view, fields in FORMS.items())

@@ -141,6 +141,10 @@ def test_a_long_note_is_shown_by_parts(site: Site) -> None:
     assert len(shown) > 2
     assert all("<strong>words</strong>" in body for body in shown)
     assert f"Part 2 of {len(shown)}, lines " in shown[1]
+    links = (re.findall(r'part=(\d+)" class="button">(\w+) part', body) for body in (shown[0], shown[1], shown[-1]))
+    turns = [list(dict.fromkeys(found)) for found in links]  # above the note and below it
+    last = str(len(shown) - 1)
+    assert turns == [[("2", "Next")], [("1", "Previous"), ("3", "Next")], [(last, "Previous")]]
     assert 'data-line="3500"' in site.get("note", path="memory/long.md", **{"from": "3500"}).body
     assert site.get("note", path="memory/long.md", part=str(10**8)).body == shown[-1]
     one_line = " ".join(f"word{number}" for number in range(19_000))

@@ -48,6 +48,7 @@ def test_the_best_phrase_of_an_entry_counts() -> None:
         ("明日の天気は？", "天気"),
         ("오늘 날씨가 어때?", "날씨"),
         ("see DEC-0054 please", "DEC-0054"),
+        ("новые книги", "книга"),
     ],
 )
 def test_other_forms_and_scripts_match(message: str, phrase: str) -> None:
@@ -63,6 +64,8 @@ def test_other_forms_and_scripts_match(message: str, phrase: str) -> None:
         ("in 2027", "2026"),
         ("see ticket70", "ticket7"),
         ("the art of it", "artist"),
+        ("одна тема", "темы"),
+        ("über Gärten", "Gärtnerei"),
     ],
 )
 def test_words_that_only_begin_alike_do_not_match(message: str, phrase: str) -> None:

@@ -29,6 +29,10 @@ FRONT_MATTER = [
     ),
     ("---\nby:\n  name: Ana\ntitle: Trip\n  to Porto\n---\n", Fields(title="Trip to Porto")),
     ("---\r\ntitle: windows\r\n---\r\n", Fields(title="windows")),
+    ("---\ntitle: a\nno key\n---\n", NO_FIELDS),
+    ("---\n  indented\ntitle: a\n---\n", NO_FIELDS),
+    ("---\ntitle: '\n---\n", Fields(title="'")),
+    ('---\ntitle: \'a\' # b\naliases: ["a\\"b", ~]\nalias: ~\n---\n', Fields(title="a", aliases=('a"b', "~"))),
 ]
 
 
@@ -49,6 +53,10 @@ TAGS = [
     ("## #in-heading", ("in-heading",)),
     ("---\ntags: [x]\n# no tag\n---\n#y", ("x", "y")),
     ("#-- #/ #_", ()),
+    ("`code`#glued", ("glued",)),
+    ("---\ntitle: a\n---\n#first", ("first",)),
+    ("```\n#code\n```\n\n# Heading #real\n", ("real",)),
+    (" ".join(f"#t{number}" for number in range(501)), tuple(f"t{number}" for number in range(500))),
 ]
 
 
