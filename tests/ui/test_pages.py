@@ -1,5 +1,6 @@
 """What the views show of a fixed memory is what was recorded; ``python -m tests.record --write`` records it again."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -99,6 +100,10 @@ def test_a_page_shows_what_was_recorded(name: str, pages: dict[str, str]) -> Non
 def record_pages(base: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each page and what it shows."""
     space = TalkingWorkspace(base)
+    file = space.home / ".openclaw" / "openclaw.json"
+    config = json.loads(file.read_text())
+    config["agents"]["defaults"]["userTimezone"] = "UTC"
+    file.write_text(json.dumps(config))
     for path, text in {**NOTES, "memory/old.md": "Old.\n"}.items():
         space.write(path, text)
     talk = space.say("s1", "Where is the bike?", "In the cellar, below `the stairs`.", day="2024-03-01")
