@@ -23,7 +23,9 @@ NOTES = {
         "---\ntitle: Decisions\ntags: [work, database]\naliases: [choices]\n---\n\n# Decisions\n\nWe put PgBouncer in "
         "front of Postgres, see [[priya]] and [the site](https://example.org). #work\n\n- [x] tell Priya\n- [ ] measure"
         " it\n\n1. one\n2. **two**\n\n> quoted `code`\n\n| pool | size |\n| --- | --- |\n| web | 20 |\n\n```sql\nselect"
-        " 1\n```\n\n![plan](plan.png) [[nobody]] <b>raw</b>\n"
+        " 1\n```\n\n![plan](plan.png) [[nobody]] <b>raw</b>\n\n"
+        "<!-- a comment\n\nof three lines -->\n\nText <!-- inside --> and ~~gone~~ [a](b.md#c) <https://example.org>.\n"
+        "<!-- status: superseded | by: MEMORY.md -->\n- old [[priya|her]]\n\n***\n\n    indented <!-- code -->\n"
     ),
     "memory/2024-03-01.md": "# Friday\n\nThe staging database is heron.\n" + "It ran all day without a fault.\n" * 9,
     "memory/2024-03-02.md": "# Saturday\n\nPostgres moved to another server. Back to [[choices]].\n",
