@@ -1,5 +1,6 @@
 """What the views show of a fixed memory is what was recorded; ``python -m tests.record --write`` records it again."""
 
+import json
 import os
 import re
 from collections.abc import Iterator
@@ -22,7 +23,9 @@ NOTES = {
         "---\ntitle: Decisions\ntags: [work, database]\naliases: [choices]\n---\n\n# Decisions\n\nWe put PgBouncer in "
         "front of Postgres, see [[priya]] and [the site](https://example.org). #work\n\n- [x] tell Priya\n- [ ] measure"
         " it\n\n1. one\n2. **two**\n\n> quoted `code`\n\n| pool | size |\n| --- | --- |\n| web | 20 |\n\n```sql\nselect"
-        " 1\n```\n\n![plan](plan.png) [[nobody]] <b>raw</b>\n"
+        " 1\n```\n\n![plan](plan.png) [[nobody]] <b>raw</b>\n\n"
+        "<!-- a comment\n\nof three lines -->\n\nText <!-- inside --> and ~~gone~~ [a](b.md#c) <https://example.org>.\n"
+        "<!-- status: superseded | by: MEMORY.md -->\n- old [[priya|her]]\n\n***\n\n    indented <!-- code -->\n"
     ),
     "memory/2024-03-01.md": "# Friday\n\nThe staging database is heron.\n" + "It ran all day without a fault.\n" * 9,
     "memory/2024-03-02.md": "# Saturday\n\nPostgres moved to another server. Back to [[choices]].\n",
@@ -41,6 +44,7 @@ PAGES = {
     "notes-found": "notes?find=2024&order=changed",
     "timeline": "timeline?year=2024",
     "day": "day?day=2024-03-01",
+    "day-of-a-conversation": "day?day=2020-09-13",
     "map": "map",
     "map-chosen": "map?show=tag:work",
     "note": f"note?{NOTE}&from=9&to=9",
@@ -98,6 +102,10 @@ def test_a_page_shows_what_was_recorded(name: str, pages: dict[str, str]) -> Non
 def record_pages(base: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each page and what it shows."""
     space = TalkingWorkspace(base)
+    file = space.home / ".openclaw" / "openclaw.json"
+    config = json.loads(file.read_text())
+    config["agents"]["defaults"]["userTimezone"] = "UTC"
+    file.write_text(json.dumps(config))
     for path, text in {**NOTES, "memory/old.md": "Old.\n"}.items():
         space.write(path, text)
     talk = space.say("s1", "Where is the bike?", "In the cellar, below `the stairs`.", day="2024-03-01")

@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.life.promotion import Gates, PhaseHits, Record, explain_refusal, importance_of, rank, score_record
+from mdrecall.core.life.promotion import (
+    Gates,
+    PhaseHits,
+    Record,
+    explain_refusal,
+    importance_of,
+    passes_gates,
+    rank,
+    score_record,
+)
 
 NOW = 1_795_000_000_000.0
 DAY = 86_400_000.0
@@ -92,7 +101,16 @@ def test_recalls_of_one_day_are_refused_however_many_there_are() -> None:
 def test_each_gate_says_what_is_missing(changes: dict[str, Any], reason: str) -> None:
     days = ("2026-11-01", "2026-11-14")
     record = FIVE_AT_ONCE._replace(total_score=5.0, days=days, recall_days=days)._replace(**changes)
-    assert explain_refusal(score_record(record, NOW), Gates()) == reason
+    candidate = score_record(record, NOW)
+    assert explain_refusal(candidate, Gates()) == reason
+    assert passes_gates(candidate, Gates()) == ("origin" in changes)
+
+
+def test_a_candidate_at_every_limit_passes() -> None:
+    candidate = score_record(FIVE_AT_ONCE._replace(last_ms=NOW - 30 * DAY, recalls=3, queries=3, total_score=3.0), NOW)
+    assert passes_gates(candidate, Gates(min_score=candidate.score))
+    assert not passes_gates(candidate, Gates(min_score=candidate.score, max_age_days=29.9))
+    assert passes_gates(candidate, Gates(min_score=0, max_age_days=None))
 
 
 def test_a_record_without_a_signal_is_no_candidate_and_the_best_is_first() -> None:
