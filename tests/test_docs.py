@@ -7,6 +7,8 @@ import re
 import shlex
 import shutil
 import sys
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +48,20 @@ def options_of(parser: argparse.ArgumentParser) -> set[str]:
     return {option for action in shown for option in action.option_strings} - {"-h", "--help"}
 
 
+@cache
+def find_parsers() -> Mapping[str, argparse.ArgumentParser]:
+    """The parser of each command."""
+    actions = build_parser()._actions
+    return next(action for action in actions if isinstance(action, argparse._SubParsersAction)).choices
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_and_option_is_in_the_docs(command: str) -> None:
     text = (DOCS / "cli.md").read_text()
     section = re.search(rf"^## mdrecall {command}\b.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     assert section, command
     general = text.split("\n## ")[0]
-    actions = build_parser()._actions
-    commands = next(action for action in actions if isinstance(action, argparse._SubParsersAction))
-    for option in options_of(commands.choices[command]):
+    for option in options_of(find_parsers()[command]):
         assert f"`{option}" in section[0] + general, option
 
 

@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -80,6 +81,9 @@ def no_thread_left() -> Iterator[None]:
     yield
     for thread in set(threading.enumerate()) - before:
         if thread.name.startswith("mdrecall"):
+            # One that is just being started is listed, but cannot be joined.
+            while thread.ident is None:
+                time.sleep(0.01)
             thread.join(PATIENCE_S)
             assert not thread.is_alive(), thread.name
 

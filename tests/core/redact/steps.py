@@ -16,9 +16,14 @@ def count_steps(pattern: re.Pattern[str], text: str) -> int:
     return _Counter(pattern, text).run()
 
 
+@cache
+def _parse(pattern: re.Pattern[str]) -> list[Any]:
+    return list(parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE))
+
+
 class _Counter:
     def __init__(self, pattern: re.Pattern[str], text: str) -> None:
-        self.tree = list(parser.parse(pattern.pattern, pattern.flags & ~re.UNICODE))
+        self.tree = _parse(pattern)
         self.flags = pattern.flags
         self.text = text
         self.steps = 0
