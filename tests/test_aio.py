@@ -134,7 +134,14 @@ def test_the_answers_are_those_of_a_memory(workspace: Workspace) -> None:
             found = await memory.search("walrus", max_results=1)
             read, counts, status = await memory.read("MEMORY.md"), await memory.counts(), await memory.status()
             probes = await memory.probe_embedding(), await memory.probe_vectors()
-            more = await memory.issues(), await memory.check(), await memory.sessions()
+            more: list[Any] = [
+                await memory.issues(),
+                await memory.check(),
+                await memory.sessions(),
+                await memory.notes(),
+            ]
+            more += [await memory.links("people"), await memory.note_map(), await memory.near("MEMORY.md", 3)]
+            more += [len(await memory.index_files()) > 1]
             # The sizes on the disk change when a memory is closed.
             same = status._replace(storage={})
             return [appended.path, found.results, read, counts, same, probes[0].ok, probes[1], *more]
@@ -143,7 +150,8 @@ def test_the_answers_are_those_of_a_memory(workspace: Workspace) -> None:
     memory = workspace.memory()
     found = memory.search("walrus", max_results=1)
     probes = memory.probe_embedding(), memory.probe_vectors()
-    more = memory.issues(), memory.check(), memory.sessions()
+    more: list[Any] = [memory.issues(), memory.check(), memory.sessions(), memory.notes(), memory.links("people")]
+    more += [memory.note_map(), memory.near("MEMORY.md", 3), True]
     status = memory.status()._replace(storage={})
     there = [found.results, memory.read("MEMORY.md"), memory.counts(), status, probes[0].ok, probes[1], *more]
     assert here == ["memory/people.md", *there]
