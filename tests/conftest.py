@@ -151,7 +151,10 @@ _SOAK = (
     "reliability/test_sizes.py::test_a_note_of_many_lines",
     "test_calibrate.py::test_the_tables_leave_out",
     "test_quality_benchmark.py::test_the_curves_are_refitted",
-    "ui/test_weight.py",
+    "ui/test_weight.py::test_no_note_is_heavy[emphasis",
+    "ui/test_weight.py::test_no_note_is_heavy[list",
+    "ui/test_weight.py::test_no_note_is_heavy[wide",
+    "ui/test_weight.py::test_no_view",
 )
 # The fixtures that need a program from npm; those made from them count as well.
 _REAL = {"real_tools", "inspector", "real_host"}
