@@ -33,7 +33,8 @@ class QmdWorkspace:
         self.workspace = workspace
         self.qmd = qmd
         self.program = program
-        self.settings_of_qmd: dict[str, Any] = {"limits": {"timeoutMs": 4000}}
+        # Far longer than the fake needs, also where the cores are busy: a test in which it hangs sets its own.
+        self.settings_of_qmd: dict[str, Any] = {"limits": {"timeoutMs": 20_000}}
         self.own: dict[str, Any] = {"qmd": {"session": False, "firstRetrySeconds": 1}}
         self.search: dict[str, Any] = {}
         self.path = os.environ["PATH"]
