@@ -31,7 +31,8 @@ PARTS = {"frequency", "relevance", "diversity", "recency", "consolidation", "con
 def path(workspace: Workspace) -> str:
     """A note whose third line was recalled on three days, and its fifth never."""
     workspace.configure('{"mdrecall": {"recalls": {"record": true}}}')
-    now = datetime.now(UTC)
+    # At noon, because recalls of one day are some minutes apart and must not be of two days shortly after midnight.
+    now = datetime.now(UTC).replace(hour=12) - timedelta(days=1)
     path = f"memory/{now - timedelta(days=2):%Y-%m-%d}.md"
     workspace.write(path, f"# A day\n\n- {PUMP}\n\n- Priya prefers tea to coffee.\n")
     recall_line(workspace.memory(), path, 3, now=now)

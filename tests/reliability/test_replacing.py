@@ -66,6 +66,8 @@ def test_a_log_that_came_with_a_restored_index_is_read(workspace: Workspace, tmp
 def test_an_answer_is_never_empty_because_the_index_was_just_deleted(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
+    # As long as it takes on a busy machine: an answer may be empty because there was no time to index.
+    workspace.configure('{"mdrecall": {"searchWaitMs": 60000, "firstIndexWaitMs": 60000}}')
     index = prepare(workspace)
     memory = workspace.memory()
     real, deleted = BuiltinBackend._search_index, list[int]()
