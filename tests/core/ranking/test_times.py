@@ -210,6 +210,10 @@ def test_a_longer_time_is_read(query: str, days: str) -> None:
         ("2025-01-01..2025-12-31", "last year|letztes Jahr|l'année dernière|el año pasado|去年|昨年|작년|지난해"),
         ("2026-01-01..2026-12-31", "this year|dieses Jahr|cette année|este año|今年|本年|올해|금년"),
         ("2024-01-01..2024-12-31", "前年|一昨年|おととし|재작년"),
+        ("2026-03-11", "last night|anoche"),
+        ("2026-03-10", "day before yesterday|avant hier|antier|antes de ayer"),
+        ("2026-03-09", "vorvorgestern"),
+        ("2024-01-01..2024-12-31", "the year before last"),
     ],
 )
 def test_a_time_is_the_same_in_every_language(days: str, queries: str) -> None:
@@ -428,61 +432,6 @@ def test_times_too_far_back_are_none() -> None:
     assert read("5001 days ago") == []
     assert read("100 years ago") == []
     assert read("0 days ago") == []
-
-
-@pytest.mark.parametrize(
-    ("days", "words"),
-    [
-        ("2026-03-12", "today|tonight|this morning|this afternoon|this evening|heute|aujourd'hui|aujourd’hui|ce matin"),
-        (
-            "2026-03-12",
-            "ce soir|cet après-midi|cette nuit|hoy|esta mañana|esta tarde|esta noche|今天|今日|今早|今晚|今朝",
-        ),
-        ("2026-03-12", "今夜|きょう|今儿|오늘"),
-        (
-            "2026-03-11",
-            "yesterday|last night|gestern|hier|ayer|anoche|昨天|昨日|昨晚|昨夜|きのう|昨儿|어제|어젯밤|간밤",
-        ),
-        (
-            "2026-03-10",
-            "day before yesterday|vorgestern|avant-hier|avant hier|anteayer|antier|antes de ayer|前天|一昨日",
-        ),
-        ("2026-03-10", "おととい|그저께|그제|엊그제|엊그저께"),
-        ("2026-03-09", "vorvorgestern|大前天"),
-        ("2026-03-09..2026-03-15", "这周|這週|本周|本週|这个星期|這個星期|这星期|今週|이번주|이번 주|this week"),
-        (
-            "2026-03-02..2026-03-08",
-            "上周|上週|上星期|上个星期|上個星期|上礼拜|上禮拜|上个礼拜|先週|지난주|저번 주|last week",
-        ),
-        ("2026-03-02..2026-03-08", "la semana pasada|la semaine dernière|letzte Woche|vorige Woche|la semana anterior"),
-        ("2026-02-23..2026-03-01", "la semana antepasada|vorletzte Woche"),
-        ("2026-03-09..2026-03-15", "esta semana|cette semaine|diese Woche"),
-        ("2026-02-01..2026-02-28", "el mes pasado|le mois dernier|im letzten Monat"),
-        ("2025-01-01..2025-12-31", "el año pasado|l'année dernière|im letzten Jahr"),
-        (
-            "2026-03-02",
-            "Monday last week|Montag letzter Woche|lundi de la semaine dernière|el lunes de la semana pasada",
-        ),
-        ("2026-03-02", "上周周一|先週の月曜日|지난주 월요일"),
-        ("2026-03-09", "Monday this week|on Monday|am Montag|lundi|el lunes|这周周一|今週の月曜日|이번 주 월요일"),
-        ("2025-12-01..2025-12-31", "in December|im Dezember|en décembre|en diciembre|12월|12月"),
-        (
-            "2026-02-10..2026-03-12",
-            "in the last 30 days|in den letzten 30 Tagen|les 30 derniers jours|los últimos 30 días",
-        ),
-        ("2026-02-23..2026-03-01", "上上周|上上週|上上个星期|先々週|지지난주|지지난 주|the week before last"),
-        ("2026-03-14..2026-03-15", "这周末|本周末|今週末|이번 주말"),
-        ("2026-03-07..2026-03-08", "上周末|上週末|先週末|지난 주말|지난주말|last weekend"),
-        ("2026-03-01..2026-03-31", "这个月|這個月|本月|今月|이번달|이번 달|이달|this month"),
-        ("2026-02-01..2026-02-28", "上个月|上個月|上月|先月|지난달|지난 달|저번달|저번 달|last month|letzten Monat"),
-        ("2026-01-01..2026-01-31", "上上个月|上上個月|先々月|지지난달|the month before last"),
-        ("2026-01-01..2026-12-31", "今年|本年|올해|금년|this year"),
-        ("2025-01-01..2025-12-31", "去年|昨年|작년|지난해|last year|letztes Jahr"),
-        ("2024-01-01..2024-12-31", "前年|一昨年|おととし|재작년|the year before last"),
-    ],
-)
-def test_every_word_for_a_time_is_read_by_itself(days: str, words: str) -> None:
-    assert {word: read(word) for word in words.split("|")} == {word: [days] for word in words.split("|")}
 
 
 def test_weekdays_and_months_are_those_of_the_calendar_in_every_language() -> None:
