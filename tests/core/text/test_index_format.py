@@ -1,4 +1,4 @@
-"""What an index holds of a note stays the same as long as its versions do: an index is only built again for another one.
+"""What an index holds of a note stays the same as long as its versions do: only another one has it built again.
 
 Where one of these fails on purpose, increase the version that is named, and write down the new fingerprint.
 """
