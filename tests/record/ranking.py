@@ -23,17 +23,22 @@ TODAY = date(2026, 3, 12).toordinal()
 #: Notes and conversations about a few things that are called alike.
 NOTES = {
     "MEMORY.md": "# Memory\n\n- The kettle is on the top shelf.\n- Server blue-7 belongs to Ana.",
-    "memory/2026-03-11.md": "# Kitchen\n\nThe kettle moved to the cellar.\n\n## Server\n\nDeploy of v1.2.3 failed again.",
+    "memory/2026-03-11.md": "# Kitchen\n\nThe kettle moved to the cellar."
+    "\n\n## Server\n\nDeploy of v1.2.3 failed again.",
     "memory/2026-03-02.md": "The kettle is broken, Ana repairs it.\n\nLunch with Ben about the server budget.",
-    "memory/2025-11-20-kettle.md": "# Kettle\n\n" + "It boils water in four minutes. " * 20 + "\n\nThe kettle was bought.",
-    "notes/server.md": "# Server\n\n## Address\n\nThe server address is 10.0.0.7.\n\n## Deploy\n\nDEC-0054: deploy on Tuesdays."
+    "memory/2025-11-20-kettle.md": "# Kettle\n\n" + "It boils water in four minutes. " * 20
+    + "\n\nThe kettle was bought.",
+    "notes/server.md": "# Server\n\n## Address\n\nThe server address is 10.0.0.7."
+    "\n\n## Deploy\n\nDEC-0054: deploy on Tuesdays."
     "\n\n" + "\n\n".join(f"Step {number}: check the server log of part {number}." for number in range(12)),
     "notes/old-server.md": "# Server\n\nThe server address is 10.0.0.3.\n\nDEC-0054 was discussed, deploy never.",
     "notes/茶.md": "# 茶\n\n茶壺在廚房裡，很舊。\n\n我們買了新的茶壺。",
-    "work/budget.md": "| item | cost |\n| --- | --- |\n| server | 900 |\n| kettle | 30 |\n\nThe budget of the server is 900 EUR.",
-    "sessions/s1.jsonl": "User: where is the kettle?\nAssistant: The kettle is in the cellar.\nUser: thanks, and the server?"
-    "\nAssistant: In the rack.",
-    "sessions/s2.jsonl": "Ana: I moved the kettle.\nBen: Why?\nAna: It is broken.\nBen: The server too.\nAna: Deploy failed.",
+    "work/budget.md": "| item | cost |\n| --- | --- |\n| server | 900 |\n| kettle | 30 |"
+    "\n\nThe budget of the server is 900 EUR.",
+    "sessions/s1.jsonl": "User: where is the kettle?\nAssistant: The kettle is in the cellar."
+    "\nUser: thanks, and the server?\nAssistant: In the rack.",
+    "sessions/s2.jsonl": "Ana: I moved the kettle.\nBen: Why?\nAna: It is broken."
+    "\nBen: The server too.\nAna: Deploy failed.",
 }  # fmt: skip
 MARKS = {
     "MEMORY.md": Marks(triggers=("kettle",), importance=9),
