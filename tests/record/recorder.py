@@ -17,6 +17,7 @@ from mdrecall.cli.main import build_parser, main
 from mdrecall.config.schema import json_schema
 from tests.conftest import environment
 from tests.record.commands import COMMANDS
+from tests.record.functions import RECORDED
 from tests.record.ranking import record_ranking
 from tests.record.workspace import make_workspace
 
@@ -226,4 +227,5 @@ def record(base: Path) -> dict[str, str]:
     recorder = Recorder(base)
     recorder.record_all()
     files = {f"{name}.json": as_text(value) for name, value in recorder.facts.items()}
+    files |= {f"functions/{name}.json": as_text(list(function())) for name, function in RECORDED.items()}
     return files | {f"words/{name}.json": as_text(value) for name, value in recorder.words.items()}
