@@ -18,12 +18,15 @@ from mdrecall.core.life.phrases import (
     widen_to_sentences,
 )
 from mdrecall.core.life.promotion import Gates, PhaseHits, Record, explain_refusal, importance_of, passes_gates, rank
+from mdrecall.core.ranking.days import day_number
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.snippet import cut_units, heading_above, shorten, show_around
 from mdrecall.core.text.passages import split_passages
 from mdrecall.mcp_server import config_text
+from mdrecall.ui import charts
 from tests.core.text.test_index_format import make_notes
+from tests.record.conversation_functions import CONVERSATIONS
 
 SERVER = {"command": "mdrecall", "args": ["mcp"]}
 CONFIGS = (
@@ -252,7 +255,29 @@ def record_promotion() -> Iterator[str]:
             yield f"{line} {passed} {refused}"
 
 
+def record_charts() -> Iterator[str]:
+    """Yield pictures, each in SVG."""
+    for year, month, today in ((2026, 2, 739_664), (2024, 2, 1), (2025, 6, 739_400)):
+        first = day_number(year, month, 1) or 1
+        days = {first + at: charts.Day(at % 5, f"day {at}", f"?day={at}") for at in (0, 5, 12)[: 1 + today % 3]}
+        yield str(charts.draw_month(year, month, days, today))
+    yield str(charts.divide_into_quarters({1: 5.0, 2: 5.0, 3: 1.0, 4: 9.0, 5: 7.0, 6: 2.0, 7: 3.0, 8: 4.0}))
+    for values in ([], [3.0], [0.0, 0.0], [1.0, 4.0, 2.0], [float(at % 7) for at in range(500)]):
+        yield str(charts.draw_growth(values, "Growth"))
+    columns = [charts.Column(f"c{total}", total, "good") for total in (0, 3, 7)]
+    yield from (str(charts.draw_columns(columns[:count], "Columns")) for count in (0, 1, 3))
+    strips = [charts.Strip("right", [0.1, 0.5, 0.5, 1.4, -2.0, 0.9, 0.7], "good"), charts.Strip("wrong", [], "bad")]
+    yield from (str(charts.draw_strips(strips[:count], "Strips")) for count in (0, 1, 2))
+    points = [
+        charts.Point(at / 7, 1 - at / 7, at, at % 3, f"p{at}", f"?p={at}", at == 3) for at in range(charts.GROUPS)
+    ]
+    yield from (str(charts.draw_points(points[:count], "Map")) for count in (0, 3, 7))
+    yield str(charts.draw_mark(2)) + str(charts.draw_legend())
+
+
 RECORDED: dict[str, Callable[[], Iterator[str]]] = {
+    **CONVERSATIONS,
+    "charts": record_charts,
     "configs": record_configs,
     "names": record_names,
     "phrases": record_phrases,
