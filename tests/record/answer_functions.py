@@ -14,7 +14,7 @@ from mdrecall.tools import plain_text
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult
 
 SNIPPET = "# Plan\n\nThe boat is blue.\n  It leaks.\u2028x\n\nSource: memory/a.md#L3-L5"
-RESULT = {
+RESULT: dict[str, Any] = {
     "path": "memory/a.md", "startLine": 3, "endLine": 5, "citation": "memory/a.md#L3-L5", "score": 0.914,
     "confidence": "high", "snippet": SNIPPET, "source": "memory",
 }  # fmt: skip
@@ -40,7 +40,13 @@ READ: tuple[dict[str, Any], ...] = (
     {"text": "one\ntwo", "lines": 2, "from": 2, "nextFrom": 4, "notice": "Data."},
     {"text": "on", "lines": 1, "from": 2, "nextChar": 3, "nextFrom": 4},
 )
-HIT = {"sessionKey": "k", "sessionId": " s", "messageId": "3", "role": "user", "snippet": "tea\n\nleaves"}
+HIT: dict[str, Any] = {
+    "sessionKey": "k",
+    "sessionId": " s",
+    "messageId": "3",
+    "role": "user",
+    "snippet": "tea\n\nleaves",
+}
 NOTES = {
     "people/ana.md": "---\ntitle: Ana Marin\naliases: [Ani]\ntags: [Work]\n---\n# Ana\n\n[[projects/shop|the shop]]",
     "people/ben-moss.md": "# About Ben\n\nSee [[ana]] and [shop](../projects/shop.md). #work #tea",
@@ -63,16 +69,21 @@ def record_plain_text() -> Iterator[str]:
         yield plain_text.format_session({"path": path, "totalLines": 7} | read)
     for hits, more in product(([], [HIT], [HIT | {"date": "2026-02-10"}, HIT]), ({}, *_HIT_NOTES)):
         yield plain_text.format_hits({"results": hits, "scope": "all", "reason": "no_match"} | more)
-        messages = [{"id": hit["messageId"], "content": hit["snippet"]} | hit for hit in hits]
+        messages: list[dict[str, Any]] = [{"id": hit["messageId"], "content": hit["snippet"]} | hit for hit in hits]
         about = {"contentTruncated": "action" in more, "droppedMessages": "warning" in more, "hasMore": bool(more)}
         about |= {"sessionKey": "k", "messages": messages, "totalMessages": 9, "nextOffset": 2} | more
         yield plain_text.format_history(about)
-    for size, added in product((0, 9), ({}, {"skipped": ["# A", "# B"]}, {"superseded": {"citation": "a.md#L1"}})):
+    for size, added in product((0, 9), _APPENDED):
         lines = [{"citation": "b.md#L2", "text": " old "}] if size else []
         yield plain_text.format_append(RESULT | {"bytes": size, "mayReplace": lines} | added)
     yield plain_text.format_failure({"error": "It\nfailed.", "action": "Wait.", "warning": "", "status": "error"})
 
 
+_APPENDED: tuple[dict[str, Any], ...] = (
+    {},
+    {"skipped": ["# A", "# B"]},
+    {"superseded": {"citation": "a.md#L1"}},
+)
 _HIT_NOTES: tuple[dict[str, Any], ...] = (
     {"action": "Use other words.", "withheld": {"reason": "Some were left out."}},
     {"warning": "2 files", "truncated": True},
@@ -99,7 +110,7 @@ def record_metrics() -> Iterator[str]:
     yield str(eval_metrics.rank_all(wanted, results))
     for path, lines in product(("a.md", "b.md", "c.md"), ([], [long], ["}"], ["}", "short line"], ["## intro"], [" "])):
         yield f"{path} {lines} {eval_metrics.chars_until_shown(path, lines, results)}"
-    scores = ([], [0.5], [0.1, 0.5, 0.9], [0.5, 0.5, 0.7])
+    scores: tuple[list[float], ...] = ([], [0.5], [0.1, 0.5, 0.9], [0.5, 0.5, 0.7])
     yield str([eval_metrics.area_under_curve(one, two) for one, two in product(scores, repeat=2)])
     bins = eval_metrics.reliability(
         [(-0.2, False), (0.05, True), (0.1, False), (0.55, True), (0.59, False), (1.0, True)]
