@@ -1,11 +1,13 @@
 """Bringing an index up to date: the thread that makes missing vectors, and the files that a search always indexes."""
 
 import threading
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.refresh import MissingVectors, _delay_stop
+from mdrecall.engine.indexer import FileChanges
+from mdrecall.engine.refresh import IndexRefresh, MissingVectors, _delay_stop, _describe, _describe_left
 from mdrecall.types import Issue, ProgressCallback, Stop
 from tests.processes import PATIENCE_S, until
 
@@ -87,3 +89,113 @@ def test_a_search_is_stopped_only_after_the_files_that_it_always_indexes() -> No
     stop = _delay_stop(3, lambda: True)
     assert [stop() for _ in range(5)] == [False, False, False, True, True]
     assert not any(_delay_stop(0, lambda: False)() for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "one_shot", "outdated", "vectors", "seconds"),
+    [
+        (0, False, False, True, 30.0),
+        (0, True, False, True, 30.0),
+        (5, False, True, False, 0.5),
+        (5, True, False, True, 0.5),
+        (5, True, True, True, 30.0),
+        (5, True, False, False, 30.0),
+    ],
+)
+def test_a_search_waits_longer_for_an_empty_index_or_one_that_must_be_made_again_at_once(
+    chunks: int, one_shot: bool, outdated: bool, vectors: bool, seconds: float
+) -> None:
+    refresh = SimpleNamespace(
+        _settings=SimpleNamespace(mdrecall=SimpleNamespace(first_index_wait_ms=30_000, search_wait_ms=500)),
+        _store=SimpleNamespace(chunks=SimpleNamespace(count=lambda: chunks)),
+        _one_shot=one_shot,
+        _sync=SimpleNamespace(is_outdated=lambda: outdated),
+        _vectors=SimpleNamespace(has_none=lambda: not vectors),
+    )
+    assert IndexRefresh._choose_wait_s(cast(Any, refresh)) == seconds
+
+
+@pytest.mark.parametrize(
+    ("on_search", "on_start", "session", "is_wanted"),
+    [
+        (True, False, "", True),
+        (True, False, "known", True),
+        (False, True, "new", True),
+        (False, True, "known", False),
+        (False, True, " ", False),
+        (False, False, "new", False),
+    ],
+)
+def test_a_search_looks_for_changes_always_or_when_a_conversation_begins(
+    on_search: bool, on_start: bool, session: str, is_wanted: bool
+) -> None:
+    sync = SimpleNamespace(on_search=on_search, on_session_start=on_start)
+    settings = SimpleNamespace(memory_search=SimpleNamespace(sync=sync))
+    refresh = SimpleNamespace(_settings=settings, _sessions={"known"})
+    assert IndexRefresh._is_wanted(cast(Any, refresh), session) is is_wanted
+
+
+def test_what_is_not_indexed_yet_is_counted() -> None:
+    one, two = (FileChanges({}, cast(Any, None), files, gone) for files, gone in ((["a"], []), (["b"], ["c"])))
+    none = FileChanges({}, cast(Any, None), [], [])
+    assert [_describe(changes) for changes in ([one], [one, two], [none])] == [
+        "1 changed file is",
+        "3 changed files are",
+        "the index was made with other settings and is",
+    ]
+    assert [_describe_left(count, False) for count in (0, 1, 2_000)] == [
+        "",
+        "1 changed file is not indexed yet",
+        "2,000 changed files are not indexed yet",
+    ]
+    assert _describe_left(1, True) == "1 changed file is not indexed yet; index again to finish"
+
+
+class CountingEmbedder:
+    """Has as many vectors to make as it is told."""
+
+    is_resting = False
+    space = SimpleNamespace(provider="fake")
+
+    def __init__(self, missing: int, *, is_instant: bool) -> None:
+        self.missing = missing
+        self.is_instant = is_instant
+
+    def is_complete(self) -> bool:
+        return not self.missing
+
+    def count_missing(self) -> int:
+        return self.missing
+
+
+def missing_vectors(missing: int, *, is_instant: bool, one_shot: bool = True, chunks: int = 3) -> MissingVectors:
+    store = SimpleNamespace(chunks=SimpleNamespace(count=lambda: chunks), admin=SimpleNamespace(place="index.sqlite"))
+    embedder = CountingEmbedder(missing, is_instant=is_instant)
+    return MissingVectors(cast(Any, store), cast(Any, embedder), lambda progress, stop: (), one_shot=one_shot)
+
+
+def test_no_chunk_has_a_vector_if_all_of_them_miss_one_that_is_made_quickly() -> None:
+    assert missing_vectors(3, is_instant=True).has_none()
+    assert not missing_vectors(2, is_instant=True).has_none()
+    assert not missing_vectors(3, is_instant=False).has_none()
+    nothing = MissingVectors(cast(Any, None), None, lambda progress, stop: (), one_shot=True)
+    assert not nothing.has_none()
+    assert nothing.is_complete()
+    assert nothing.embed_for_search(None, 0.0) == ()
+
+
+@pytest.mark.parametrize(("missing", "said"), [(1, "1 chunk without"), (2, "2 chunks without")])
+def test_an_answer_says_how_many_vectors_are_missing(missing: int, said: str) -> None:
+    (issue,) = missing_vectors(missing, is_instant=False).embed_for_search(None, 0.0)
+    assert issue == Issue("index.sqlite", f"has {said} a vector of fake yet; index again to add them")
+    assert missing_vectors(0, is_instant=False).embed_for_search(None, 0.0) == ()
+
+
+def test_a_process_that_answers_once_starts_no_thread_for_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(MissingVectors, "_start_thread", lambda self: started.append("started"))
+    for missing, is_instant, one_shot in ((2, False, True), (2, True, False), (0, False, False), (2, False, False)):
+        missing_vectors(missing, is_instant=is_instant, one_shot=one_shot).embed_in_background()
+    assert started == ["started"]
+    (issue,) = missing_vectors(2, is_instant=False, one_shot=False).embed_for_search(None, 0.0)
+    assert (len(started), issue.problem) == (2, "has 2 chunks without a vector of fake yet")

@@ -17,6 +17,8 @@ from mdrecall.cli.main import build_parser, main
 from mdrecall.config.schema import json_schema
 from tests.conftest import environment
 from tests.record.commands import COMMANDS
+from tests.record.functions import RECORDED
+from tests.record.ranking import record_ranking
 from tests.record.workspace import make_workspace
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -63,7 +65,7 @@ class Recorder:
         self.words: dict[str, Any] = {}
 
     def record_all(self) -> None:
-        """Record the commands, then the settings and the public names."""
+        """Record the commands, then the settings, the public names and the numbers of the ranking."""
         env = make_workspace(self._base)
         with environment(env, self._base / "notes"):
             for name, commands in COMMANDS.items():
@@ -74,6 +76,7 @@ class Recorder:
         self.facts["settings"] = {name: entry for name, entry, _ in settings}
         self.words["settings"] = _without_repetition({name: about for name, _, about in settings if about})
         self.facts["names"] = public_names()
+        self.facts["ranking"] = record_ranking()
 
     def _record_command(self, command: str, words: dict[str, str]) -> dict[str, Any]:
         code, out, err = run_command([part.format(base=self._base) for part in command.split()])
@@ -224,4 +227,5 @@ def record(base: Path) -> dict[str, str]:
     recorder = Recorder(base)
     recorder.record_all()
     files = {f"{name}.json": as_text(value) for name, value in recorder.facts.items()}
+    files |= {f"functions/{name}.json": as_text(list(function())) for name, function in RECORDED.items()}
     return files | {f"words/{name}.json": as_text(value) for name, value in recorder.words.items()}

@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from mdrecall.memory import Memory
+from mdrecall.tools import sessions
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.sessions import MAX_HISTORY_BYTES, MAX_SEARCH_BYTES, read_history, search_sessions
-from mdrecall.tools.toolset import Toolset
+from mdrecall.tools.toolset import Toolset, render_json
+from mdrecall.types import Conversation, SearchResult, TranscriptRecord
 
 KEY = "agent:main:main"
 SEARCH = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
@@ -275,3 +277,91 @@ def test_the_tools_are_there_only_where_conversations_are_indexed(tmp_path: Path
         found = search_sessions(memory, "tea")
     assert (found["results"], found["reason"]) == ([], "not_indexed")
     assert "memorySearch.sources" in found["action"]
+
+
+def test_messages_are_dropped_at_the_farther_end_until_the_rest_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = [{"id": str(number), "content": "x"} for number in range(1, 6)]
+    size = len(render_json(messages[0])) + 1
+
+    def fit(count: int, anchor: int | None) -> str:
+        monkeypatch.setattr(sessions, "MAX_HISTORY_BYTES", count * size)
+        return "".join(entry["id"] for entry in sessions._fit_messages(messages, anchor))
+
+    assert [fit(count, None) for count in (5, 3, 1, 0)] == ["12345", "345", "5", "5"]
+    assert [fit(3, anchor) for anchor in (1, 2, 3, 4, 5)] == ["123", "123", "234", "345", "345"]
+    assert [fit(4, 3), fit(1, 2), fit(2, 9)] == ["2345", "2", "45"]
+    assert sessions._fit_messages([], None) == []
+
+
+def test_results_are_dropped_from_the_end_until_the_answer_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    details = {"results": [{"messageId": "1"}, {"messageId": "2"}], "scope": "all"}
+    shorter = details | {"results": details["results"][:1], "truncated": True}
+    for limit, expected in (
+        (len(render_json(details)), details),
+        (len(render_json(details)) - 1, shorter),
+        (len(render_json(shorter)) - 1, shorter | {"results": []}),
+        (0, shorter | {"results": []}),
+    ):
+        monkeypatch.setattr(sessions, "MAX_SEARCH_BYTES", limit)
+        assert sessions._limit_bytes(details) == expected
+
+
+def test_a_message_is_cut_at_its_limit_and_has_a_time_if_its_day_is_known() -> None:
+    def show(text: str, **more: Any) -> dict[str, Any]:
+        return sessions._message_to_json(TranscriptRecord(7, 9, 9, text=text, **more))
+
+    assert show("hi", speaker="Tool") == {"id": "7", "role": "toolResult", "content": "hi", "isCut": False}
+    dated = show("hi", speaker="Assistant", day="2026-02-10")
+    assert (dated["role"], dated["timestamp"], dated["date"]) == ("assistant", 1_770_681_600_000, "2026-02-10")
+    assert show("hi", day="soon")["timestamp"] == 0
+    assert (show("x" * 4000)["content"], show("x" * 4000)["isCut"]) == ("x" * 4000, False)
+    assert (show("x" * 4001)["content"], show("x" * 4001)["isCut"]) == ("x" * 3999 + "…", True)
+
+
+def test_a_long_message_is_shown_from_shortly_before_the_first_word() -> None:
+    text = "a" * 100 + " tea " + "b" * 300 + " cup"
+    assert sessions._cut_around(text, {"cup", "tea", "none"}) == "…" + text[21 : 21 + 298] + "…"
+    assert sessions._cut_around("tea " + "b" * 296, {"tea"}) == "tea " + "b" * 296
+    assert sessions._cut_around("tea " + "b" * 297, {"cup"}) == "tea " + "b" * 295 + "…"
+    assert sessions._cut_around("b" * 85 + " tea", {"tea"}) == "b" * 85 + " tea"
+
+
+@pytest.mark.parametrize(
+    ("line", "speaker", "date", "expected"),
+    [
+        ("User: tea", "", "2026-02-10", ("user", 1_770_681_600_000, "tea")),
+        ("Assistant: tea", "User", "", ("assistant", 5_000, "tea")),
+        ("Note: tea", "Assistant", "", ("assistant", 5_000, "Note: tea")),
+        ("tea", "", "", ("user", 5_000, "tea")),
+    ],
+)
+def test_a_hit_says_who_spoke_and_when(line: str, speaker: str, date: str, expected: tuple[str, int, str]) -> None:
+    result = SearchResult("s1.jsonl", 1, 1, 0.5, line, "sessions", 1, 1, "", speaker=speaker, date=date)
+    hit = sessions._Hit(result, 3, line, {"tea"}, has_phrase=True, has_all=True)
+    json = sessions._hit_to_json(hit, Conversation("s1", "s1.jsonl", 9, 5.0, archived=False))
+    assert (json["role"], json["timestamp"], json["snippet"]) == expected
+    assert (json["sessionKey"], json["sessionId"], json["messageId"], json["score"]) == ("s1", "s1", "3", 0.5)
+    assert json.get("date", "") == date
+
+
+def test_the_best_line_of_a_passage_names_its_record(talks: Talks) -> None:
+    talks.say(KEY, "s1", "a cup of tea", "green tea", "tea and a green cup", "cup, green tea", "nothing")
+
+    def find(memory: Memory, query: str, lines: str, records: tuple[int, int]) -> tuple[int, str, bool, bool]:
+        result = SearchResult("sessions/s1.jsonl", *records, 0.5, lines, "sessions", *records, "")
+        hit = sessions._find_message(memory, result, query, KEY)
+        return hit.record, hit.line, hit.has_phrase, hit.has_all
+
+    with talks.open() as memory:
+        (path,) = (each.path for each in memory.sessions(KEY))
+        assert path == "sessions/s1.jsonl"
+        lines = "a cup of tea\ngreen tea\ntea and a green cup\ncup, green tea"
+        # The exact words first, then the line with most of them, then the first of several.
+        assert find(memory, "Green  tea", lines, (2, 8)) == (4, "green tea", True, True)
+        assert find(memory, "green cup tea", lines, (2, 8)) == (6, "tea and a green cup", False, True)
+        assert find(memory, "cup xylophone", lines, (2, 8)) == (2, "a cup of tea", False, False)
+        # The lines of consecutive records, and the last one, are counted without reading.
+        assert find(memory, "green tea", "tea\ngreen tea\ncup", (10, 12))[0] == 11
+        assert find(memory, "green tea", "tea\ncup\ngreen tea", (10, 20))[0] == 20
+        # Beyond what the transcript has, it is where the passage matches.
+        assert find(memory, "green tea", "tea\ngreen tea\ncup", (10, 20))[0] == 10

@@ -14,6 +14,7 @@ workspace, and a new note does not change the scores of the old ones.
 import heapq
 import math
 from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import takewhile
 
 from mdrecall.core.text.stem import stem
 from mdrecall.named_tuple import NamedTuple
@@ -86,7 +87,7 @@ class Weights(NamedTuple):
     """The terms that were only found as the beginning of longer ones."""
     names: Mapping[str, frozenset[str]]
     """The words of each name, which mean the same when they occur together."""
-    commonness: float = 0.0
+    commonness: float
     """How many chunks hold the terms: the logarithm, on average, each term by its weight."""
 
     def share(self, held: Iterable[str]) -> float:
@@ -267,8 +268,7 @@ def most_promising(
         return -mix(entry.strength, near, weight, entry.identified)
 
     ordered = sorted(entries, key=lambda entry: (order(entry), entry.chunk_id))
-    last = order(ordered[size - 1]) if size < len(ordered) else 0.0
-    return [entry for place, entry in enumerate(ordered) if place < size or order(entry) == last]
+    return ordered[:size] + list(takewhile(lambda entry: order(entry) == order(ordered[size - 1]), ordered[size:]))
 
 
 def word_weights(matches: Iterable[Match], chunk_count: int, terms: Iterable[Term] = ()) -> dict[str, float]:
@@ -278,7 +278,7 @@ def word_weights(matches: Iterable[Match], chunk_count: int, terms: Iterable[Ter
     holds counts fully, because the keyword search cannot find it. Stop words among ``terms`` that were not looked up
     count less than others, whatever the chunks hold.
     """
-    most = idf(1, chunk_count) or 1.0
+    most = idf(1, chunk_count)
 
     def weight(match: Match) -> float:
         if match.chunks and not match.loose:

@@ -6,6 +6,7 @@ from its first one on. Beside each page stand the positions of all occurrences, 
 """
 
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -80,25 +81,20 @@ class Page(NamedTuple):
 def make_postings(chunks: Iterable[ChunkTerms]) -> Postings:
     """Return the postings of chunks, whose places are 0, 1, 2 and so on."""
     terms: list[str] = []
-    places: list[int] = []
-    positions: list[int] = []
-    is_named: list[bool] = []
-    for place, chunk in enumerate(chunks):
-        for column, found in enumerate((chunk.words, chunk.title, chunk.names)):
-            start, count = column * _COLUMN, len(found)
+    counts: list[int] = []
+    for chunk in chunks:
+        for found in (chunk.words, chunk.title, chunk.names):
             terms += found
-            places += [place] * count
-            positions += range(start, start + count)
-            is_named += [column == 2] * count
-    numbers: dict[str, int] = {}
-    term_numbers = [numbers.setdefault(term, len(numbers)) for term in terms]
-    return _sort(
-        [term.encode("utf-8", "surrogatepass") for term in numbers],
-        numpy.array(term_numbers, numpy.int64),
-        numpy.array(places, numpy.int64),
-        numpy.array(positions, numpy.uint16),
-        numpy.array(is_named, bool),
-    )
+            counts.append(len(found))
+    numbers: defaultdict[str, int] = defaultdict()
+    numbers.default_factory = numbers.__len__
+    term_numbers = numpy.fromiter(map(numbers.__getitem__, terms), numpy.int64, len(terms))
+    lengths = numpy.array(counts, numpy.int64)
+    columns = numpy.repeat(numpy.arange(len(counts)), lengths)
+    place_of, column_of = numpy.divmod(columns, 3)
+    positions = numpy.arange(len(terms)) - _add_up(lengths)[columns] + column_of * _COLUMN
+    names = [term.encode("utf-8", "surrogatepass") for term in numbers]
+    return _sort(names, term_numbers, place_of, positions.astype(numpy.uint16), column_of == 2)
 
 
 def merge_postings(blocks: Sequence[tuple[Postings, Any]]) -> Postings:
@@ -158,8 +154,7 @@ def _join(known: Sequence[Any], counts: Sequence[Any], columns: Sequence[Any], s
 
 def _sort(names: list[bytes], term_of: Any, place_of: Any, positions: Any, is_named: Any) -> Postings:
     """Return postings from one row for each occurrence."""
-    used = numpy.unique(term_of)
-    order = sorted(used.tolist(), key=names.__getitem__)
+    order = sorted(range(len(names)), key=names.__getitem__)
     rank = numpy.zeros(len(names), numpy.int64)
     rank[order] = numpy.arange(len(order))
     key = rank[term_of] * MAX_CHUNKS + place_of

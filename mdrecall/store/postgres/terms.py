@@ -167,12 +167,14 @@ class PostgresTerms:
         found = self._find_all(wanted)
         if among:
             found = found[self._mark([self._find_all(each) for each in among])[found]]
-        newest = found[: -1 - ROW_BUDGET : -1]
+        newest = found[-ROW_BUDGET:]
+        starts = numpy.searchsorted(newest, [own.start for own in self._blocks.values()]).tolist()
         ids: list[int] = []
-        for block, own in reversed(self._blocks.items()):
-            inside = newest[(newest >= own.start) & (newest < own.start + own.size)]
-            if len(inside):
-                ids += self._content(block).ids[inside - own.start].tolist()
+        end = len(newest)
+        for (block, own), start in zip(reversed(self._blocks.items()), reversed(starts), strict=True):
+            if start < end:
+                ids += self._content(block).ids[newest[start:end][::-1] - own.start].tolist()
+            end = start
         return ids
 
     def terms_with(self, beginning: str) -> list[str]:
@@ -214,7 +216,9 @@ class PostgresTerms:
             return self._find_phrase(tokens)
         if is_prefix:
             return self._find_beginning(tokens[0])
-        found = [self._blocks[each.block].start + each.postings.places.astype(int) for each in self._hold(tokens[0])]
+        found = [
+            numpy.add(each.postings.places, self._blocks[each.block].start, dtype=int) for each in self._hold(tokens[0])
+        ]
         return [numpy.concatenate(found)] if found else []
 
     def _hold(self, token: bytes) -> Iterator[_Holding]:

@@ -3,7 +3,6 @@
 A vector is stored as whole numbers from -127 to 127, as in the SQLite store, so that both have the same cosines.
 """
 
-import struct
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,6 +31,8 @@ from mdrecall.types.documents import title_path
 #: Vectors are read by as many at once, so that a million of them need not be in memory twice.
 _VECTORS_AT_ONCE = 2_048
 _OWN = "workspace_id=%s AND gen=%s"
+#: What each byte says as a signed number.
+_SIGNED = [str(number if number < 128 else number - 256) for number in range(256)]
 # No joins: a planner that does not know yet how large the tables have become would read all of them.
 _TEXTS = """
     SELECT c.id, (SELECT d.path FROM mdrecall.documents d
@@ -315,7 +316,7 @@ def _read_vectors(numbers: list[int], data: bytes, dimensions: int) -> VectorBlo
 
 def _send_vector(vector: bytes) -> str:
     """Return a vector of signed bytes as pgvector reads it."""
-    return "[" + ",".join(map(str, struct.unpack(f"{len(vector)}b", vector))) + "]"
+    return "[" + ",".join(map(_SIGNED.__getitem__, vector)) + "]"
 
 
 def _show_vector(query: bytes) -> str:

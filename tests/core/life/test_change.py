@@ -113,6 +113,27 @@ The shop opens at 9 am. | The shop opens at 10 am. | number 9 <> 10
 The shop floor lamp is on. | The shop floor lamp is off. | nothing
 The shop floor lamp is good. | The shop floor lamp is bad. | state good <> bad
 The shop floor lamp cost much. | The shop floor lamp cost little. | nothing
+My password is blue horse battery staple. | My password is green sheep charger. | nothing
+The garden shed is locked without reason. | The garden shed is locked. | nothing
+我的密码是苹果。 | 我的密码是香蕉。 | state 苹果 <> 香蕉
+我们的办公室在北京。 | 我们的办公室在上海。 | state 北京 <> 上海
+会议室在一楼 | 会议室在Berlin | nothing
+Carol owns 12. | Dave owns 12. | nothing
+Carol baker is the owner of the shop. | Dave miller is the owner of the shop. | nothing
+Anna eats fish, eggs, bread, cheese and rice. | Anna does not eat fish. | nothing
+Anna eats fish, eggs and rice. | Anna does not eat fish. | negation  <>
+Shop board: Anna Ben Carl Dora | Shop board: Emil Fay Gus Hal | name Anna Ben Carl Dora <> Emil Fay Gus Hal
+Shop board: Anna Ben Carl Dora Eve | Shop board: Emil Fay Gus Hal | nothing
+Shop board: Emil Fay Gus Hal | Shop board: Anna Ben Carl Dora Eve | name Emil Fay Gus Hal > Anna Ben Carl Dora Eve
+The fence colour is dark wet moss. | The fence colour is light dry sand. | state dark wet moss <> light dry sand
+The fence colour is dark wet old moss. | The fence colour is light dry sand. | nothing
+Rent: 900 | Rent is now 950 | nothing
+Is the shop open? | The shop is not open. | nothing
+The garden shed 2 is red. | The garden shed 3 is red. | nothing
+The meeting room is in Oslo. | The meeting room is under the roof. | nothing
+On Monday with 5 helpers the garden shed is red. | The garden shed is green. | nothing
+Sunday and Monday the garden shed is not public. | The garden shed is public. | nothing
+Office opens at green. | Office costs red. | nothing
 """
 
 
@@ -147,6 +168,19 @@ def test_what_is_told_of_a_change_stays_the_same() -> None:
 def test_a_change_has_one_value_of_the_same_kind_on_each_side() -> None:
     rows = [row.split(" | ") for row in LIMITS.strip().split("\n")]
     assert [(old, new, tell(old, new)) for old, new, _ in rows] == [(old, new, told) for old, new, told in rows]
+
+
+def test_one_word_is_a_subject_under_the_same_heading_or_if_both_are_ones_own() -> None:
+    def tell_under(old: str, new: str, *topics: str) -> str:
+        (first,), (second,) = (read_statements(text, topic) for text, topic in zip((old, new), topics, strict=True))
+        change = find_change(first, second)
+        return f"{change.kind} {change.old} > {change.new}" if change else "nothing"
+
+    own = ("My password is blue horse battery.", "My password is green sheep charger.")
+    assert tell_under(*own, "home", "work") == "state blue horse battery > green sheep charger"
+    assert tell_under("The car is red.", "The car is green.", "home", "home") == "state red > green"
+    assert tell_under("The car is red.", "The car is green.", "home", "work") == "nothing"
+    assert tell_under("The car is red.", "My car is green.", "home", "work") == "nothing"
 
 
 def test_facts_about_different_things_do_not_change_each_other() -> None:

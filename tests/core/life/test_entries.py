@@ -89,6 +89,28 @@ def test_a_statement_can_stand_alone(line: str) -> None:
     assert explain_unfit(line) == ""
 
 
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("Tea is good", "it is too short for a statement"),
+        ("Tea is very good", ""),
+        ("备份服务器在奥", "it is too short for a statement"),
+        ("备份服务器在奥斯", ""),
+        ("Anna Runs with Priya In Oslo", ""),
+        ("Anna Runs and Priya Is In Oslo", "it is a title, not a statement"),
+        ("red green blue grey pink", "it is a title, not a statement"),
+        ("red green blue grey pink gold", ""),
+        ("red green blue Grey Pink Gold", "it is a title, not a statement"),
+        ("Red Green Blue Grey Pink gold.", ""),
+        ("Red Green Blue Grey Pink Gold.", "it is a title, not a statement"),
+        ("we saw 55501 and 22331 or 44556 + 77889", "it is mostly numbers and signs"),
+        ("call Anna at noon: 555", ""),
+    ],
+)
+def test_how_little_is_no_statement(text: str, reason: str) -> None:
+    assert explain_unfit(text) == reason
+
+
 NOTE = """\
 ---
 title: late talk
@@ -178,6 +200,8 @@ def test_the_time_of_day_in_front_is_left_out(text: str, expected: str) -> None:
          "The nightly backup of the customer data runs on the server in Bergen.", False),
         ("备份服务器在奥斯陆", "备份服务器在奥斯陆。", True),
         ("the and of", "anything", False),
+        ("a1 b2 c3 d4 e5 f6 g7 h8 i9 j0", "a1 b2 c3 d4 e5 f6 g7 h8 i9", True),
+        ("a1 b2 c3 d4 e5 f6 g7 h8 i9", "a1 b2 c3 d4 e5 f6 g7 h8", False),
     ],
 )  # fmt: skip
 def test_a_text_adds_nothing_if_its_words_are_known_and_nothing_is_negated(

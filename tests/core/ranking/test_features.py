@@ -61,6 +61,13 @@ def test_a_name_is_held_if_all_its_words_are_there_even_stop_words() -> None:
     assert finder.find("do it") == set()
 
 
+def test_the_words_of_an_identifier_must_be_side_by_side() -> None:
+    matches = [Match(term, {1: 1.0}, 1) for term in parse_query("v1.2.3")]
+    finder = TermFinder(weigh(matches, 10, frozenset({"v1.2.3"})), Analyser())
+    assert finder.find("we run v1 2 3 now") == {"v1", "2", "3", "v1.2.3"}
+    assert finder.find("v1 has 2 faults and 3 fixes") == {"v1", "2", "3"}
+
+
 def test_shares_are_of_the_weight_of_the_query() -> None:
     finder = finder_for("deploy search")
     assert finder.share(finder.find("nothing of it")) == 0

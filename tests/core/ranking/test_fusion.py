@@ -73,6 +73,11 @@ def test_the_caution_is_that_of_the_best_answer() -> None:
     sure = SearchAnswer((found("b.md", 0.9),))
     assert fuse_answers(["one", "two"], [weak, sure], 6).caution == ""
     assert fuse_answers(["one", "two"], [weak, weak], 6).caution == "Probably not in memory."
+    # The best result of an answer says how sure it is, not its last one.
+    long = SearchAnswer((found("b.md", 0.9), found("c.md", 0.1)))
+    nothing = SearchAnswer((), caution="Nothing was found.")
+    assert fuse_answers(["one", "two"], [weak, long], 6).caution == ""
+    assert fuse_answers(["one", "two"], [nothing, weak], 6).caution == "Probably not in memory."
 
 
 def test_the_same_query_is_asked_once() -> None:

@@ -6,8 +6,10 @@ from hypothesis import strategies as st
 
 from mdrecall.core.ranking.score import (
     IDENTIFIER_BONUS,
+    Strengths,
     chunk_words,
     idf,
+    leave_out_stop_words,
     mix,
     probability,
     query_cost,
@@ -15,6 +17,7 @@ from mdrecall.core.ranking.score import (
     strengths,
     vector_probability,
     weigh,
+    wordless_worth,
 )
 from mdrecall.types import Match, Term
 
@@ -57,6 +60,14 @@ def test_a_chunk_that_repeats_many_terms_is_not_worth_more_than_everything() -> 
     many = [match(f"term{number}", {1: 1.0}) for number in range(20)]
     (found,) = rank(strengths(many, weigh(many, 100)), 5)
     assert found.strength == 1.0
+
+
+def test_what_is_worth_everything_ties_and_an_identifier_adds_its_share_of_the_bonus() -> None:
+    full = [match(f"term{n}", {2: 1.0, 1: 1.0 if n < 18 else 0.0, 3: 0.2}) for n in range(20)]
+    assert [entry.chunk_id for entry in rank(strengths(full, weigh(full, 100)), 5)] == [1, 2, 3]
+    # Half of the identifiers adds 0.2: enough to come before 0.7, not before 0.8.
+    found = Strengths({1: 0.8, 2: 0.7, 3: 0.55, 4: 1.1}, {3: 0.5})
+    assert [entry.chunk_id for entry in rank(found, 4)] == [4, 1, 3, 2]
 
 
 def test_chunks_with_an_identifier_come_before_those_that_hold_more_words() -> None:
@@ -139,7 +150,7 @@ def test_without_a_vector_a_chunk_stands_by_its_words(words: float, weight: floa
 
 
 def test_an_identifier_adds_its_bonus_with_and_without_vectors() -> None:
-    assert mix(0.4, None, 0.35, 1.0) == pytest.approx(0.4 + IDENTIFIER_BONUS)
+    assert mix(0.4, None, 0.35, 1.0) == pytest.approx(0.4 + IDENTIFIER_BONUS) == pytest.approx(0.8)
     assert mix(0.4, 0.4, 0.35, 0.5) == pytest.approx(0.4 + IDENTIFIER_BONUS / 2)
 
 
@@ -153,6 +164,29 @@ def test_nothing_is_unlikely_and_everything_is_likely() -> None:
     assert probability(0.0) < 0.15
     assert probability(1.0 - query_cost(1.0, 1.0, is_unspaced=False)) > 0.9
     assert vector_probability(0.0) < 0.1 < 0.5 < vector_probability(1.0)
+
+
+def log_odds(share: float) -> float:
+    return math.log(share / (1 - share))
+
+
+@pytest.mark.parametrize("worth", [0.0, 0.4, 1.0])
+def test_the_curves_are_the_ones_that_were_fitted(worth: float) -> None:
+    assert log_odds(probability(worth)) == pytest.approx(8 * worth - 3)
+    assert log_odds(vector_probability(worth)) == pytest.approx(3.7 * (worth - 0.95))
+    assert probability(wordless_worth(worth)) == pytest.approx(vector_probability(worth))
+
+
+def test_what_a_query_costs() -> None:
+    assert query_cost(1.0, 0.0, is_unspaced=False) == pytest.approx(1 / 8)
+    assert query_cost(0.0, 2.0, is_unspaced=False) == pytest.approx(0.6 / 8)
+    assert query_cost(1.0, 2.0, is_unspaced=True) == pytest.approx((1 + 0.6 - 0.5) / 8)
+
+
+def test_stop_words_are_left_out_unless_nothing_else_was_found() -> None:
+    the, tea, never = match("the", {1: 0.5}, stop=True), match("tea", {2: 0.5}), match("never", {})
+    assert leave_out_stop_words([the, tea, never]) == [tea, never]
+    assert leave_out_stop_words([the, never]) == [the, never]
 
 
 def test_only_the_chunks_that_are_given_count() -> None:

@@ -1,3 +1,5 @@
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -63,6 +65,14 @@ def test_a_word_found_only_as_a_beginning_counts_fully() -> None:
     assert word_weights([matched("configurat", 500, loose=True)], 500) == {"configurat": 1.0}
 
 
+def test_the_more_chunks_hold_a_word_the_less_it_counts_for_the_meaning() -> None:
+    share = math.log(1 + 90.5 / 10.5) / math.log(1 + 99.5 / 1.5)
+    assert word_weights([matched("pool", 10)], 100) == {"pool": pytest.approx(math.sqrt(share))}
+    stop = Term("the", "the", stop=True)
+    assert word_weights([], 100, [stop, Term("tea", "tea")]) == {"the": 0.6}
+    assert word_weights([matched("the", 0)], 100, [stop]) == {"the": 1.0}
+
+
 def entries(*strengths: float, identified: tuple[int, ...] = ()) -> list[Weighted]:
     return [Weighted(number, strength, float(number in identified)) for number, strength in enumerate(strengths)]
 
@@ -83,6 +93,7 @@ def test_a_chunk_with_the_identifier_is_more_promising_than_one_with_a_few_more_
 def test_chunks_that_tie_with_the_last_one_stay_and_weaker_ones_go() -> None:
     assert promising(entries(0.9, 0.5, 0.5, 0.5, 0.4), 2) == [0, 1, 2, 3]
     assert promising(entries(0.5, 0.5, 0.4, identified=(0,)), 1) == [0]
+    assert promising([], 2) == []
 
 
 def test_with_fewer_chunks_than_wanted_all_stay() -> None:

@@ -1,6 +1,8 @@
 """Each stage of the ranking by itself."""
 
+import json
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -34,6 +36,7 @@ from mdrecall.core.ranking.times import read_times
 from mdrecall.core.text.passages import Passage
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Match, Mode, SourceName, StoredChunk, Traits
+from tests.record.ranking import QUERIES, name_query, rank_chunks, show_answer
 
 DAY_MS = 86_400_000
 LONG_CHUNK = "\n\n".join(f"line {number} " + "filler " * 20 for number in range(9))
@@ -459,3 +462,17 @@ def test_a_note_of_the_time_that_is_asked_for_gains_worth_and_tells_it() -> None
 def test_a_long_number_identifies_something(number: str, is_code: bool) -> None:
     query = f"ticket {number}"
     assert bool(read_naming(query, parse_query(query)).identifiers) is is_code
+
+
+# All stages
+
+
+@pytest.fixture(scope="module")
+def recorded() -> Any:
+    return json.loads((Path(__file__).parents[2] / "record" / "golden" / "ranking.json").read_text())
+
+
+@pytest.mark.parametrize(("query", "options"), QUERIES)
+def test_the_numbers_stay_the_same(query: str, options: dict[str, Any], recorded: dict[str, list[str]]) -> None:
+    """If they change on purpose, compare the quality of answers before and after, then record them again."""
+    assert list(show_answer(rank_chunks(query, options))) == recorded[name_query(query, options)]

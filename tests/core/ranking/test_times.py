@@ -160,6 +160,35 @@ def test_a_longer_time_is_read(query: str, days: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("query", "days", "precision"),
+    [
+        ("yesterday", "2026-03-11", "day relative"),
+        ("May 5", "2025-05-05", "day title"),
+        ("5/6/2025", "2025-06-05 2025-05-06", "day"),
+        ("two weeks ago", "2026-02-23..2026-03-01", "week relative"),
+        ("2週間前", "2026-02-23..2026-03-01", "week relative"),
+        ("some weeks ago", "2026-01-29..2026-02-26", "week relative"),
+        ("a few months ago", "2025-07-15..2026-01-11", "week relative"),
+        ("a few years ago", "2020-09-19..2024-04-11", "week relative"),
+        ("in the past two months", "2026-01-11..2026-03-12", "month relative"),
+        ("in the last 2 weekends", "2026-02-26..2026-03-12", "week relative"),
+        ("last year", "2025-01-01..2025-12-31", "year relative"),
+        ("in March", "2026-03-01..2026-03-31", "month"),
+        ("in the past 9999 years", "", ""),
+        ("100 years ago", "", ""),
+        ("99 years ago", "1927-01-01..1927-12-31", "year relative"),
+    ],
+)
+def test_how_exactly_a_time_is_given(query: str, days: str, precision: str) -> None:
+    ranges = read_times(query, TODAY).ranges
+    flags = {"relative": "is_relative", "title": "is_in_title"}
+    told = {
+        " ".join([found.precision, *(name for name, flag in flags.items() if getattr(found, flag))]) for found in ranges
+    }
+    assert (read(query), " ".join(told)) == (days.split(), precision)
+
+
+@pytest.mark.parametrize(
     ("days", "queries"),
     [
         ("2026-03-12", "today|tonight|this morning|this afternoon|this evening|heute|aujourd'hui|hoy|今天|今日|오늘"),

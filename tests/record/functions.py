@@ -1,0 +1,287 @@
+"""What functions of many rules return for inputs of every kind, one line for each."""
+
+import json
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import product
+from typing import Any
+
+from mdrecall.core.conversation.session_key import explain_denial, judge, parse
+from mdrecall.core.life.phrases import (
+    Span,
+    cut_line,
+    find_phrase,
+    join_spans,
+    mask_spans,
+    phrase_units,
+    split_units,
+    widen_to_sentences,
+)
+from mdrecall.core.life.promotion import Gates, PhaseHits, Record, explain_refusal, importance_of, passes_gates, rank
+from mdrecall.core.ranking.days import day_number
+from mdrecall.core.ranking.naming import read_naming
+from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.snippet import cut_units, heading_above, shorten, show_around
+from mdrecall.core.text.passages import split_passages
+from mdrecall.mcp_server import config_text
+from mdrecall.ui import charts
+from tests.core.text.test_index_format import make_notes
+from tests.record.conversation_functions import CONVERSATIONS
+
+SERVER = {"command": "mdrecall", "args": ["mcp"]}
+CONFIGS = (
+    "",
+    " \n",
+    "{}",
+    '{"a": 1}\n',
+    '{"mcpServers": {}}',
+    '{\n  "mcpServers": {\n    "other": {"command": "x"}\n  }\n}\n',
+    '{\n\t"mcpServers": {\n\t\t"mdrecall": {"command": "old", "env": {"A": "1"}},\n\t\t"z": {}\n\t},\n\t"b": [1, 2]\n}',
+    '{\n  // a comment\n  "mcpServers": {\n    "mdrecall": {"command": "old",},\n  },\n}\n',
+    '{"mcpServers": {"mdrecall": {/* kept */ "command": "old"}}}',
+    '{"mcpServers": {"a": {}, "mdrecall": {}, "b": {}}, "hooks": {"Stop": [{"ours": 1}, {"x": 2}], "Start": []}}',
+    '{"hooks": {"Stop": [{"ours": 1}]}, "c": "}"}',
+    '{\n  "hooks": {\n    "Stop": [\n      {"x": 2}, // last\n    ],\n  },\n}\n',
+    '{"mcpServers": 3}',
+    "[1]",
+    "{",
+    '{"a": 1, "a": 2}',
+    '\ufeff{"a": "\\u00e9 \\" //"}',
+    "[mcpServers.mdrecall]\ncommand = \"old\"\nenv = {A = '1'}\n\n[other]\nx = 1\n",
+    '# mine\n[mcpServers.z]\ncommand = "z"',
+    "mcpServers:\n  z:\n    command: z\nother: 1\n",
+    "mcpServers:\n  mdrecall:\n    command: old\n  z: {}\n",
+    "mcpServers: {}\n",
+    "other: 1",
+)
+KEYS = (
+    "",
+    " ",
+    "main",
+    "agent:main:main",
+    "agent:Main:MAIN",
+    "agent:main",
+    "agent",
+    "agent:x:telegram:direct:42",
+    "telegram:dm:42",
+    "agent:x:slack:group:7:thread:9",
+    "slack:channel:c1:topic:3",
+    "agent:x:subagent:abc",
+    "agent:x:main:thread:5",
+    "cron:nightly",
+    "hook:mail",
+    "agent:x:acp:1",
+    "agent:x:dashboard:me",
+    "dashboard",
+    "explicit:me",
+    "explicit:cron",
+    "agent:x:discord:acct:group:5",
+    "whatsapp:1@g.us",
+    "a:b:c:d",
+    "thread:1",
+    "agent:x:home",
+    "x:group:",
+    ":::",
+    "agent::x",
+)
+SCOPES: tuple[dict[str, Any], ...] = (
+    {},
+    {"default": "deny"},
+    {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "DM"}}]},
+    {"rules": [{"action": "deny", "match": {"channel": "Slack"}}, {"action": "deny", "match": {"keyPrefix": "main"}}]},
+    {
+        "rules": [
+            {"action": "deny", "match": {"keyPrefix": "agent:x:"}},
+            {"action": "deny", "match": {"channel": "cli"}},
+        ]
+    },
+    {"default": "deny", "rules": [{"action": "allow", "match": {"rawKeyPrefix": "agent:main", "chatType": "direct"}}]},
+    {"rules": [{"action": "deny"}]},
+)
+TEXTS = (
+    "The boat is blue. It leaks! Does it? Yes",
+    "- [x] The boat is blue <!-- id -->\n- Another boat.\n",
+    "# The boat\n\nA long line about the boat that goes on and on until it is wrapped by an editor\nat the boat. End.",
+    "船是蓝色的。另一艘船很旧！\n船の色は青い。boatと船",
+    "Éclair boat's BOAT-7 boat_x, x-boat\n> quoted boat\n1. boat",
+    "no such thing here\n\nboat",
+)
+QUERIES = (
+    "DEC-0054",
+    "where is DEC-0054?",
+    '"the quoted phrase" here',
+    "“wide quotes” and «other ones»",
+    "「引用」",
+    "notes/server.md",
+    "server.md",
+    "the server note",
+    "late talk",
+    "late-talk.md",
+    "2026-11-14",
+    "7f3a9c1",
+    "deadbeef",
+    "12345",
+    "1234",
+    "3rd 5pm 10gb",
+    "v1.2.3",
+    "E_CONN_RESET",
+    "parse_user_id",
+    "memorySearch",
+    "C++",
+    "ab1",
+    "user@example.org",
+    "src/app/main.py",
+    "HTTP 404",
+    "a",
+)
+PATHS = (
+    "notes/server.md",
+    "memory/2026-11-14-late-talk.md",
+    "memory/2026-11-14.md",
+    "src/app/main.py",
+    "DEC-0054.md",
+    "a.md",
+)
+
+
+def record_configs() -> Iterator[str]:
+    """Yield what becomes of configuration files, or why they are left alone."""
+    kinds = [config_text.Place(kind, "mcpServers", "mdrecall") for kind in ("json", "toml", "yaml")]
+    nested = config_text.Place("json", "mcp.servers", "mdrecall")
+    calls: list[Callable[[str], Any]] = []
+    for place in (*kinds, nested):
+        calls += [
+            partial(config_text.put, place=place, values=SERVER),
+            partial(config_text.remove, place=place),
+            partial(_remove_all, place=place),
+        ]
+    calls += [
+        lambda text: config_text.set_value(text, ("a", "b"), [1]),
+        lambda text: config_text.set_value(text, ("mcpServers",), {"new": True}),
+        lambda text: config_text.remove_value(text, ("mcpServers", "mdrecall")),
+        lambda text: config_text.append_items(text, "hooks", {"Stop": {"ours": 1}, "New": {"ours": 2}}),
+        lambda text: config_text.remove_items(text, "hooks", lambda item: "ours" in item),
+        lambda text: config_text.list_items(text, "hooks", lambda item: "ours" in item),
+    ]
+    for (at, text), (number, call) in product(enumerate(CONFIGS), enumerate(calls)):
+        try:
+            after = call(text)
+        except (ValueError, KeyError) as error:
+            # What Python says of wrong TOML differs from one version to the next.
+            yield f"{at}.{number} {type(error).__name__}: {str(error).partition('TOML:')[0]}"
+        else:
+            if after != text:
+                yield f"{at}.{number} {json.dumps(after, ensure_ascii=False)}"
+
+
+def _remove_all(text: str, place: config_text.Place) -> str:
+    return config_text.remove_empty(config_text.remove(text, place), place)
+
+
+def record_session_keys() -> Iterator[str]:
+    """Yield how session keys are read, and what they may do."""
+    for key in KEYS:
+        found = parse(key)
+        said = (found.chat_type, found.is_private, found.is_main_of("main"), found.belongs_to("x"))
+        yield f"{key!r} {tuple(found)} {said}"
+        verdicts = [judge(scope, key) for scope in SCOPES]
+        yield "  " + " ".join(f"{'+' if verdict.allowed else '-'}{verdict.decided_by}" for verdict in verdicts)
+        yield "  " + explain_denial(verdicts[1], key)
+    yield str([parse(key, main_key="home").kind for key in ("agent:x:home", "main", "home:thread:1")])
+
+
+def record_phrases() -> Iterator[str]:
+    """Yield where a phrase stands, and what is left of a text without it."""
+    for text, phrase in product(TEXTS, ("boat", "the boat", "船", "boat 7", "!")):
+        spans = find_phrase(text, phrase_units(phrase))
+        wide = widen_to_sentences(text, spans)
+        left = mask_spans(text, wide, "~")
+        lines = [cut_line(line) for line in mask_spans(text, wide, "").split("\n")]
+        yield f"{phrase} {[tuple(one) for one in spans]} {[tuple(one) for one in wide]} {left!r} {lines}"
+    yield from (" ".join(f"{unit.text}:{unit.start}-{unit.end}" for unit in split_units(text)) for text in TEXTS)
+    yield str([tuple(one) for one in join_spans(Span(*one) for one in ((5, 9), (0, 3), (2, 4), (9, 11), (6, 8)))])
+
+
+def record_names() -> Iterator[str]:
+    """Yield what queries name, and which files."""
+    for query in QUERIES:
+        found = read_naming(query, parse_query(query))
+        bonus = " ".join(f"{found.file_bonus(path):g}" for path in PATHS)
+        headings = " ".join(
+            f"{found.heading_bonus(heading):g}" for heading in ("Late talk", "DEC-0054", "The server note")
+        )
+        phrases = found.find_phrases("Here the Quoted   phrase stands, and wide quotes")
+        shown = (sorted(found.identifiers), found.phrases, found.whole, sorted(found.files), found.file)
+        yield f"{query!r} {shown} files {bonus} headings {headings} phrases {phrases}"
+
+
+def record_snippets() -> Iterator[str]:
+    """Yield what is shown around passages, with more room and with less."""
+    rooms = ((700, 700), (120, 120), (60, 300), (500, 40))
+    for number, (_, text) in enumerate(make_notes(30)):
+        passages = split_passages(text)
+        passage = passages[number % len(passages)]
+        for room, limit in rooms[number % 2 :: 2]:
+            shown = show_around(text, passage, room, frozenset({number % 7}), limit)
+            edges = f"{shown.text[:12]!r} {shown.text[-12:]!r}"
+            yield f"{number} {room} {limit}: {shown.first_line}-{shown.last_line} {len(shown.text)} {edges}"
+        yield f"{number} {heading_above(('# Top', '## Below'), text, passage)!r}"
+    for text in ("abc", "a🫖b", "🫖🫖"):
+        yield " ".join(f"{cut_units(text, most)}/{shorten(text, most)}" for most in range(1, 6))
+
+
+def record_promotion() -> Iterator[str]:
+    """Yield the scores of records, and why they are not promoted."""
+    now, day = 1_800_000_000_000.0, 86_400_000.0
+    days = [f"2026-11-{number:02d}" for number in range(1, 9)]
+    records = [
+        Record(
+            key=f"k{number}", path=f"memory/{number % 3}.md", start_line=number, end_line=number,
+            recalls=number % 5, daily=number % 3, grounded=number % 4, total_score=number * 0.4, queries=number % 6,
+            last_ms=None if number == 7 else now - number * 3 * day, days=tuple(days[: number % 7]),
+            recall_days=tuple(days[: number % 4]), tags=("a", "b", "c")[: number % 4],
+            origin="untrusted" if number == 9 else "", light=PhaseHits(number % 3, now - number * day),
+            rem=PhaseHits(number % 2, now - 2 * number * day),
+        )
+        for number in range(1, 16)
+    ]  # fmt: skip
+    gates = (Gates(), Gates(0.2, 1, 1, None, 0), Gates(0.4, 2, 2, 20.0, 1))
+    for half_life in (14.0, 30.0):
+        for found in rank(records, now, half_life):
+            parts = " ".join(f"{part:.4f}" for part in found.components)
+            passed = "".join("+" if passes_gates(found, gate) else "-" for gate in gates)
+            refused = " / ".join(explain_refusal(found, gate) for gate in gates)
+            line = f"{found.record.key} {found.score:.4f} {found.age_days:g} {parts} {importance_of(found.score)}"
+            yield f"{line} {passed} {refused}"
+
+
+def record_charts() -> Iterator[str]:
+    """Yield pictures, each in SVG."""
+    for year, month, today in ((2026, 2, 739_664), (2024, 2, 1), (2025, 6, 739_400)):
+        first = day_number(year, month, 1) or 1
+        days = {first + at: charts.Day(at % 5, f"day {at}", f"?day={at}") for at in (0, 5, 12)[: 1 + today % 3]}
+        yield str(charts.draw_month(year, month, days, today))
+    yield str(charts.divide_into_quarters({1: 5.0, 2: 5.0, 3: 1.0, 4: 9.0, 5: 7.0, 6: 2.0, 7: 3.0, 8: 4.0}))
+    for values in ([], [3.0], [0.0, 0.0], [1.0, 4.0, 2.0], [float(at % 7) for at in range(500)]):
+        yield str(charts.draw_growth(values, "Growth"))
+    columns = [charts.Column(f"c{total}", total, "good") for total in (0, 3, 7)]
+    yield from (str(charts.draw_columns(columns[:count], "Columns")) for count in (0, 1, 3))
+    strips = [charts.Strip("right", [0.1, 0.5, 0.5, 1.4, -2.0, 0.9, 0.7], "good"), charts.Strip("wrong", [], "bad")]
+    yield from (str(charts.draw_strips(strips[:count], "Strips")) for count in (0, 1, 2))
+    points = [
+        charts.Point(at / 7, 1 - at / 7, at, at % 3, f"p{at}", f"?p={at}", at == 3) for at in range(charts.GROUPS)
+    ]
+    yield from (str(charts.draw_points(points[:count], "Map")) for count in (0, 3, 7))
+    yield str(charts.draw_mark(2)) + str(charts.draw_legend())
+
+
+RECORDED: dict[str, Callable[[], Iterator[str]]] = {
+    **CONVERSATIONS,
+    "charts": record_charts,
+    "configs": record_configs,
+    "names": record_names,
+    "phrases": record_phrases,
+    "promotion": record_promotion,
+    "session-keys": record_session_keys,
+    "snippets": record_snippets,
+}
