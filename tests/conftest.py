@@ -10,10 +10,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from string import ascii_lowercase
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mdrecall.embed.offline.embedder import OfflineEmbedder
 from mdrecall.memory import Memory
 from tests.postgres_server import POOLER, POSTGRES, THROUGH, Server, run_pooler, run_server
 
@@ -202,6 +204,16 @@ def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Col
 
 
 LONG_AGO_NS = 1_600_000_000_000_000_000
+
+
+@pytest.fixture(scope="session", autouse=True)
+def numbered_vocabulary() -> Iterator[None]:
+    """Keep the numbers of the offline embedder's vocabulary, which else every memory of a test would make again."""
+    embedder = OfflineEmbedder()
+    # The first few words are looked up without numbers.
+    embedder.embed_query(" ".join(ascii_lowercase), {})
+    yield
+    embedder.close()
 
 
 class Workspace:

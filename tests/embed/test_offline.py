@@ -9,6 +9,7 @@ import subprocess
 import sys
 from array import array
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
 
 import numpy
@@ -65,6 +66,14 @@ def cut_by_tokenizers() -> Callable[[str], list[int]]:
     return cut
 
 
+def unnumbered() -> Pieces:
+    """Return the pieces of a vocabulary that nobody has numbered yet, so that the first are looked up in its text."""
+    return Pieces(f"{VOCABULARY}\n##another ending {next(_endings)}")
+
+
+_endings = count()
+
+
 @given(
     ascii_words
     | st.lists(known, min_size=1, max_size=4).map("".join)
@@ -75,7 +84,7 @@ def test_words_are_cut_as_the_package_tokenizers_cuts_them(
 ) -> None:
     unknown = [VOCABULARY.split("\n").index("[UNK]")]
     theirs = cut_by_tokenizers(word)
-    assert list(Pieces(VOCABULARY)[word]) == ([] if theirs == unknown else theirs)
+    assert list(unnumbered()[word]) == list(Pieces(VOCABULARY)[word]) == ([] if theirs == unknown else theirs)
 
 
 def test_words_are_cut_into_the_longest_known_pieces() -> None:
@@ -91,9 +100,19 @@ def test_pieces_are_the_same_before_and_after_all_are_numbered() -> None:
     numbered = Pieces(VOCABULARY)
     for number in range(100):
         numbered.is_whole(str(number))
-    assert [Pieces(VOCABULARY)[word] for word in some] == [numbered[word] for word in some]
-    assert [Pieces(VOCABULARY).is_whole(word) for word in some] == [numbered.is_whole(word) for word in some]
+    assert [unnumbered()[word] for word in some] == [numbered[word] for word in some]
+    assert [unnumbered().is_whole(word) for word in some] == [numbered.is_whole(word) for word in some]
     assert max(len(piece.removeprefix("##")) for piece in VOCABULARY.split("\n")) == pieces_module._LONGEST
+
+
+def test_numbers_are_shared_while_somebody_uses_them_and_then_released() -> None:
+    vocabulary = unnumbered().vocabulary
+    first, second = Pieces(vocabulary), Pieces(vocabulary)
+    assert first._numbers is second._numbers
+    assert Pieces(vocabulary)._looks_left == 0
+    assert vocabulary in pieces_module._shared
+    del first, second
+    assert vocabulary not in pieces_module._shared
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,10 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 # The pages of a user share one process, which has started and compiled their scripts once for all tests.
 _FLAGS = ["--no-sandbox", "--disable-background-networking", "--disable-component-update", "--disable-dev-shm-usage",
           "--process-per-site"]  # fmt: skip
+# The first two are pages of the browser's own for an address bar that nobody sees; they keep a process busy all the
+# time. The others are those of playwright's list that matter here, because this list replaces its own.
+_FEATURES = ("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "AvoidUnnecessaryBeforeUnloadCheckSync", "HttpsUpgrades",
+             "DestroyProfileOnBrowserClose", "PaintHolding", "OptimizationHints", "MediaRouter")  # fmt: skip
 #: Where a test that fails leaves a picture of what the browser showed.
 _PICTURES = Path(__file__).parent.parent.parent / ".test-pictures"
 READING = [view.removeprefix("GET ") for view in VIEWS if view.startswith("GET ")]
@@ -146,7 +150,8 @@ def browser() -> Iterator["Browser"]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=_FLAGS)
+        flags = [*_FLAGS, f"--disable-features={','.join(_FEATURES)}"]
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
         yield browser
         browser.close()
 

@@ -2,6 +2,7 @@
 
 import re
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 from mdrecall.core.text.words import fold
 
@@ -19,6 +20,14 @@ _LONGEST = 18
 _LOOKS_IN_TEXT = 16
 
 
+class _Numbers(dict[str, int]):
+    """The number of each piece. A plain dictionary could not be shared weakly."""
+
+
+# Memories that are open at the same time share the numbers, which take 4 MB.
+_shared: WeakValueDictionary[str, _Numbers] = WeakValueDictionary()
+
+
 class Pieces(dict[str, tuple[int, ...]]):
     """Maps a folded word to its pieces: its longest known beginning, the longest known continuation, and so on.
 
@@ -28,7 +37,7 @@ class Pieces(dict[str, tuple[int, ...]]):
     def __init__(self, vocabulary: str) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self._looks_left = _LOOKS_IN_TEXT
+        self._looks_left = 0 if vocabulary in _shared else _LOOKS_IN_TEXT
 
     def is_whole(self, word: str) -> bool:
         """True if a word is a piece by itself: English has it, or it is a frequent name."""
@@ -78,8 +87,11 @@ class Pieces(dict[str, tuple[int, ...]]):
         return f"\n{self.vocabulary}\n".encode()
 
     @cached_property
-    def _numbers(self) -> dict[str, int]:
-        return {piece: number for number, piece in enumerate(self.texts)}
+    def _numbers(self) -> _Numbers:
+        numbers = _shared.get(self.vocabulary)
+        if numbers is None:
+            numbers = _shared[self.vocabulary] = _Numbers({piece: number for number, piece in enumerate(self.texts)})
+        return numbers
 
 
 def words(text: str) -> list[str]:
