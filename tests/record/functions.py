@@ -43,6 +43,8 @@ CONFIGS = (
     '{"mcpServers": {"a": {}, "mdrecall": {}, "b": {}}, "hooks": {"Stop": [{"ours": 1}, {"x": 2}], "Start": []}}',
     '{"hooks": {"Stop": [{"ours": 1}]}, "c": "}"}',
     '{\n  "hooks": {\n    "Stop": [\n      {"x": 2}, // last\n    ],\n  },\n}\n',
+    '{"mcpServers": {"a": {}, "mdrecall": {}}}',
+    '{"mcpServers": {"a": {}, "mdrecall": {},}, "hooks": {"Stop": [{"x": 2}, {"ours": 1}]}}',
     '{"mcpServers": 3}',
     "[1]",
     "{",
