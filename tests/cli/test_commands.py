@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import re
@@ -270,6 +271,20 @@ def test_demo_into_a_folder_keeps_it_and_refuses_to_overwrite(workspace: Workspa
     assert (workspace.path / "sample/MEMORY.md").is_file()
     again = run("demo", "--into", "sample")
     assert (again.code, "already exists" in again.err) == (2, True)
+
+
+def test_a_demo_that_cannot_be_copied_leaves_nothing_behind(
+    workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fill_the_disk(sample: Path, target: str) -> None:
+        Path(target).mkdir()
+        Path(target, "MEMORY.md").write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("mdrecall.cli.demo.shutil.copytree", fill_the_disk)
+    ran = run("demo", "--into", "sample")
+    assert (ran.code, f"{workspace.path / 'sample'}: No space left on device." in ran.err) == (2, True)
+    assert not (workspace.path / "sample").exists()
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,6 +1,6 @@
 """``mdrecall conflicts`` and ``mdrecall note --supersedes``: both sources are shown, and nothing is marked unasked."""
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, run_in_this_process
 from tests.conftest import Workspace
 
 OLD, NEW = "memory/2026-02-10.md", "memory/2026-06-01.md"
@@ -96,6 +96,12 @@ def test_context_knows_the_repository_of_the_current_folder_and_a_person(workspa
     other = run("context", "--project", "github.com/ana/shop")
     assert "Of the blog." not in other.out
     assert "1 entry was left out" in other.err
+    git = workspace.path / "shop" / ".git"
+    git.mkdir(parents=True)
+    (git / "config").write_text('[remote "origin"]\n\turl = git@github.com:ana/shop.git\n')
+    arguments = ["context", "--workspace", str(workspace.path)]
+    there = run_in_this_process(arguments, workspace.env, git.parent)
+    assert ("For all." in there.out, "Of the blog." in there.out) == (True, False)
     wrong = run("context", "--profile", "../ana")
     assert (wrong.code, wrong.out) == (2, "")
     assert "'../ana' is not the name of a folder" in wrong.err

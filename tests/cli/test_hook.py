@@ -1,5 +1,6 @@
 """``mdrecall hook`` as a host runs it: whatever goes wrong, the exit code is 0 and nothing else is seen."""
 
+import argparse
 import json
 import os
 import pty
@@ -12,14 +13,17 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from mdrecall import Memory
+from mdrecall.cli.hook import run as run_hook_command
 from mdrecall.cli.main import main
+from mdrecall.cli.options import Caller
 from mdrecall.cli.start import GREETING, HOOK_SECONDS, describe_code, find_socket_folder, name_socket
 from mdrecall.cli.warm_server import WarmDoor
+from mdrecall.errors import RecallError
 from mdrecall.hosts.events import EVENTS
 from tests.cli.conftest import Ran, Run
 from tests.conftest import Workspace
@@ -216,6 +220,30 @@ def test_a_hook_that_is_killed_leaves_no_process_and_the_next_one_answers(notes:
     process.communicate()
     assert until(lambda: not marked(mark))
     assert "green tea" in hook("session-start", "--host", "codex").out
+
+
+@pytest.mark.parametrize(
+    ("error", "logged"),
+    [
+        (RecallError("It failed.", hint="Try again."), "codex stop: It failed. Try again."),
+        (ValueError("odd"), "codex stop: ValueError: odd"),
+    ],
+)
+def test_a_failure_is_logged_with_what_to_do_or_with_its_kind(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch, error: Exception, logged: str
+) -> None:
+    def fail(*_: object) -> str:
+        raise error
+
+    monkeypatch.setattr("mdrecall.cli.hook._answer", fail)
+    cold = Caller(env=workspace.env, cwd=str(workspace.path))
+    options = argparse.Namespace(input="{}", host="codex", event="stop", caller=cold)
+    assert run_hook_command(options) == 0
+    assert read_log(workspace).rstrip().endswith(logged)
+    options.caller = cold._replace(open=cast(Any, lambda loaded: None))
+    with pytest.raises(type(error)):
+        run_hook_command(options)
+    assert read_log(workspace).count("\n") == 1
 
 
 def test_a_person_who_types_it_is_told_what_it_is_for(

@@ -26,6 +26,7 @@ from mdrecall.core.text.passages import split_passages
 from mdrecall.mcp_server import config_text
 from mdrecall.ui import charts
 from tests.core.text.test_index_format import make_notes
+from tests.record.answer_functions import ANSWER_FUNCTIONS
 from tests.record.conversation_functions import CONVERSATIONS
 
 SERVER = {"command": "mdrecall", "args": ["mcp"]}
@@ -277,6 +278,7 @@ def record_charts() -> Iterator[str]:
 
 RECORDED: dict[str, Callable[[], Iterator[str]]] = {
     **CONVERSATIONS,
+    **ANSWER_FUNCTIONS,
     "charts": record_charts,
     "configs": record_configs,
     "names": record_names,

@@ -1,5 +1,6 @@
 """Who may use the web page, and what an answer lets a browser do."""
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from urllib.parse import urlencode
 import pytest
 
 from mdrecall.mcp_server.http import HttpEndpoint
+from mdrecall.ui.app import _read_form
 from mdrecall.ui.start import is_known_host
 from tests.conftest import Workspace
 from tests.ui.conftest import CHANGING, READING, Site, serve
@@ -255,3 +257,38 @@ def test_a_link_to_elsewhere_does_not_tell_where_it_was(site: Site, page: "Page"
         )
         page.get_by_text("hello").wait_for()
         assert "referer" not in seen[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "parts", "expected"),
+    [
+        (FORM, [b"a=1&b=", b"&c=x%20y"], {"a": "1", "b": "", "c": "x y"}),
+        (f" {FORM.upper()} ; charset=utf-8", [b"a=1"], {"a": "1"}),
+        (FORM, [b"a=", b"\xff"], {"a": "\ufffd"}),
+        ("text/plain", [b"a=1"], None),
+        ("", [b"a=1"], None),
+    ],
+)
+def test_the_fields_of_a_form_are_read_also_the_empty_ones(
+    kind: str, parts: list[bytes], expected: dict[str, str] | None
+) -> None:
+    assert read_form(kind, parts) == expected
+
+
+def test_a_form_may_be_as_large_as_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.ui.app._MAX_FORM_BYTES", 5)
+    assert read_form(FORM, [b"a=", b"123"]) == {"a": "123"}
+    assert read_form(FORM, [b"a=", b"1234"]) is None
+
+
+def read_form(kind: str, parts: list[bytes]) -> dict[str, str] | None:
+    from starlette.requests import Request
+
+    left = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
+    left.append({"type": "http.request", "body": b"", "more_body": False})
+
+    async def receive() -> Any:
+        return left.pop(0)
+
+    scope = {"type": "http", "method": "POST", "headers": [(b"content-type", kind.encode())]}
+    return asyncio.run(_read_form(Request(scope, receive)))
