@@ -33,6 +33,8 @@ from benchmarks.scale import write_notes
 # What a first index may take; OpenClaw's needs more than a minute for 2,000 notes.
 _MAX_INDEX_S = 1_800
 _WARM_QUESTIONS = 40
+#: Every program is asked for as many results: that is how many OpenClaw gives unless told otherwise.
+_RESULTS = 6
 _TICK = 1 / os.sysconf("SC_CLK_TCK")
 _HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "benchmark", "version": "1"}}
 
@@ -101,9 +103,9 @@ def make_mdrecall(base: Path) -> Peer:
         state,
         first=[[*program, "index", *here]],
         again=[*program, "index", *here],
-        search=lambda query: [*program, "search", *here, "--", query],
+        search=lambda query: [*program, "search", *here, "-n", str(_RESULTS), "--", query],
         server=[*program, "mcp", *here],
-        call=lambda query: {"name": "memory_search", "arguments": {"query": query}},
+        call=lambda query: {"name": "memory_search", "arguments": {"query": query, "maxResults": _RESULTS}},
     )
 
 
@@ -117,11 +119,11 @@ def make_qmd(program: str, base: Path, vectors: str) -> Peer:
         state,
         first=[[program, "collection", "add", str(base / "workspace"), "--name", "notes"]],
         again=[program, "update"],
-        search=lambda query: [program, "search", query, "-n", "6"],
+        search=lambda query: [program, "search", query, "-n", str(_RESULTS)],
         server=[program, "mcp"],
         call=lambda query: {
             "name": "query",
-            "arguments": {"searches": [{"type": "lex", "query": query}], "limit": 6, "rerank": False},
+            "arguments": {"searches": [{"type": "lex", "query": query}], "limit": _RESULTS, "rerank": False},
         },
     )
 

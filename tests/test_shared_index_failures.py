@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -122,12 +122,13 @@ def test_kills_of_a_process_that_indexes_lose_and_double_nothing_and_do_not_hold
     took = _index(notes.machine)
     held = 0
     with notes.machine.open() as memory:
-        for number in range(5 * CLIENT_KILLS):
-            if held and number >= CLIENT_KILLS:
-                break
+        for number in range(CLIENT_KILLS):
             notes.change()
             options = ("--force",) if number % 3 == 2 else ()
-            _index(notes.machine, *options, kill_after_s=random.uniform(0.3, 1.1) * took)
+            if number % 3:
+                _index(notes.machine, *options, kill_after_s=random.uniform(0.3, 1.1) * took)
+            else:  # At any other moment it may not have begun yet, or have ended.
+                _index(notes.machine, kill_when=lambda: _holds_lease(memory))
             held += _holds_lease(memory)
             notes.require_whole(memory, before=True)
             memory.sync()
@@ -173,13 +174,18 @@ class ChangingNotes:
             assert memory.search(f"walrus version{self._version}")
 
 
-def _index(machine: Machine, *options: str, kill_after_s: float | None = None) -> float:
+def _index(
+    machine: Machine, *options: str, kill_after_s: float | None = None, kill_when: Callable[[], bool] | None = None
+) -> float:
     """Run the command that indexes, perhaps not to its end, and return how long it took."""
     command = [sys.executable, "-m", "mdrecall", "index", *options, "--workspace", str(machine.folder)]
     began = time.monotonic()
     process = subprocess.Popen(command, env={**machine.env, "PATH": os.environ["PATH"]}, stdout=subprocess.DEVNULL)
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(kill_after_s)
+    if kill_when:
+        until(lambda: kill_when() or process.poll() is not None)
+    else:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(kill_after_s)
     process.kill()
     process.wait()
     return time.monotonic() - began

@@ -75,6 +75,9 @@ while kills < wanted:
     if chance.random() < 0.6:
         asked.append(f"question {len(asked)} of {talk.session}")
         talk.turn(asked[-1])
+        if len(asked) % 15 == 0:
+            # A section names twenty questions at most.
+            finish_digests(Conversation(base, "other").event("session-start"), settings, NOW)
     limit = chance.randrange(1, counter.lines + 1) if chance.random() < 0.75 else None
     if run(talk, limit):
         kills += 1

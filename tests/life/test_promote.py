@@ -21,7 +21,7 @@ from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import replace_content
 from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 from tests.core.life.test_entries import JUNK
 from tests.life.conftest import NOW, recall_line
 
@@ -376,7 +376,7 @@ def test_a_kill_loses_nothing_and_doubles_nothing(pump: Memory, workspace: Works
     path = workspace.write("MEMORY.md", "# Memory\n\n- Sam lives in Oslo.\n")
     before = path.read_bytes()
     chance = random.Random(7)
-    for _ in range(6):
+    for _ in range(examples(3)):
         with start_promoter(workspace) as promoter:
             begin(promoter)
             time.sleep(chance.uniform(0.0, 0.12))

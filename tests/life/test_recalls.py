@@ -24,7 +24,7 @@ from mdrecall.life.recalls import (
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import MemorySearch
 from mdrecall.types import SearchAnswer, SearchResult
-from tests.conftest import Workspace
+from tests.conftest import Workspace, examples
 
 NOTE = """\
 # 2026-11-14 late talk
@@ -221,7 +221,7 @@ def test_two_processes_lose_no_record(recording: Memory, workspace: Workspace) -
 @pytest.mark.slow
 def test_a_killed_process_leaves_a_whole_file(recording: Memory, workspace: Workspace) -> None:
     path = Path(recalls_path(recording.settings.index_path))
-    for round_number in range(4):
+    for round_number in range(examples(2)):
         with start_writer(workspace, f"round {round_number}", 100_000) as writer:
             until = time.monotonic() + 30
             while not path.exists() and time.monotonic() < until:

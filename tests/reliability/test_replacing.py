@@ -20,7 +20,7 @@ from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_processes_that_search_outlive_what_is_done_to_their_index(tmp_path: Path, harm: str) -> None:
-    outcome = attack(tmp_path / harm, harm, times=examples(15), seed=7)
+    outcome = attack(tmp_path / harm, harm, times=examples(8), seed=7)
     assert not outcome.is_bad, outcome
     assert outcome.quarantined == 0, outcome
 
