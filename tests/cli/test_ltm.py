@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import time
 
 import pytest
@@ -56,6 +57,41 @@ def test_a_memory_is_stored_listed_searched_and_forgotten(ltm: Run) -> None:
     gone = ltm("forget", short, "--yes")
     assert (gone.code, "No memory has the id" in gone.err) == (2, True)
     assert "the vault" in ltm("list", "--all-agents").out
+
+
+def test_what_people_read_of_their_memories(ltm: Run) -> None:
+    ids = [
+        ltm("store", *words, "--json").json["id"]
+        for words in (
+            ("I prefer dark mode", "--category", "preference"),
+            ("The boat\x07 is blue", "--ttl", "30d", "--category", "fact"),
+            ("Tea",),
+        )
+    ]
+    rows = {row["id"]: row for row in ltm("list", "--json").json["memories"]}
+    day, until = (
+        time.strftime("%Y-%m-%d %H:%M", time.localtime(rows[ids[1]][name] / 1000))
+        for name in ("createdAt", "expiresAt")
+    )
+    listed = ltm("list", "--limit", "2")
+    assert f"{ids[1]}  {day}  fact  until {until}\n  The boat\ufffd is blue\n" in ltm("list").out
+    assert (listed.code, listed.out.count("\n"), listed.err) == (0, 4, "1 more. Continue with --offset 2.\n")
+    rest = ltm("list", "--limit", "1", "--offset", "2")
+    assert (rest.out.count("\n"), rest.err) == (2, "")
+    beyond = ltm("list", "--offset", "3")
+    assert (beyond.code, beyond.out, beyond.err) == (1, "", "There are only 3 memories.\n")
+    found = ltm("search", "is the boat blue", "--limit", "1")
+    assert (found.code, found.err) == (0, "")
+    assert re.match(rf"[01]\.\d\d  {ids[1]}  ", found.out)
+    assert ltm("search", "zeppelin").code == 1
+    nothing = ltm("search", "zeppelin", "--json")
+    assert (nothing.code, nothing.json, nothing.err) == (1, [], "No memory matches.\n")
+    stats = ltm("stats").out.splitlines()
+    assert stats[0].startswith("3 in ")
+    assert stats[0].endswith(": 1 fact, 1 other, 1 preference")
+    assert stats[1] == "Embeddings: offline, mdrecall-words-v1. Memories of other agents: 0."
+    assert ltm("reembed").out == "3 memories embedded again with offline, mdrecall-words-v1.\n"
+    assert ltm("forget", ids[2], "--yes").out.splitlines()[1:] == ["  Tea", "Deleted."]
 
 
 @pytest.mark.parametrize(
