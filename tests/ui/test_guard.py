@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
@@ -291,4 +292,6 @@ def read_form(kind: str, parts: list[bytes]) -> dict[str, str] | None:
         return left.pop(0)
 
     scope = {"type": "http", "method": "POST", "headers": [(b"content-type", kind.encode())]}
-    return asyncio.run(_read_form(Request(scope, receive)))
+    # The browser of other tests keeps an event loop in this thread.
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(_read_form(Request(scope, receive)))).result()
