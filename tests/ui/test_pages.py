@@ -103,15 +103,23 @@ _VARYING = (
 MARKDOWN = (
     "# One\n\n## Two words!\n\n## Two words!\n\nSetext\n===\n\n# \n",
     "- a\n  - b\n    1. c\n- [ ] open\n- [x] done\n- [X] Done\n- [y] no\n\n7. seven\n8. eight\n",
-    "[a](b.md) [c](../up.md#Two) [d](#one) [e](http://x.org) [f](javascript:alert)"
-    " [g](mailto:a@b.c) [h](/abs.md) [i](<a b.md>)",
+    (
+        "[a](b.md) [c](../up.md#Two) [d](#one) [e](http://x.org) [f](javascript:alert)"
+        " [g](mailto:a@b.c) [h](/abs.md) [i](<a b.md>)"
+    ),
     "[[page]] [[dir/page|shown]] [[page#head]] ![[picture.png]] [[ ]] [[a|b|c]] [[unclosed\n![alt](p.png) ![](q.png)",
-    "<!-- by Claude Code -->\ntext <!-- inside -->"
-    " more\n<!-- mdrecall:digest x -->\n<!-- open\n\n- a <!-- importance: 7 -->",
-    "- old <!-- status: superseded | by: b.md | on: 2026-01-01 -->\n- for <!-- project: github.com/a/b"
-    " --> <!-- trigger: x -->",
-    "| a | b | c |\n| :-: | --: | --- |\n| 1 | 2 | **3** |\n\n> quote"
-    "\n> more\n\n---\n\n```js\nlet a = '<b>'\n```\n\n    code\n",
+    (
+        "<!-- by Claude Code -->\ntext <!-- inside -->"
+        " more\n<!-- mdrecall:digest x -->\n<!-- open\n\n- a <!-- importance: 7 -->"
+    ),
+    (
+        "- old <!-- status: superseded | by: b.md | on: 2026-01-01 -->\n- for <!-- project: github.com/a/b"
+        " --> <!-- trigger: x -->"
+    ),
+    (
+        "| a | b | c |\n| :-: | --: | --- |\n| 1 | 2 | **3** |\n\n> quote"
+        "\n> more\n\n---\n\n```js\nlet a = '<b>'\n```\n\n    code\n"
+    ),
     "*em* __strong__ ~~gone~~ `code <b>` <b>raw</b> &amp; \\* line  \nbreak <https://example.org> http://bare.org",
     "---\ntitle: T\ntags: [a, b]\nempty:\nother: x\n---\n# Body\n\nline",
     "> " * 60 + "deep",
