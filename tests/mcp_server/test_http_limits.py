@@ -119,5 +119,9 @@ def test_a_line_is_logged_once_a_minute() -> None:
     may_pass = log_once(lambda: now[0])
     record = logging.LogRecord("x", logging.WARNING, "", 0, "refused %d", (1,), None)
     assert [may_pass(record), may_pass(record)] == [True, False]
-    now[0] = 61.0
+    now[0] = 59.9
+    assert not may_pass(record)
+    now[0] = 60.0
     assert may_pass(record)
+    other = logging.LogRecord("x", logging.WARNING, "", 0, "other %d", (1,), None)
+    assert may_pass(other)

@@ -66,7 +66,21 @@ def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) ->
         for number in range(100):
             slots(memory, f"agent:main:{number}")
             assert slots(memory, "first") is first
-    slots.close()
+        slots.close()
+        slots.close()
+        assert slots(memory, "first").names == ()
+
+
+def test_sixty_four_sessions_are_open_and_the_one_used_longest_ago_is_closed(home: Home) -> None:
+    (place,) = select_memories(configured(home, "no-such-plugin"), home.env)
+    slots = SessionTools()
+    with MemoryOpener(home.env)(place) as memory:
+        first, second, *_ = [slots(memory, f"agent:main:{number}") for number in range(64)]
+        assert slots(memory, "agent:main:0") is first
+        slots(memory, "one more")
+        assert slots(memory, "agent:main:0") is first
+        assert slots(memory, "agent:main:1") is not second
+        slots.close()
 
 
 def test_long_term_memories_are_kept_and_recalled(home: Home) -> None:

@@ -5,12 +5,15 @@ import re
 import sys
 from html import escape, unescape
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page
 
 from mdrecall.ui.markdown import Cited, NoteUrls, render_note
-from mdrecall.ui.parts import MAX_WEIGHT, split_note
+from mdrecall.ui.parts import MAX_WEIGHT, Part, split_note
+from mdrecall.ui.read import _turn_pages
 from tests.processes import until
 from tests.ui.conftest import Site
 from tests.ui.worlds import open_page
@@ -244,3 +247,20 @@ def test_a_note_can_be_opened_in_an_editor_of_this_machine(
     assert site.post("open", path="memory/-a b.md").status == 303
     assert until(opened.exists)
     assert opened.read_text() == os.path.realpath(note)
+
+
+@pytest.mark.parametrize(
+    ("number", "links", "where"),
+    [
+        (0, ["Next part 2"], "Part 1 of 3, lines 1 to 4"),
+        (1, ["Previous part 1", "Next part 3"], "Part 2 of 3, lines 5 to 8"),
+        (2, ["Previous part 2"], "Part 3 of 3, lines 9 to 1,200"),
+    ],
+)
+def test_pages_are_turned_to_the_parts_beside(number: int, links: list[str], where: str) -> None:
+    parts = [Part("", first, last, "") for first, last in ((1, 4), (5, 8), (9, 1200))]
+    visit: Any = SimpleNamespace(url=lambda view, **query: f"?{query['part']}", query={})
+    shown = str(_turn_pages(visit, "a.md", parts, number))
+    assert where in shown
+    assert [f"{title} {part}" for part, title in re.findall(r'href="\?(\d)"[^>]*>([^<]+)<', shown)] == links
+    assert _turn_pages(visit, "a.md", parts[:1], 0) is None
