@@ -51,7 +51,11 @@ def test_notes_near_in_meaning_come_first_and_the_note_itself_does_not(world: Wo
     assert {each.path for each in near[:2]} == {"garden/1.md", "garden/2.md"}
     assert "garden/0.md" not in {each.path for each in near}
     assert [each.similarity for each in near] == sorted((each.similarity for each in near), reverse=True)
-    assert len(memory.near("garden/0.md", 1)) == 1
+    assert len(memory.near("garden/0.md", 1)) == len(memory.near("garden/0.md", 0)) == 1
+    for number in range(8):
+        world.write(f"garden/more{number}.md", f"# More {number}\n\nRoses and beds, watered.\n")
+    memory.sync()
+    assert len(memory.near("garden/0.md")) == 6
 
 
 def test_a_note_that_is_not_indexed_is_missing(world: Workspace) -> None:

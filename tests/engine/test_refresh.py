@@ -199,3 +199,31 @@ def test_a_process_that_answers_once_starts_no_thread_for_vectors(monkeypatch: p
     assert started == ["started"]
     (issue,) = missing_vectors(2, is_instant=False, one_shot=False).embed_for_search(None, 0.0)
     assert (len(started), issue.problem) == (2, "has 2 chunks without a vector of fake yet")
+
+
+def test_vectors_are_made_until_the_caller_or_the_memory_stops() -> None:
+    seen: list[bool] = []
+
+    def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
+        seen.append(stop())
+        return (Issue("a.md", "odd"),)
+
+    missing = MissingVectors(cast(Any, None), cast(Any, SlowEmbedder()), embed, one_shot=True)
+    assert missing.embed() == (Issue("a.md", "odd"),)
+    missing.embed(stop=lambda: True)
+    missing.cancel()
+    missing.embed()
+    assert seen == [False, True, True]
+
+
+@pytest.mark.parametrize(("is_instant", "made"), [(True, 1), (False, 0)])
+def test_only_vectors_that_cost_nothing_are_made_unasked(is_instant: bool, made: int) -> None:
+    calls: list[str] = []
+
+    def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
+        calls.append("embed")
+        return ()
+
+    embedder = CountingEmbedder(2, is_instant=is_instant)
+    MissingVectors(cast(Any, None), cast(Any, embedder), embed, one_shot=False).embed_if_instant()
+    assert len(calls) == made

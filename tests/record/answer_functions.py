@@ -11,7 +11,10 @@ from mdrecall.core.text.fields import read_fields
 from mdrecall.core.text.topics import NoteNames, find_topics, note_title
 from mdrecall.errors import QueryError
 from mdrecall.tools import plain_text
-from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult
+from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, Why
+from mdrecall.ui.parts import find_heading, find_line, split_note
+from mdrecall.ui.why import explain
+from tests.record.ranking import rank_chunks
 
 SNIPPET = "# Plan\n\nThe boat is blue.\n  It leaks.\u2028x\n\nSource: memory/a.md#L3-L5"
 RESULT: dict[str, Any] = {
@@ -169,8 +172,30 @@ def record_topics() -> Iterator[str]:
                 yield f"{error} {error.hint} {error.name}"
 
 
+def record_parts_of_notes() -> Iterator[str]:
+    """Yield the parts that a page shows of long notes, and where lines and headings are in them."""
+    fenced = "\n".join(["```py", *(f"line {number} of code" for number in range(900)), "```", "# After", "end"])
+    lists = "\n".join(f"- item {number}\n  more of [[it]]\n" for number in range(900))
+    sections = "\n\n".join(f"# Part {number}\n\n" + "words and words " * 40 for number in range(90))
+    for text in ("", "short", fenced, lists, sections, "x" * 120_000, "word " * 30_000, "<&>" * 9_000 + "\nend"):
+        parts = split_note(text)
+        yield " ".join(f"{part.first}-{part.last}:{len(part.text)}{part.fence}" for part in parts)
+        yield str([find_line(parts, line) for line in (1, 2, 400, 901, 5_000)] + [find_heading(parts, "h-part-80")])
+
+
+def record_explanations() -> Iterator[str]:
+    """Yield why results have their scores, as a page shows it."""
+    for query, options in (("kettle", {}), ("where is the kettle", {"mode": "keyword"}), ("latest deploy", {})):
+        for result in rank_chunks(query, options):
+            assert result.why
+            yield str(explain(result.why))
+    yield str(explain(Why(listed="it is a note of the time")))
+
+
 ANSWER_FUNCTIONS: dict[str, Callable[[], Iterator[str]]] = {
+    "explanations": record_explanations,
     "metrics": record_metrics,
+    "parts-of-notes": record_parts_of_notes,
     "plain-text": record_plain_text,
     "topics": record_topics,
 }

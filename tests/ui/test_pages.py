@@ -10,6 +10,7 @@ import pytest
 
 from mdrecall.life.activity import Activity, record_activity
 from mdrecall.sources.editing import hash_content
+from mdrecall.ui.markdown import Cited, NoteUrls, render_note
 from tests.conftest import LONG_AGO_NS
 from tests.processes import until
 from tests.ui.conftest import serve
@@ -98,6 +99,47 @@ _VARYING = (
 )
 
 
+#: Markdown of every kind, and what only looks like it.
+MARKDOWN = (
+    "# One\n\n## Two words!\n\n## Two words!\n\nSetext\n===\n\n# \n",
+    "- a\n  - b\n    1. c\n- [ ] open\n- [x] done\n- [X] Done\n- [y] no\n\n7. seven\n8. eight\n",
+    (
+        "[a](b.md) [c](../up.md#Two) [d](#one) [e](http://x.org) [f](javascript:alert)"
+        " [g](mailto:a@b.c) [h](/abs.md) [i](<a b.md>)"
+    ),
+    "[[page]] [[dir/page|shown]] [[page#head]] ![[picture.png]] [[ ]] [[a|b|c]] [[unclosed\n![alt](p.png) ![](q.png)",
+    (
+        "<!-- by Claude Code -->\ntext <!-- inside -->"
+        " more\n<!-- mdrecall:digest x -->\n<!-- open\n\n- a <!-- importance: 7 -->"
+    ),
+    (
+        "- old <!-- status: superseded | by: b.md | on: 2026-01-01 -->\n- for <!-- project: github.com/a/b"
+        " --> <!-- trigger: x -->"
+    ),
+    (
+        "| a | b | c |\n| :-: | --: | --- |\n| 1 | 2 | **3** |\n\n> quote"
+        "\n> more\n\n---\n\n```js\nlet a = '<b>'\n```\n\n    code\n"
+    ),
+    "*em* __strong__ ~~gone~~ `code <b>` <b>raw</b> &amp; \\* line  \nbreak <https://example.org> http://bare.org",
+    "---\ntitle: T\ntags: [a, b]\nempty:\nother: x\n---\n# Body\n\nline",
+    "> " * 60 + "deep",
+    "~~~\nnever closed\n# no heading",
+)
+
+
+def render_every_kind() -> str:
+    """Return Markdown as HTML, plain and with lines that are marked, and parts of a note."""
+    urls = NoteUrls("dir/note.md", "note:{}#{}".format, "name:{}".format, "#{}".format)
+    whole = [render_note(text, urls, Cited()) for text in MARKDOWN]
+    marked = [render_note(text, urls, Cited(2, 5)) for text in MARKDOWN]
+    parts = [render_note(text, urls, Cited(41, 41), 40, "```") for text in MARKDOWN]
+    return "\n".join(f"<hr>{html}".replace("><", ">\n<") for html in (*whole, *marked, *parts)) + "\n"
+
+
+def test_markdown_of_every_kind_is_shown_as_it_was_recorded() -> None:
+    assert render_every_kind() == (GOLDEN / "markdown.html").read_text(), "on purpose? python -m tests.record --write"
+
+
 @pytest.fixture(scope="module")
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     return dict(record_pages(tmp_path_factory.mktemp("pages")))
@@ -110,6 +152,7 @@ def test_a_page_shows_what_was_recorded(name: str, pages: dict[str, str]) -> Non
 
 def record_pages(base: Path) -> Iterator[tuple[str, str]]:
     """Yield the name of each page and what it shows."""
+    yield "markdown", render_every_kind()
     space = TalkingWorkspace(base)
     file = space.home / ".openclaw" / "openclaw.json"
     config = json.loads(file.read_text())

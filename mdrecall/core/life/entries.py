@@ -155,7 +155,8 @@ def _join(lines: Sequence[str]) -> str:
 
 def strip_clock(text: str) -> str:
     """Return a text without the time of day that it begins with, as entries of a log do."""
-    return _CLOCK.sub("", text, count=1) if _CLOCK.match(text) else text
+    clock = _CLOCK.match(text)
+    return text[clock.end() :] if clock else text
 
 
 def explain_unfit(text: str) -> str:

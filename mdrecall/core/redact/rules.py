@@ -16,7 +16,7 @@ from mdrecall.core.redact.checks import PASSWORDS
 Check: TypeAlias = Callable[[re.Match[str], str], bool]
 
 _ANY_CASE = re.IGNORECASE
-_EXACT = re.RegexFlag(0)
+_EXACT = re.NOFLAG
 _START = r"(?<![A-Za-z0-9])"
 _CJK = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
 _GAP = r"[^\S\r\n]{0,40}+(?:\r?\n[^\S\r\n]{0,40}+)?+"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mdrecall.core.ranking.explain import explain_empty
-from mdrecall.core.ranking.features import Query, ReadChunk
+from mdrecall.core.ranking.features import Query, ReadChunk, find_cost
 from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.recency import prefer_times
@@ -180,6 +180,15 @@ def test_the_words_of_the_user_count_a_little_more_unless_the_assistant_is_asked
     assert user.worth == pytest.approx(1.1 * assistant.worth)
     user, assistant = find_passages([candidate(text=text)], context("the walrus you mentioned", weight=0.0))
     assert user.worth == pytest.approx(assistant.worth)
+
+
+def test_a_search_by_vectors_only_takes_nothing_off() -> None:
+    asked = context("walrus zebra", mode="vector")
+    features = best(find_passages([candidate(similarity=similar(0.5), cosines=(0.5,))], asked)).features
+    assert features
+    assert find_cost(features, asked.query) == 0
+    assert find_cost(features, asked.query._replace(by_vectors_only=False)) > 0.12
+    assert find_cost(features._replace(likeness=None), context("walrus zebra").query) < 0.1
 
 
 # prefer_speakers

@@ -1,0 +1,99 @@
+"""What a run reports, and what several callers want of it together."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from mdrecall.engine.chunk_embedder import EmbedReport
+from mdrecall.engine.indexer import FileChanges
+from mdrecall.engine.sync_run import (
+    SyncRequest,
+    SyncRun,
+    _instant_embedding,
+    _report_rebuild,
+    merge_requests,
+    require_notes,
+)
+from mdrecall.errors import StoreUnavailable
+from mdrecall.types import Issue, Listing, Progress, SyncReport
+
+
+def test_a_rebuild_reports_how_the_two_indexes_differ() -> None:
+    before = {"memory": {"same.md": b"1", "changed.md": b"1", "gone.md": b"1"}, "sessions": {"s.jsonl": b"1"}}
+    after = {"memory": {"same.md": b"1", "changed.md": b"2", "new.md": b"1"}, "sessions": {"s.jsonl": b"1"}}
+    report = _report_rebuild(cast(Any, before), cast(Any, after), SyncReport(left=3, added=9))
+    assert (report.added, report.changed, report.removed, report.unchanged) == (1, 1, 1, 2)
+    assert (report.rebuilt, report.left) == (True, 3)
+    assert [tuple(change)[:2] for change in report.changes] == [
+        ("new.md", "added"),
+        ("changed.md", "changed"),
+        ("gone.md", "removed"),
+    ]
+
+
+def test_a_report_names_a_hundred_changes_and_counts_all() -> None:
+    after = {"memory": {f"{number}.md": b"" for number in range(120)}}
+    report = _report_rebuild(cast(Any, {"memory": {}}), cast(Any, after), SyncReport())
+    assert (report.added, len(report.changes)) == (120, 100)
+
+
+@pytest.mark.parametrize(
+    ("embedded", "problem"),
+    [
+        (EmbedReport(error="It is down."), "has the vectors of the fallback: It is down."),
+        (EmbedReport(error="It is down.", is_complete=False, refused=2), "is without some vectors: It is down."),
+        (EmbedReport(refused=2), "has 2 chunks that fake does not embed"),
+        (EmbedReport(embedded=9), ""),
+    ],
+)
+def test_what_went_wrong_with_vectors_is_an_issue_of_the_index(embedded: EmbedReport, problem: str) -> None:
+    run = SimpleNamespace(_store=SimpleNamespace(admin=SimpleNamespace(place="index.sqlite")))
+    embedder = SimpleNamespace(space=SimpleNamespace(provider="fake"))
+    issues = SyncRun._describe_problems(cast(Any, run), cast(Any, embedder), embedded)
+    assert issues == ((Issue("index.sqlite", problem),) if problem else ())
+
+
+def test_callers_together_want_everything_that_each_wants() -> None:
+    seen: list[str] = []
+    one = SyncRequest(progress=lambda done: seen.append(f"one {done.label}"), stop=lambda: True, wait_s=1.0)
+    two = SyncRequest(force=True, wait_s=3.0)
+    merged = merge_requests([one, two])
+    assert (merged.force, merged.purge, merged.wait_s, merged.stop()) == (True, False, 3.0, False)
+    assert merged.progress
+    merged.progress(Progress(1, 2, "indexing"))
+    assert seen == ["one indexing"]
+    assert merge_requests([one, SyncRequest(purge=True)]).purge
+    assert merge_requests([one, SyncRequest()]).wait_s is None
+    assert merge_requests([two]).progress is None
+    assert merge_requests([one, one]).stop()
+    assert merge_requests([two], lambda: True).stop()
+    assert two._replace(purge=True).detach() == SyncRequest(force=True, purge=True)
+
+
+def test_an_index_is_not_rebuilt_without_its_notes() -> None:
+    require_notes(cast(Any, SimpleNamespace(may_remove=lambda: True)), "")
+    admin = SimpleNamespace(may_remove=lambda: False, place="the index")
+    with pytest.raises(StoreUnavailable, match="the index is shared, and its notes are on another machine"):
+        require_notes(cast(Any, admin), "Do it there.")
+
+
+def test_documents_are_embedded_as_they_are_written_if_that_takes_no_time() -> None:
+    embedder = SimpleNamespace(is_instant=True, fill=EmbedReport)
+    assert _instant_embedding(cast(Any, embedder)) is EmbedReport
+    assert _instant_embedding(cast(Any, SimpleNamespace(is_instant=False, fill=EmbedReport))) is None
+    assert _instant_embedding(None) is None
+
+
+def test_a_comparison_says_how_much_there_is_to_read() -> None:
+    stamps: Any = {"a.md": (100, 1), "b.md": (50, 1), "c.md": (7, 1)}
+    known = {"lost/x.md": (1, 1), "lost/y.md": (1, 1), "lostly.md": (1, 1)}
+    listing = Listing(stamps, (), ("lost", "elsewhere"), {}, forgotten=frozenset({"gone.md"}))
+    changes = FileChanges(known, listing, ["a.md", "b.md"], ["gone.md"], {"a.md": 60})
+    assert (changes.new_bytes, changes.text_bytes, changes.is_dirty, changes.must_erase) == (90, 157, True, True)
+    (kept,) = changes.describe_kept()
+    assert kept.path == "lost"
+    assert kept.problem.startswith("cannot be read; the 2 files indexed from it are kept")
+    clean = changes._replace(unsettled=[], vanished=[])
+    assert (clean.is_dirty, clean.must_erase, changes._replace(unsettled=[]).is_dirty) == (False, False, True)
+    assert changes._replace(vanished=[]).is_dirty
