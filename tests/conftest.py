@@ -147,6 +147,8 @@ _SLOW = (
 _SOAK = (
     "backends/test_qmd_real.py::test_with_its_models",
     "core/text/test_chunk.py::test_ten",
+    "qmd/test_index_update.py::test_the_real_qmd_gets_a_new_index",
+    "qmd/test_index_update.py::test_what_the_real_qmd_finds_in_a_conversation",
     "qmd/test_updater.py::test_the_real_qmd_embeds",
     "reliability/test_full_disk.py::test_on_a_full_disk_the_old_notes_are_found_and_the_rest_is_told[limited-little",
     "reliability/test_full_disk.py::test_on_a_full_disk_the_old_notes_are_found_and_the_rest_is_told[mounted-no",

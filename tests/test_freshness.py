@@ -712,7 +712,7 @@ def test_no_search_misses_a_note_that_another_program_has_just_written(workspace
         memory.watch()
         other = threading.Thread(target=search_on, args=(memory,))
         other.start()
-        for number in range(examples(70)):
+        for number in range(examples(30)):
             p.stdin.write(f"{number}\n")
             p.stdin.flush()
             assert int(p.stdout.readline()) == number

@@ -361,7 +361,7 @@ def test_two_processes_promote_each_statement_once(recording: Memory, workspace:
     workspace.write("MEMORY.md", "# Memory\n")
     for number in range(8):
         recall_line(recording, NOTE, number + 1)
-    promoters = [start_promoter(workspace) for _ in range(3)]
+    promoters = [start_promoter(workspace) for _ in range(2)]
     for promoter in promoters:
         begin(promoter)
     for promoter in promoters:

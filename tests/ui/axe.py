@@ -11,9 +11,13 @@ if TYPE_CHECKING:
 
 _NPM = os.environ.get("MDRECALL_TEST_NPM") or Path(__file__).parents[2] / ".npm-test"
 _AXE = Path(_NPM) / "node_modules/axe-core/axe.min.js"
-_RUN = """() => axe.run(document, {resultTypes: ["violations"]}).then(found => found.violations
+_RUN = """rules => axe.run(document, {resultTypes: ["violations"], ...rules}).then(found => found.violations
   .filter(each => ["serious", "critical"].includes(each.impact))
   .map(each => each.id + ": " + each.nodes.slice(0, 3).map(node => node.html.slice(0, 160)).join(" | ")))"""
+#: Tells which elements are shown.
+_SHOWN = """() => [...document.querySelectorAll("body *")].map(each => each.checkVisibility() ? 1 : 0).join("")"""
+#: The rules that look at colours and sizes. All others find the same in every look that shows the same elements.
+_VISUAL = {"runOnly": ["color-contrast", "link-in-text-block", "scrollable-region-focusable", "target-size"]}
 #: Colours depend on the first, and sizes on the second; each of both is looked at once.
 _LOOKS = (("dark", 390), ("light", 1200))
 
@@ -38,10 +42,14 @@ def find_faults(page: "Page", url: str = "") -> list[str]:
         # The page's policy lets no foreign script in; this way it is the browser's own.
         page.evaluate(_AXE.read_text(encoding="utf-8"))
     found: list[str] = []
+    shown_before = ""
     for scheme, width in _LOOKS:
         page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         page.set_viewport_size({"width": width, "height": 800})
-        found += (f"{scheme}, {width} px: {fault}" for fault in page.evaluate(_RUN))
+        shown = page.evaluate(_SHOWN)
+        faults = page.evaluate(_RUN, _VISUAL if shown == shown_before else {})
+        shown_before = shown
+        found += (f"{scheme}, {width} px: {fault}" for fault in faults)
         if page.evaluate("document.documentElement.scrollWidth > innerWidth"):
             found.append(f"{scheme}, {width} px: wider than the screen")
     return found

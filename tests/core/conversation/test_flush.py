@@ -281,7 +281,7 @@ def test_in_hundreds_of_cycles_each_that_passes_the_threshold_has_exactly_one_fl
 ) -> None:
     chance = random.Random(seed)
     session = Session(Rules(reserve_tokens=reserve, force_bytes=0), 70_000)
-    for cycle in range(500):
+    for cycle in range(200):
         fails = chance.randrange(MAX_ATTEMPTS)
         ran: list[bool] = []
         while session.compactions == cycle:
