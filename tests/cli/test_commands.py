@@ -273,6 +273,37 @@ def test_demo_into_a_folder_keeps_it_and_refuses_to_overwrite(workspace: Workspa
     assert (again.code, "already exists" in again.err) == (2, True)
 
 
+def test_a_bug_is_told_in_the_form_that_was_asked_for(
+    workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(options: object) -> int:
+        raise ValueError("odd")
+
+    monkeypatch.setattr("mdrecall.cli.list.run", fail)
+    hint = "This is a bug. Please report it with the traceback that MDRECALL_DEBUG=1 shows."
+    plain = run("list")
+    assert (plain.code, plain.out) == (2, "")
+    assert "Unexpected error: ValueError: odd." in plain.err
+    assert hint in plain.err
+    error = run("list", "--json").json["error"]
+    assert (error["type"], error["message"], error["hint"]) == ("Bug", "Unexpected error: ValueError: odd.", hint)
+    with pytest.raises(ValueError, match="odd"):
+        run("list", MDRECALL_DEBUG="1")
+
+
+def test_ctrl_c_says_what_is_kept(workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(options: object) -> int:
+        raise KeyboardInterrupt
+
+    for command, said in (
+        ("list", "Stopped.\n"),
+        ("index", "Stopped. Everything indexed so far is kept; run `mdrecall index` to continue.\n"),
+    ):
+        monkeypatch.setattr(f"mdrecall.cli.{command}.run", interrupt)
+        ran = run(command)
+        assert (ran.code, ran.err) == (130, said)
+
+
 def test_a_demo_that_cannot_be_copied_leaves_nothing_behind(
     workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
