@@ -107,6 +107,7 @@ TEXTS = (
     "# The boat\n\nA long line about the boat that goes on and on until it is wrapped by an editor\nat the boat. End.",
     "船是蓝色的。另一艘船很旧！\n船の色は青い。boatと船",
     "Éclair boat's BOAT-7 boat_x, x-boat\n> quoted boat\n1. boat",
+    "船是蓝色的而且很旧但是它还能在海上航行很多年因为船主每年都修理它并且给它涂上新的油漆所以它看起来\n像新的船。完",
     "no such thing here\n\nboat",
 )
 QUERIES = (

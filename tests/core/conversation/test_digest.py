@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.digest import Origin, find_mark, make_digest, safe_name
+from mdrecall.core.conversation.digest import Origin, _item, find_mark, make_digest, safe_name
 from mdrecall.core.redact import redact
 from mdrecall.types import HostRecord, Step
 
@@ -290,3 +290,10 @@ def test_an_answer_is_its_last_four_pieces() -> None:
     pieces = [said(f"We keep {number} connections.") for number in range(5)]
     text = digest(at(1, asked("go on")), *(at(2 + number, piece) for number, piece in enumerate(pieces)))
     assert re.findall(r"We keep (\d)", text) == ["1", "2", "3", "4"]
+
+
+@pytest.mark.parametrize(("count", "more"), [(2, ""), (3, ""), (4, ", and 1 more")])
+def test_of_too_many_things_the_last_ones_are_named_and_the_rest_counted(count: int, more: str) -> None:
+    names = [str(number) for number in range(count)]
+    assert _item("Files", names, 3, str) == [f"- Files: {', '.join(names[-3:])}{more}"]
+    assert _item("Files", [], 3, str) == []
