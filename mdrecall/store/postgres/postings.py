@@ -5,9 +5,10 @@ block are sorted by term and then by place; they are stored in pages of about 4 
 from its first one on. Beside each page stand the positions of all occurrences, which only names are looked up by.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, NamedTuple
 
 import numpy
@@ -18,8 +19,9 @@ MAX_CHUNKS = 1 << 16
 _PAGE_BYTES = 4096
 #: A place has two bytes and each of two counts one, or two where a term of the page occurs very often in a chunk.
 _POSTING_BYTES = 4
-#: Set in the number of terms of a page whose counts have one byte.
-_NARROW = 1 << 15
+#: Set in the number of terms of a page whose counts have one byte, and of one with no term among the names, as most are:
+#: a word of the text and a name are different terms.
+_NARROW, _UNNAMED = 1 << 15, 1 << 14
 #: The positions of each column of a chunk begin here: far enough apart that no phrase reaches from one into the next.
 #: A chunk is cut at a few thousand characters, so no column has as many terms.
 _COLUMN = 20_000
@@ -196,9 +198,10 @@ def _write_page(block: Postings, ends: Any, first: int, last: int) -> Page:
     begin, end = int(block.starts[first]), int(block.starts[last])
     counts = numpy.diff(block.starts[first : last + 1]).astype("<u4")
     lengths = numpy.array([len(term) for term in terms], "<u2")
-    often = (block.plain[begin:end], block.named[begin:end])
+    plain, named = block.plain[begin:end], block.named[begin:end]
+    often = (plain, named) if named.any() else (plain,)
     is_narrow = all(int(column.max(initial=0)) < 256 for column in often)
-    head = len(terms) | (_NARROW if is_narrow else 0)
+    head = len(terms) | (_NARROW if is_narrow else 0) | (_UNNAMED if len(often) == 1 else 0)
     columns = (column.astype("<u1" if is_narrow else "<u2").tobytes() for column in often)
     places = block.places[begin:end].astype("<u2").tobytes()
     postings = b"".join(
@@ -220,10 +223,12 @@ def _unpack_steps(data: bytes, count: int) -> Any:
 
 
 class ReadPage(NamedTuple):
-    """A page as it is read; the terms that it holds stand in their order."""
+    """A page as it is read; the terms that it holds stand in their order, end to end."""
 
-    terms: list[bytes]
-    starts: Any
+    text: bytes
+    ends: list[int]
+    """Where each term ends in the text; the one before the first, which is none, ends where the first begins."""
+    starts: list[int]
     places: Any
     plain: Any
     named: Any
@@ -233,24 +238,37 @@ class ReadPage(NamedTuple):
         """How often each term occurs in each of its chunks."""
         return self.plain.astype(numpy.int64) + self.named
 
+    @property
+    def terms(self) -> list[bytes]:
+        """All its terms."""
+        return [self.text[begin:end] for begin, end in pairwise(self.ends)]
+
+    def term_at(self, number: int) -> bytes:
+        """Return a term by its place in the page."""
+        return self.text[self.ends[number] : self.ends[number + 1]]
+
     def find(self, term: bytes) -> TermPostings | None:
         """Return the postings of a term; None if it does not occur."""
-        number = bisect_left(self.terms, term)
-        return self.at(number) if number < len(self.terms) and self.terms[number] == term else None
+        number = self._find_place(term)
+        return self.at(number) if number < len(self.ends) - 1 and self.term_at(number) == term else None
+
+    def _find_place(self, term: bytes) -> int:
+        # Most searches want one term of a page, so the others are not taken apart.
+        return bisect_left(range(len(self.ends) - 1), term, key=self.term_at)
 
     def at(self, number: int) -> TermPostings:
         """Return the postings of a term by its place in the page."""
-        own = slice(int(self.starts[number]), int(self.starts[number + 1]))
+        own = slice(self.starts[number], self.starts[number + 1])
         return TermPostings(self.places[own], self.plain[own], self.named[own])
 
     def find_range(self, start: bytes) -> range:
         """Return the places of all terms that begin with some bytes."""
-        return range(bisect_left(self.terms, start), bisect_right(self.terms, start + b"\xff" * 4))
+        return range(self._find_place(start), self._find_place(start + b"\xff" * 4))
 
     def occurrences_of(self, term: bytes, positions: bytes) -> Any:
         """Return the occurrences of a term on this page, sorted: each is its chunk's place and its position there."""
-        number = bisect_left(self.terms, term)
-        begin, end = int(self.starts[number]), int(self.starts[number + 1])
+        number = self._find_place(term)
+        begin, end = self.starts[number], self.starts[number + 1]
         ends = _add_up(self.counts)
         counts = self.counts[begin:end]
         total = _add_up(_unpack_steps(positions, int(ends[-1]))[int(ends[begin]) : int(ends[end])])
@@ -262,19 +280,18 @@ class ReadPage(NamedTuple):
 def read_page(data: bytes) -> ReadPage:
     """Return a stored page."""
     head = int.from_bytes(data[:2], "little")
-    count, width = head & ~_NARROW, 1 if head & _NARROW else 2
-    lengths = numpy.frombuffer(data, "<u2", count, 2).tolist()
-    counts = numpy.frombuffer(data, "<u4", count, 2 + 2 * count)
-    at = 2 + 6 * count
-    terms = []
-    for length in lengths:
-        terms.append(data[at : at + length])
-        at += length
-    total = int(counts.sum())
+    count, width = head & ~(_NARROW | _UNNAMED), 1 if head & _NARROW else 2
+    ends = list(accumulate(numpy.frombuffer(data, "<u2", count, 2).tolist(), initial=2 + 6 * count))
+    starts = list(accumulate(numpy.frombuffer(data, "<u4", count, 2 + 2 * count).tolist(), initial=0))
+    at, total = ends[-1], starts[-1]
     places = numpy.frombuffer(data, "<u2", total, at)
     at += 2 * total
-    plain, named = (numpy.frombuffer(data, f"<u{width}", total, at + width * total * number) for number in range(2))
-    return ReadPage(terms, _add_up(counts), places, plain, named)
+    plain = numpy.frombuffer(data, f"<u{width}", total, at)
+    if head & _UNNAMED:
+        named = numpy.zeros(total, plain.dtype)
+    else:
+        named = numpy.frombuffer(data, f"<u{width}", total, at + width * total)
+    return ReadPage(data, ends, starts, places, plain, named)
 
 
 def read_block(pages: Iterable[tuple[bytes, bytes]]) -> Postings:

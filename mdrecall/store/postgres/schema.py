@@ -15,8 +15,9 @@ from mdrecall.errors import NewerIndex, StoreUnavailable
 
 #: The schema that all tables are in.
 SCHEMA = "mdrecall"
-#: Since 2, counts and positions of terms take a byte each. Since 3, a document has its day.
-VERSION = 3
+#: Since 2, counts and positions of terms take a byte each. Since 3, a document has its day. Since 4, pages
+#: leave out counts that are all zero.
+VERSION = 4
 _TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
     CREATE TABLE mdrecall.format(version int4 NOT NULL);

@@ -108,6 +108,7 @@ class PostgresTerms:
         self._blocks: dict[int, _Block] = {}
         self._known: set[bytes] = set()
         self._dead: dict[int, Any] = {}
+        self._held: dict[bytes, list[_Holding]] = {}
         self._found: dict[Wanted, Any] = {}
         self._total = -1
         self._average = 0.0
@@ -149,18 +150,21 @@ class PostgresTerms:
         tokens = [to_bytes(token) for token in index_terms(word)]
         if len(tokens) != 1:
             return dict.fromkeys(self.find(Wanted((word,))), 1.0)
-        scored: dict[int, float] = {}
-        for holding in reversed(list(self._hold(tokens[0]))):
-            newest = slice(-1, -1 - (ROW_BUDGET - len(scored)), -1)
-            places, plain, named = (column[newest] for column in holding.postings)
+        parts: list[tuple[Any, ...]] = []
+        left = ROW_BUDGET
+        for holding in reversed(self._hold(tokens[0])):
+            places, plain, named = (column[: -1 - left : -1] for column in holding.postings)
             content = self._content(holding.block)
-            often = plain + _NAMED * named.astype(numpy.float64)
-            lengths = content.lengths[places].astype(numpy.float64)
-            saturations = often / (often + _K1 * (1 - _B + _B * lengths / self._average))
-            scored |= zip(content.ids[places].tolist(), saturations.tolist(), strict=True)
-            if len(scored) >= ROW_BUDGET:
+            parts.append((content.ids[places], content.lengths[places], plain, named))
+            left -= len(places)
+            if not left:
                 break
-        return scored
+        if not parts:
+            return {}
+        ids, lengths, plain, named = map(numpy.concatenate, zip(*parts, strict=True))
+        often = plain + _NAMED * named.astype(numpy.float64)
+        saturations = often / (often + _K1 * (1 - _B + _B * lengths.astype(numpy.float64) / self._average))
+        return dict(zip(ids.tolist(), saturations.tolist(), strict=True))
 
     def find(self, wanted: Wanted, among: Sequence[Wanted] = ()) -> list[int]:
         """Return the newest chunks that hold what is wanted, and also any of ``among`` if that is given."""
@@ -182,8 +186,9 @@ class PostgresTerms:
         start, terms = to_bytes(beginning), set()
         for block, page in self._read_range(start):
             for number in page.find_range(start):
-                if page.terms[number] not in terms and len(self._alive(block, page.at(number)).places):
-                    terms.add(page.terms[number])
+                term = page.term_at(number)
+                if term not in terms and len(self._alive(block, page.at(number)).places):
+                    terms.add(term)
         return [to_text(term) for term in sorted(terms)]
 
     def _read_range(self, start: bytes) -> list[tuple[int, ReadPage]]:
@@ -221,17 +226,22 @@ class PostgresTerms:
         ]
         return [numpy.concatenate(found)] if found else []
 
-    def _hold(self, token: bytes) -> Iterator[_Holding]:
-        """Yield the living chunks of each block that hold a term, in the order of the blocks."""
-        self._read_pages({token})
+    def _hold(self, token: bytes) -> list[_Holding]:
+        """Return the living chunks of each block that hold a term, in the order of the blocks."""
+        if token not in self._held:
+            self._read_pages({token})
+            self._held[token] = list(self._find_holding(token))
+        return self._held[token]
+
+    def _find_holding(self, token: bytes) -> Iterator[_Holding]:
         for block in self._blocks:
-            for first, page in self._pages.get(block, {}).items():
-                found = page.find(token)
-                if found is not None:
-                    alive = self._alive(block, found)
-                    if len(alive.places):
-                        yield _Holding(block, first, alive)
-                    break
+            pages = self._pages.get(block, {})
+            first = max((each for each in pages if each <= token), default=None)
+            found = None if first is None else pages[first].find(token)
+            if first is not None and found is not None:
+                alive = self._alive(block, found)
+                if len(alive.places):
+                    yield _Holding(block, first, alive)
 
     def _alive(self, block: int, found: TermPostings) -> TermPostings:
         own = self._blocks[block]
