@@ -19,8 +19,8 @@ MAX_CHUNKS = 1 << 16
 _PAGE_BYTES = 4096
 #: A place has two bytes and each of two counts one, or two where a term of the page occurs very often in a chunk.
 _POSTING_BYTES = 4
-#: Set in the number of terms of a page whose counts have one byte, and of one with no term among the names, as most are:
-#: a word of the text and a name are different terms.
+#: Set in the number of terms of a page whose counts have one byte, and of one that has no term among the names. Most
+#: have none: a word of the text and a name are different terms.
 _NARROW, _UNNAMED = 1 << 15, 1 << 14
 #: The positions of each column of a chunk begin here: far enough apart that no phrase reaches from one into the next.
 #: A chunk is cut at a few thousand characters, so no column has as many terms.
