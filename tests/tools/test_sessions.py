@@ -182,6 +182,7 @@ def test_history_is_read_from_the_end_page_by_page(memory: Memory) -> None:
             break
         offset = page["nextOffset"]
     assert pages == [SAID[5:8], SAID[2:5], SAID[0:2]]
+    assert "nextOffset" not in page
     assert call(memory, "sessions_history", sessionKey=KEY, offset=100)["messages"] == []
 
 

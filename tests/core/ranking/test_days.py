@@ -18,6 +18,7 @@ from mdrecall.types import StoredChunk
         ("log_20260301.md", date(2026, 3, 1)),
         ("notes/2026_03_01.md", date(2026, 3, 1)),
         ("memory/2026-02-30.md", None),
+        ("memory/2026-03-x1.md", None),
         ("2026-03-01/plan.md", None),
         ("MEMORY.md", None),
         ("tickets/12026030199.md", None),
