@@ -172,8 +172,8 @@ HEXES = "0123456789abcdef" * 4
 def test_more_kinds_of_secrets_are_masked(text: str, secret: str) -> None:
     done = redact(text)
     assert secret not in done
-    # Each word of a phrase makes the rest easier to guess.
-    assert not set(secret.split()).intersection(done.split())
+    # The beginning of a phrase makes the rest easier to guess.
+    assert not any(word[:4] in done for word in secret.split()[:-1])
     assert redact(done) == done
     assert done.count("\n") == text.count("\n")
 
