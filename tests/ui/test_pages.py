@@ -64,7 +64,6 @@ PAGES = {
     "activity-found": "activity?q=tea&tool=memory_search",
     "activity-nothing": "activity?q=zeppelin",
     "notes-nothing": "notes?find=zeppelin",
-    "timeline-empty": "timeline?year=2019",
     "day-empty": "day?day=2019-01-01",
     "map-nothing": "map?show=tag:none",
     "note-part": f"note?{NOTE}&part=2&raw=1&from=9&to=12",
