@@ -104,7 +104,7 @@ def record_flush() -> Iterator[str]:
 
 def record_digests() -> Iterator[str]:
     """Yield digests of made-up sessions, line by line."""
-    origin = Origin("claude-code", "3f2a-99/odd name", "/work/shop/", "shop@main")
+    origin = Origin("claude-code", "3f2a-99/odd name", "/home/ada/shop/", "shop@main")
     for count in (0, 1, 3, 9, 40):
         numbers = range(count)
         records = [HostRecord(at + 1, None, f"2026-02-10T09:{at:02d}", tuple(_steps(at))) for at in numbers]
@@ -119,7 +119,7 @@ def record_digests() -> Iterator[str]:
 def _steps(number: int) -> Iterator[Step]:
     yield Step("user", SAID[number % 5])
     command = COMMANDS[number % 8]
-    files = (f"/work/shop/src/f{number}.py", "/etc/hosts")[: number % 3]
+    files = (f"/home/ada/shop/src/f{number}.py", "/etc/hosts")[: number % 3]
     yield Step("call", command, files, call=f"c{number}")
     output = f"[main a828e6{number % 10}] Keep {number} connections" if "commit" in command else "ok"
     yield Step("result", output, call=f"c{number}", is_ok=(True, False, None)[number % 3])

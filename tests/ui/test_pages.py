@@ -49,7 +49,7 @@ PAGES = {
     "map": "map",
     "map-chosen": "map?show=tag:work",
     "note": f"note?{NOTE}&from=9&to=9",
-    "note-as-written": f"note?{NOTE}&raw=1",
+    "note-as-written": f"note?{NOTE}&raw=1&from=9&to=12",
     "note-missing": "note?path=memory%2Fnone.md",
     "around": f"around?{NOTE}",
     "edit": f"edit?{NOTE}",
@@ -65,8 +65,6 @@ PAGES = {
     "activity-nothing": "activity?q=zeppelin",
     "notes-nothing": "notes?find=zeppelin",
     "day-empty": "day?day=2019-01-01",
-    "map-nothing": "map?show=tag:none",
-    "note-part": f"note?{NOTE}&part=2&raw=1&from=9&to=12",
     "why-missing": "why?q=zeppelin&path=MEMORY.md&line=1",
     "conversation-missing": "conversation?session=none",
     "settings-nothing": "settings?q=zeppelin",
@@ -127,12 +125,11 @@ MARKDOWN = (
 
 
 def render_every_kind() -> str:
-    """Return Markdown as HTML, plain and with lines that are marked, and parts of a note."""
+    """Return Markdown as HTML, some of its lines marked, and parts of a note."""
     urls = NoteUrls("dir/note.md", "note:{}#{}".format, "name:{}".format, "#{}".format)
-    whole = [render_note(text, urls, Cited()) for text in MARKDOWN]
-    marked = [render_note(text, urls, Cited(2, 5)) for text in MARKDOWN]
+    whole = [render_note(text, urls, Cited(2, 5)) for text in MARKDOWN]
     parts = [render_note(text, urls, Cited(41, 41), 40, "```") for text in MARKDOWN]
-    return "\n".join(f"<hr>{html}".replace("><", ">\n<") for html in (*whole, *marked, *parts)) + "\n"
+    return "\n".join(f"<hr>{html}".replace("><", ">\n<") for html in (*whole, *parts)) + "\n"
 
 
 def test_markdown_of_every_kind_is_shown_as_it_was_recorded() -> None:
