@@ -2,11 +2,12 @@
 
 import argparse
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import add_common, load_settings
 from mdrecall.cli.output import plural, print_json, print_warning, printable, shorten_home, shorten_home_in_text
-from mdrecall.errors import PathRefused, PluginError
+from mdrecall.errors import PathRefused, RecallError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -71,13 +72,10 @@ def read_memories(loaded: "Loaded") -> tuple[list[dict[str, Any]], str]:
     if "://" not in uri and not os.path.isdir(os.path.join(uri, "memories.lance")):
         return [], ""
     try:
-        memories = open_memories(loaded)
-    except PluginError as error:
+        with closing(open_memories(loaded)) as memories:
+            return [row._asdict() for row in memories.list_all()], ""
+    except RecallError as error:
         return [], f"the long-term memories at {uri} are not in it: {error}"
-    try:
-        return [row._asdict() for row in memories.list_all()], ""
-    finally:
-        memories.close()
 
 
 def _to_json(target: str, report: "BackupReport", memories: int, left_out: tuple[str, ...]) -> dict[str, Any]:

@@ -2,11 +2,12 @@
 
 import argparse
 import os
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import load_settings
 from mdrecall.cli.output import plural, print_json, print_warning, printable, shorten_home, shorten_home_in_text, style
-from mdrecall.errors import ArgumentError, FileMissing, PluginError
+from mdrecall.errors import ArgumentError, FileMissing, RecallError
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
@@ -56,16 +57,13 @@ def _restore_memories(found: "Backup", loaded: "Loaded", *, apply: bool) -> tupl
     from mdrecall.plugins.lancedb.plugin import open_memories
 
     try:
-        memories = open_memories(loaded)
-    except PluginError as error:
+        with closing(open_memories(loaded)) as memories:
+            if apply:
+                return memories.restore(rows), ""
+            known = {row.id for row in memories.list_all(all_agents=True)}
+            return sum(row.id not in known for row in rows), ""
+    except RecallError as error:
         return 0, str(error)
-    try:
-        if apply:
-            return memories.restore(rows), ""
-        known = {row.id for row in memories.list_all(all_agents=True)}
-        return sum(row.id not in known for row in rows), ""
-    finally:
-        memories.close()
 
 
 def _make_row(value: dict[str, Any]) -> "Row | None":

@@ -2,6 +2,10 @@
 
 import json
 
+import apsw
+import pytest
+
+from mdrecall.store.sqlite import connect
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 
@@ -56,3 +60,73 @@ def test_what_is_unclear_is_refused(workspace: Workspace, run: Run) -> None:
         refused = run("forget", *arguments)
         assert refused.code == 2, arguments
         assert refused.err.startswith("mdrecall: ")
+
+
+def test_what_was_forgotten_is_listed_for_people(workspace: Workspace, run: Run) -> None:
+    assert run("forget", "--list").out == "Nothing was forgotten.\n"
+    workspace.write("memory/a.md", f"{PHRASE}.\n\nThe bike is green.\n")
+    run("forget", PHRASE, "--apply", "--trash")
+    run("forget", "--session", "agent:main:gone", "--apply")
+    run("forget", "--path", "memory/a.md", "--apply")
+    note, session, text = run("forget", "--list", "--json").json["forgotten"]
+    assert text["kept_until"] > text["at"]
+    assert run("forget", "--list").out == (
+        f"{note['id']}  {note['at']}  1 note\n"
+        f"{session['id']}  {session['at']}  1 session key\n"
+        f"{text['id']}  {text['at']}  1 text  in the trash until {text['kept_until']}\n"
+    )
+    undone = run("forget", "--undo", session["id"])
+    assert undone.out == "Nothing was kept of the text, but it may be indexed again from now on.\n"
+
+
+def test_an_index_that_is_still_read_is_told_and_the_next_run_finishes(
+    workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "_BUSY_MS", 10)
+    workspace.write("memory/a.md", f"{PHRASE}.\n\nThe bike is green.\n")
+    run("index")
+    reader = apsw.Connection(str(workspace.index))
+    reader.execute("BEGIN")
+    list(reader.execute("SELECT count(*) FROM chunks"))
+    broken_off = run("forget", PHRASE, "--apply")
+    assert (broken_off.code, "Forgotten" in broken_off.out) == (2, False)
+    warning = "Another process still reads an earlier state of the index. Run the same command again."
+    assert broken_off.err == f"! {warning}\n"
+    listed = run("forget", "--list").out
+    assert listed.endswith("  1 text  unfinished: run `mdrecall forget` for it again\n")
+    reader.close()
+    assert run("forget", PHRASE).out.splitlines() == [
+        "It was forgotten before.",
+        "An earlier run was broken off; it is finished with this one.",
+    ]
+    finished = run("forget", PHRASE, "--apply")
+    assert (finished.code, "Forgotten (" in finished.out) == (0, True)
+    assert "unfinished" not in run("forget", "--list").out
+
+
+def test_the_first_of_many_places_and_sessions_without_a_place_are_shown(workspace: Workspace, run: Run) -> None:
+    shown = run("forget", "--session", "agent:main:gone")
+    assert shown.out.splitlines()[0] == "session agent:main:gone  unresolved"
+    for number in range(41):
+        workspace.write(f"memory/{number:02}.md", f"{PHRASE}.\n")
+    lines = run("forget", PHRASE).out.splitlines()
+    assert lines[78:81] == [
+        "memory/39.md#L1  remove",
+        f"    {PHRASE}.",
+        "… and 1 more place (--json prints more of them)",
+    ]
+    (workspace.path / "memory/40.md").unlink()
+    assert "more place" not in run("forget", PHRASE).out
+
+
+def test_a_place_without_lines_is_a_path_below_the_home_folder(workspace: Workspace, run: Run) -> None:
+    log = workspace.state / "hooks.log"
+    log.parent.mkdir()
+    log.write_text(f"2026-02-10T00:00:00Z x: failed on {PHRASE}\n")
+    shown = run("forget", PHRASE, HOME=str(workspace.state.parent)).out
+    assert shown.splitlines()[0] == "~/state/hooks.log  mask"
+
+
+def test_a_search_for_passages_that_finds_nothing_says_so(workspace: Workspace, run: Run) -> None:
+    nothing = run("forget", "--find", "zorkberries")
+    assert nothing.out.startswith("Nothing was found. ")

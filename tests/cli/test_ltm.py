@@ -4,10 +4,13 @@ import importlib.util
 import os
 import re
 import time
+from typing import Any
 
 import pytest
 
+from mdrecall.cli.ltm import _format_time
 from mdrecall.cli.main import main
+from mdrecall.embed.offline.embedder import OfflineEmbedder
 from tests.cli.conftest import Ran, Run
 from tests.conftest import Workspace
 
@@ -127,19 +130,44 @@ def test_stats_tell_the_oldest_and_the_newest_only_if_there_is_a_memory(ltm: Run
     assert f"From {day} to {day}. Expired: 0." in ltm("stats").out
 
 
-def test_another_embedder_is_told_of_and_reembed_mends_it(ltm: Run) -> None:
+def test_another_embedder_is_told_of_and_reembed_mends_it(
+    ltm: Run, run: Run, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.configure('{"plugins": {"slots": {"memory": "memory-lancedb"}}}')
     ltm("store", "I prefer dark mode")
-    assert ltm("reembed", "--json").json == {"embedded": 1, "provider": "offline", "model": "mdrecall-words-v1"}
-    assert ltm("search", "do I prefer dark mode").code == 0
+    monkeypatch.setattr(OfflineEmbedder, "model", "another-table")
+    assert ltm("stats").out.endswith("\n1 have vectors of another embedder. Run `mdrecall ltm reembed`.\n")
+    unsearched = "1 memory not searched, because another embedder made the vectors. Run `mdrecall ltm reembed`.\n"
+    assert ltm("search", "dark mode").err == f"No memory matches.\n{unsearched}"
+    finding = find_plugin(run)[1]
+    assert (finding["verdict"], finding["mend"]) == ("wrong", "Run `mdrecall ltm reembed`.")
+    assert finding["said"].endswith("; 1 are not searched because another embedder made their vectors")
+    assert ltm("reembed", "--json").json == {"embedded": 1, "provider": "offline", "model": "another-table"}
+    found = ltm("search", "do I prefer dark mode")
+    assert (found.code, found.err) == (0, "")
+
+
+def find_plugin(run: Run) -> list[dict[str, Any]]:
+    return [finding for finding in run("doctor", "--json").json if finding["check"] == "plugin"]
 
 
 def test_the_doctor_looks_into_the_table(run: Run, ltm: Run, workspace: Workspace) -> None:
     workspace.configure('{"plugins": {"slots": {"memory": "memory-lancedb"}}}')
     ltm("store", "I prefer dark mode")
-    findings = [finding for finding in run("doctor", "--json").json if finding["check"] == "plugin"]
+    findings = find_plugin(run)
     assert [finding["verdict"] for finding in findings] == ["good", "good"]
     assert findings[0]["said"] == "memory-lancedb: memory_recall, memory_store, memory_forget"
     assert findings[1]["said"].startswith("1 row of agent main in ")
+    for file in (workspace.state / "memory/lancedb/memories.lance").rglob("*.*"):
+        file.write_bytes(b"garbage")
+    damaged = find_plugin(run)[1]
+    assert (damaged["verdict"], damaged["mend"][:16]) == ("wrong", "Check the path, ")
+    assert damaged["said"].startswith(f"The long-term memory at {workspace.state}/memory/lancedb cannot be opened: ")
+
+
+def test_a_time_that_no_calendar_has_is_unknown() -> None:
+    assert _format_time(0.0)[:8] in ("1970-01-", "1969-12-")
+    assert _format_time(1e300) == "an unknown time"
 
 
 def test_status_and_doctor_tell_what_is_wrong_with_the_slot(run: Run, workspace: Workspace) -> None:
@@ -151,5 +179,5 @@ def test_status_and_doctor_tell_what_is_wrong_with_the_slot(run: Run, workspace:
     shown = run("status")
     assert "memory-nowhere, which is not installed" in shown.err
     assert "  Plugin:      memory-nowhere\n" in shown.out
-    findings = [finding for finding in run("doctor", "--json").json if finding["check"] == "plugin"]
+    findings = find_plugin(run)
     assert [finding["verdict"] for finding in findings] == ["note"]

@@ -15,7 +15,9 @@ from typing import Any
 
 import pytest
 
+from mdrecall.cli.export import _print_report
 from mdrecall.config.load import load
+from mdrecall.life.backup import BackupReport
 from mdrecall.life.restore import _explain_refusal
 from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
 from tests.cli.conftest import Ran, Run, run_in_this_process
@@ -209,6 +211,39 @@ def test_long_term_memories_come_back_with_their_ids_and_are_recalled(
     assert run_there("ltm", "search", "which tea", "--json").json[0]["text"] == "Ada prefers oolong tea"
 
 
+@pytest.mark.skipif(find_spec("lancedb") is None, reason="needs lancedb: pip install -e '.[lancedb]'")
+@pytest.mark.parametrize("damage", ["no package", "garbage"])
+def test_notes_are_saved_and_restored_where_long_term_memories_cannot_be_read(
+    workspace: Workspace,
+    run: Run,
+    other: Workspace,
+    run_there: Run,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: str,
+) -> None:
+    fill(workspace)
+    run("ltm", "store", "The boat is called Wren")
+    whole = export(run, workspace)
+    preview = run_there("import", "backup", str(whole), "--json")
+    assert (preview.code, preview.json["memories"], preview.json["problems"]) == (0, 1, [])
+    run_there("ltm", "store", "Ada prefers oolong tea")
+    for each in (workspace, other) if damage == "garbage" else ():
+        for file in (each.state / "memory/lancedb/memories.lance").rglob("*.*"):
+            file.write_bytes(b"garbage")
+    if damage == "no package":
+        monkeypatch.setitem(sys.modules, "lancedb", None)
+    saved = run("export", str(workspace.path.parent / "rest.zip"))
+    assert (saved.code, saved.out.startswith(f"Saved {len(NOTES)} notes in ")) == (0, True)
+    uri = workspace.state / "memory/lancedb"
+    assert saved.err.startswith(f"! the long-term memories at {uri} are not in it: ")
+    for arguments in (["--apply"], []):
+        restored = run_there("import", "backup", str(whole), "--json", *arguments)
+        assert (restored.code, restored.json["memories"]) == (2, 0)
+        (problem,) = restored.json["problems"]
+        assert ("needs the Python package" if damage == "no package" else "cannot be opened") in problem
+    assert (other.path / "MEMORY.md").read_text() == NOTES["MEMORY.md"]
+
+
 def test_an_archive_is_not_replaced_and_its_name_is_checked(workspace: Workspace, run: Run) -> None:
     empty = run("export", "--json")
     assert (empty.code, empty.json["error"]["type"]) == (2, "NothingToWrite")
@@ -224,6 +259,13 @@ def test_an_archive_is_not_replaced_and_its_name_is_checked(workspace: Workspace
     assert run("import", "backup").code == 2
     assert run("import", "backup", ran.json["path"], "--since", "2026-01-01").code == 2
     assert run("import", "chatgpt", "x", "--settings").code == 2
+
+
+def test_a_note_that_does_not_stop_changing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    _print_report("/b.zip", BackupReport({"notes/a.md": {}}, 2000, (), ("a\x1b.md",), ()), 0, ())
+    said = capsys.readouterr()
+    assert said.out == "Saved 1 note in /b.zip (2,000 bytes).\n"
+    assert said.err == "! a\ufffd.md changed while it was saved. To be sure, export again.\n"
 
 
 def test_notes_that_change_while_they_are_saved_are_whole_and_fit_together(workspace: Workspace, run: Run) -> None:
