@@ -70,6 +70,12 @@ def test_an_option_that_a_search_does_not_have_is_an_error_that_names_it(workspa
         ("memory/a.md#L3-Lx", ("memory/a.md#L3-Lx", None, None)),
         ("memory/a.md#L" + "9" * 5000, ("memory/a.md#L" + "9" * 5000, None, None)),
         ("#L3", ("#L3", None, None)),
+        ("memory/a.md:3-9", ("memory/a.md", 3, 7)),
+        ("memory/a.md:3", ("memory/a.md", 3, 1)),
+        ("memory/a.md:0", ("memory/a.md:0", None, None)),
+        ("memory/a.md:3-", ("memory/a.md:3-", None, None)),
+        ("memory/a.md:", ("memory/a.md:", None, None)),
+        ("we meet at 12:30", ("we meet at 12:30", None, None)),
     ],
 )
 def test_a_citation_is_read_back(citation: str, parsed: tuple[str, int | None, int | None]) -> None:

@@ -97,7 +97,7 @@ def _print_report(target: str, report: "BackupReport", memories: int, left_out: 
     parts += [plural(memories, "long-term memory", "long-term memories")] if memories else []
     parts += ["the settings"] if report.count("settings/") else []
     parts += [plural(report.count("sessions/"), "conversation file")] if report.count("sessions/") else []
-    print(f"Saved {', '.join(parts)} in {printable(shorten_home(target))} ({report.bytes:,} bytes).")
+    print(f"Saved {', '.join(parts)} in {shorten_home(target)} ({report.bytes:,} bytes).")
     if report.secrets:
         print(f"Left out because they are secret: {', '.join(map(printable, report.secrets))}.")
     for text in left_out:

@@ -104,7 +104,7 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
     for match in plan.sessions if not plan.places else ():
         print(f"session {printable(match.session)}  {match.source}")
     for warning in dict.fromkeys(place.warning for place in plan.places if place.warning):
-        print_warning(printable(shorten_home(warning)))
+        print_warning(shorten_home(warning))
     if not plan.places:
         kept_out = "Add --apply to keep it out from now on." if is_dry else "It is kept out from now on."
         print("It was forgotten before." if plan.is_known else f"No place holds it. {kept_out}")
@@ -116,7 +116,7 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
 
 def _show_path(place: "Place") -> str:
     if not place.start_line:
-        return printable(shorten_home(place.path))
+        return shorten_home(place.path)
     lines = f"#L{place.start_line}" + (f"-L{place.end_line}" if place.end_line > place.start_line else "")
     return printable(place.path) + lines
 

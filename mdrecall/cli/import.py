@@ -83,7 +83,7 @@ def _print_in_place(options: argparse.Namespace, path: str) -> int:
     if options.json:
         print_json({"source": options.source, "path": path, "inPlace": True})
     else:
-        print(f"Nothing to import: {printable(shorten_home(path))} is searched where it is.")
+        print(f"Nothing to import: {shorten_home(path)} is searched where it is.")
     return 0
 
 
@@ -95,7 +95,7 @@ def _import(options: argparse.Namespace, loaded: "Loaded", source: "Source", pat
     target = Target(loaded.settings, loaded.home, source.name, into, since, source.keeps_comments)
     read = make_reader(source, path, loaded.settings)
     if sys.stderr.isatty():
-        print(f"Reading {printable(shorten_home(path))} …", file=sys.stderr)
+        print(f"Reading {shorten_home(path)} …", file=sys.stderr)
     plan = plan_import(read, target)
     written: list[Change] = []
     has_new = plan.count("new") or plan.count("changed")
@@ -133,7 +133,7 @@ def _to_json(
 
 
 def _print_plan(source: "Source", path: str, plan: "Plan") -> None:
-    print(style(f"{source.name}: {printable(shorten_home(path))}", "bold"))
+    print(style(f"{source.name}: {shorten_home(path)}", "bold"))
     for note, count in _count_by_note(plan)[:_MAX_SHOWN]:
         entries = f"  ({plural(count, 'entry', 'entries')})" if count else ""
         print(f"  {printable(note)}{entries}")

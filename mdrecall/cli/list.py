@@ -26,7 +26,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         print_notes(notes)
     if not notes:
-        print(f"There are no notes in {printable(shorten_home(workspace))}.", file=sys.stderr)
+        print(f"There are no notes in {shorten_home(workspace)}.", file=sys.stderr)
     return 0 if notes else 1
 
 

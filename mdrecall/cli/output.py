@@ -82,9 +82,9 @@ def plural(count: int, noun: str, nouns: str = "") -> str:
 
 
 def shorten_home(path: str) -> str:
-    """Return a path with ``~`` for the home folder."""
+    """Return a path as it is printed: with ``~`` for the home folder, and without control characters."""
     home = os.path.expanduser("~")
-    return "~" + path[len(home) :] if path.startswith(home + os.sep) else path
+    return printable("~" + path[len(home) :] if path.startswith(home + os.sep) else path)
 
 
 def shorten_home_in_text(text: str) -> str:

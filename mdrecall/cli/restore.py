@@ -98,10 +98,10 @@ def _to_json(
 
 
 def _print_report(options: argparse.Namespace, path: str, files: "list[Restored]", memories: int, problem: str) -> None:
-    print(style(f"backup: {printable(shorten_home(path))}", "bold"))
+    print(style(f"backup: {shorten_home(path)}", "bold"))
     shown = [one for one in files if one.action in ("new", "differs")]
     for one in shown[:_MAX_SHOWN]:
-        print(f"  {_LABELS[one.action]:<15} {printable(shorten_home(one.path))}")
+        print(f"  {_LABELS[one.action]:<15} {shorten_home(one.path)}")
     if len(shown) > _MAX_SHOWN:
         print(f"  … and {plural(len(shown) - _MAX_SHOWN, 'more file')}")
     counts = [(sum(one.action == action for one in files), label) for action, label in _LABELS.items()]

@@ -244,9 +244,16 @@ def format_citation(path: str, start_line: int | None, end_line: int | None) -> 
 
 
 def parse_citation(citation: str) -> tuple[str, int | None, int | None]:
-    """Return the path, the first line and the number of lines of a citation; only the text if it cites no lines."""
+    """Return the path, the first line and the number of lines of a citation; only the text if it cites no lines.
+
+    Lines of a note may also be cited as compilers and ``grep`` do: ``path.md:3`` or ``path.md:3-9``.
+    """
     path, _, lines = citation.rpartition("#L")
     first, mark, last = lines.partition("-L")
+    if not path:
+        path, _, lines = citation.rpartition(":")
+        first, mark, last = lines.partition("-")
+        path = path if path.endswith(".md") else ""
     if not path or not _is_line(first) or (mark and not _is_line(last)):
         return citation, None, None
     return path, int(first), max(1, int(last or first) - int(first) + 1)

@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -190,6 +191,15 @@ def test_where_there_are_no_notes_the_list_says_so(workspace: Workspace, run: Ru
 def test_a_name_in_a_list_moves_no_cursor(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/\x1b[2Jx.md", "text")
     assert "\x1b" not in run("list").out
+
+
+def test_the_name_of_a_folder_moves_no_cursor(tmp_path: Path, run: Run) -> None:
+    folder = tmp_path / "\x1b[2Jnotes"
+    folder.mkdir()
+    for command in ("status", "index", "list", "doctor"):
+        printed = run(command, "--workspace", str(folder))
+        assert "\x1b" not in printed.out + printed.err
+        assert "[2Jnotes" in printed.out + printed.err or command == "index"
 
 
 def test_an_index_is_updated_first_if_that_is_asked_for(workspace: Workspace, run: Run) -> None:
