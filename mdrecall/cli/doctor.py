@@ -123,7 +123,7 @@ def _choose_agents(options: argparse.Namespace) -> list[str]:
     try:
         return choose_agents(options)
     except RecallError:
-        return [options.agent or ""]
+        return [""]
 
 
 def _to_json(agent: str, finding: Finding) -> dict[str, Any]:

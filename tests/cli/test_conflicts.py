@@ -1,5 +1,10 @@
 """``mdrecall conflicts`` and ``mdrecall note --supersedes``: both sources are shown, and nothing is marked unasked."""
 
+from functools import partial
+
+import pytest
+
+from mdrecall.core.life.conflicts import find_conflicts
 from tests.cli.conftest import Run, run_in_this_process
 from tests.conftest import Workspace
 
@@ -39,6 +44,14 @@ def test_without_contradictions_the_exit_code_is_1(workspace: Workspace, run: Ru
     assert "No contradictions in 1 note." in run("conflicts").err
 
 
+def test_what_was_too_much_to_compare_is_told(workspace: Workspace, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_notes(workspace)
+    monkeypatch.setattr("mdrecall.life.supersede.find_conflicts", partial(find_conflicts, max_compared=0))
+    warning = "! There was too much to compare; there may be more contradictions.\n"
+    assert run("conflicts").err == f"No contradictions in 2 notes.\n{warning}"
+    assert run("conflicts", "--json").json == {"conflicts": [], "notes": 2, "isComplete": False}
+
+
 def test_keep_marks_the_other_line(workspace: Workspace, run: Run) -> None:
     write_notes(workspace)
     assert (
@@ -66,6 +79,10 @@ def test_a_note_marks_the_line_that_it_supersedes(workspace: Workspace, run: Run
     ran = run("note", "The shop belongs to Hugo.", "--supersedes", "the shop belongs to rosa", "--json")
     assert ran.json["superseded"] == {"citation": f"{OLD}#L1", "text": "- The shop belongs to Rosa."}
     assert f"by: {ran.json['citation']} |" in (workspace.path / OLD).read_text()
+    again = run("note", "The shop belongs to Ana.", "--supersedes", ran.json["citation"], "--file", "shop")
+    assert again.out == (
+        f"Added to memory/shop.md#L1.\nMarked as superseded: {ran.json['citation']}: The shop belongs to Hugo.\n"
+    )
 
 
 def test_an_old_line_that_is_not_there_is_an_error_and_nothing_is_written(workspace: Workspace, run: Run) -> None:

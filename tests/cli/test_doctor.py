@@ -91,6 +91,14 @@ def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, 
     assert "mdrecall.json" in found["said"]
 
 
+def test_where_the_configuration_is_missing_that_is_said_of_the_agent_that_is_asked_for(run: Run) -> None:
+    for arguments, agent in ((), ""), (("--agent", "ada"), "ada"):
+        ran = run("doctor", "--json", "--config", "nowhere.json", *arguments)
+        assert ran.code == 2
+        assert [finding["agentId"] for finding in ran.json[:2]] == [agent, agent]
+        assert [finding["check"] for finding in wrong(ran)] == ["configuration"]
+
+
 def test_a_missing_workspace_is_named(run: Run, tmp_path: Path) -> None:
     ran = run("doctor", "--json", "--workspace", str(tmp_path / "nowhere"))
     assert ran.code == 2

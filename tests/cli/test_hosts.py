@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.sources.host_transcripts import write_host
@@ -56,3 +58,39 @@ def test_only_opencode_is_imported_from_a_file(run: Run) -> None:
     refused = run("hosts", "import", "codex", "--file", "x.json")
     assert (refused.code, "Only OpenCode" in refused.err) == (2, True)
     assert run("hosts", "import", "opencode", "--file", "x.json").code == 2
+
+
+def test_in_json_what_is_followed_and_imported_is_told(run: Run, workspace: Workspace) -> None:
+    write_host(Path(workspace.env["HOME"]), "codex", folder=str(workspace.path))
+    followed = run("hosts", "follow", "codex", "--json")
+    assert (followed.code, followed.json) == (
+        0,
+        {"host": "codex", "root": str(workspace.home / ".codex/sessions"), "folders": [str(workspace.path)]},
+    )
+    for since, imported, code in ("2020-01-01", 1, 0), ("9999-01-01", 0, 1):
+        ran = run("hosts", "import", "codex", "--since", since, "--json")
+        assert (ran.code, ran.json) == (
+            code,
+            {"host": "codex", "imported": imported, "messages": 2 * imported, "issues": []},
+        )
+
+
+def test_a_conversation_that_cannot_be_read_is_named(run: Run, workspace: Workspace) -> None:
+    file = Path(write_host(Path(workspace.env["HOME"]), "codex", folder=str(workspace.path)))
+    link = file.with_name(f"rollout-\x07{file.name}")
+    link.symlink_to(file)
+    ran = run("hosts", "import", "codex")
+    assert ran.out == "Imported 1 conversation of codex with 2 messages.\n"
+    assert ran.err == f"{link} is a symbolic link, which is not followed\n".replace("\x07", "\ufffd")
+
+
+def test_a_person_who_does_not_agree_keeps_the_copies(
+    run: Run, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_host(Path(workspace.env["HOME"]), "codex", folder=str(workspace.path))
+    run("hosts", "import", "codex")
+    asked: list[str] = []
+    monkeypatch.setattr("mdrecall.cli.hosts.confirm", lambda question, refusal, as_json: bool(asked.append(question)))
+    kept = run("hosts", "forget", "codex")
+    assert (kept.code, kept.out, asked) == (1, "Nothing was changed.\n", ["Delete 1 imported conversation of codex?"])
+    assert run("hosts", "list", "--json").json[1]["imported"] == 1

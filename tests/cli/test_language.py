@@ -49,8 +49,14 @@ def test_a_language_that_is_added_is_searched_and_one_that_is_removed_is_not(
     )
     found = run("search", "when is the conference", "--json").json
     assert found["results"][0]["path"] == "memory/a.md"
-    assert run("language", "remove", "ko").code == 0
+    assert run("language", "remove", "ko", "--json").json == {"language": "ko", "removed": True}
     assert run("search", "when is the conference", "--json").json["results"] == before
+
+
+def test_people_are_told_that_notes_are_embedded_again(run: Run, korean: str) -> None:
+    again = "Notes are embedded again at the next search.\n"
+    assert run("language", "add", "ko", korean).out == f"Added Korean: 3 words. {again}"
+    assert run("language", "remove", "ko").out == f"Removed ko. {again}"
 
 
 def test_only_an_added_language_can_be_removed(run: Run) -> None:

@@ -1,8 +1,12 @@
 """``mdrecall note``: write something down in five seconds, and find it again."""
 
+import io
 import subprocess
 import sys
 
+import pytest
+
+from mdrecall.cli.note import _read_stdin
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 
@@ -85,3 +89,15 @@ def test_in_a_plain_folder_the_note_stands_beside_the_others_which_are_still_fou
     assert run("note", "Ana lives in Bern", "--file", "MEMORY.md").out == "Added to MEMORY.md#L1.\n"
     assert run("note", "Ana moved", "--file", "2026-02-11").out == "Added to memory/2026-02-11.md#L1.\n"
     assert [run("search", word).code for word in ("walrus", "tea", "Bern", "moved")] == [0, 0, 0, 0]
+
+
+def test_a_person_at_a_terminal_is_told_how_to_end_a_note(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for is_terminal, told in (True, "Type the note, then press Ctrl-D on a new line.\n"), (False, ""):
+        stream = io.TextIOWrapper(io.BytesIO(b"tea\n"))
+        monkeypatch.setattr(stream, "isatty", lambda is_terminal=is_terminal: is_terminal)
+        monkeypatch.setattr(sys, "stdin", stream)
+        assert (_read_stdin(), capsys.readouterr().err) == ("tea\n", told)
+    monkeypatch.setattr(sys, "stdin", None)
+    assert _read_stdin() == ""

@@ -12,6 +12,7 @@ import pytest
 
 from mdrecall.backends.provider_report import ProviderRow
 from mdrecall.cli import output
+from mdrecall.cli.hints import MINILM_REMEDY
 from mdrecall.cli.mcp import _make_path
 from mdrecall.cli.output import (
     confirm,
@@ -154,7 +155,8 @@ def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.
     limited = SearchAnswer((), reason="no_match", action="Try others.", backend="builtin", provider="local")
     limited = limited.replace(
         answered_for=FallbackNotice("qmd", "It is not installed.", "", ""), stale="the index is busy.",
-        degraded="no key", fallback="openai is down",
+        degraded="no key", fallback="openai is down", not_reranked="the model is missing.",
+        withheld="2 results are private.",
     )  # fmt: skip
     print_answer(limited)
     out, err = capsys.readouterr()
@@ -165,8 +167,26 @@ def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.
     assert lines[2:] == [
         "Searched by keywords only: no key.",
         "Used the embeddings of local instead: openai is down.",
+        "Not reranked: the model is missing.",
+        "2 results are private.",
         "No results (no_match). Try others.",
     ]
+
+
+def test_after_weak_results_a_better_embedder_is_suggested(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: None)
+    print_answer(SearchAnswer((result()._replace(confidence="low"),)))
+    assert capsys.readouterr().err == f"{MINILM_REMEDY}\n"
+    print_answer(SearchAnswer((), reason="no_match"))
+    assert MINILM_REMEDY not in capsys.readouterr().err
+
+
+def test_a_result_of_a_reranker_says_who_scored_it(capsys: pytest.CaptureFixture[str]) -> None:
+    print_answer(SearchAnswer((result(scored_by="a\x07model", query="seals"),)))
+    headline = capsys.readouterr().out.splitlines()[0]
+    assert headline.endswith('Zoo › Pool  scored by a\ufffdmodel  for "seals"')
 
 
 def test_at_most_twenty_problems_are_listed(capsys: pytest.CaptureFixture[str]) -> None:

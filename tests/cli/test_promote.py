@@ -4,10 +4,13 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from mdrecall.config.settings import Settings
+from mdrecall.life import promote
 from mdrecall.life.recalls import recalls_path
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -91,6 +94,29 @@ def test_refusals_are_told_with_their_reason(run: Run, workspace: Workspace, pat
     ran = run("promote")
     assert ran.out.endswith(f"{path}#L3: MEMORY.md#L1 already says it\n")
     assert run("promote", "--json").json["candidates"][0]["refused"] == "MEMORY.md#L1 already says it"
+
+
+def test_a_statement_that_changes_another_names_it(run: Run, workspace: Workspace, path: str) -> None:
+    workspace.write("MEMORY.md", "- The greenhouse pump must be replaced before spring.\n")
+    assert "\n    changes what MEMORY.md#L1 says\n" in run("promote").out
+
+
+def test_the_first_of_many_refusals_and_what_could_not_be_read_are_told(
+    run: Run, workspace: Workspace, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    workspace.write("MEMORY.md", f"- {PUMP}\n")
+    plan = promote.plan
+
+    def plan_more(settings: Settings, home: str, choice: promote.Choice, count: int) -> promote.Plan:
+        made = plan(settings, home, choice)
+        return made._replace(judged=made.judged * count, collected=made.collected._replace(problem="Not\x07 read."))
+
+    monkeypatch.setattr(promote, "plan", partial(plan_more, count=10))
+    assert "more" not in run("promote").out
+    monkeypatch.setattr(promote, "plan", partial(plan_more, count=12))
+    ran = run("promote")
+    assert ran.out.splitlines()[-1] == "  … and 2 more"
+    assert ran.err.splitlines()[0] == "Not\ufffd read."
 
 
 def test_explain_shows_each_threshold(run: Run, workspace: Workspace, path: str) -> None:

@@ -55,13 +55,16 @@ def test_whatever_is_special_has_a_line_of_its_own() -> None:
         "providerNote": "a note",
         "damagedIndexKeptAt": "/w/damaged",
         "indexNotWritten": "the disk is full",
+        "reranker": "a small one",
     }
-    found = lines(status(custom=special, extra_paths=("/x", "/y"), sources=("memory", "sessions")))
+    vector = {"beside": {"provider": "minilm", "model": "small", "chunks": 5}}
+    found = lines(status(custom=special, vector=vector, extra_paths=("/x", "/y"), sources=("memory", "sessions")))
     assert found["Workspace"] == "/w (every Markdown file in it)"
     assert found["Extra paths"] == "/x, /y"
     assert found["Sources"] == "memory, sessions"
     assert found["Embedder"] == "local instead of openai: no key"
     assert found["Note"] == "a note"
+    assert (found["Beside it"], found["Reranker"]) == ("minilm, small", "a small one")
     assert found["Repaired"] == "a damaged index was moved to /w/damaged"
     assert found["Not written"] == "the disk is full"
 

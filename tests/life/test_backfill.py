@@ -7,7 +7,10 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.main import main
-from mdrecall.life.backfill import find_statements
+from mdrecall.cli.session_backfill import _print_found, _to_json
+from mdrecall.config.load import load
+from mdrecall.life.backfill import Backfill, find_statements
+from mdrecall.life.imports.reading import Skipped
 from tests.conftest import environment
 from tests.sources.openclaw_store import OpenClawStore, message
 from tests.test_conversations import Home
@@ -84,6 +87,34 @@ def test_statements_are_written_once_with_their_origin_and_removed_again(
     assert gone["rollback"] == {"removedDiaryEntries": 0, "removedStagedEntries": 3}
     assert not note.exists()
     assert run(home, capsys, "--rollback")[1]["rollback"]["removedStagedEntries"] == 0
+
+
+def test_people_read_what_would_be_written_was_written_and_removed(
+    home: Home, store: OpenClawStore, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def said(*arguments: str) -> str:
+        with environment(home.env, home.base):
+            assert main(["session-backfill", *arguments]) == 0
+        return capsys.readouterr().out
+
+    assert said() == (
+        f"2026-05-02  2 statements\n    {BIKE}\n    Your own bike stands behind the shed at home.\n"
+        "Would write 2 statements to memory/import/sessions/. To do it: --apply\n"
+    )
+    wrote = "Wrote 2 statements to memory/import/sessions/. To remove them: --rollback"
+    assert said("--apply").splitlines()[-1] == wrote
+    assert said("--rollback") == "Removed 2 statements.\n"
+    assert said("--rollback") == "There is nothing to remove.\n"
+
+
+def test_a_transcript_that_cannot_be_read_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    found = Backfill((), 0, (Skipped("a\x07.jsonl", "It is no text."),))
+    _print_found(found, is_applied=False)
+    assert capsys.readouterr().err == "! a\ufffd.jsonl: It is no text.\n"
+    loaded = load(env={"HOME": "/nowhere"}, workspace="/tmp")
+    assert _to_json(loaded, found, is_applied=False)["skipped"] == [
+        {"name": "a\x07.jsonl", "problem": "It is no text."}
+    ]
 
 
 def test_what_somebody_has_edited_stays(home: Home, store: OpenClawStore, capsys: pytest.CaptureFixture[str]) -> None:
