@@ -183,6 +183,7 @@ def public_names() -> dict[str, Any]:
         "mdrecall": sorted(mdrecall.__all__),
         "Memory": _methods(mdrecall.Memory),
         "AsyncMemory": _methods(mdrecall.AsyncMemory),
+        "mdrecall COMMAND": list(_options(build_parser())),
         "commands": {name: list(_options(parser)) for name, parser in sorted(_commands().items())},
     }
 
@@ -218,6 +219,8 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[dict[str, Any]]:
             "choices": list(action.choices) if action.choices else None,
             "default": action.default if isinstance(action.default, str | int | float) else None,
             "repeats": isinstance(action, argparse._AppendAction) or None,
+            "values": action.nargs,
+            "required": action.required and bool(action.option_strings),
         }
         yield {key: value for key, value in entry.items() if value not in (None, False, argparse.SUPPRESS)}
 
