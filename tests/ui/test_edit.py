@@ -6,7 +6,10 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.errors import StoreBusy
+from mdrecall.memory import Memory
 from mdrecall.sources.editing import hash_content
+from mdrecall.ui.edit import show_difference
 from tests.conftest import Workspace
 from tests.ui.conftest import Site, serve
 from tests.ui.worlds import open_page
@@ -148,3 +151,46 @@ def workspace_page(workspace: Workspace) -> Iterator[Site]:
     workspace.write("memory/a.md", "one\n")
     with serve(workspace, can_change=False) as site:
         yield site
+
+
+def test_a_change_is_written_where_the_index_cannot_follow(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.get("notes")
+
+    def refuse(self: Memory, **_: object) -> None:
+        raise StoreBusy("It is busy.")
+
+    monkeypatch.setattr(Memory, "sync", refuse)
+    assert site.post("append", text="Tea at four.").status == 303
+    (note,) = site.workspace.path.rglob("2*.md")
+    assert "Tea at four." in note.read_text()
+    assert "The index could not be brought up to date: It is busy." in caplog.text
+
+
+def compare(old: list[str], new: list[str]) -> list[str]:
+    shown = show_difference("\n".join(old), "\n".join(new), ("before", "after"))
+    return re.sub(r"<[^>]*>", "", shown.partition("<pre")[2].partition(">")[2]).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("same", "between"),
+    [
+        (1, ["  s0"]),
+        (5, ["  s0", "  s1", "  s2", "  s3", "  s4"]),
+        (6, ["  s0", "  s1", "  … 2 lines are the same …", "  s4", "  s5"]),
+    ],
+)
+def test_lines_between_two_changes_are_shown_if_they_are_few(same: int, between: list[str]) -> None:
+    middle = [f"s{number}" for number in range(same)]
+    assert compare(["a", *middle, "b"], ["x", *middle, "y"]) == ["− a", "+ x", *between, "− b", "+ y"]
+
+
+def test_a_change_of_very_many_lines_is_only_counted() -> None:
+    old, new = ([f"{side}{number}" for number in range(751)] for side in "ab")
+    assert compare(["first", *old, "last"], ["first", *new[:749], "last"])[:2] == ["  first", "− a0"]
+    assert compare(["first", *old, "last"], ["first", *new[:750], "last"]) == [
+        "  first",
+        "  … 751 lines became 750 lines …",
+        "  last",
+    ]
