@@ -10,6 +10,7 @@ from mdrecall.errors import StoreBusy
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import hash_content
 from mdrecall.ui.edit import show_difference
+from mdrecall.ui.parts import MAX_WEIGHT
 from tests.conftest import Workspace
 from tests.ui.conftest import Site, serve
 from tests.ui.worlds import open_page
@@ -169,28 +170,30 @@ def test_a_change_is_written_where_the_index_cannot_follow(
 
 
 def compare(old: list[str], new: list[str]) -> list[str]:
-    shown = show_difference("\n".join(old), "\n".join(new), ("before", "after"))
-    return re.sub(r"<[^>]*>", "", shown.partition("<pre")[2].partition(">")[2]).splitlines()
+    """The lines that show how two texts differ."""
+    shown = str(show_difference("\n".join(old), "\r\n".join(new), ("on the disk", "yours")))
+    return re.sub(r"<[^>]*>", "", shown).removeprefix("− on the disk, + yours").splitlines()
 
 
 @pytest.mark.parametrize(
-    ("same", "between"),
+    ("same", "shown"),
     [
-        (1, ["  s0"]),
-        (5, ["  s0", "  s1", "  s2", "  s3", "  s4"]),
-        (6, ["  s0", "  s1", "  … 2 lines are the same …", "  s4", "  s5"]),
+        ("abcde", ["a", "b", "c", "d", "e"]),
+        ("abcdef", ["a", "b", "… 2 lines are the same …", "e", "f"]),
+        ("abcdefg", ["a", "b", "… 3 lines are the same …", "f", "g"]),
     ],
 )
-def test_lines_between_two_changes_are_shown_if_they_are_few(same: int, between: list[str]) -> None:
-    middle = [f"s{number}" for number in range(same)]
-    assert compare(["a", *middle, "b"], ["x", *middle, "y"]) == ["− a", "+ x", *between, "− b", "+ y"]
+def test_lines_that_differ_are_shown_with_two_around_them(same: str, shown: list[str]) -> None:
+    old, new = [*"789", "old", *same, "out", *"123"], [*"789", "new", *same, *"123"]
+    context = [f"  {line}" for line in shown]
+    assert compare(old, new) == ["  8", "  9", "− old", "+ new", *context, "− out", "  1", "  2"]
+    assert compare(old, old) == ["The text is the same."]
 
 
-def test_a_change_of_very_many_lines_is_only_counted() -> None:
-    old, new = ([f"{side}{number}" for number in range(751)] for side in "ab")
-    assert compare(["first", *old, "last"], ["first", *new[:749], "last"])[:2] == ["  first", "− a0"]
-    assert compare(["first", *old, "last"], ["first", *new[:750], "last"]) == [
-        "  first",
-        "  … 751 lines became 750 lines …",
-        "  last",
-    ]
+def test_a_long_difference_is_cut() -> None:
+    old, new = [f"o{number}" for number in range(750)], [f"n{number}" for number in range(750)]
+    assert len(compare(old, new)) == 1500
+    assert compare(old, [*new, "x"]) == ["  … 750 lines became 751 lines …"]
+    *most, last = compare(["x" * 1000] * 90, ["y" * 1000] * 90)
+    assert last == f"  … {180 - len(most)} more lines …"
+    assert 0.9 * MAX_WEIGHT < 2 * len("".join(most)) < MAX_WEIGHT
