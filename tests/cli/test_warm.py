@@ -20,7 +20,7 @@ import pytest
 import mdrecall
 from mdrecall import Memory
 from mdrecall.cli import start, warm_server
-from mdrecall.cli.start import GREETING, _put_likely_first, ask, describe_code, find_socket_folder, name_socket
+from mdrecall.cli.start import GREETING, ask, describe_code, find_socket_folder, name_socket
 from mdrecall.cli.warm import _wait
 from mdrecall.cli.warm_server import Printed, Request, WarmDoor
 from tests.cli.conftest import Run
@@ -174,16 +174,6 @@ def test_settings_that_switch_it_off_open_no_socket(notes: Workspace, run_proces
         "mdrecall: This memory is not kept warm: the settings do not allow it.",
         "          Set mdrecall.warm.enabled to true, and memory.backend to builtin.",
     ]
-
-
-def test_of_several_sockets_that_of_the_workspace_is_asked_first(tmp_path: Path) -> None:
-    names = sorted(name_socket(str(tmp_path / folder), "index") for folder in "abc")
-    for folder in "abc":
-        first = name_socket(str(tmp_path / folder), "index")
-        others = [name for name in names if name != first]
-        assert _put_likely_first(names, ["search", "x"], str(tmp_path / folder)) == [first, *others]
-        assert _put_likely_first(names, ["search", "--workspace", folder, "x"], str(tmp_path)) == [first, *others]
-    assert _put_likely_first(names, ["search", "x", "--workspace"], str(tmp_path)) == names
 
 
 def test_a_socket_is_private_and_goes_with_its_process(notes: Workspace) -> None:
