@@ -6,6 +6,8 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.errors import StoreBusy
+from mdrecall.memory import Memory
 from mdrecall.sources.editing import hash_content
 from mdrecall.ui.edit import show_difference
 from mdrecall.ui.parts import MAX_WEIGHT
@@ -150,6 +152,21 @@ def workspace_page(workspace: Workspace) -> Iterator[Site]:
     workspace.write("memory/a.md", "one\n")
     with serve(workspace, can_change=False) as site:
         yield site
+
+
+def test_a_change_is_written_where_the_index_cannot_follow(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.get("notes")
+
+    def refuse(self: Memory, **_: object) -> None:
+        raise StoreBusy("It is busy.")
+
+    monkeypatch.setattr(Memory, "sync", refuse)
+    assert site.post("append", text="Tea at four.").status == 303
+    (note,) = site.workspace.path.rglob("2*.md")
+    assert "Tea at four." in note.read_text()
+    assert "The index could not be brought up to date: It is busy." in caplog.text
 
 
 def compare(old: list[str], new: list[str]) -> list[str]:
