@@ -69,7 +69,14 @@ class RecallError(Exception):
 
 def message_with_hint(error: RecallError) -> str:
     """Return the message of an error and its hint as one text."""
-    return f"{error} {error.hint}".strip()
+    return join_sentences(str(error), error.hint)
+
+
+def join_sentences(message: str, advice: str) -> str:
+    """Return a message and what to do about it as one text; OpenClaw's own messages end without a full stop."""
+    if not advice:
+        return message
+    return f"{message} {advice}" if message.endswith((".", "!", "?", ":")) else f"{message}. {advice}"
 
 
 def suggest_name(name: str, known: Iterable[str]) -> str:

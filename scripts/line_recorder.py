@@ -8,7 +8,7 @@ import atexit
 import os
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import coverage
 
@@ -36,7 +36,15 @@ def save(recorder: coverage.Coverage) -> None:
 def record_child(folder: str) -> None:
     """Record a process that a test started. It is recorded until it exits; one that is killed leaves nothing."""
     test = (Path(folder) / "test").read_text()
-    atexit.register(save, start(Path(folder).parent / "lines", test))
+    recorder, leave = start(Path(folder).parent / "lines", test), os._exit
+
+    def leave_at_once(status: int) -> NoReturn:
+        save(recorder)
+        leave(status)
+
+    atexit.register(save, recorder)
+    # A hook ends so, and nothing that is registered runs.
+    os._exit = leave_at_once
 
 
 def pytest_configure(config: Any) -> None:

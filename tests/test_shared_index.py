@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,9 @@ def test_a_machine_without_the_notes_searches_and_removes_nothing(tmp_path: Path
             assert (read.is_from_index, read.text.rstrip("\n")) == (True, text.rstrip("\n"))
         with pytest.raises(FileMissing):
             memory.read("memory/nowhere.md")
+    shown = run_in_this_process(["get", "MEMORY.md", "--lines", "1"], elsewhere.env, elsewhere.folder)
+    from_index = "The note is on another machine; this is what the shared index holds of it.\n"
+    assert (shown.code, shown.out, shown.err) == (0, "# Ada\n", from_index)
     shutil.rmtree(elsewhere.folder)
     elsewhere.folder.mkdir()
     assert here.answers() == before
@@ -220,6 +224,40 @@ def test_the_store_command_sets_up_checks_moves_and_drops(tmp_path: Path, postgr
     assert (kept.code, "deletes all rows" in kept.out + kept.err) == (2, True)
     assert "Deleted." in run("store", "drop", "--yes").out
     assert "Nobody has indexed notes yet." in run("store", "check").out
+
+
+@pytest.mark.parametrize(
+    ("options", "said", "can_index"),
+    [
+        ((), "search and index: {place}", True),
+        (("--read-only",), "search: {place}", False),
+        (("--all",), "search and index: every memory in the database", True),
+    ],
+)
+def test_a_role_may_do_what_it_was_granted(
+    tmp_path: Path, postgres: Server, options: tuple[str, ...], said: str, can_index: bool
+) -> None:
+    machine, role = Machine(tmp_path, postgres), f"role_{time.time_ns()}"
+    postgres.run("psql", "-d", postgres.own_dsn, "-q", "-c", f"CREATE ROLE {role} LOGIN")
+
+    def run(*arguments: str) -> Ran:
+        return run_in_this_process((*arguments, "--workspace", str(machine.folder)), machine.env, tmp_path)
+
+    machine.sync()
+    granted = run("store", "grant", role, "--json", *options).json
+    assert granted == {
+        "place": granted["place"],
+        "role": role,
+        "readOnly": "--read-only" in options,
+        "all": "--all" in options,
+    }
+    assert run("store", "grant", role, *options).out == f"{role} may {said.format(place=granted['place'])}.\n"
+    machine.env["STORE"] = postgres.dsn.replace("user=postgres", f"user={role}")
+    checked = run("store", "check")
+    assert (checked.code, checked.out.splitlines()[0]) == (0, f"All is well: {granted['place']}.")
+    (machine.folder / "memory/new.md").write_text("A penguin joined the pool.\n")
+    assert (run("index").code == 0) is can_index
+    assert "blue drawer" in run("search", "lighthouse key").out
 
 
 def test_a_rebuild_under_eight_searching_threads_gives_no_error_and_no_mixed_answer(

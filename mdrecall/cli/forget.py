@@ -115,10 +115,7 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
 
 
 def _show_path(place: "Place") -> str:
-    if not place.start_line:
-        return shorten_home(place.path)
-    lines = f"#L{place.start_line}" + (f"-L{place.end_line}" if place.end_line > place.start_line else "")
-    return printable(place.path) + lines
+    return printable(place.citation) if place.start_line else shorten_home(place.path)
 
 
 def _print_report(plan: "ForgetPlan", id: str, is_complete: bool, days: int) -> None:

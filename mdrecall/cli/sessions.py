@@ -140,6 +140,8 @@ def _history(options: argparse.Namespace) -> int:
         print(f"{style(who, 'bold')}\n    {printable(message['content'])}")
     if found["hasMore"] and not options.json:
         print(f"Read earlier ones with --offset {found['nextOffset']}.", file=sys.stderr)
+    if "warning" in found and not options.json:
+        print(found["warning"], file=sys.stderr)
     return 0 if found["messages"] else 1
 
 

@@ -21,6 +21,7 @@ from mdrecall.sources.transcripts.host_reader import CACHE_FILE
 from mdrecall.sources.transcripts.host_state import HostState, copy_name
 from mdrecall.state_files import draft
 from mdrecall.types import Conversation, Listing, TranscriptRecord
+from mdrecall.types.documents import format_citation
 
 #: How much of a place is shown: enough to recognise it.
 _MAX_SHOWN_CHARS = 160
@@ -40,6 +41,11 @@ class Place(NamedTuple):
     text: str = ""
     warning: str = ""
     """What is not cleared, and where it is."""
+
+    @property
+    def citation(self) -> str:
+        """``path#L3`` or ``path#L3-L9``; the path alone if it has no lines."""
+        return format_citation(self.path, self.start_line or None, self.end_line)
 
 
 class OtherPlaces(Protocol):

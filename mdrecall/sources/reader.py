@@ -121,6 +121,14 @@ def _suggest(files: MemoryFiles, shown: str) -> str:
 
     if same := _suggest_same_name(files, shown):
         return same
-    known = list(files.scan().stamps)
-    close = difflib.get_close_matches(shown, known, n=_MAX_SUGGESTIONS, cutoff=0.6)
-    return f"Did you mean {', '.join(close)}?" if close else "Search for it, or take a path from an earlier result."
+    # By their names only: that both are in memory/ and end with .md makes no two notes alike.
+    named: dict[str, list[str]] = {}
+    for path in sorted(files.scan().stamps):
+        named.setdefault(_bare_name(path), []).append(path)
+    close = difflib.get_close_matches(_bare_name(shown), named, n=_MAX_SUGGESTIONS, cutoff=0.6)
+    paths = [path for name in close for path in named[name]][:_MAX_SUGGESTIONS]
+    return f"Did you mean {', '.join(paths)}?" if paths else "Search for it, or take a path from an earlier result."
+
+
+def _bare_name(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".md").casefold()

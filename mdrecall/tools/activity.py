@@ -46,8 +46,6 @@ def record_call(
     client: str = "",
 ) -> None:
     """Write one call into the log: what was asked, and where the best of the answer is. Nothing is raised."""
-    if not settings.mdrecall.activity.record:
-        return
     from mdrecall.life.activity import Activity, describe_session, moment, record_activity
 
     # A model may pass anything, also numbers that cannot be written; then the call is what matters, not the log.

@@ -98,8 +98,9 @@ def _answer_plan(plan: ForgetPlan) -> ToolAnswer:
     details: dict[str, Any] = {"forgotten": False, "places": places, "confirm": plan.token}
     if places:
         details["notice"] = _NOTICE
-    shown = [f"{place['path']} lines {place['from']}-{place['to']}: {place['text']}" for place in places]
-    head = f"{len(places)} places hold it. Nothing was changed." if places else "No place holds it."
+    shown = [f"{place.citation}: {place.text}" for place in plan.places]
+    held = "1 place holds" if len(places) == 1 else f"{len(places)} places hold"
+    head = f"{held} it. Nothing was changed." if places else "No place holds it."
     tail = f"If the user agrees, call memory_forget again with confirm={plan.token}." if places else ""
     return answer(details, plain="\n".join(filter(None, (head, *shown, tail))))
 

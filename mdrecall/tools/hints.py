@@ -32,6 +32,7 @@ from mdrecall.errors import (
     StoreError,
     TranscriptRefused,
     WorkspaceError,
+    join_sentences,
 )
 from mdrecall.types import Reason, SearchAnswer
 
@@ -94,7 +95,7 @@ def action_for_error(error: RecallError) -> str:
 
 def message_with_action(error: RecallError) -> str:
     """Return what went wrong and what to do about it as one text."""
-    return f"{error} {action_for_error(error)}".strip()
+    return join_sentences(str(error), action_for_error(error))
 
 
 def advice_for(error_class: type[RecallError]) -> str:

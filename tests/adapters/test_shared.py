@@ -64,7 +64,7 @@ def test_no_framework_is_imported_before_it_is_used_and_two_need_none_at_all() -
         "pip install 'mdrecall[llamaindex]'",
         "pip install 'mdrecall[openai-agents]'",
         "pip install 'mdrecall[pydantic-ai]'",
-        "path required Give path as a text that is not blank.",
+        "path required. Give path as a text that is not blank.",
         "True",
     ]
 

@@ -18,14 +18,15 @@ from typing import Any, cast
 import pytest
 
 from mdrecall import Memory
+from mdrecall.cli import start
 from mdrecall.cli.hook import run as run_hook_command
-from mdrecall.cli.main import main
 from mdrecall.cli.options import Caller
 from mdrecall.cli.start import GREETING, HOOK_SECONDS, describe_code, find_socket_folder, name_socket
 from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import RecallError
 from mdrecall.hosts.events import EVENTS
 from tests.cli.conftest import Ran, Run
+from tests.cli.test_output import Terminal
 from tests.conftest import Workspace
 from tests.doors.doors import ask_warm, listening
 from tests.processes import PATIENCE_S, marked, until
@@ -132,8 +133,9 @@ def test_what_cannot_be_understood_is_logged_and_not_seen(
     notes: Workspace, hook: Hook, arguments: list[str], said: str, logged: str
 ) -> None:
     assert is_silent(hook(*arguments, said=said))
-    assert logged in read_log(notes)
-    assert read_log(notes).count("\n") == 1
+    log = read_log(notes)
+    assert logged in log
+    assert (log.count("\n"), "--input" in log, "--begun" in log) == (1, False, False)
 
 
 def test_an_event_that_a_host_should_not_send_is_not_even_logged(notes: Workspace, hook: Hook) -> None:
@@ -141,7 +143,7 @@ def test_an_event_that_a_host_should_not_send_is_not_even_logged(notes: Workspac
     assert read_log(notes) == ""
 
 
-@pytest.mark.parametrize("said", ["", " \n", '{"a": "\0"}'])
+@pytest.mark.parametrize("said", ["", " \n", '{"a": "\0"}', f'{{"a": "{"b" * 200_000}"}}'], ids=lambda said: said[:9])
 def test_an_empty_or_odd_input_is_answered_for_the_current_folder(notes: Workspace, hook: Hook, said: str) -> None:
     assert "green tea" in hook("session-start", "--host", "codex", said=said).out
 
@@ -250,7 +252,11 @@ def test_a_person_who_types_it_is_told_what_it_is_for(
     notes: Workspace, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(notes.path)
-    assert main(["hook", "stop"]) == 2
+    monkeypatch.setattr(sys, "argv", ["mdrecall", "hook", "stop"])
+    monkeypatch.setattr(sys, "stdin", Terminal())
+    # A host sees no error, and the process ends at once.
+    monkeypatch.setattr(start, "_run_hook", lambda *_: pytest.fail("It was run for a host."))
+    assert start.main() == 2
     assert "not for people" in capsys.readouterr().err
 
 
@@ -282,6 +288,9 @@ def test_a_warm_process_is_asked_with_what_the_host_says(open_door: WarmDoor, no
     before = open_door.used_at
     assert "green tea" in hook("session-start", "--host", "codex").out
     assert open_door.used_at > before
+    before = open_door.used_at
+    assert "green tea" in hook("session-start", "--host", "codex", "--no-warm").out
+    assert open_door.used_at == before
 
 
 def test_what_a_warm_process_cannot_answer_is_left_to_the_hook(open_door: WarmDoor, notes: Workspace) -> None:

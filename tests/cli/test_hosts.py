@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.errors import RecallError
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.sources.host_transcripts import write_host
@@ -90,7 +91,12 @@ def test_a_person_who_does_not_agree_keeps_the_copies(
     write_host(Path(workspace.env["HOME"]), "codex", folder=str(workspace.path))
     run("hosts", "import", "codex")
     asked: list[str] = []
-    monkeypatch.setattr("mdrecall.cli.hosts.confirm", lambda question, refusal, as_json: bool(asked.append(question)))
+
+    def decline(question: str, refusal: RecallError, *, as_json: bool) -> bool:
+        asked.append(question)
+        return False
+
+    monkeypatch.setattr("mdrecall.cli.hosts.confirm", decline)
     kept = run("hosts", "forget", "codex")
     assert (kept.code, kept.out, asked) == (1, "Nothing was changed.\n", ["Delete 1 imported conversation of codex?"])
     assert run("hosts", "list", "--json").json[1]["imported"] == 1

@@ -13,6 +13,7 @@ import pytest
 from mdrecall.backends.provider_report import ProviderRow
 from mdrecall.cli import output
 from mdrecall.cli.hints import MINILM_REMEDY
+from mdrecall.cli.main import _silence_stdout, main
 from mdrecall.cli.mcp import _make_path
 from mdrecall.cli.output import (
     confirm,
@@ -306,6 +307,25 @@ def test_the_words_of_a_query_stand_out_on_a_terminal(monkeypatch: pytest.Monkey
 def test_where_no_terminal_is_nothing_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
     assert highlight("We decided", find_stems("decide")) == "We decided"
+
+
+def test_a_stream_that_is_no_file_is_replaced_when_nobody_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", stream)
+    _silence_stdout()
+    print("nobody reads this", flush=True)
+    sys.stdout.close()
+    assert stream.getvalue() == ""
+
+
+def test_an_mcp_server_that_a_person_starts_says_what_it_is_for(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("mdrecall.mcp_server.start.run_stdio", lambda *_: 0)
+    said = "This server is meant to be started by an MCP client: see `mdrecall mcp install`. Press Ctrl-C to stop.\n"
+    for stdin, told in (Terminal(), said), (io.StringIO(), ""), (None, ""):
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert (main(["mcp"]), capsys.readouterr().err) == (0, told)
 
 
 def test_an_escape_in_a_hint_does_not_reach_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

@@ -162,12 +162,18 @@ def test_another_folder_is_declined(open_door: WarmDoor, notes: Workspace, tmp_p
     assert ask_warm(["search", "tea", "--workspace", str(notes.path)], notes.env) is not None
 
 
-def test_settings_that_switch_it_off_open_no_socket(notes: Workspace) -> None:
+def test_settings_that_switch_it_off_open_no_socket(notes: Workspace, run_process: Run) -> None:
     config = Path(notes.path, "off.json")
     config.write_text('{"mdrecall": {"warm": {"enabled": false}}}')
     with Memory.open(config=config, env=notes.env) as memory, closing(WarmDoor(notes.env)) as door:
         door.open(memory)
     assert list_sockets(notes.env) == []
+    refused = run_process("warm", "--config", str(config))
+    assert refused.code == 2
+    assert refused.err.splitlines()[-2:] == [
+        "mdrecall: This memory is not kept warm: the settings do not allow it.",
+        "          Set mdrecall.warm.enabled to true, and memory.backend to builtin.",
+    ]
 
 
 def test_a_socket_is_private_and_goes_with_its_process(notes: Workspace) -> None:
@@ -204,6 +210,43 @@ def test_a_killed_process_leaves_a_socket_that_nobody_waits_for(notes: Workspace
     assert ask_warm(["get", "MEMORY.md"], notes.env) is None
     with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
         assert until(lambda: ask_warm(["get", "MEMORY.md"], notes.env) is not None)
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="macOS has another folder for the state of programs")
+@pytest.mark.parametrize(
+    ("env", "folder"),
+    [
+        ({"MDRECALL_STATE_DIR": "/s", "HOME": "/h", "XDG_STATE_HOME": "/x"}, "/s/warm"),
+        ({"HOME": "/h", "XDG_STATE_HOME": "/x"}, "/x/mdrecall/warm"),
+        ({"HOME": "/h", "XDG_STATE_HOME": "x"}, "/h/.local/state/mdrecall/warm"),
+        ({"HOME": "/h"}, "/h/.local/state/mdrecall/warm"),
+        ({"HOME": "/h", "OPENCLAW_HOME": "/o"}, "/o/.local/state/mdrecall/warm"),
+    ],
+)
+def test_sockets_are_in_the_state_folder(env: dict[str, str], folder: str) -> None:
+    assert find_socket_folder(env) == folder
+
+
+def test_of_many_processes_the_one_of_the_workspace_is_asked_first_and_few_of_the_others(
+    notes: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = find_socket_folder(notes.env)
+    os.makedirs(folder, mode=0o700)
+    # Neither is the first one in the order of names.
+    here, there = sorted(("/" + letter * 3 for letter in "abcdef"), key=lambda path: name_socket(path, ""))[-2:]
+    names = [name_socket(place, "index") for place in ("/1", "/2", "/3", here, there)]
+    for name in names:
+        Path(folder, name).touch()
+    asked: list[str] = []
+    monkeypatch.setattr(start, "_ask_one", lambda folder, name, *_: asked.append(name))
+    monkeypatch.setattr(os, "getcwd", lambda: here)
+    assert start.ask(["search", "x"], notes.env, 0.1) is None
+    assert len(asked) == 3
+    assert asked[0] == names[3]
+    for named in (["--workspace", there], ["--workspace", there, "x"]):
+        asked.clear()
+        start.ask(["search", *named], notes.env, 0.1)
+        assert asked[0] == names[4]
 
 
 @pytest.mark.parametrize("spoil", ["open", "link", "file"])

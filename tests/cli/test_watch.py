@@ -15,6 +15,9 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from mdrecall.cli.watch import _format_event, _promote_if_due
+from mdrecall.errors import StoreBusy
+from mdrecall.types import WatchEvent
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.life.conftest import recall_line
@@ -337,3 +340,16 @@ def test_a_watcher_promotes_once_a_day_if_the_settings_want_it(workspace: Worksp
         assert watcher.end() == (0, "")
         assert len([line for line in watcher.lines if '"promoted"' in line]) == count
     assert (workspace.path / "MEMORY.md").read_text().count("greenhouse pump") == 1
+
+
+def test_what_was_promoted_and_what_failed_is_a_line(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise StoreBusy("It is busy.", hint="Wait.")
+
+    memory = workspace.memory()
+    assert _format_event(memory, WatchEvent("promoted", entries=2)) == ["promoted 2 entries to MEMORY.md"]
+    assert _promote_if_due(memory) is None
+    monkeypatch.setattr("mdrecall.life.promote.promote_if_due", refuse)
+    failed = _promote_if_due(memory)
+    assert failed == WatchEvent("failed", error="Nothing was promoted: It is busy. Wait.")
+    assert _format_event(memory, failed) == ["! Nothing was promoted: It is busy. Wait."]

@@ -223,6 +223,33 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(base: Path, capsys: pytes
     install("codex", "--dry-run")
     assert "+[mcp_servers.mdrecall]" in capsys.readouterr().out
     assert {path: path.stat().st_mtime_ns for path in base.rglob("*")} == before
+    install("codex")
+    capsys.readouterr()
+    installed = tree(base)
+    assert main(["uninstall", "codex", "--dry-run"]) == 0
+    assert "-[mcp_servers.mdrecall]" in capsys.readouterr().out.splitlines()
+    assert tree(base) == installed
+
+
+def test_a_workspace_that_cannot_be_made_or_written_down_is_told_with_the_way_out(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = base / "home/.local/state/mdrecall/mdrecall.json"
+    config.parent.mkdir(parents=True)
+    broken = '{"agents": {"defaults": {}, "defaults": {}}}'
+    config.write_text(broken)
+    (base / "file").write_text("")
+    for folder, said in (
+        ("../file", f"{base}/file is not a folder.\n          Choose another one with --workspace."),
+        (
+            "../file/x",
+            f"Cannot create {base}/file/x: Not a directory.\n          Choose another folder with --workspace.",
+        ),
+        ("notes", f"Set agents.defaults.workspace to {base}/project/notes in it yourself."),
+    ):
+        assert main(["install", "codex", "--workspace", folder]) == 2
+        assert said in capsys.readouterr().err
+    assert config.read_text() == broken
 
 
 def test_without_the_receipt_only_the_pieces_of_mdrecall_are_taken_out(base: Path) -> None:

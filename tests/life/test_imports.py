@@ -8,13 +8,15 @@ import subprocess
 import sys
 import time
 import zipfile
-from contextlib import closing
+from contextlib import closing, redirect_stderr
 from pathlib import Path
 
 import pytest
 
+from mdrecall.cli.main import main
 from tests.cli.conftest import Run
-from tests.conftest import Workspace
+from tests.cli.test_output import Terminal
+from tests.conftest import Workspace, environment
 from tests.life.samples import (
     SAMPLES,
     chatgpt_conversation,
@@ -222,6 +224,21 @@ def test_an_archive_of_openmemory_names_its_categories_and_leaves_out_what_was_d
         archive.writestr("memories.jsonl.gz", b"")
     assert run("import", "mem0", str(tmp_path / "e.zip"), "--apply").code == 0
     assert (workspace.path / "memory/import/mem0/ada.md").read_text().startswith("- Wren is blue (boats)\n\n<!--")
+
+
+def test_people_are_told_what_is_read_and_that_notes_can_stay_where_they_are(
+    workspace: Workspace, run: Run, tmp_path: Path
+) -> None:
+    write, _ = SAMPLES["basic-memory"]
+    path = write(tmp_path)
+    tip = "To search the folder where it is instead, add it to memorySearch.extraPaths."
+    preview = run("import", "basic-memory", str(path))
+    assert (preview.out.splitlines()[-1], preview.err) == (tip, "")
+    other = str(SAMPLES["mem0"][0](tmp_path))
+    assert tip not in run("import", "mem0", other).out
+    with environment(workspace.env | {"HOME": str(tmp_path)}, workspace.path), redirect_stderr(Terminal()) as told:
+        main(["import", "mem0", other])
+    assert told.getvalue().splitlines()[0] == f"Reading ~/{os.path.relpath(other, tmp_path)} …"
 
 
 def test_what_is_searched_where_it_is_needs_no_import(workspace: Workspace, run: Run) -> None:

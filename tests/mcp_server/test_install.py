@@ -361,6 +361,15 @@ def test_the_memories_asked_for_are_in_the_command_with_their_whole_paths(base: 
     assert args[-7:] == ["mcp", *workspaces, "--session-key", "agent:main:main"]
 
 
+def test_the_agents_and_the_configuration_asked_for_are_in_the_command(base: Path) -> None:
+    agents = [{"id": name, "workspace": str(base / "project")} for name in ("one", "two")]
+    (base / "project/c.json").write_text(json.dumps({"agents": {"list": agents}}))
+    assert install("cursor", "--agent", "one", "--agent", "two", "--config", "c.json") == 0
+    args = servers_in(base / "home/.cursor/mcp.json", "mcpServers")["mdrecall"]["args"]
+    chosen = ["--agent", "one", "--agent", "two"]
+    assert args[args.index("mcp") :] == ["mcp", *chosen, "--config", str(base / "project/c.json")]
+
+
 def test_a_linked_configuration_stays_a_link(base: Path) -> None:
     dotfiles = base / "dotfiles.json"
     dotfiles.write_text("{}\n")

@@ -94,6 +94,21 @@ def test_a_dry_run_and_a_missing_file_change_nothing(home: Path, capsys: pytest.
     assert '+      "memory": "none"' in capsys.readouterr().out
     assert file.read_text() == "{}"
     assert not (home / "own/installed").exists()
+    assert run("install", "--name", "recall") == 0
+    written = file.read_text()
+    capsys.readouterr()
+    assert run("uninstall", "--dry-run") == 0
+    assert '-      "recall": {' in capsys.readouterr().out.splitlines()
+    assert file.read_text() == written
+
+
+def test_the_rules_go_into_the_workspace_of_the_first_agent_that_is_named(home: Path) -> None:
+    agents = [{"id": name, "workspace": str(home / name)} for name in ("main", "ada", "bo")]
+    for agent in agents:
+        Path(agent["workspace"]).mkdir()
+    (home / ".openclaw/openclaw.json").write_text(json.dumps({"agents": {"list": agents}}))
+    assert run("install", "--agents-md", "--agent", "ada", "--agent", "bo") == 0
+    assert [agent["id"] for agent in agents if (home / agent["id"] / "AGENTS.md").exists()] == ["ada"]
 
 
 def test_a_file_that_cannot_be_edited_is_left_alone(home: Path, capsys: pytest.CaptureFixture[str]) -> None:

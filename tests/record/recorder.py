@@ -19,6 +19,7 @@ from tests.conftest import environment
 from tests.record.commands import COMMANDS
 from tests.record.functions import RECORDED
 from tests.record.ranking import record_ranking
+from tests.record.requests import record_requests
 from tests.record.workspace import make_workspace
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -51,6 +52,8 @@ VARIES = {
     "since",
     "nextTry",
     "engine",
+    "lastModified",
+    "confirm",
 }
 #: Providers that are usable or not depending on which extras are installed.
 OPTIONAL_PROVIDERS = {"minilm", "local"}
@@ -72,6 +75,7 @@ class Recorder:
                 words: dict[str, str] = {}
                 self.facts[name] = [self._record_command(command, words) for command in commands]
                 self.words[name] = _without_repetition(words)
+            self.facts["requests"] = [self._neutral(entry) for entry in record_requests(self._base)]
         settings = list(_settings(json_schema()))
         self.facts["settings"] = {name: entry for name, entry, _ in settings}
         self.words["settings"] = _without_repetition({name: about for name, _, about in settings if about})
@@ -120,6 +124,7 @@ _VARYING_TEXTS = (
     (r"(?<=choose from )[^)]*", "<choices>"),
     (r"system limit [\d,]+", "system limit <limit>"),
     (r"(?<=chunks in )[\d.]+ s\b", "<time>"),
+    (r"confirm=[0-9a-f]{16}", "confirm=<confirm>"),
     (r"(?<=working \()[\d.]+ ms", "<time>"),
 )
 
@@ -178,6 +183,7 @@ def public_names() -> dict[str, Any]:
         "mdrecall": sorted(mdrecall.__all__),
         "Memory": _methods(mdrecall.Memory),
         "AsyncMemory": _methods(mdrecall.AsyncMemory),
+        "mdrecall COMMAND": list(_options(build_parser())),
         "commands": {name: list(_options(parser)) for name, parser in sorted(_commands().items())},
     }
 
@@ -213,6 +219,8 @@ def _options(parser: argparse.ArgumentParser) -> Iterator[dict[str, Any]]:
             "choices": list(action.choices) if action.choices else None,
             "default": action.default if isinstance(action.default, str | int | float) else None,
             "repeats": isinstance(action, argparse._AppendAction) or None,
+            "values": action.nargs,
+            "required": action.required and bool(action.option_strings),
         }
         yield {key: value for key, value in entry.items() if value not in (None, False, argparse.SUPPRESS)}
 

@@ -254,6 +254,18 @@ def test_a_name_without_its_folder_is_suggested_with_it(workspace: Workspace, pa
     assert "Did you mean memory/people/priya.md?" in caught.value.hint
 
 
+def test_only_a_note_with_a_similar_name_is_suggested(workspace: Workspace) -> None:
+    for path in ("memory/日本.md", "memory/latin.md", "memory/people/priya.md", "memory/pets/priya.md"):
+        workspace.write(path, "text")
+    hints = {}
+    for path in ("memory/none.md", "memory/pria.md"):
+        with pytest.raises(ReadError) as caught:
+            workspace.memory().read(path)
+        hints[path] = caught.value.hint
+    assert hints["memory/none.md"] == "Search for it, or take a path from an earlier result."
+    assert hints["memory/pria.md"] == "Did you mean memory/people/priya.md, memory/pets/priya.md?"
+
+
 @pytest.mark.parametrize("character", ["x", "é", "深", "🦭"])
 @pytest.mark.parametrize("length", [49_999, 50_000, 50_001, 130_000])
 def test_pages_reach_every_character_of_a_long_line(workspace: Workspace, character: str, length: int) -> None:

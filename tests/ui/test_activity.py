@@ -3,6 +3,7 @@
 import os
 
 from mdrecall.life.activity import Activity, activity_path, record_activity
+from mdrecall.ui.activity import _read_moment
 from tests.conftest import Workspace
 from tests.ui.conftest import Site, serve
 
@@ -13,6 +14,7 @@ def fill(workspace: Workspace) -> None:
         Activity("2026-02-09T10:00:00Z", "memory_get", "", "MEMORY.md#L2-L3", who="telegram group 42"),
         Activity("2026-02-10T10:00:00Z", "memory_search", "<b>heron</b>", "MEMORY.md#L3", 4, "high", "main", "codex"),
         Activity("2026-02-10T11:00:00Z", "memory_get", "", "../x", problem="PathOutside"),
+        Activity("2026-02-10T12:00:00Z", "sessions_history", "", "sessions/s1.jsonl#L7"),
     ):
         record_activity(settings, activity)
 
@@ -25,6 +27,7 @@ def test_calls_are_listed_by_day_with_links_to_the_notes(site: Site) -> None:
     assert "&lt;b&gt;heron&lt;/b&gt;" in body
     assert "<b>heron" not in body
     assert "note?path=MEMORY.md&amp;from=2&amp;to=3#L2" in body
+    assert 'conversation?session=sessions%2Fs1.jsonl&amp;record=7">sessions/s1.jsonl#L7</a>' in body
     assert "PathOutside" in body
     assert "telegram group 42" in body
 
@@ -62,3 +65,8 @@ def test_many_calls_have_pages_that_keep_the_filter(site: Site) -> None:
     assert "bike 09" in second
     assert "activity?page=1&amp;q=bike" in first
     assert "Page 2 of 2" in second
+
+
+def test_a_moment_is_told_in_the_users_zone_or_as_it_is_written() -> None:
+    assert _read_moment("2026-02-10T23:30:00Z", "Asia/Tokyo") == "2026-02-11 08:30:00"
+    assert _read_moment("some day", "Asia/Tokyo") == "some day"

@@ -6,7 +6,11 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.errors import StoreBusy
+from mdrecall.memory import Memory
 from mdrecall.sources.editing import hash_content
+from mdrecall.ui.edit import show_difference
+from mdrecall.ui.parts import MAX_WEIGHT
 from tests.conftest import Workspace
 from tests.ui.conftest import Site, serve
 from tests.ui.worlds import open_page
@@ -148,3 +152,48 @@ def workspace_page(workspace: Workspace) -> Iterator[Site]:
     workspace.write("memory/a.md", "one\n")
     with serve(workspace, can_change=False) as site:
         yield site
+
+
+def test_a_change_is_written_where_the_index_cannot_follow(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.get("notes")
+
+    def refuse(self: Memory, **_: object) -> None:
+        raise StoreBusy("It is busy.")
+
+    monkeypatch.setattr(Memory, "sync", refuse)
+    assert site.post("append", text="Tea at four.").status == 303
+    (note,) = site.workspace.path.rglob("2*.md")
+    assert "Tea at four." in note.read_text()
+    assert "The index could not be brought up to date: It is busy." in caplog.text
+
+
+def compare(old: list[str], new: list[str]) -> list[str]:
+    """The lines that show how two texts differ."""
+    shown = str(show_difference("\n".join(old), "\r\n".join(new), ("on the disk", "yours")))
+    return re.sub(r"<[^>]*>", "", shown).removeprefix("− on the disk, + yours").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("same", "shown"),
+    [
+        ("abcde", ["a", "b", "c", "d", "e"]),
+        ("abcdef", ["a", "b", "… 2 lines are the same …", "e", "f"]),
+        ("abcdefg", ["a", "b", "… 3 lines are the same …", "f", "g"]),
+    ],
+)
+def test_lines_that_differ_are_shown_with_two_around_them(same: str, shown: list[str]) -> None:
+    old, new = [*"789", "old", *same, "out", *"123"], [*"789", "new", *same, *"123"]
+    context = [f"  {line}" for line in shown]
+    assert compare(old, new) == ["  8", "  9", "− old", "+ new", *context, "− out", "  1", "  2"]
+    assert compare(old, old) == ["The text is the same."]
+
+
+def test_a_long_difference_is_cut() -> None:
+    old, new = [f"o{number}" for number in range(750)], [f"n{number}" for number in range(750)]
+    assert len(compare(old, new)) == 1500
+    assert compare(old, [*new, "x"]) == ["  … 750 lines became 751 lines …"]
+    *most, last = compare(["x" * 1000] * 90, ["y" * 1000] * 90)
+    assert last == f"  … {180 - len(most)} more lines …"
+    assert 0.9 * MAX_WEIGHT < 2 * len("".join(most)) < MAX_WEIGHT

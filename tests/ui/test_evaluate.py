@@ -120,6 +120,16 @@ def test_a_form_without_a_question_is_refused_with_a_way_out(site: Site, text: s
     assert "where do we meet on fridays?" in reply.body
 
 
+def test_a_form_that_is_too_long_is_refused(notes: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    question = ask("connection pool", "memory/2026-01-12.md")
+    with serve(notes) as site:
+        monkeypatch.setattr("mdrecall.ui.evaluate._MAX_FORM_CHARS", len(question))
+        assert site.post("eval", text=question).status == 200
+        reply = site.post("eval", text=f"{question} ")
+    assert reply.status == 400
+    assert f"That is more than {len(question)} characters." in reply.body
+
+
 def test_a_file_that_is_a_link_or_too_large_is_not_read(notes: Workspace) -> None:
     secret = notes.path.parent / "secret"
     secret.write_text(ask("secret words", "MEMORY.md"))

@@ -2,12 +2,18 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.errors import StoreBusy
+from mdrecall.life.forget import ForgetRequest, Forgetting
+from mdrecall.memory import Memory
 from mdrecall.sources.editing import hash_content
+from mdrecall.store.sqlite import connect
 from tests.conftest import Workspace
 from tests.life.traces import find_traces
 from tests.ui.axe import find_faults
@@ -139,6 +145,30 @@ def test_what_cannot_be_meant_is_refused_with_the_form(known: Site, fields: dict
         reply = known.post(view, **fields)
         assert reply.status == 400
     assert known.post("forget-undo", id="../../x").status == 400
+
+
+def test_what_was_broken_off_can_be_finished(known: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_BUSY_MS", 10)
+    assert "Finish what was broken off" not in known.get("forget").body
+    reader = apsw.Connection(str(known.workspace.index))
+    reader.execute("BEGIN")
+    list(reader.execute("SELECT count(*) FROM chunks"))
+    with Memory.open(env=known.workspace.env) as memory:
+        plan = Forgetting(memory).plan(ForgetRequest(phrases=("Quibblethorpe",)), datetime.now(UTC))
+        assert not Forgetting(memory).apply(plan, datetime.now(UTC)).is_complete
+    assert "Finish what was broken off" in known.get("forget").body
+    reader.close()
+    assert known.post("forget-finish").headers["location"].endswith("forget?done=forgotten")
+    assert "Finish what was broken off" not in known.get("forget").body
+
+
+def test_a_search_that_fails_keeps_nobody_from_forgetting(known: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Memory, *_: object, **__: object) -> None:
+        raise StoreBusy("It is busy.")
+
+    monkeypatch.setattr(Memory, "search", refuse)
+    reply = known.post("forget", text="Quibblethorpe")
+    assert (reply.status, "memory/2024-05-02.md" in reply.body, "is busy" in reply.body) == (200, True, False)
 
 
 def test_others_than_the_owner_do_not_forget(workspace: Workspace) -> None:

@@ -14,6 +14,7 @@ import pytest
 from mdrecall.mcp_server.http import HttpEndpoint
 from mdrecall.ui.app import _read_form
 from mdrecall.ui.start import is_known_host
+from mdrecall.ui.visit import Visit
 from tests.conftest import Workspace
 from tests.ui.conftest import CHANGING, READING, Site, serve
 
@@ -130,6 +131,22 @@ def test_every_answer_forbids_what_no_page_needs(site: Site, path: str) -> None:
     assert headers["cross-origin-resource-policy"] == "same-origin"
 
 
+def test_a_view_that_fails_is_a_page_that_says_so(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(visit: Visit) -> None:
+        raise ValueError("secret details")
+
+    monkeypatch.setattr("mdrecall.ui.state.show_state", fail)
+    reply = site.get("state")
+    assert reply.status == 500
+    assert "This is a bug in mdrecall." in reply.body
+    assert "The terminal in which mdrecall runs says more. Your notes are as they were." in reply.body
+    assert "secret details" not in reply.body
+    assert "The page state.show_state failed." in caplog.text
+    assert "ValueError: secret details" in caplog.text
+
+
 def test_only_the_pages_own_files_are_served(site: Site) -> None:
     for name in ("../app.py", "%2e%2e/app.py", "app.py", "", "..%2fapp.py", "app.css/../../app.py"):
         assert site.ask(f"/ui/static/{name}", Cookie=site.cookie).status == 404
@@ -159,6 +176,8 @@ def test_beyond_this_machine_the_servers_token_is_asked_for(workspace: Workspace
         assert wrong.status == 401
         assert "set-cookie" not in wrong.headers
         assert site.ask(f"/ui/enter?token={TOKEN}").status == 401, "a token in an address ends up in logs"
+        long = site.ask("/ui/enter", method="POST", body=urlencode({"token": TOKEN, "more": "x" * 4096}), **headers)
+        assert (long.status, "set-cookie" in long.headers) == (401, False)
         right = site.ask("/ui/enter", method="POST", body=urlencode({"token": TOKEN}), **headers)
         cookie = right.headers["set-cookie"].partition(";")[0]
         assert site.ask("/ui/main/search", Cookie=cookie).status == 200

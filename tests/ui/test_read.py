@@ -11,11 +11,13 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.types import ReadResult
 from mdrecall.ui.markdown import Cited, NoteUrls, render_note
 from mdrecall.ui.parts import MAX_WEIGHT, Part, split_note
-from mdrecall.ui.read import _turn_pages
+from mdrecall.ui.read import _show_actions, _show_facts, _turn_pages
 from tests.processes import until
 from tests.ui.conftest import Site
+from tests.ui.visits import make_visit, open_memories
 from tests.ui.worlds import open_page
 
 NOTE = """---
@@ -231,6 +233,26 @@ def test_nothing_of_a_text_is_lost() -> None:
     assert shown is not None
     for words in ("&lt;b&gt;", "comment: hidden words", "(foo:bar)", "comment: # inside"):
         assert words in shown
+
+
+def test_a_line_that_ends_inside_emphasis_ends_there() -> None:
+    shown = render_note("so *much\nmore* of **this\\\nkind**", URLS, Cited())
+    assert shown is not None
+    assert re.findall("<em>.*?</em>|<strong>.*?</strong>", shown) == [
+        "<em>much<br>more</em>",
+        "<strong>this<br>kind</strong>",
+    ]
+
+
+def test_a_note_that_only_a_shared_index_holds_has_no_size_and_cannot_be_changed(site: Site) -> None:
+    memories = open_memories(site.workspace)
+    visit = make_visit(memories)._replace(can_change=True)
+    facts = _show_facts(visit, ReadResult("memory/gone.md", "Tea.\n", 1, 1, 1, False, None))
+    assert re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", facts)[1:] == [("Kept", "on another machine")]
+    assert "Edit" not in _show_actions(visit, "memory/gone.md", 1, has_raw=False, can_toggle=True)
+    site.workspace.write("memory/gone.md", "Tea.\n")
+    assert "Edit" in _show_actions(visit, "memory/gone.md", 1, has_raw=False, can_toggle=True)
+    memories.close()
 
 
 def test_a_note_can_be_opened_in_an_editor_of_this_machine(

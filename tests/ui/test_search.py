@@ -1,12 +1,15 @@
 """Searching in the web page: by a browser that types, and without any script."""
 
+import json
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from mdrecall.core.ranking.explanation import find_matches, find_stems
-from mdrecall.ui.search import draw_bar
+from mdrecall.types import SearchResult
+from mdrecall.ui.search import _show_passage, draw_bar
 from tests.conftest import Workspace
 from tests.test_visibility import KEYS, SECRETS, Claw, can_see
 from tests.ui.conftest import READING, Site, serve
@@ -90,6 +93,28 @@ def test_filters_limit_a_search(notes: Site) -> None:
     assert "2026-01-12.md" not in found(since="2026-01-13", until="2026-01-20")
     assert "problem" in found(since="no day at all")
     assert "No results" in found(source="sessions")
+
+
+def test_collections_can_be_chosen(workspace: Workspace) -> None:
+    collections = {"people": {"path": "memory/people"}, "work": {"path": "memory/work"}}
+    workspace.configure(json.dumps({"mdrecall": {"collections": collections}}))
+    workspace.write("memory/people/priya.md", "Priya prefers tea.\n")
+    workspace.write("memory/work/kitchen.md", "There is tea in the kitchen.\n")
+    with serve(workspace) as site:
+        body = site.get("search", q="tea", collection="work").body
+        assert "kitchen" in body
+        assert "priya" not in body
+        assert re.findall("<option[^>]*>", body.partition("Collection ")[2].partition("</select>")[0]) == [
+            '<option value="">',
+            '<option value="people">',
+            '<option value="work" selected>',
+        ]
+
+
+def test_a_passage_has_no_empty_lines_at_its_ends() -> None:
+    found = SearchResult("memory/a.md", 3, 11, 0.5, "far\n\n\nthe walrus\nsleeps\n\n\n\nfar", "memory", 6, 7, "")
+    shown = [re.sub("<[^>]*>", "", str(line)) for line in _show_passage(found, ())]
+    assert shown == ["the walrus\n", "sleeps\n"]
 
 
 def test_a_query_is_shown_as_text(notes: Site) -> None:

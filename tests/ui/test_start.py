@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import Workspace
 from tests.mcp_server.servers import mdrecall_command, process_env, start_process
-from tests.processes import PATIENCE_S
+from tests.processes import PATIENCE_S, until
 from tests.ui.conftest import Site
 
 TOKEN = "0123456789abcdef-the-token"
@@ -42,10 +42,19 @@ def open_link(line: str) -> Site:
 
 def test_one_command_prints_a_link_that_opens_the_memory(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "The marmot sleeps.\n")
-    with running(workspace, "ui", "--no-open") as (said,):
+    opened, browser = workspace.home / "opened", workspace.home / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" >> {opened}\n')
+    browser.chmod(0o700)
+    with running(workspace, "ui", BROWSER=str(browser), lines=2) as (said, more):
+        assert more == "The link works once. Press Ctrl-C to stop.\n"
+        assert until(opened.exists)
+        assert until(lambda: opened.read_text() == f"{said.split()[-1]}\n")
+    opened.unlink()
+    with running(workspace, "ui", "--no-open", BROWSER=str(browser)) as (said,):
         assert said.startswith("Your memory: http://127.0.0.1:")
         site = open_link(said)
         assert "marmot" in site.get("search", q="marmot").body
+    assert not opened.exists()
 
 
 def test_the_mcp_server_can_have_the_page_beside_it(workspace: Workspace) -> None:

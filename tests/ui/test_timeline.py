@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.ui.timeline import _size
+from mdrecall.types import Conversation, NoteFile
+from mdrecall.ui.timeline import _show_conversation, _show_note, _size
 from tests.conftest import Workspace
 from tests.ui.axe import find_faults
 from tests.ui.conftest import Site, serve
+from tests.ui.visits import make_visit, open_memories
 from tests.ui.worlds import TalkingWorkspace, open_page
 
 
@@ -94,6 +96,16 @@ def test_conversations_are_shown_on_their_day_and_can_be_read(tmp_path: Path) ->
         assert "In the cellar" in body
         assert "abcdefghijklmnopqrstuvwxyz" not in body
         assert "Secrets are masked." in body
+
+
+def test_a_note_or_conversation_that_is_gone_meanwhile_says_why(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "# Team\n")
+    memories = open_memories(workspace)
+    visit = make_visit(memories)
+    assert "There is no file memory/gone.md." in _show_note(visit, NoteFile("memory/gone.md", 1, 0.0))
+    gone = _show_conversation(visit, Conversation("s9", "sessions/s9.jsonl", 1, 0.0, archived=False))
+    assert "sessions/s9.jsonl" in gone.partition("</h3>")[2]
+    memories.close()
 
 
 def test_a_conversation_that_does_not_exist_is_missing(site: Site) -> None:

@@ -2,8 +2,16 @@
 
 from datetime import UTC, datetime
 
-from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.memories import Memories, MemoryOpener
+from mdrecall.mcp_server.workspaces import Selection, select_memories
 from mdrecall.ui.visit import Visit
+from tests.conftest import Workspace
+
+
+def open_memories(workspace: Workspace) -> Memories:
+    """Return the memory of a workspace as a page has it; whoever calls this closes it."""
+    selection = Selection(workspaces=(str(workspace.path),))
+    return Memories(select_memories(selection, workspace.env), MemoryOpener(workspace.env))
 
 
 def make_visit(memories: Memories, **query: str) -> Visit:

@@ -1,0 +1,92 @@
+"""``mdrecall sessions`` for people: what is printed of a conversation, and how to read on."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from mdrecall.config.load import load
+from mdrecall.tools import sessions
+from tests.cli.conftest import Run
+from tests.conftest import Workspace
+from tests.sources.host_transcripts import write_host
+
+SETTINGS = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+
+
+@pytest.fixture
+def talk(workspace: Workspace) -> Path:
+    """A conversation of five messages."""
+    workspace.configure(json.dumps({"memorySearch": SETTINGS}))
+    folder = Path(load(env=workspace.env, workspace=str(workspace.path)).settings.sessions_dir)
+    folder.mkdir(parents=True)
+    said = ["Where is the key?", "In the drawer.", "Thanks.", "You are welcome.", "Good night."]
+    for number, text in enumerate(said):
+        write_message(folder / "talk.jsonl", "assistant" if number % 2 else "user", text)
+    return folder / "talk.jsonl"
+
+
+def write_message(file: Path, role: str, text: str) -> None:
+    record = {"type": "message", "timestamp": "2026-02-10T10:00:00Z", "message": {"role": role, "content": text}}
+    with file.open("a") as transcript:
+        transcript.write(json.dumps(record) + "\n")
+
+
+def test_all_of_a_conversation_is_shown_from_its_first_character(run: Run, talk: Path) -> None:
+    shown = run("sessions", "show", "talk")
+    assert (shown.code, shown.err) == (0, "")
+    assert shown.out.splitlines()[0] == "1  User: Where is the key?"
+    assert len(shown.out.splitlines()) == 5
+    part = run("sessions", "show", "talk", "--from", "2", "--lines", "1")
+    assert (part.out, part.err) == ("2  Assistant: In the drawer.\n", "Continue with --from 3.\n")
+    beyond = run("sessions", "show", "talk", "--from", "9")
+    assert (beyond.code, beyond.out) == (1, "")
+    assert beyond.err == "No messages there; sessions/talk.jsonl has 5 records.\n"
+
+
+def test_a_record_that_is_too_long_is_read_on_in_it(run: Run, talk: Path) -> None:
+    text = " ".join(f"word{number}" for number in range(8_000))
+    write_message(talk, "user", text)
+    first = run("sessions", "show", "talk", "--from", "6")
+    shown = first.out.removeprefix("6  ").removesuffix("\n")
+    at = len(shown)
+    assert first.err == f"Read on in this record with --from 6 --from-char {at}.\n"
+    rest = run("sessions", "show", "talk", "--from", "6", "--from-char", str(at)).out
+    assert shown + rest.removeprefix("6  ") == f"User: {text}\n"
+
+
+def test_history_begins_with_the_newest_and_says_how_to_read_earlier_ones(run: Run, talk: Path) -> None:
+    newest = run("sessions", "history", "talk", "--limit", "4")
+    assert newest.out.splitlines()[-2:] == ["5  user  2026-02-10", "    Good night."]
+    assert newest.err == "Read earlier ones with --offset 4.\n"
+    rest = run("sessions", "history", "talk", "--offset", "4")
+    assert (rest.out, rest.err) == ("1  user  2026-02-10\n    Where is the key?\n", "")
+
+
+def test_tools_of_a_coding_agent_are_not_there_and_that_is_said(run: Run, workspace: Workspace) -> None:
+    write_host(workspace.home, "claude-code", folder=str(workspace.path))
+    run("hosts", "follow", "claude-code")
+    asked = run("sessions", "history", "5f0c", "--tools")
+    assert (asked.code, asked.err) == (0, f"{sessions._TOOLS_WARNING}\n")
+    assert run("sessions", "history", "5f0c").err == ""
+    assert run("sessions", "history", "5f0c", "--tools", "--json").json["warning"] == sessions._TOOLS_WARNING
+
+
+def test_a_search_with_an_index_that_is_behind_says_so(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("index")
+    real = sessions._describe_search
+    monkeypatch.setattr(
+        sessions,
+        "_describe_search",
+        lambda memory, found, *more: real(memory, found.replace(stale="It is busy."), *more),
+    )
+    found = run("sessions", "search", "key")
+    assert found.err.splitlines()[1:] == ["It is busy."]
+    told = run("sessions", "search", "key", "--json").json
+    assert (told["indexing"], told["warning"]) == (True, "It is busy.")
+
+
+def test_the_json_of_a_saved_session_is_its_path(run: Run, workspace: Workspace, talk: Path) -> None:
+    saved = run("sessions", "save", "talk", "--slug", "the key", "--json").json
+    assert list(saved) == ["path"]
+    assert "In the drawer." in (workspace.path / saved["path"]).read_text()
