@@ -5,13 +5,26 @@ from itertools import product
 from typing import Any
 
 from mdrecall.core import eval_metrics
+from mdrecall.core.ranking.diversity import (
+    diversify,
+    file_factors,
+    interleave_sources,
+    overlap,
+    places_in_files,
+    spread,
+)
+from mdrecall.core.ranking.explanation import describe_changes, describe_cost, find_matches, find_stems
 from mdrecall.core.ranking.note_filter import NoteFilter, explain_filter, is_in_path, name_filter, read_filter
 from mdrecall.core.ranking.recency import DayLimits
+from mdrecall.core.text.chunk import chunk_markdown, iter_chunks, title_text
 from mdrecall.core.text.fields import read_fields
+from mdrecall.core.text.passages import is_role, is_user, split_line, split_passages
+from mdrecall.core.text.provenance import line_origins, path_origin
+from mdrecall.core.text.stem import common_beginning, porter_stem, stem
 from mdrecall.core.text.topics import NoteNames, find_topics, note_title
 from mdrecall.errors import QueryError
 from mdrecall.tools import plain_text
-from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, Why
+from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName, Why
 from mdrecall.ui.parts import find_heading, find_line, split_note
 from mdrecall.ui.why import explain
 from tests.record.ranking import rank_chunks
@@ -192,10 +205,143 @@ def record_explanations() -> Iterator[str]:
     yield str(explain(Why(listed="it is a note of the time")))
 
 
+#: Notes that are cut: with sections, long lines, several blank lines, lists, fences, and scripts without spaces.
+CUT_NOTES = (
+    "",
+    " \n\n",
+    "\n\n  x\ny \n\n",
+    "# A\n\none two\n\n\n\nthree four five six seven\n- eight nine ten\n- eleven twelve\n\n## B\n\nthirteen fourteen\n",
+    "word " * 30 + "\n" + "x" * 150 + "\n\n" + "longer-words-without-a-blank " * 4 + "\nend",
+    "船是蓝色的很旧。" * 9 + "\n🫖🫖🫖 tea" * 4,
+    "```py\n" + "code line\n" * 9 + "```\n\n# After\n\n" + "a line of text here\n" * 8,
+)
+TALKS = (
+    "Ana: hi\nBen: hello\nAna: bye\nBen: ok",
+    "Ana: hi\nBen: hello\nCid: bye",
+    "Ana: hi\nBen: hello\nAna: bye\n" + "other line\n" * 3,
+    "Ana: hi\nBen: hello\nAna: bye\n" + "other line\n" * 4,
+    "status: done\nuser: hi\n**Assistant:** ok\n\n# New\n\nafter",
+    "用户：你好\n助手：好\n[09:30] me (home): x\n> Tool: y",
+    "x" * 81 + ": a\nuser: b",
+    "# A\n## B\ntext\n# C\n\n" + "- item of a list\n" * 20,
+    "a" * 120 + "\n\n" + "b" * 119 + "\n1. " + "c" * 100 + "\nd",
+    "a" * 119 + "\n\n" + "b" * 120 + "\n" + "\n" * 130 + "c" * 118,
+    "a" * 239 + "\nb\n" + "c" * 239 + "\n\n" + "d" * 320 + "\n" + "e f " * 80 + "g",
+    ("A sentence of some words that ends here. " * 9) + "\n" + "没有空格的句子。" * 41,
+)
+ORIGINS = (
+    "# A|x|<!-- by Claude Code -->|y||z|<!-- by flush -->",
+    "old||# T||a||b|<!-- mdrecall:digest s=1 -->|c|<!-- by import x -->|d|<!-- by x --> y",
+    "a||b|<!-- mdrecall:import from x -->|c||d|<!-- mdrecall:import y -->",
+    "# H|||p|q|<!-- by bot -->", "# H|x||p|<!-- by bot -->", "<!-- by bot -->|<!-- by flush -->",
+    "a|# H|<!-- by bot -->",
+    "a|<!-- by bot -->||# H||p|<!-- by bot -->  ", " <!-- by bot -->", "a||<!-- by bot -->",
+    "no|# one|two||<!-- by session -->",
+)  # fmt: skip
+STEMMED = """
+a by is gas yes sses ies ties ss asses caress bus s's agreed feed eed need bed sing bring being king red hopped
+falling hissing fizzed hoping conflated troubled sized filing failing tanned y sky say boys happy deploy deployment
+employer buy relational conditional rational valenci hesitanci digitizer conformabli radicalli differentli vileli
+analogousli vietnamization predication operator feudalism decisiveness hopefulness callousness formaliti sensitiviti
+sensibiliti biology apology triplicate formative formalize electriciti electrical hopeful goodness revival allowance
+inference airliner gyroscopic adjustable defensible irritant replacement adjustment dependent adoption region
+communism activate angulariti homologous effective bowdlerize probate rate cease controll roll hall all yyed syyzing
+eye toy typing cry crying naïve zürich über öl fluoridation ed ing ously ation ness ful ize bli eli able ion sion tion
+ationer xylophones queueing sees bees
+""".split()  # noqa: SIM905
+
+
+def record_chunks() -> Iterator[str]:
+    """Yield where notes are cut into chunks, with small and large limits and with entries."""
+    limits = ((1, 0), (8, 4), (8, 8), (9, 99), (12, 1), (12, 3), (12, 6), (20, -1), (40, 10))
+    for number, text in enumerate(CUT_NOTES):
+        for tokens, repeated in limits[:: 1 if len(text) > 20 else 9]:
+            found = chunk_markdown(text, tokens=tokens, overlap=repeated)
+            shown = [f"{one[0]}-{one[1]}:{len(one[2])}" + (f"+{one[3]}" if one[3] else "") for one in found]
+            yield f"{number} {tokens} {repeated}: {len(shown)}: {' '.join(shown[:9])} … {' '.join(shown[9:][-3:])}"
+        entries = [list(iter_chunks(text, tokens=20, overlap=6, entries=lines)) for lines in ((2,), (1, 4, 5), (99,))]
+        yield " / ".join(" ".join(f"{one[0]}-{one[1]}{''.join(one[4])[-6:]}" for one in found) for found in entries)
+    edges = ("x" * 32, "x" * 33, "x " * 16, "x" * 31 + "\ny", "é" * 32, "猫" * 8, "猫" * 9)
+    yield str([[(one[0], len(one[2])) for one in chunk_markdown(text, tokens=8, overlap=0)] for text in edges])
+    long = (
+        "# Top\n" + ("words " * 1_500 + "\n") * 29,
+        "no end " * 37_000,
+        "```\n" + "x" * 255_998 + "\ny",
+    )
+    for text in long:
+        last = chunk_markdown(text, tokens=60_000, overlap=0)
+        yield str([(one[0], one[1], len(one[2]), one[3], one[4]) for one in last])
+    paths = ("memory/2026-02-10.md", "2026-13-01.md", "2026-00-01.md", "12026-02-10.md", "2026-12-05/x.md", "x" * 600)
+    yield str([title[-30:] if len(title := title_text(path)) < 500 else len(title) for path in paths])
+
+
+def record_passages() -> Iterator[str]:
+    """Yield how chunks are cut into passages, who speaks, and who wrote the lines of notes."""
+    for number, text in enumerate((*TALKS, *CUT_NOTES)):
+        yield f"{number} " + " ".join(
+            f"{one.start}-{one.end}/{one.first_line}-{one.last_line}/{one.heading}{one.speaker and '/' + one.speaker}"
+            for one in split_passages(text)
+        )
+    yield str([split_line(text) for text in ("x" * 320, "x" * 321, "a. " * 120)])
+    yield str([(is_user(name), is_role(name)) for name in ("User", "Me", "assistant", "AI", "Ana", "")])
+    for lines in ORIGINS:
+        yield f"{lines}: {dict(line_origins(lines.split('|')))}"
+    roots = ("../a.md", "/a.md", "memory/import/a.md", "memory/dreaming/a.md", "memory/.dreams/x", "memory/a.md")
+    yield str([path_origin(path) for path in roots])
+
+
+def record_stems() -> Iterator[str]:
+    """Yield the stems of words, as the index holds them and as queries use them."""
+    words = [*STEMMED, *(letter * size for letter in ("x", "é") for size in (32, 33))]
+    for at in range(0, len(words), 12):
+        shown = [f"{word[:16]}={porter_stem(word)[:16]}/{stem(word)[:16]}" for word in words[at : at + 12]]
+        yield " ".join(shown)
+    yield str([len(porter_stem("x" * size + "ing")) for size in (60, 61, 62)] + [len(stem("o" * 61 + "ing"))])
+    yield str([common_beginning(word) for word in ("", "a", "ab", "abc", "abcd")])
+
+
+def record_order() -> Iterator[str]:
+    """Yield the order of results by diversity and by source, and what people are told of the reasons."""
+    words = [{"a", "b"}, {"a", "b"}, {"a", "c"}, {"d"}, set[str](), set[str]()]
+    for scores, weight in product(([0.9], [0.5] * 6, [0.9, 0.8, 0.7, 0.2, 0.6, 0.6]), (0.0, 0.7, 0.99, 1.0)):
+        yield f"{len(scores)} {weight} {diversify(scores, words[: len(scores)], weight)}"
+    files = ("a", "b", "a", "a", "a", "b", "a")
+    factors = file_factors(files)
+    order = spread([0.9 - at / 50 for at in range(7)], factors)
+    yield f"{places_in_files(files)} {[round(one, 3) for one in factors]} {order}"
+    yield str([round(overlap(one, other), 3) for one, other in product(words[1:], repeat=2)])
+    sources: tuple[tuple[float, SourceName], ...] = (
+        (0.3, "memory"), (0.9, "sessions"), (0.2, "memory"), (0.1, "memory"), (0.8, "sessions"),
+    )  # fmt: skip
+    results = [SearchResult(f"{at}", 1, 1, one[0], "", one[1], 1, 1, "") for at, one in enumerate(sources)]
+    for start, most in product((0, 2), (0, 1, 2, 4, 9)):
+        yield str([one.path for one in interleave_sources(results[start : 5 - start // 2], most)])
+    for text, query in (
+        ("The boats, a boat's keel; BOATED", "where is the boat"), ("where is the", "where is the"), ("no", ""),
+        ("我们的船很旧船", "旧船"), ("旧船旧船x旧", "旧船"), ("船x船", "船"), ("a船b旧船", "旧船 b"),
+        ("x_boat boat_x", "boat"),
+    ):  # fmt: skip
+        stems = find_stems(query)
+        yield f"{query!r} {sorted(stems)} {list(find_matches(text, stems))}"
+    reasons: dict[str, tuple[Any, ...]] = {
+        "identified": (0.0, 0.5), "naming": (0.1,), "speaker": (-0.25,), "time": (0.12,), "recency": (0.74, 1.0),
+        "decay": (0.5, 1.0), "translated": (0.0, 0.4), "file_factor": (0.8, 1.0), "cost": (0.0, 0.3, -0.2),
+    }  # fmt: skip
+    for name, values in reasons.items():
+        yield from (f"{name} {value}: {describe_changes(Why(**{name: value}))}" for value in values)
+    for common, likeness in product((0.0, 0.4, 0.7, 1.1, 3.0), (None, 0.0)):
+        yield describe_cost(Why(cost=0.3, commonness=common, likeness=likeness, trust=0.66))
+    yield describe_cost(Why(commonness=2.0))
+
+
 ANSWER_FUNCTIONS: dict[str, Callable[[], Iterator[str]]] = {
+    "chunks": record_chunks,
     "explanations": record_explanations,
     "metrics": record_metrics,
+    "order": record_order,
     "parts-of-notes": record_parts_of_notes,
+    "passages": record_passages,
     "plain-text": record_plain_text,
+    "stems": record_stems,
     "topics": record_topics,
 }

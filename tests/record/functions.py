@@ -28,6 +28,7 @@ from mdrecall.ui import charts
 from tests.core.text.test_index_format import make_notes
 from tests.record.answer_functions import ANSWER_FUNCTIONS
 from tests.record.conversation_functions import CONVERSATIONS
+from tests.record.reading_functions import READINGS
 
 SERVER = {"command": "mdrecall", "args": ["mcp"]}
 CONFIGS = (
@@ -282,6 +283,7 @@ def record_charts() -> Iterator[str]:
 RECORDED: dict[str, Callable[[], Iterator[str]]] = {
     **CONVERSATIONS,
     **ANSWER_FUNCTIONS,
+    **READINGS,
     "charts": record_charts,
     "configs": record_configs,
     "names": record_names,
