@@ -122,6 +122,72 @@ def test_each_method_has_the_same_signature(name: str) -> None:
     assert inspect.iscoroutinefunction(ours) == (name != "stop_following")
 
 
+class Recorder:
+    """A memory that writes down how it is called, tells its progress, and answers with an object of its own."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = []
+        self.answer = object()
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*given: Any, **named: Any) -> object:
+            self.calls.append((name, given, named))
+            for tell in (*given, *named.values()):
+                if callable(tell):
+                    tell("progress")
+            return self.answer
+
+        return call
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in public(Memory) if name not in ("open", "of", "close", "sync", "follow", "stop_following")]
+)
+def test_each_method_passes_on_what_it_is_given(name: str) -> None:
+    told: list[tuple[object, threading.Thread]] = []
+    given: dict[str, Any] = {
+        parameter.name: f"a value of {parameter.name}"
+        for parameter in inspect.signature(getattr(Memory, name)).parameters.values()
+        if parameter.kind is not parameter.VAR_KEYWORD and parameter.name != "self"
+    }
+    given |= {"max_results": 3, "progress": None} if name == "search" else {}
+    takes_progress = "progress" in given
+    if takes_progress:
+        given["progress"] = lambda progress: told.append((progress, threading.current_thread()))
+    recorder = Recorder()
+
+    async def call() -> object:
+        memory = AsyncMemory(cast(Memory, recorder), Threads())
+        answer: object = await getattr(memory, name)(**given)
+        await memory.close()
+        return answer
+
+    assert ran(call()) is (None if name in ("watch", "reset") else recorder.answer)
+    called, *_ = recorder.calls
+    bound = inspect.signature(getattr(Memory, name)).bind(recorder, *called[1], **called[2]).arguments
+    bound |= bound.pop("options", {})
+    del bound["self"]
+    assert called[0] == ("read" if name == "read_file" else name)
+    if takes_progress:
+        del bound["progress"], given["progress"]
+        assert told == [("progress", threading.current_thread())]
+    assert bound == given
+
+
+def test_a_memory_that_cannot_be_closed_says_so_however_often_it_is_asked(workspace: Workspace) -> None:
+    class Stuck(Held):
+        def close(self) -> None:
+            raise RecallError("It cannot be closed.")
+
+    async def closed() -> None:
+        memory = held(workspace, Stuck())
+        for _ in range(2):
+            with pytest.raises(RecallError, match="It cannot be closed"):
+                await memory.close()
+
+    ran(closed())
+
+
 def test_the_answers_are_those_of_a_memory(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "# Team\n\nthe walrus sleeps\n")
 

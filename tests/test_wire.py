@@ -31,6 +31,18 @@ def test_if_both_fell_back_neither_reason_is_lost() -> None:
     assert json["embeddingFallback"] == {"reason": "openai is down"}
 
 
+def test_each_limitation_of_an_answer_has_its_reason() -> None:
+    answer = SearchAnswer((), degraded="no key", not_reranked="no model", stale="busy", withheld="private")
+    assert answer_to_json(answer) == {
+        "results": [],
+        "mode": "keyword",
+        "degraded": {"reason": "no key"},
+        "notReranked": {"reason": "no model"},
+        "stale": {"reason": "busy"},
+        "withheld": {"reason": "private"},
+    }
+
+
 def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
     assert answer_to_json(SearchAnswer(())) == {"results": [], "mode": "keyword"}
     result = SearchResult("a.md", 3, 9, 0.5, "text", "memory", 4, 4, "")

@@ -2,6 +2,11 @@
 
 import json
 
+import pytest
+
+from mdrecall.errors import StoreBusy
+from mdrecall.life.forget import Forgetting
+from mdrecall.memory import Memory
 from mdrecall.tools.notes import list_specs, memory_tools
 from mdrecall.tools.toolset import Toolset
 from tests.conftest import Workspace
@@ -72,3 +77,19 @@ def test_many_places_short_texts_and_many_calls_are_refused(workspace: Workspace
         token = tools.call("memory_forget", {"text": text}).details["confirm"]
         assert tools.call("memory_forget", {"text": text, "confirm": token}).details["forgotten"]
     assert "10 times today" in tools.call("memory_forget", {"text": "one more fact to forget"}).text
+
+
+def test_what_could_not_be_finished_or_done_is_told(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
+    switch_on(workspace)
+    workspace.write("MEMORY.md", f"{PHRASE}.\n")
+    tools = tools_of(workspace)
+    token = tools.call("memory_forget", {"text": PHRASE}).details["confirm"]
+    with monkeypatch.context() as patched:
+        patched.setattr(Forgetting, "apply", lambda *_: (_ for _ in ()).throw(StoreBusy("It is busy.", hint="Wait.")))
+        busy = tools.call("memory_forget", {"text": PHRASE, "confirm": token})
+    assert (busy.is_error, busy.details["forgotten"], busy.details["error"]) == (True, False, "It is busy.")
+    assert busy.plain.startswith("It is busy. ")
+    monkeypatch.setattr(Memory, "purge", lambda self, progress: False)
+    done = tools.call("memory_forget", {"text": PHRASE, "confirm": token})
+    assert (done.is_error, done.details["forgotten"], done.details["complete"]) == (False, True, False)
+    assert done.plain.endswith(" Another process still reads an earlier state of the index; call it again to finish.")

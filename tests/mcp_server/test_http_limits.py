@@ -4,7 +4,7 @@ import asyncio
 import logging
 from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import pytest
 
@@ -73,6 +73,57 @@ def test_a_request_that_does_not_arrive_is_dropped_and_one_that_has_arrived_may_
     assert asyncio.run(act()) == [True, True, False]
 
 
+def _connect(limits: ConnectionLimits, data: bytes, inner: asyncio.Protocol | None = None) -> tuple[Any, _Transport]:
+    connection, transport = limits.protocol(lambda: inner or asyncio.Protocol())(), _Transport()
+    connection.connection_made(cast(asyncio.Transport, transport))
+    if data:
+        connection.data_received(data)
+    return connection, transport
+
+
+@pytest.mark.parametrize(
+    ("first", "aborted"), [(b"GET / HTTP/1.1\r\n\r\n", [False, False, True]), (b"", [True, False, False])]
+)
+def test_an_unfinished_request_makes_room_for_a_connection_or_else_it_is_refused(
+    first: bytes, aborted: list[bool], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(http_limits, "MAX_CONNECTIONS", 2)
+
+    async def act() -> list[bool]:
+        limits = ConnectionLimits()
+        transports = [_connect(limits, data)[1] for data in (first, b"GET / HTTP/1.1\r\n\r\n", b"")]
+        return [transport.is_aborted for transport in transports]
+
+    assert asyncio.run(act()) == aborted
+    assert [record.getMessage() for record in caplog.records] == [
+        "A connection was closed: there are too many connections"
+    ]
+
+
+def test_a_connection_whose_head_has_no_end_is_closed_and_the_rest_is_not_passed_on() -> None:
+    class Inner(asyncio.Protocol):
+        calls: ClassVar[list[str]] = []
+
+        def data_received(self, data: bytes) -> None:
+            self.calls.append(f"{len(data)} bytes")
+
+        def pause_writing(self) -> None:
+            self.calls.append("pause")
+
+        def resume_writing(self) -> None:
+            self.calls.append("resume")
+
+    async def act() -> bool:
+        connection, transport = _connect(ConnectionLimits(), b"GET", Inner())
+        connection.pause_writing()
+        connection.resume_writing()
+        connection.data_received(b"x" * 70_000)
+        return transport.is_aborted
+
+    assert asyncio.run(act())
+    assert Inner.calls == ["3 bytes", "pause", "resume"]
+
+
 def _session_app(sessions: list[bytes]) -> Any:
     """An application that opens a session for a request without one, and ends one when asked to."""
     numbers = count()
@@ -112,6 +163,41 @@ def test_abandoned_sessions_make_room_for_new_ones_and_used_ones_stay() -> None:
         assert len(sessions) == 4
 
     asyncio.run(act())
+
+
+def test_a_session_that_waits_for_an_answer_is_not_ended() -> None:
+    sessions: list[bytes] = []
+    inner = _session_app(sessions)
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        if dict(scope["headers"]).get(b"mcp-session-id") and scope["method"] == "POST":
+            await ask()
+        await inner(scope, receive, send)
+
+    async def ask(session: bytes = b"") -> None:
+        headers = [(b"mcp-session-id", session)] if session else []
+
+        async def nothing(message: Any = None) -> Any:
+            return {"type": "http.request"}
+
+        await limits({"type": "http", "method": "POST", "headers": headers}, nothing, nothing)
+
+    limits = SessionLimits(app, 1)
+
+    async def act() -> None:
+        await ask()
+        await ask(sessions[0])
+
+    asyncio.run(act())
+    assert sessions == [b"session 0", b"session 1"]
+
+
+def test_what_was_logged_is_not_remembered_without_end() -> None:
+    may_pass = log_once(lambda: 0.0)
+    records = [logging.LogRecord("x", logging.WARNING, "", 0, f"line {number}", (), None) for number in range(1002)]
+    assert all(map(may_pass, records[:1001]))
+    assert not may_pass(records[0])
+    assert [may_pass(records[1001]), may_pass(records[0]), may_pass(records[1001])] == [True, True, False]
 
 
 def test_a_line_is_logged_once_a_minute() -> None:

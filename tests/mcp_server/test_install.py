@@ -1,5 +1,6 @@
 """``mdrecall mcp install``: the right entry in the right file, and nothing else touched."""
 
+import errno
 import json
 import os
 import re
@@ -359,6 +360,33 @@ def test_the_memories_asked_for_are_in_the_command_with_their_whole_paths(base: 
     project = base / "project"
     workspaces = ["--workspace", f"one={project}/a", "--workspace", f"b={project}/b"]
     assert args[-7:] == ["mcp", *workspaces, "--session-key", "agent:main:main"]
+
+
+def test_a_file_that_cannot_be_read_or_written_stays_and_nothing_is_left_beside_it(
+    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = base / "home/.cursor/mcp.json"
+    path.mkdir(parents=True)
+    assert install("cursor") == 2
+    assert f"Cannot read {path}: Is a directory." in capsys.readouterr().err
+    path.rmdir()
+    path.write_bytes(b'{"a": "\xff"}')
+    assert install("cursor") == 2
+    assert f"Cannot read {path}: it is not UTF-8." in capsys.readouterr().err
+    path.write_text("{}\n")
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "replace", refuse)
+    assert install("cursor") == 2
+    said = capsys.readouterr().err
+    assert f"Cannot write {path}: No space left on device." in said
+    assert "Fix the permissions, or use --print and add the lines yourself." in said
+    assert {file.name: file.read_text() for file in path.parent.iterdir()} == {
+        "mcp.json": "{}\n",
+        "mcp.json.bak": "{}\n",
+    }
 
 
 def test_the_agents_and_the_configuration_asked_for_are_in_the_command(base: Path) -> None:

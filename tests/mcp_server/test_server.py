@@ -14,8 +14,9 @@ import pytest
 from mcp import Client, MCPError
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.memories import Memories, MemoryOpener
-from mdrecall.mcp_server.resources import PAGE
+from mdrecall.mcp_server.logs import LogNotifications
+from mdrecall.mcp_server.memories import IndexRun, Memories, MemoryOpener
+from mdrecall.mcp_server.resources import PAGE, _format_time
 from mdrecall.mcp_server.server import MemoryServer, build_server
 from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
@@ -332,7 +333,17 @@ def test_the_prompt_asks_whose_memory_only_if_there_are_several_and_needs_no_ans
         return [(each.name, each.required) for each in prompt.arguments or ()]
 
     assert arguments(home.server()) == [("question", False)]
-    assert arguments(home.server(several(home))) == [("question", False), ("agent", False)]
+
+    def section(built: MemoryServer, **given: str) -> str:
+        content = with_client(built, lambda client: client.get_prompt("recall", given)).messages[0].content
+        assert isinstance(content, types.TextContent)
+        return content.text
+
+    built = home.server(several(home))
+    assert arguments(built) == [("question", False), ("agent", False)]
+    assert section(built).endswith("\nGive the argument agent=office to both tools.\n")
+    assert section(built, agent="private").endswith("\nGive the argument agent=private to both tools.\n")
+    assert "Give the argument" not in section(home.server())
 
 
 def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home) -> None:
@@ -371,6 +382,35 @@ def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, bro
     assert "The index is damaged." in said
 
 
+@pytest.mark.parametrize("broken", [("office",), ("office", "private")], ids=len)
+def test_in_a_conversation_the_tools_are_those_of_the_memories_that_can_be_opened(
+    home: Home, broken: tuple[str, ...], caplog: pytest.LogCaptureFixture
+) -> None:
+    asked, opener = several(home), MemoryOpener(home.env)
+
+    def opens(place: ServedMemory) -> Memory:
+        if place.name in broken:
+            raise RecallError(f"The index of {place.name} is damaged.", hint="Build it anew.")
+        return opener(place)
+
+    async def act(client: Client) -> list[str]:
+        return [each.name for each in (await client.list_tools()).tools]
+
+    built = build_server(Memories(select_memories(asked, home.env), opens), "agent:main:main")
+    try:
+        if len(broken) == 1:
+            assert "memory_search" in with_client(built, act)
+        else:
+            with pytest.raises(MCPError, match="The index of office is damaged"):
+                with_client(built, act)
+    finally:
+        built.close()
+    said = {record.getMessage() for record in caplog.records}
+    assert {
+        f"The memory of {name} cannot be used: The index of {name} is damaged. Build it anew." for name in broken
+    } <= said
+
+
 def test_a_tool_without_arguments_takes_the_name_of_a_memory(home: Home) -> None:
     bare = Slow()
     bare.spec = ToolSpec("bare", "Takes nothing.", {"type": "object"})
@@ -402,9 +442,11 @@ def test_a_request_that_is_cancelled_lets_go_at_once(home: Home) -> None:
         slow.may_end.set()
 
 
-def test_progress_is_told_as_numbers_that_only_grow(home: Home) -> None:
-    counts = (Progress(0, 2, ""), Progress(2, 2, ""), Progress(0, 3, "vectors"), Progress(3, 3, "vectors"))
-    told: list[tuple[float, float | None]] = []
+@pytest.mark.parametrize(("session_key", "label"), [("", "vectors"), ("agent:main:main", "indexing")])
+def test_progress_is_told_as_numbers_that_only_grow(home: Home, session_key: str, label: str) -> None:
+    """A conversation may not know the names of all transcripts, so it is not told which one is indexed."""
+    counts = (Progress(0, 2, ""), Progress(2, 2, ""), Progress(2, 2, ""), Progress(0, 3, ""), Progress(3, 3, "vectors"))
+    told: list[tuple[float, float | None, str | None]] = []
     slow: list[Slow] = []
 
     def make_tools(memory: Memory, session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:
@@ -412,15 +454,15 @@ def test_progress_is_told_as_numbers_that_only_grow(home: Home) -> None:
         return Toolset(slow[-1:])
 
     async def tell(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total))
+        told.append((progress, total, message))
         if progress == 5:
             slow[-1].may_end.set()
 
     async def act(client: Client) -> None:
         await client.call_tool("slow", {}, progress_callback=tell)
 
-    with_client(home.server(make_tools=make_tools), act, mode="legacy")
-    assert told == [(2, 2), (5, 5)]
+    with_client(home.server(session_key=session_key, make_tools=make_tools), act, mode="legacy")
+    assert told == [(2, 2, "indexing"), (5, 5, label)]
 
 
 def test_a_search_that_builds_the_first_index_tells_how_far_it_is(home: Home) -> None:
@@ -497,34 +539,74 @@ def test_a_search_that_waits_for_the_first_index_tells_how_far_that_is(home: Hom
 
 
 class BrokenSync:
-    """A backend whose first sync raises something that nobody expects."""
+    """A backend whose first sync raises something."""
 
-    def __init__(self) -> None:
+    def __init__(self, error: Exception) -> None:
         self.watch = WatchStart()
+        self._error = error
 
     def sync(self, *, force: bool, progress: ProgressCallback, stop: Callable[[], bool]) -> None:
-        raise ZeroDivisionError("a bug")
+        raise self._error
 
     def close(self) -> None:
         pass
 
 
-def test_files_are_watched_although_the_first_sync_failed_unexpectedly(
-    home: Home, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(
+    ("error", "problem", "logged"),
+    [
+        (
+            ZeroDivisionError("a bug"),
+            "Something unexpected went wrong; the log says more.",
+            "The memory of main could not be brought up to date.",
+        ),
+        (
+            RecallError("It is busy.", hint="Wait."),
+            "It is busy. Wait.",
+            "The memory of main is not up to date: It is busy. Wait.",
+        ),
+    ],
+)
+def test_files_are_watched_although_the_first_sync_failed(
+    home: Home, caplog: pytest.LogCaptureFixture, error: Exception, problem: str, logged: str
 ) -> None:
-    settings, backend = home.workspace().memory().settings, BrokenSync()
+    settings, backend = home.workspace().memory().settings, BrokenSync(error)
     served = select_memories(Selection(workspaces=(settings.workspace,)), home.env)
     memories = Memories(served, lambda served: Memory(settings, cast(Any, backend)))
     try:
         memories.get("main")
         assert backend.watch.started.wait(20)
+        assert memories.progress("main").run == IndexRun(problem=problem)
     finally:
         memories.close()
         home.workspace().close()
+    (record,) = [each for each in caplog.records if each.levelno >= logging.WARNING]
+    assert record.getMessage() == logged
+    assert (record.exc_info and record.exc_info[1]) == (None if isinstance(error, RecallError) else error)
+
+
+def test_a_memory_that_cannot_be_watched_is_served_all_the_same(
+    home: Home, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared: list[Memory] = []
+    is_shared = threading.Event()
+
+    def share(memory: Memory) -> Callable[[], None]:
+        shared.append(memory)
+        is_shared.set()
+        return lambda: None
+
+    monkeypatch.setattr(Memory, "watch", lambda self: 1 / 0)
+    served = select_memories(Selection(workspaces=(str(home.workspace().path),)), home.env)
+    memories = Memories(served, MemoryOpener(home.env), share=share)
+    try:
+        opened = memories.get("main")
+        assert is_shared.wait(20)
+        assert shared == [opened]
+    finally:
+        memories.close()
     (record,) = [each for each in caplog.records if each.exc_info]
-    assert record.getMessage() == "The memory of main could not be brought up to date."
-    assert record.exc_info
-    assert isinstance(record.exc_info[1], ZeroDivisionError)
+    assert record.getMessage() == "The files of main are not watched; each search checks for changes."
 
 
 def test_what_is_logged_for_a_request_is_told_at_the_level_asked_for_and_without_secrets(home: Home) -> None:
@@ -656,3 +738,19 @@ def test_closing_while_the_index_thread_is_being_started_does_not_fail(
 
     monkeypatch.setattr(threading.Thread, "start", close_then_start)
     assert memories.get(memories.default).settings
+
+
+def test_a_log_record_that_cannot_be_written_disturbs_nobody(capsys: pytest.CaptureFixture[str]) -> None:
+    sent: list[Any] = []
+    logs = LogNotifications(lambda text: text)
+    logs.listen("client", "info", sent.append)
+    for message, given in ("%d bytes", "no number"), ("%d bytes", 3):
+        logs.handle(logging.LogRecord("mdrecall", logging.INFO, "here.py", 1, message, (given,), None))
+    logs.close()
+    assert sent == [{"level": "info", "logger": "mdrecall", "data": "3 bytes"}]
+    assert "Logging error" in capsys.readouterr().err
+
+
+def test_a_time_that_no_calendar_has_is_left_out() -> None:
+    assert _format_time(1_700_000_000 * 10**9) == "2023-11-14T22:13:20Z"
+    assert _format_time(10**40) is None

@@ -148,6 +148,16 @@ def test_nothing_but_the_protocol_is_on_standard_output_whoever_prints(workspace
     assert err.split("\n") == ["before a memory", "from Python", "from below Python", "from a program", ""]
 
 
+def test_only_the_protocol_reads_what_the_client_sends() -> None:
+    code = (
+        "import os; from mdrecall.mcp_server.stdio import take_streams; streams = take_streams();"
+        "print(os.read(0, 99), os.read(streams.stdin, 99), flush=True); os.write(streams.stdout, b'answer')"
+    )
+    command, env = [sys.executable, "-c", code], {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(command, env=env, input=b"request", capture_output=True, check=True)
+    assert (done.stdout, done.stderr) == (b"answer", b"b'' b'request'\n")
+
+
 def test_what_is_not_a_message_does_not_end_the_server(workspace: Workspace) -> None:
     process = serve(workspace)
     rubbish = "\n{\nnot JSON\n" + '{"jsonrpc": "2.0", "id": 7}\n'

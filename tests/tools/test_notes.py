@@ -229,6 +229,19 @@ def test_a_search_that_cannot_be_made_says_that_memory_is_unavailable(workspace:
     assert {"error", "warning", "action"} <= set(found)
 
 
+def test_a_note_of_a_shared_index_that_is_out_of_reach_reads_as_a_memory_that_is_off(
+    memory: Memory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise StoreUnavailable("The database does not answer.")
+
+    monkeypatch.setattr(memory, "read", refuse)
+    read = Toolset(memory_tools(memory)).call("memory_get", {"path": "MEMORY.md"})
+    assert read.is_error
+    assert [read.details[name] for name in ("path", "text", "disabled")] == ["MEMORY.md", "", True]
+    assert "The database does not answer." in read.plain
+
+
 @pytest.mark.parametrize(
     ("key", "is_cited"), [("", True), ("agent:main:main", True), ("agent:main:irc:group:7", False)]
 )
