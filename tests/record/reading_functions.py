@@ -268,6 +268,7 @@ SECRETS = (
     *(f"seed: {' '.join((_WORDS * 2)[:count])}" for count in (15, 16, 18, 21, 24)),
     f"seed: {' '.join(_WORDS[:11])} from",
     "Authorization: Bearer abc", "Authorization: abcdefg1", "Authorization: abcdefg", "Authorization: none",
+    f"-----BEGIN {'PRIVATE'} KEY----- {_MIXED} -----END {'PRIVATE'} KEY-----",
     f"{'eyJ'}hbGciOiJ9", f"{'eyJ'}hbGciOiJ9.{'eyJ'}zdWIi", f"{'eyJ'}hbGciOiJ9.abc", f"{'eyJ'}hbGciOiJ9.abc.def",
     *(f"card {number}" for number in ("4" + "1" * 15, "4" + "1" * 14 + "2", "9" + "1" * 15, "4111-1111-1111-1111")),
 )  # fmt: skip
@@ -285,7 +286,7 @@ MASKED = (
     ("abcde…ghi", "abcde…ghi"),
     ("abcdef…gh", "abcdef…gh"), ("*** … x", r"\\S+"), ("", "x*"), ("…", "…"), ("ghij…", "ghij"), ("…ghij", "ghij"),
     ("…ghi", "ghi"), ("…gh", "gh"),
-    ("abcdef…", "abcdef"), ("abcdef.", "abcdef"),
+    ("BEGIN\nabcdefghijklmnopqrst\nEND", "/BEGIN.*?END/s, [a-z]{20}"), ("abcdef…", "abcdef"), ("abcdef.", "abcdef"),
 )  # fmt: skip
 
 
