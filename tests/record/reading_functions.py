@@ -160,7 +160,7 @@ def record_days() -> Iterator[str]:
         chunk = StoredChunk(1, source, "a.md", line, line, heads[0], (), mtime)
         document = StoredDocument(1, source, ("a.md", "2026-07-15.md")[line - 1], mtime, "")
         near = [(TODAY + first, TODAY + last) for first, last in ((-2, -1), (-1, 0), (0, 1), (1, 2))]
-        among = [days.is_of_days(document, [one]) for one in near]
+        among = [days.is_of_days(document, ranges) for ranges in (*([one] for one in near), near)]
         yield f"{source} {line} {bool(mtime)} {days.chunk_day(chunk)} {days.document_day(document)} {among}"
     places = [
         days.Place(path, line, day, changed)
