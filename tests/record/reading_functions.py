@@ -231,6 +231,11 @@ OWN_PATTERNS = (
     r"(?:c|a{1,20}){1,20}d",
     r"(?=(a{1,30}){1,30}b)", r"(?>(a{1,30}){1,30}b)", r"(?:ab|ac|ad){1,8}x", r"(?:ab|ac|ad){1,9}x",
     r"(?:(?=a)a{1,9}){1,4}a",
+    r"a{0,64}a{0,64}x", r"a*(?:b?c){1,2}a*x", r"(?:a{0,9}(?:b|c?)){1,5}x", r"(?:a{1,9}b){1,14}x",
+    r"(?:b?a{1,99}a?b?)?x", r"(?:b{0,63}a{1,2}b{0,63}){1,2}x", r"(?:ab|cd|[ac]e){1,9}x",
+    r"(x)?(?(1)b|(?:a{1,30}){1,3})c", r"/(?i:a*A*)x/", r"/(?i:a*)b*x/", r"(a*)\1x", r"(a{1,64})\1x",
+    r"(a{1,64})\1\1x", r"(\d)\1{3}", r"()\1*\1*x", r"(\b)\1*x", r"<(\w+)>[^<]*</\1>", r"<(\w+)>.*</\1>", r"(ß)\1*s*x",
+    r"(x)?(a)(?(1)\2*|b)\2*x", "()" + "".join(rf"(\{at}\{at})" for at in range(1, 90)) + "x",
     r"(x)?(?:(?(1)ab|ac)a?){1,13}x", r"(?:a?){1,13}x", r"(?:a?){1,12}x", r"(?:ab?){1,64}x", r"(?:ab?b?){1,64}x",
 )  # fmt: skip
 OWN_TEXT = "x XY a/b\nay aéx ٣ bc aab é"
@@ -287,14 +292,14 @@ MASKED = (
 def record_own_patterns() -> Iterator[str]:
     """Yield which patterns of users are refused, and what the others find."""
     for pattern in OWN_PATTERNS:
-        found = make_redactor([pattern])
-        compiled = compile_patterns([pattern]).patterns
+        compiled = compile_patterns([pattern])
         shown = pattern if len(pattern) < 60 else f"{pattern[:2]}*{len(pattern)}"
-        if found.problems:
-            yield f"{shown} - {len(found.problems[0])} {found.problems[0][-24:]}"
-        else:
-            yield f"{shown} + {[int(one.flags) for one in compiled]} {found.redact(OWN_TEXT)!r}"
-    yield " ".join(make_redactor(patterns).fingerprint for patterns in ((), ("a",), ("a", "b"), ("ab",), ("\ud800",)))
+        for problem in compiled.problems:
+            yield f"{shown} - {'…' in problem:d} {problem[-24:]}"
+        for one in compiled.patterns[-1:]:
+            masked = redact(OWN_TEXT, more=compiled.patterns)
+            yield f"{shown} + {len(compiled.patterns)} {one.flags} {masked!r}"
+    yield " ".join(make_redactor(own).fingerprint for own in ((), ("a",), ("a", "b"), ("ab",), ("\ud800",)))
 
 
 def record_masks() -> Iterator[str]:
@@ -343,8 +348,8 @@ UNFIT = (
     "make it run && then go",
     "`ls`", "{a}", "name = value", "a.b: the boat is blue", "the boat is as follows:", "is the boat blue?",
     "The boat leaks", "The boat leaks now", "The boat leaks.", "boat leaks very badly",
-    "boat leaks near big rocks today",
-    "boat leaks near big rocks", "The Big Blue Boat Of Ana Is", "It is The Boat", "It is The Boat.",
+    "boat leaks rocks sails masts keels", "boat leaks rocks sails masts",
+    "a b c d123", "a b c d1234", "The Big Blue Boat Of Ana Is", "It is The Boat", "It is The Boat.",
     "Boat Rope Sail Mast Keel Oars tar",
     "Boat Rope Sail mast keel oars", "Boat Rope Sail mast keel oars tar", "船是蓝色的很旧了", "船是蓝色的很旧",
     "12 34 56 the a of is 78 90 12 34",
@@ -369,7 +374,7 @@ TAGGED = (
     "Ana ana harbour Harbour", "the the and", "/etc/hosts 2026-01-02 12 `a b` `abc` notes.md https://a.b/c abc_d",
     "備份在 サーバー 도서관 很长的一句话在这里",
     "one three fifth seventh Ninth eleven-1 thirteenth_x fifteenth seventeenth nineteenth",
-    "<!-- hidden --> 12a --- ...abc#", "- Boat boat",
+    "<!-- hidden --> 12a --- ...abc#", "- Boat boat", "meet Ana here",
 )  # fmt: skip
 
 
@@ -389,7 +394,17 @@ def record_entries() -> Iterator[str]:
     yield from (f"{text[:60]!r} {entries.explain_unfit(text) or '+'}" for text in UNFIT)
     for note in ENTRY_NOTES:
         yield str([(*one[:3], int(one.is_superseded)) for one in entries.find_entries(note.split("\n"))])
-    clocks = ("9:30 x", "[09:30:15] - x", "9:3 x", "09:30", "12:30: x", "x 9:30", "9:30–10:00 x", "9:30 5 boats")
+    clocks = (
+        "9:30 x",
+        "[09:30:15] - x",
+        "9:3 x",
+        "09:30",
+        "12:30: x",
+        "x 9:30",
+        "9:30–10:00 x",
+        "9:30 5 x",
+        "9:30pm x",
+    )
     yield str([entries.strip_clock(text) for text in clocks])
     contents = [entries.find_content(text) for text in CONTENTS]
     yield str([sorted(content) for content in contents])

@@ -37,7 +37,11 @@ _TABLE = compile_later(r"\s*(?:\||:?-{2,}:?\s*\|)")
 _UNDERLINE = compile_later(r"\s*(?:={2,}|-{2,}|\*{3,}|_{3,}|(?:[-*_]\s){2,}[-*_])\s*")
 _REGION = compile_later(r"<!--\s*openclaw:dreaming:[a-z0-9-]+:(start|end)\s*-->", re.IGNORECASE)
 _SUPERSEDED = compile_later(r"<!--[^>]*\bstatus:\s*superseded\b", re.IGNORECASE)
-_CLOCK = compile_later(r"\[?\d{1,2}:\d\d(?::\d\d)?\]?\s*(?:[-–—:|]\s*)?(?=\D)")
+_TIME = r"\d{1,2}:\d\d(?::\d\d)?(?:\s?(?:[ap]m|uhr)\b)?"
+# "14:05 ", "[14:05]", "2:05pm - ", "14:05–15:00: "; in a script without spaces nothing need follow.
+_CLOCK = compile_later(
+    rf"\[?{_TIME}(?:\s?[-–—]\s?{_TIME})?(?:\]\s*[-–—:|,]?|\s*[-–—:|,]|(?=\s|[^\x00-\x7f]))\s*(?=\S)", re.IGNORECASE
+)
 _WORD = compile_later(r"[^\W\d_]+(?:['’-][^\W\d_]+)*")
 # [words](address), [[page]] and [[page|words]], of which the words are read.
 _LINK = compile_later(r"(?<!!)\[([^\[\]]*)\]\([^()]*\)|(?<!!)\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")

@@ -68,10 +68,11 @@ def describe_changes(why: Why) -> list[str]:
 
 
 def describe_cost(why: Why) -> str:
-    """Return what the query itself takes off the worth of its results; empty if that is nothing."""
+    """Return what the query itself takes off the worth of its results, or adds to it; empty if that is nothing."""
     if not why.cost:
         return ""
     count = round(math.expm1(why.commonness))
     chunks = "1 chunk" if count == 1 else f"{count} chunks"
-    cost = f"the query takes off {why.cost:.2f}: each of its words is in about {chunks}"
+    takes = "takes off" if why.cost > 0 else "adds"
+    cost = f"the query {takes} {abs(why.cost):.2f}: each of its words is in about {chunks}"
     return cost if why.likeness is None else f"{cost}, and the embedder reads {why.trust:.0%} of it"

@@ -54,6 +54,8 @@ _DAY = r"(?P<day>3[01]|[12]\d|0?[1-9])(?!\d)"
 # What "a few" of a unit ago may mean, in days.
 _FEW: Mapping[Unit, tuple[int, int]] = {"day": (7, 2), "week": (42, 14), "month": (240, 60), "year": (2000, 700)}
 _UNIT_DAYS: Mapping[Unit, int] = {"day": 1, "week": 7, "weekend": 7, "month": 30, "year": 365}
+# From 29 February 1896 to the next one: 1900 was no leap year.
+_MOST_YEARS_WITHOUT_A_LEAP_DAY = 8
 
 
 class _Found(NamedTuple):
@@ -298,9 +300,9 @@ def _read_date(reading: _Reading) -> DayRange | None:
     """Return a day; without a year the last such day until today."""
     day, month, year = reading.number("day"), reading.month, reading.year
     this_year = calendar_date(reading.today)[0]
-    number = day_number(year or this_year, month, day)
-    if not year and (number is None or number > reading.today):
-        number = day_number(this_year - 1, month, day)
+    years = [year] if year else range(this_year, this_year - _MOST_YEARS_WITHOUT_A_LEAP_DAY - 1, -1)
+    found = (day_number(one, month, day) for one in years)
+    number = next((one for one in found if one is not None and (year or one <= reading.today)), None)
     return None if number is None else DayRange(number, number, "day")
 
 

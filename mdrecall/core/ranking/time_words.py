@@ -363,7 +363,7 @@ _HANGUL = Language(
     rules=(
         Rule("word", rf"(?<![가-힣]){{word}}(?: (?:아침|오전|오후|저녁|밤))?{_KO_PARTICLE}"),
         Rule("ago", rf"(?<![가-힣]){{number}} ?{{unit}} ?전{_KO_PARTICLE}"),
-        Rule("few", r"(?<![가-힣])(?:며칠|몇 ?(?P<unit>일|주|달|개월)) ?전에?"),
+        Rule("few", r"(?<![가-힣])(?:며칠|몇 ?{unit}) ?전에?"),
         Rule("back", r"(?<![가-힣])(?:최근|지난) ?{number} ?{unit}(?: ?간| ?동안)?"),
         Rule("period_word", rf"(?<![가-힣]){{period}}{_KO_PARTICLE}"),
         Rule("weekday", rf"{_KO_NOT_NEXT}(?:지난 ?|저번 ?)?{{weekday}}요일{_KO_PARTICLE}"),

@@ -70,7 +70,8 @@ def _compile(pattern: str) -> list[re.Pattern[str]]:
         raise ValueError(f"the pattern has more than {MAX_PATTERN_CHARS} characters")
     expression, flags = _split_flags(pattern)
     tree = parser.parse(expression, flags)
-    any_case = bool(tree.state.flags & re.IGNORECASE)
+    any_case = bool(tree.state.flags & re.IGNORECASE) or any(map(_ignores_case, _inside(tree)))
+    _spell_out_references(tree, any_case, {})
     if reason := _find_danger(tree, any_case):
         raise ValueError(reason)
     if max(_count_ways(tree, frozenset(), any_case), _count_in_row(_steps(tree, any_case))) > MAX_WAYS:
@@ -94,6 +95,25 @@ def _split_flags(pattern: str) -> tuple[str, re.RegexFlag]:
 
 def _quote(pattern: str) -> str:
     return repr(pattern if len(pattern) <= 80 else pattern[:79] + "…")
+
+
+def _ignores_case(node: tuple[Any, Any]) -> bool:
+    op, args = node
+    return op is ops.SUBPATTERN and bool(args[1] & re.IGNORECASE)
+
+
+def _spell_out_references(tree: Any, any_case: bool, groups: dict[int, tuple[Any, Any]]) -> None:
+    """Put in the place of each reference to a group, such as ``\\1``, what it can match: characters of that group."""
+    for place, (op, args) in enumerate(tree):
+        for branch in _children(op, args):
+            _spell_out_references(branch, any_case, groups)
+        if op is ops.SUBPATTERN and args[0]:
+            chars = frozenset().union(*(step.chars for step in _steps(args[3], any_case)))
+            # The capital of ß is SS, which is two characters.
+            items = [(ops.LITERAL, ord(char)) for char in frozenset().union(*chars)]
+            groups[args[0]] = ops.MAX_REPEAT, (*args[3].getwidth(), [(ops.IN, items)] if items else [])
+        elif op is ops.GROUPREF:
+            tree[place] = groups[args]
 
 
 def _find_danger(tree: Tree, any_case: bool) -> str:

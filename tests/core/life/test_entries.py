@@ -181,6 +181,14 @@ def test_an_empty_note_has_no_entries_and_a_huge_line_is_one() -> None:
         ("9:30: decided", "decided"),
         ("12:30", "12:30"),
         ("At 9:30 we go", "At 9:30 we go"),
+        ("9:30–10:15 Meeting with Priya", "Meeting with Priya"),
+        ("[9:30 - 10:15] Meeting with Priya", "Meeting with Priya"),
+        ("9:30am: the pump stopped", "the pump stopped"),
+        ("9:30 PM the pump stopped", "the pump stopped"),
+        ("9:30 Uhr Treffen mit Priya", "Treffen mit Priya"),
+        ("9:30 2 pumps stopped", "2 pumps stopped"),
+        ("9:30会议", "会议"),
+        ("9:30x is no time", "9:30x is no time"),
     ],
 )
 def test_the_time_of_day_in_front_is_left_out(text: str, expected: str) -> None:

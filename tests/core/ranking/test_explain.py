@@ -140,15 +140,15 @@ def test_what_changed_a_worth_is_told_only_if_it_did() -> None:
     ("why", "told"),
     [
         (Why(), ""),
-        (Why(cost=0.1, commonness=math.log1p(1)), "0.10: each of its words is in about 1 chunk"),
+        (Why(cost=0.1, commonness=math.log1p(1)), "takes off 0.10: each of its words is in about 1 chunk"),
         (
             Why(cost=-0.1, commonness=math.log1p(7), likeness=0.0, trust=0.25),
-            "-0.10: each of its words is in about 7 chunks, and the embedder reads 25% of it",
+            "adds 0.10: each of its words is in about 7 chunks, and the embedder reads 25% of it",
         ),
     ],
 )
-def test_what_the_query_itself_takes_off_is_told(why: Why, told: str) -> None:
-    assert describe_cost(why).removeprefix("the query takes off ") == told
+def test_what_the_query_itself_takes_off_or_adds_is_told(why: Why, told: str) -> None:
+    assert describe_cost(why).removeprefix("the query ") == told
 
 
 @pytest.mark.parametrize(
