@@ -211,7 +211,7 @@ def _drop_shown(chunk: StoredChunk, passage: Passage, shown: int) -> Passage:
     if chunk.line(first) > shown:
         return passage
     lines = chunk.text.split("\n")
-    while chunk.line(first) <= shown or not lines[first].strip():
+    while first < passage.last_line and (chunk.line(first) <= shown or not lines[first].strip()):
         start, first = chunk.text.index("\n", start) + 1, first + 1
     return passage._replace(start=start, first_line=first)
 
