@@ -108,3 +108,15 @@ def test_an_answer_takes_its_fields_and_nothing_else() -> None:
     for wrong in every_wrong:
         with pytest.raises(TypeError, match="SearchAnswer takes results, reason"):
             SearchAnswer(**wrong)
+
+
+def test_notes_below_the_home_folder_are_listed_searched_and_linked(workspace: Workspace) -> None:
+    workspace.configure('{"memorySearch": {"extraPaths": ["~/more"]}}')
+    more = workspace.home / "more"
+    more.mkdir()
+    (more / "boats.md").write_text("The walrus boat is blue. See [[MEMORY]].\n")
+    workspace.write("MEMORY.md", "# Team\n")
+    memory = workspace.memory()
+    (path,) = [note.path for note in memory.notes() if note.path.endswith("boats.md")]
+    assert memory.search("walrus boat")[0].path == path
+    assert [link.path for link in memory.links("MEMORY").backlinks] == [path]

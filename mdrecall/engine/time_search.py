@@ -189,9 +189,11 @@ def _cut(chunks: Iterable[StoredChunk]) -> Iterator[tuple[StoredChunk, Passage]]
     """Yield the chunks of a document in pieces of several passages; lines that overlap come once."""
     shown = -1
     for chunk in chunks:
-        fresh = [entry for entry in split_passages(chunk.text) if chunk.line(entry.first_line) > shown]
         piece = None
-        for passage in fresh:
+        for passage in split_passages(chunk.text):
+            if chunk.line(passage.last_line) <= shown:
+                continue
+            passage = _drop_shown(chunk, passage, shown)
             if piece and passage.end - piece.start <= _PIECE_CHARS:
                 piece = piece._replace(end=passage.end, last_line=passage.last_line)
                 continue
@@ -201,6 +203,17 @@ def _cut(chunks: Iterable[StoredChunk]) -> Iterator[tuple[StoredChunk, Passage]]
         if piece:
             yield chunk, piece
             shown = chunk.line(piece.last_line)
+
+
+def _drop_shown(chunk: StoredChunk, passage: Passage, shown: int) -> Passage:
+    """Return a passage without the lines up to ``shown``, and without blank ones after these."""
+    start, first = passage.start, passage.first_line
+    if chunk.line(first) > shown:
+        return passage
+    lines = chunk.text.split("\n")
+    while first < passage.last_line and (chunk.line(first) <= shown or not lines[first].strip()):
+        start, first = chunk.text.index("\n", start) + 1, first + 1
+    return passage._replace(start=start, first_line=first)
 
 
 def _to_candidate(chunk: StoredChunk, piece: Passage, score: float) -> Candidate:

@@ -13,7 +13,7 @@ from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.recency import DayLimits
 from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.ranking.times import read_times
-from mdrecall.engine.time_search import TimeSearch, put_first
+from mdrecall.engine.time_search import TimeSearch, _cut, put_first
 from mdrecall.types import SearchAnswer, SearchResult, StoredChunk, StoredDocument
 
 
@@ -172,3 +172,16 @@ def test_results_that_were_found_by_words_come_after_the_listed_ones() -> None:
     found = SearchAnswer((result("a.md"), result("b.md"), result("c.md")), caution="Not sure.", mode="hybrid")
     merged = put_first(SearchAnswer((result("b.md"),)), found, 2)
     assert ([one.path for one in merged], merged.caution, merged.mode) == (["b.md", "a.md"], "", "hybrid")
+
+
+def test_lines_that_two_chunks_of_a_note_share_come_once() -> None:
+    """A short line is one passage with the next one, so a passage may begin in a line that was shown."""
+    texts = {1: "one\ntwo", 2: "two\n \nthree\nfour", 4: "three\nfour", 5: "four\nfive"}
+    chunks = [StoredChunk(0, "memory", "a.md", line, line + text.count("\n"), text, ()) for line, text in texts.items()]
+    pieces = list(_cut(chunks))
+    assert [chunk.text[piece.start : piece.end] for chunk, piece in pieces] == ["one\ntwo", "three\nfour", "five"]
+    assert [(chunk.line(piece.first_line), chunk.line(piece.last_line)) for chunk, piece in pieces] == [
+        (1, 2),
+        (4, 5),
+        (6, 6),
+    ]

@@ -12,6 +12,7 @@ from mdrecall.life import activity
 from mdrecall.life.activity import Activity, activity_path, describe_session, read_activity, record_activity
 from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.memory import Memory
+from mdrecall.tools.activity import _cite
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.several import SeveralSearch
 from mdrecall.tools.toolset import Toolset
@@ -50,6 +51,24 @@ def test_a_search_a_read_and_a_write_are_in_the_log_the_newest_first(memory: Mem
     assert (read.tool, read.path) == ("memory_get", "MEMORY.md#L2-L3")
     assert written.tool == "memory_append"
     assert written.path.startswith("memory/2026-02-10.md#L")
+
+
+@pytest.mark.parametrize(
+    ("found", "citation"),
+    [
+        ({"citation": "a.md#L3-L9", "path": "a.md", "startLine": 3, "endLine": 9}, "a.md#L3-L9"),
+        ({"path": "a.md", "startLine": 3, "endLine": 9}, "a.md#L3-L9"),
+        ({"path": "a.md", "from": 3, "lines": 2}, "a.md#L3-L4"),
+        ({"path": "a.md", "from": 3}, "a.md#L3"),
+        ({"path": "a.md"}, "a.md"),
+        ({"path": "a.md", "startLine": 3}, "a.md"),
+        ({"sessionKey": "agent:main:main"}, "agent:main:main"),
+        ({"from": 3, "lines": 2}, ""),
+        ({}, ""),
+    ],
+)
+def test_a_place_is_named_by_its_path_and_its_lines(found: dict[str, Any], citation: str) -> None:
+    assert _cite(found) == citation
 
 
 def test_what_was_found_read_or_written_is_never_in_it(memory: Memory) -> None:
