@@ -326,7 +326,7 @@ def record_order() -> Iterator[str]:
     for text, query in (
         ("The boats, a boat's keel; BOATED", "where is the boat"), ("where is the", "where is the"), ("no", ""),
         ("我们的船很旧船", "旧船"), ("旧船旧船x旧", "旧船"), ("船x船", "船"), ("a船b旧船", "旧船 b"),
-        ("x_boat boat_x", "boat"),
+        ("x_boat boat_x boatHouse", "boat"), ("x 我旧船很旧船", "旧船"),
     ):  # fmt: skip
         stems = find_stems(query)
         yield f"{query!r} {sorted(stems)} {list(find_matches(text, stems))}"
