@@ -385,6 +385,31 @@ def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: B
     assert bench.store.cache.count() == 0
 
 
+def test_an_instant_embedder_that_fails_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise EmbedderUnavailable("It is broken.", hint="Mend it.")
+
+    bench.write(a="the walrus sleeps")
+    embedder = HashEmbedder(traits=Traits(never_waits=True))
+    monkeypatch.setattr(embedder, "embed_chunks", refuse)
+    assert bench.fill(embedder) == EmbedReport(is_complete=False, error="It is broken. Mend it.")
+
+
+def test_while_another_process_embeds_it_is_waited_for_until_a_stop(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.engine.chunk_embedder._LOCK_WAIT_S", 0.0)
+    bench.write(a="the walrus sleeps")
+    other_process = SqliteStore(bench.store.file_path, is_ours=True, owner=OWNER)
+    assert other_process.filling.acquire(0, "embedding")
+    embedder, asked = HashEmbedder(traits=SLOW), iter([False, True])
+    try:
+        report = ChunkEmbedder(bench.store, embedder, KEEPING).fill(stop=lambda: next(asked))
+    finally:
+        other_process.filling.release()
+    assert (report, list(asked), embedder.asked) == (EmbedReport(is_complete=False), [], [])
+
+
 def test_while_another_process_embeds_a_rebuild_takes_only_what_is_cached(bench: Bench, tmp_path: Path) -> None:
     bench.write(a="the walrus sleeps")
     embedder = HashEmbedder(traits=SLOW)

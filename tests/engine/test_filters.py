@@ -5,9 +5,10 @@ from typing import Any
 import pytest
 
 from mdrecall.core.ranking.note_filter import explain_filter, is_in_collection, name_filter, read_filter
+from mdrecall.engine import searcher
 from mdrecall.errors import FileMissing, QueryError
 from mdrecall.memory import Memory
-from mdrecall.types import Collection, SearchAnswer, SearchRequest
+from mdrecall.types import Collection, Mode, SearchAnswer, SearchRequest
 from tests.conftest import Workspace
 
 
@@ -88,14 +89,21 @@ def test_a_question_about_a_day_respects_the_filter(memory: Memory) -> None:
     assert not memory.search("2026-11-14", paths=["People"], mode="keyword").results
 
 
-def test_the_best_of_many_is_found_among_few(workspace: Workspace) -> None:
+def test_the_best_of_many_is_found_among_few(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(300):
         workspace.write(f"memory/{number}.md", f"coffee coffee coffee {number}\n")
     workspace.write("memory/rare.md", "once a coffee, in a long note about tea and cake #rare\n")
     memory = workspace.memory()
-    for mode in ("keyword", "hybrid"):
+    modes: list[Mode] = ["keyword", "hybrid", "vector"]
+    for mode in modes:
         answer = memory.search("coffee", tags=["rare"], mode=mode, min_score=0)
         assert [result.path for result in answer] == ["memory/rare.md"]
+    # So many are not compared one by one, but looked for among those that are near.
+    monkeypatch.setattr(searcher, "_MAX_COMPARED", 0)
+    for wider in (1, 60):
+        monkeypatch.setattr(searcher, "_WIDER", wider)
+        found = memory.search("coffee", tags=["rare"], mode="vector", min_score=0)
+        assert [(result.path, result.score) for result in found] == [(answer[0].path, answer[0].score)]
 
 
 def test_links_and_backlinks_of_a_vault(vault: Workspace, memory: Memory) -> None:

@@ -15,7 +15,7 @@ from mdrecall.engine.sync_run import (
     merge_requests,
     require_notes,
 )
-from mdrecall.errors import StoreUnavailable
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
 from mdrecall.types import Issue, Listing, Progress, SyncReport
 
 
@@ -97,3 +97,37 @@ def test_a_comparison_says_how_much_there_is_to_read() -> None:
     clean = changes._replace(unsettled=[], vanished=[])
     assert (clean.is_dirty, clean.must_erase, changes._replace(unsettled=[]).is_dirty) == (False, False, True)
     assert changes._replace(vanished=[]).is_dirty
+
+
+def test_an_index_that_cannot_take_vectors_is_an_issue_and_a_damaged_one_an_error() -> None:
+    def fail(error: Exception) -> Any:
+        def fill(**_: object) -> EmbedReport:
+            raise error
+
+        return SimpleNamespace(fill=fill)
+
+    store = SimpleNamespace(admin=SimpleNamespace(place="index.sqlite"))
+    run = cast(Any, SimpleNamespace(_store=store, _describe_problems=lambda *_: pytest.fail("nothing was made")))
+    busy = StoreBusy("It is busy.", hint="Wait.")
+    assert SyncRun._fill(run, fail(busy), None, lambda: False) == (
+        Issue("index.sqlite", "is without some vectors: It is busy. Wait."),
+    )
+    with pytest.raises(CorruptIndex):
+        SyncRun._fill(run, fail(CorruptIndex("It is damaged.")), None, lambda: False)
+    assert SyncRun._fill(run, None, None, lambda: False) == ()
+
+
+def test_an_outdated_index_is_rebuilt_where_its_notes_are_and_can_all_be_read() -> None:
+    listing = Listing(cast(Any, {}), (), ("lost",), {})
+    whole = FileChanges(cast(Any, {}), listing, [], [])
+    partly = FileChanges(cast(Any, {"lost/x.md": (1, 1)}), listing, [], [])
+
+    def why_not(changes: FileChanges, *, has_notes: bool) -> str:
+        admin = SimpleNamespace(may_remove=lambda: has_notes)
+        run = SimpleNamespace(_store=SimpleNamespace(admin=admin), _rebuilt_at=None)
+        return SyncRun._why_not_rebuild(cast(Any, run), [changes])
+
+    assert why_not(whole, has_notes=True) == ""
+    elsewhere = "was made with other settings or by another version; it is rebuilt by the machine that has its notes"
+    assert why_not(whole, has_notes=False) == elsewhere
+    assert why_not(partly, has_notes=True).startswith("was made with other settings; it is rebuilt when every folder")

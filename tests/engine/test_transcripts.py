@@ -12,8 +12,9 @@ import pytest
 from mdrecall.engine import transcripts
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.engine.transcripts import GrowthThresholds
+from mdrecall.errors import FileMissing, FileUnreadable
 from mdrecall.store.sqlite.texts import add_function
-from mdrecall.types import Space
+from mdrecall.types import Issue, Space
 from mdrecall.types.documents import part_path
 from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message
 
@@ -243,6 +244,61 @@ def test_a_folder_that_cannot_be_looked_at_deletes_nothing(agent: TranscriptFold
     assert report.removed == 0
     assert [issue.path for issue in report.kept] == ["sessions"]
     assert agent.content() == before
+
+
+@pytest.mark.parametrize(
+    ("error", "problem"),
+    [
+        (FileUnreadable("It cannot be read.", path="a.jsonl"), "It cannot be read."),
+        (ZeroDivisionError("a bug"), "cannot be indexed, which is a bug: ZeroDivisionError: a bug"),
+    ],
+)
+def test_a_conversation_that_fails_is_named_and_the_others_are_indexed(
+    agent: TranscriptFolder, monkeypatch: pytest.MonkeyPatch, error: Exception, problem: str
+) -> None:
+    for name in "abc":
+        agent.write(f"{name}.jsonl", message(f"the walrus {name}"))
+    source = agent.indexer._source
+    real = source.open
+
+    def open_some(path: str) -> Any:
+        if path == "sessions/b.jsonl":
+            raise error
+        return real(path)
+
+    agent.indexer.sync()
+    for name in "abc":
+        agent.write(f"{name}.jsonl", message("and more"))
+    changes = agent.indexer.compare(everything=True)
+    monkeypatch.setattr(source, "open", open_some)
+    report = agent.indexer.sync(changes=changes)
+    assert report.failed == (Issue("sessions/b.jsonl", problem),)
+    assert (report.changed, report.left) == (2, 0)
+    if isinstance(error, FileUnreadable):
+        assert sorted(agent.indexer.check_contents(changes)) == [False, True, True]
+    monkeypatch.undo()
+    assert agent.indexer.sync().changed == 1
+
+
+def test_a_conversation_that_cannot_be_read_any_more_is_kept(
+    agent: TranscriptFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent.write("a.jsonl", message("the walrus"))
+    agent.indexer.sync()
+    for error, is_gone in (
+        (FileUnreadable("It cannot be read.", path="a.jsonl"), False),
+        (FileMissing("It is gone.", path="a.jsonl"), True),
+    ):
+        monkeypatch.setattr(agent.indexer._source, "open", raise_error(error))
+        assert agent.indexer._is_gone("sessions/a.jsonl") is is_gone
+    assert agent.indexer._is_gone("elsewhere/a.txt")
+
+
+def raise_error(error: Exception) -> Any:
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
 
 
 @pytest.mark.parametrize("name", ["notes.txt", "a.jsonl.bak", ".hidden.jsonl", "a.jsonl.lock", "sessions.json"])

@@ -223,6 +223,12 @@ TALKS = (
     "status: done\nuser: hi\n**Assistant:** ok\n\n# New\n\nafter",
     "用户：你好\n助手：好\n[09:30] me (home): x\n> Tool: y",
     "x" * 81 + ": a\nuser: b",
+    "用户：你好\n助手：好\nx：y",
+    "ana: hi\nben: x\nana: y\nben: z",
+    "a\n#tag b\nc",
+    "a" * 120 + "\n2026 was good\nb",
+    "猫" * 100 + "\n" + "猫" * 20 + "\n猫",
+    "x" * 230 + "\n\n\n\n" + "y" * 400,
     "# A\n## B\ntext\n# C\n\n" + "- item of a list\n" * 20,
     "a" * 120 + "\n\n" + "b" * 119 + "\n1. " + "c" * 100 + "\nd",
     "a" * 119 + "\n\n" + "b" * 120 + "\n" + "\n" * 130 + "c" * 118,
@@ -247,7 +253,7 @@ sensibiliti biology apology triplicate formative formalize electriciti electrica
 inference airliner gyroscopic adjustable defensible irritant replacement adjustment dependent adoption region
 communism activate angulariti homologous effective bowdlerize probate rate cease controll roll hall all yyed syyzing
 eye toy typing cry crying naïve zürich über öl fluoridation ed ing ously ation ness ful ize bli eli able ion sion tion
-ationer xylophones queueing sees bees
+ationer xylophones queueing sees bees ayyization byyization yyment bsses aousness abeed
 """.split()  # noqa: SIM905
 
 
@@ -296,6 +302,7 @@ def record_stems() -> Iterator[str]:
     for at in range(0, len(words), 12):
         shown = [f"{word[:16]}={porter_stem(word)[:16]}/{stem(word)[:16]}" for word in words[at : at + 12]]
         yield " ".join(shown)
+    yield str([len(porter_stem("é" * 31 + ending)) for ending in ("as", "aas")])
     yield str([len(porter_stem("x" * size + "ing")) for size in (60, 61, 62)] + [len(stem("o" * 61 + "ing"))])
     yield str([common_beginning(word) for word in ("", "a", "ab", "abc", "abcd")])
 

@@ -160,7 +160,7 @@ def record_days() -> Iterator[str]:
         chunk = StoredChunk(1, source, "a.md", line, line, heads[0], (), mtime)
         document = StoredDocument(1, source, ("a.md", "2026-07-15.md")[line - 1], mtime, "")
         near = [(TODAY + first, TODAY + last) for first, last in ((-2, -1), (-1, 0), (0, 1), (1, 2))]
-        among = [days.is_of_days(document, [one]) for one in near]
+        among = [days.is_of_days(document, ranges) for ranges in (*([one] for one in near), near)]
         yield f"{source} {line} {bool(mtime)} {days.chunk_day(chunk)} {days.document_day(document)} {among}"
     places = [
         days.Place(path, line, day, changed)
@@ -268,6 +268,7 @@ SECRETS = (
     *(f"seed: {' '.join((_WORDS * 2)[:count])}" for count in (15, 16, 18, 21, 24)),
     f"seed: {' '.join(_WORDS[:11])} from",
     "Authorization: Bearer abc", "Authorization: abcdefg1", "Authorization: abcdefg", "Authorization: none",
+    f"-----BEGIN {'PRIVATE'} KEY----- {_MIXED} -----END {'PRIVATE'} KEY-----",
     f"{'eyJ'}hbGciOiJ9", f"{'eyJ'}hbGciOiJ9.{'eyJ'}zdWIi", f"{'eyJ'}hbGciOiJ9.abc", f"{'eyJ'}hbGciOiJ9.abc.def",
     *(f"card {number}" for number in ("4" + "1" * 15, "4" + "1" * 14 + "2", "9" + "1" * 15, "4111-1111-1111-1111")),
 )  # fmt: skip
@@ -285,7 +286,7 @@ MASKED = (
     ("abcde…ghi", "abcde…ghi"),
     ("abcdef…gh", "abcdef…gh"), ("*** … x", r"\\S+"), ("", "x*"), ("…", "…"), ("ghij…", "ghij"), ("…ghij", "ghij"),
     ("…ghi", "ghi"), ("…gh", "gh"),
-    ("abcdef…", "abcdef"), ("abcdef.", "abcdef"),
+    ("BEGIN\nabcdefghijklmnopqrst\nEND", "/BEGIN.*?END/s, [a-z]{20}"), ("abcdef…", "abcdef"), ("abcdef.", "abcdef"),
 )  # fmt: skip
 
 

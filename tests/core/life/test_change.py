@@ -203,6 +203,7 @@ def test_what_happened_on_two_days_is_no_change() -> None:
         ("The shop belongs to Rosa.", "The shop belongs to Hugo.", "name"),
         ("The coffee machine is broken.", "The coffee machine is fixed.", "state"),
         ("The shop sells fresh bread.", "The shop does not sell fresh bread.", "negation"),
+        ("这家商店卖新鲜面包。", "这家商店不卖新鲜面包。", "negation"),
         ("Timezone: Europe/Berlin", "Timezone: Asia/Tokyo", "name"),
     ],
 )
@@ -210,6 +211,18 @@ def test_the_kind_of_a_change_is_told(old: str, new: str, kind: str) -> None:
     change = compare(old, new)
     assert change
     assert change.kind == kind
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Lease of the flat: two years", "Lease of the flat: 900 euros"),
+        ("The garden shop is green and sells fresh tea.", "The garden shop sells fresh tea in blue."),
+    ],
+    ids=["two units", "values in different places"],
+)
+def test_what_may_hold_beside_the_other_is_no_change(old: str, new: str) -> None:
+    assert compare(old, new) is None
 
 
 def test_the_values_are_told_as_written() -> None:

@@ -14,6 +14,7 @@ from mdrecall.core.life.promotion import (
     rank,
     score_record,
 )
+from mdrecall.core.life.section import join_statements
 
 NOW = 1_795_000_000_000.0
 DAY = 86_400_000.0
@@ -121,3 +122,26 @@ def test_a_record_without_a_signal_is_no_candidate_and_the_best_is_first() -> No
 @pytest.mark.parametrize(("score", "expected"), [(0.0, 3), (0.34, 3), (0.75, 8), (0.85, 9), (0.849, 8), (1.0, 10)])
 def test_importance_is_a_tenth_of_the_score_rounded_up_at_half(score: float, expected: int) -> None:
     assert importance_of(score) == expected
+
+
+def test_several_statements_stand_on_one_line_each_ended() -> None:
+    assert join_statements(["Tea at\nfour"]) == "Tea at four"
+    assert join_statements(["Tea at four", "Is it late?", "我们见面。", "a <!-- b --> c"]) == (
+        "Tea at four. Is it late? 我们见面。 a b c."
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "kept"),
+    [
+        ("x" * 640, "x" * 640),
+        (f"{'x' * 353}! {'y' * 400}", f"{'x' * 353}!"),
+        (f"{'x' * 350}! {'y' * 400}", f"{'x' * 350}! {'y' * 288}..."),
+        (f"{'x' * 416} {'y' * 400}", f"{'x' * 416}..."),
+        (f"{'x' * 415} {'y' * 400}", f"{'x' * 415} {'y' * 224}..."),
+        (f"{'x' * 639} {'y' * 400}", f"{'x' * 639}..."),
+    ],
+    ids=["fits", "sentence", "short sentence", "word", "short word", "at the end"],
+)
+def test_a_long_text_ends_after_a_sentence_or_a_word_if_most_of_it_is_left(text: str, kept: str) -> None:
+    assert join_statements([text]) == kept

@@ -13,6 +13,7 @@ from mdrecall.core.ranking.naming import read_naming
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.ranking.recency import prefer_times
 from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh, wordless_worth
+from mdrecall.core.ranking.speakers import Speakers
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
@@ -413,6 +414,20 @@ def test_a_result_of_a_transcript_cites_its_records_and_names_its_speaker() -> N
     entry = candidate(text="user: hello\nassistant: the walrus sleeps", source="sessions", records=(7, 9))
     result = to_results([best(find_passages([entry], context(weight=0.0)))], max_units=5)[0]
     assert (result.match_start_line, result.match_end_line, result.speaker) == (9, 9, "assistant")
+
+
+def test_a_match_by_the_speaker_who_is_named_is_not_doubted_for_the_speaker() -> None:
+    said = candidate(score=0.1)._replace(passage=Passage(0, 1, 0, 0, speaker="Anna"), speaker=-0.1)
+    other = "The query names another speaker: the best match was said by Anna."
+    assert describe_doubt([said], context("did Ben see the walrus")) == other
+    assert describe_doubt([said], context("did Anna see the walrus")) == ""
+
+
+def test_where_nobody_is_named_nobody_leads() -> None:
+    spoken = [("Anna", 0.9), ("Ben", 0.4), ("", 1.0)]
+    assert Speakers(frozenset()).lead_of_others(spoken) == 0.0
+    assert Speakers(frozenset({"Ben"})).lead_of_others(spoken) == 0.5
+    assert Speakers(frozenset({"Anna"})).lead_of_others(spoken) == 0.0
 
 
 def test_a_weak_best_match_is_doubted_and_a_good_one_is_not() -> None:

@@ -84,6 +84,7 @@ def test_greedy_patterns_end_and_twice_is_once(pattern: str) -> None:
         (r"(?:x{0,3}y{0,3}){1,60}z", "too many ways"),
         (r"(?=(a{1,30}){1,30}b)", "too many ways"),
         (r"(?:c|a{1,20}){1,20}d", "too many ways"),
+        (r"(?>(a+)+)b", "or a choice inside one"),
     ],
 )
 def test_what_cannot_be_used_is_named_with_the_reason(pattern: str, reason: str) -> None:

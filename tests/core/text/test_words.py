@@ -119,6 +119,11 @@ def test_a_word_begins_with_the_common_beginning_of_its_stem(word: str, ending: 
     assert (word + ending).startswith(common_beginning(stem(word + ending)))
 
 
+def test_several_y_in_a_row_are_vowels_and_consonants_in_turn() -> None:
+    words = ["yyye", "byyness", "cryyational", "babyyement", "sayyyable", "sayyid"]
+    assert engine_terms(" ".join(words)) == [stem(word) for word in words]
+
+
 @pytest.mark.parametrize("word", ["yyed", "yying"])
 def test_a_word_of_which_only_a_letter_is_left_has_a_stem(word: str) -> None:
     assert stem(word) == "y"
