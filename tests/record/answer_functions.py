@@ -253,7 +253,7 @@ sensibiliti biology apology triplicate formative formalize electriciti electrica
 inference airliner gyroscopic adjustable defensible irritant replacement adjustment dependent adoption region
 communism activate angulariti homologous effective bowdlerize probate rate cease controll roll hall all yyed syyzing
 eye toy typing cry crying naïve zürich über öl fluoridation ed ing ously ation ness ful ize bli eli able ion sion tion
-ationer xylophones queueing sees bees
+ationer xylophones queueing sees bees ayyization byyization yyment bsses aousness abeed
 """.split()  # noqa: SIM905
 
 
@@ -302,6 +302,7 @@ def record_stems() -> Iterator[str]:
     for at in range(0, len(words), 12):
         shown = [f"{word[:16]}={porter_stem(word)[:16]}/{stem(word)[:16]}" for word in words[at : at + 12]]
         yield " ".join(shown)
+    yield str([len(porter_stem("é" * 31 + ending)) for ending in ("as", "aas")])
     yield str([len(porter_stem("x" * size + "ing")) for size in (60, 61, 62)] + [len(stem("o" * 61 + "ing"))])
     yield str([common_beginning(word) for word in ("", "a", "ab", "abc", "abcd")])
 
