@@ -17,6 +17,9 @@ if TYPE_CHECKING or sys.version_info >= (3, 14):
 else:
     from _collections import _tuplegetter as make_getter
 
+    # As in the standard one, which changed its mind.
+    _UNKNOWN_FIELD = TypeError if sys.version_info >= (3, 13) else ValueError
+
     def _make(cls, values):
         made = tuple.__new__(cls, values)
         if len(made) != len(cls._fields):
@@ -30,7 +33,7 @@ else:
                 values[fields.index(name)] = value
         except ValueError:
             unknown = [name for name in changes if name not in fields]
-            raise ValueError(f"Got unexpected field names: {unknown!r}") from None
+            raise _UNKNOWN_FIELD(f"Got unexpected field names: {unknown!r}") from None
         return tuple.__new__(self.__class__, values)
 
     def _asdict(self):

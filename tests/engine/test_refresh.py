@@ -7,8 +7,17 @@ from typing import Any, cast
 import pytest
 
 from mdrecall.engine.indexer import FileChanges
-from mdrecall.engine.refresh import IndexRefresh, MissingVectors, _delay_stop, _describe, _describe_left
-from mdrecall.types import Issue, ProgressCallback, Stop
+from mdrecall.engine.refresh import (
+    IndexRefresh,
+    MissingVectors,
+    RefreshResult,
+    _delay_stop,
+    _describe,
+    _describe_left,
+)
+from mdrecall.engine.sync_run import SyncRequest
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
+from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport
 from tests.processes import PATIENCE_S, until
 
 
@@ -227,3 +236,65 @@ def test_only_vectors_that_cost_nothing_are_made_unasked(is_instant: bool, made:
     embedder = CountingEmbedder(2, is_instant=is_instant)
     MissingVectors(cast(Any, None), cast(Any, embedder), embed, one_shot=False).embed_if_instant()
     assert len(calls) == made
+
+
+HINDERED = (Issue("index.sqlite", "may be behind the notes: It is so. Wait."),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "result"),
+    [
+        (StoreBusy, 0, RefreshResult()),
+        (StoreUnavailable, 0, RefreshResult(HINDERED)),
+        (StoreBusy, 1, RefreshResult(HINDERED, "1 changed file could not be indexed: It is so.", False)),
+        (StoreUnavailable, 2, RefreshResult(HINDERED, "2 changed files could not be indexed: It is so.", True)),
+        (StoreBusy, None, RefreshResult(HINDERED, "1 changed file could not be indexed: It is so.", False)),
+    ],
+)
+def test_what_keeps_an_index_from_being_written_matters_if_a_note_has_changed(
+    kind: type[StoreBusy | StoreUnavailable], changed: int | None, result: RefreshResult
+) -> None:
+    problem = kind("It is so.", hint="Wait.")
+
+    def count_changed(changes: object) -> int:
+        if changed is None:
+            raise problem
+        return changed
+
+    store = SimpleNamespace(admin=SimpleNamespace(place="index.sqlite"))
+    refresh = SimpleNamespace(_store=store, _sync=SimpleNamespace(count_changed=count_changed), compare=list)
+    assert IndexRefresh._explain_hindrance(cast(Any, refresh), problem, None) == result
+
+
+def test_a_damaged_index_is_rebuilt_once_and_the_work_done_again() -> None:
+    done: list[object] = []
+
+    def run(request: SyncRequest) -> SyncReport:
+        done.append(request)
+        if len(done) == 1:
+            raise CorruptIndex("It is damaged.")
+        return SyncReport(added=1)
+
+    admin = SimpleNamespace(recreate=lambda: done.append("recreated"))
+    refresh = SimpleNamespace(
+        _store=SimpleNamespace(admin=admin),
+        _sync=SimpleNamespace(run=run),
+        _flight=SimpleNamespace(is_closing=False),
+    )
+    shared = SimpleNamespace(requests=[SyncRequest(force=True, changes=[])])
+    assert IndexRefresh._run(cast(Any, refresh), cast(Any, shared)) == SyncReport(added=1)
+    first, recreated, again = done
+    assert isinstance(first, SyncRequest)
+    assert isinstance(again, SyncRequest)
+    assert (first.force, recreated, again.force, again.changes) == (True, "recreated", False, None)
+
+
+def test_damage_that_the_thread_for_vectors_meets_is_an_issue() -> None:
+    def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
+        raise CorruptIndex("It is damaged.")
+
+    store = SimpleNamespace(admin=SimpleNamespace(place="index.sqlite"))
+    missing = MissingVectors(cast(Any, store), cast(Any, SlowEmbedder()), embed, one_shot=False)
+    missing.embed_in_background()
+    missing.close(PATIENCE_S)
+    assert missing._issues == (Issue("index.sqlite", "It is damaged."),)
