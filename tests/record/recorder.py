@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import mdrecall
+from mdrecall.cli.hints import MINILM_REMEDY
 from mdrecall.cli.main import build_parser, main
 from mdrecall.config.schema import json_schema
 from tests.conftest import environment
@@ -124,6 +125,8 @@ _VARYING_TEXTS = (
     (r"(?<=choose from )[^)]*", "<choices>"),
     (r"system limit [\d,]+", "system limit <limit>"),
     (r"(?<=chunks in )[\d.]+ s\b", "<time>"),
+    # Not said where its package is installed.
+    (" " + re.escape(MINILM_REMEDY), ""),
     (r"confirm=[0-9a-f]{16}", "confirm=<confirm>"),
     (r"(?<=working \()[\d.]+ ms", "<time>"),
 )
