@@ -5,7 +5,7 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.record.recorder import GOLDEN, record
+from tests.record.recorder import GOLDEN, record, record_functions
 
 
 def main() -> None:
@@ -13,7 +13,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true", required=True, help="write the golden files again")
     parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
-        files = record(Path(scratch))
+        files = record(Path(scratch)) | record_functions()
     for old in GOLDEN.rglob("*.json"):
         old.unlink()
     for name, text in files.items():
