@@ -47,7 +47,8 @@ def test_each_shell_has_a_completion_script_of_its_own(run: Run, shell: str, fir
     assert "status" in script.out
 
 
-def test_a_remedy_follows_what_the_answer_says_itself() -> None:
+def test_a_remedy_follows_what_the_answer_says_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: name)
     answer = SearchAnswer((), reason="below_min_score", action="The best match has a score of 0.2.")
     assert add_remedy(answer).action == "The best match has a score of 0.2. To see every match, add --min-score 0."
     assert add_remedy(SearchAnswer((), reason="no_searchable_words", action="No words.")).action == "No words."

@@ -27,7 +27,7 @@ from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
-from mdrecall.cli.hints import REMEDY_BY_REASON, SHOW_SESSION
+from mdrecall.cli.hints import MINILM_REMEDY, REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.main import main
 from mdrecall.cli.start import ask, find_socket_folder, unpack
 from mdrecall.cli.warm_server import WarmDoor
@@ -127,6 +127,9 @@ class CommandDoor:
     def ask(self, call: Call) -> Told:
         code, out = self._run(self._arguments(call))
         body = json.loads(out)
+        if "action" in body:
+            # Said where the packages of minilm are not installed.
+            body["action"] = body["action"].removesuffix(MINILM_REMEDY).strip()
         if remedy := REMEDY_BY_REASON[body.get("reason", "")]:
             assert body["action"].endswith(remedy)
             body["action"] = body["action"].removesuffix(remedy).strip()

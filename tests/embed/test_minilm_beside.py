@@ -117,6 +117,7 @@ def test_one_command_downloads_the_model_and_from_then_on_it_is_used(
 
 
 def test_a_download_that_fails_is_told(workspace: Workspace, server: FileServer) -> None:
+    pytest.importorskip("onnxruntime", reason="needs onnxruntime: pip install -e '.[minilm]'")
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path), "HF_ENDPOINT": server.url, "no_proxy": "127.0.0.1"}
     command = [sys.executable, "-m", "mdrecall", "providers", "--download", "minilm"]
     ran = subprocess.run(command, cwd=workspace.path, env=env, capture_output=True, text=True, timeout=120, check=False)

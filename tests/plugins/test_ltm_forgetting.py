@@ -4,6 +4,8 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.plugins.lancedb.forgetting import LongTermPlaces
 from mdrecall.plugins.lancedb.plugin import database_uri, open_memories
@@ -15,6 +17,7 @@ PHRASE = "Quibblethorpe is allergic to zorkberries"
 
 
 def test_no_version_of_the_table_has_it_and_no_capture_brings_it_back(workspace: Workspace) -> None:
+    pytest.importorskip("lancedb", reason="needs lancedb: pip install -e '.[lancedb]'")
     workspace.configure(json.dumps({"plugins": {"slots": {"memory": "memory-lancedb"}}}))
     workspace.write("MEMORY.md", "# Long\n")
     with workspace.memory() as memory:
