@@ -67,21 +67,20 @@ class Session:
 
     def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
         """Return the tools of the running server, which are requested once."""
-        deadline = time.monotonic() + timeout_s
+        begun = time.monotonic()
         connection = self._connect_responsive(timeout_s)
         if self._tools and self._tools[0] is connection:
             return self._tools[1]
-        left_s = max(0.0, deadline - time.monotonic())
-        found = parse_tools(connection.request("tools/list", {}, timeout_s=left_s).get("tools", []))
+        found = parse_tools(connection.request("tools/list", {}, timeout_s=timeout_s, begun=begun).get("tools", []))
         self._tools = (connection, found)
         return found
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         """Return the structured answer of a tool."""
-        deadline = time.monotonic() + timeout_s
+        begun = time.monotonic()
         connection = self._connect_responsive(timeout_s)
         params = {"name": tool, "arguments": arguments}
-        result = connection.request("tools/call", params, timeout_s=max(0.0, deadline - time.monotonic()))
+        result = connection.request("tools/call", params, timeout_s=timeout_s, begun=begun)
         return parse_result(f"{self._name} {tool}", result)
 
     def close(self) -> None:
@@ -171,10 +170,15 @@ class Connection:
         if threading.current_thread() is not self._reader:
             self._reader.join()
 
-    def request(self, method: str, params: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
-        """Return the result of a request. After a timeout the server may go on working on it."""
-        deadline = time.monotonic() + timeout_s
-        if not self._ready.wait(timeout_s):
+    def request(
+        self, method: str, params: Mapping[str, Any], *, timeout_s: float, begun: float | None = None
+    ) -> dict[str, Any]:
+        """Return the result of a request. After a timeout the server may go on working on it.
+
+        ``begun`` is the moment from which the time counts, if starting the server is a part of it.
+        """
+        deadline = (time.monotonic() if begun is None else begun) + timeout_s
+        if not self._ready.wait(max(0.0, deadline - time.monotonic())):
             raise self._timeout_error(timeout_s)
         number, answer = self._register()
         try:

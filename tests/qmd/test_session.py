@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -124,6 +125,23 @@ def test_a_server_that_never_introduces_itself_is_given_up(session: Session, fak
     fake_qmd.server(silent_at_start=True)
     with pytest.raises(ProgramTimedOut, match=r"within 0\.2 seconds"):
         call(session, timeout_s=0.2)
+
+
+def test_the_time_that_the_start_took_is_a_part_of_the_limit_that_is_told(
+    session: Session, fake_qmd: FakeQmd, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_qmd.server(silent_at_start=True)
+    connect = session._connect_responsive
+
+    def connect_slowly(timeout_s: float) -> Connection:
+        time.sleep(0.3)
+        return connect(timeout_s)
+
+    monkeypatch.setattr(session, "_connect_responsive", connect_slowly)
+    with pytest.raises(ProgramTimedOut, match=r"within 0\.4 seconds"):
+        call(session, timeout_s=0.4)
+    with pytest.raises(ProgramTimedOut, match=r"within 0\.4 seconds"):
+        session.tools(0.4)
 
 
 def test_an_endless_line_is_no_answer(session: Session, fake_qmd: FakeQmd) -> None:
