@@ -9,6 +9,7 @@ import json
 import os
 import resource
 import sys
+import time
 from typing import Any
 
 
@@ -50,10 +51,21 @@ def _load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     try:
         return xllamacpp.Server(params), {}
     except Exception as error:
+        _wait_for_log()
         return None, {"failed": str(error)}
     finally:
         with contextlib.suppress(OSError):
             os.remove(settings["socket"])
+
+
+def _wait_for_log() -> None:
+    """Wait until the reason is in the log, which a thread of llama.cpp writes; on a busy machine that takes a while."""
+    size = 0
+    for _ in range(20):
+        time.sleep(0.05)
+        before, size = size, os.fstat(2).st_size
+        if size and size == before:
+            return
 
 
 def _params(xllamacpp: Any, settings: dict[str, Any]) -> Any:
