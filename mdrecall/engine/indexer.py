@@ -160,8 +160,7 @@ class Indexer:
 
     def compare(self, *, everything: bool = False) -> FileChanges:
         """Compare the files with the index by their stamps. Every change counts, with ``everything`` or without."""
-        known = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
-        listing = self._source.scan()
+        known, listing = self._documents.known_and_listed(self._source.name, _STAMP_SETTLES_NS, self._source.scan)
         if self._compared and self._compared.known is known and self._compared.listing is listing:
             return self._compared
         unsettled, gone = _compare(known, listing.stamps, self._compared)
@@ -227,6 +226,8 @@ class Indexer:
             work.removed += self._still_vanished(work.plan)
         if work.batch or work.settled or work.removed:
             self._write(work, embed)
+        elif not work.plan.is_dirty:
+            self._documents.remember_agreement(self._source.name, _STAMP_SETTLES_NS, work.plan.listing.stamps)
         work.report_progress("")
         return self._report(work, left)
 
@@ -363,6 +364,8 @@ def _compare(
     known: Mapping[str, tuple[int, ...]], stamps: Mapping[str, tuple[int, ...]], before: FileChanges | None
 ) -> tuple[list[str], Iterable[str]]:
     """Return the paths with other stamps than are known, and those that are known but not there."""
+    if known is stamps:
+        return [], ()
     if before and not before.listing.lost and isinstance(known, Stamps) and isinstance(stamps, Stamps):
         in_index, in_files = known.find_changed(before.known), stamps.find_changed(before.listing.stamps)
         if in_index is not None and in_files is not None:

@@ -24,6 +24,7 @@ from mdrecall.types import (
     Term,
     Transcript,
 )
+from mdrecall.types.documents import Listing, Stamp
 
 
 class Lock(Protocol):
@@ -78,6 +79,22 @@ class DocumentWriter(Protocol):
 
         The stamp is empty if it proves nothing, because the file had changed less than ``settle_ns`` before it was
         read. The call is cheap while nothing has changed: it runs before every search.
+        """
+        ...
+
+    def known_and_listed(
+        self, source: SourceName, settle_ns: int, scan: Callable[[], Listing]
+    ) -> tuple[Mapping[str, tuple[int, ...]], Listing]:
+        """Return what ``known_stamps`` does, with a listing of the files that is not older.
+
+        From an older one, a file that another process has indexed meanwhile would be missing.
+        """
+        ...
+
+    def remember_agreement(self, source: SourceName, settle_ns: int, stamps: Mapping[str, Stamp]) -> None:
+        """Take note that these stamps are the known ones, so that they need not be read while both stay as they are.
+
+        It does nothing where that would save no time, and no harm if it fails.
         """
         ...
 

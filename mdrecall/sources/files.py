@@ -16,7 +16,7 @@ from itertools import islice
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import matches_glob
-from mdrecall.sources.opening import decode, read_below, stamp_of
+from mdrecall.sources.opening import LARGEST, decode, read_below, stamp_of
 from mdrecall.types import Collection, Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
@@ -294,8 +294,10 @@ class MemoryFiles:
                         if pattern is None or matches_glob(path_below(root, within + name), pattern):
                             # What `stamp_of` returns: to call it would take a tenth of the time of all this.
                             # Most files were never moved or renamed: then one number in memory is both times.
-                            mtime, ctime = found.st_mtime_ns, found.st_ctime_ns
-                            add(above + name, (found.st_size, mtime, mtime if ctime == mtime else ctime, found.st_ino))
+                            mtime, ctime, inode = found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+                            is_usual = 0 <= mtime <= LARGEST and inode <= LARGEST
+                            stamp = found.st_size, mtime, mtime if ctime == mtime else ctime, inode
+                            add(above + name, stamp if is_usual else stamp_of(found))
                         continue
                 if entry.is_dir(follow_symlinks=False):
                     if name.lower() not in self._settings.mdrecall.ignore:

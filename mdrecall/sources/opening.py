@@ -13,8 +13,8 @@ from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile,
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Stamp
 
-# Some inode numbers, and times in the far future, are larger than SQLite's integers.
-_MASK = 2**63 - 1
+#: SQLite's largest integer. Some inode numbers, and times in the far future, are larger.
+LARGEST = 2**63 - 1
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -78,7 +78,7 @@ def open_in(folder: int, name: str, flags: int = _FILE, *, shown: str) -> int:
 
 def stamp_of(found: os.stat_result) -> Stamp:
     """Return the stamp of a file from its status."""
-    return found.st_size, found.st_mtime_ns & _MASK, found.st_ctime_ns & _MASK, found.st_ino & _MASK
+    return found.st_size, found.st_mtime_ns & LARGEST, found.st_ctime_ns & LARGEST, found.st_ino & LARGEST
 
 
 def decode(data: bytes) -> str:

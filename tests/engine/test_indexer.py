@@ -1,8 +1,10 @@
+import datetime
 import os
 import random
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +13,12 @@ import pytest
 
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.engine.indexer import _STAMP_SETTLES_NS, ChunkSize, Indexer
+from mdrecall.errors import StoreUnavailable
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.documents import SqliteDocuments
+from mdrecall.store.sqlite.revisions import DocumentRows
 from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Listing, Progress, SourceName
 from mdrecall.types.documents import Stamps
 from tests.conftest import LONG_AGO_NS, Workspace
@@ -40,8 +44,10 @@ def test_comparing_only_what_changed_finds_the_same(seed: int) -> None:
         known: Mapping[str, tuple[int, ...]] = Stamps({})
         listing = Listing(Stamps({}), (), (), {})
 
-        def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
-            return self.known
+        def known_and_listed(
+            self, source: SourceName, settle_ns: int, scan: Callable[[], Listing]
+        ) -> tuple[Mapping[str, tuple[int, ...]], Listing]:
+            return self.known, scan()
 
         def scan(self) -> Listing:
             return self.listing
@@ -60,6 +66,27 @@ def test_comparing_only_what_changed_finds_the_same(seed: int) -> None:
         if draw.random() < 0.8:
             new = Indexer(fixed, fixed, ChunkSize(400, 80), Analyser())  # type: ignore[arg-type]
             assert indexer.compare() == new.compare()
+
+
+@pytest.mark.parametrize("year", [1960, 2400])
+def test_a_note_of_an_odd_time_is_read_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch, year: int) -> None:
+    path = workspace.write("memory/a.md", "walrus")
+    seconds = int((datetime.date(year, 1, 1) - datetime.date(1970, 1, 1)).total_seconds())
+    os.utime(path, (seconds, seconds))
+    if int(path.stat().st_mtime) != seconds:
+        pytest.skip(f"this file system does not keep a time in {year}")
+    memory = workspace.memory()
+    memory.sync()
+    read: list[str] = []
+    real = MemoryFiles.read
+
+    def count(self: MemoryFiles, path: str, listing: Listing) -> Document:
+        read.append(path)
+        return real(self, path, listing)
+
+    monkeypatch.setattr(MemoryFiles, "read", count)
+    memory.sync()
+    assert not read
 
 
 def test_changed_and_vanished_files_are_noticed(workspace: Workspace) -> None:
@@ -429,3 +456,101 @@ def test_a_file_that_another_process_has_indexed_again_meanwhile_stays(workspace
         path.unlink()
     assert indexer.sync(changes=changes).removed == (0 if is_back else 1)
     store.admin.close()
+
+
+@pytest.fixture
+def agreed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    """A workspace whose index has been found to agree with its files, as that of many files would be."""
+    monkeypatch.setattr("mdrecall.store.sqlite.documents._MANY_FILES", 1)
+    for name in "abc":
+        workspace.write(f"memory/{name}.md", f"walrus {name}")
+    memory = workspace.memory()
+    memory.sync()
+    memory.sync()
+    return workspace
+
+
+def _agreement(workspace: Workspace) -> str:
+    with closing(apsw.Connection(str(workspace.index))) as db:
+        ((value,),) = db.execute("SELECT value FROM meta WHERE key LIKE 'agreed memory %'")
+    return str(value)
+
+
+def test_stamps_are_not_read_while_files_and_index_are_as_they_were(
+    agreed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read: list[int] = []
+    changes_since = DocumentRows.changes_since
+
+    def count(self: DocumentRows, seen: int, *others: Any) -> Any:
+        read.append(seen)
+        return changes_since(self, seen, *others)
+
+    monkeypatch.setattr(DocumentRows, "changes_since", count)
+    memory = agreed.memory()
+    assert memory.sync().unchanged == 3
+    assert len(memory.search("walrus").results) == 3
+    assert not read
+    # What the process knows now is kept current as if it had been read.
+    agreed.write("memory/d.md", "walrus d")
+    assert memory.sync().added == 1
+    assert len(memory.search("walrus").results) == 4
+    assert -1 not in read
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda workspace: workspace.write("memory/d.md", "walrus d"), (1, 0, 0)),
+        (lambda workspace: workspace.write("memory/a.md", "a walrus swims"), (0, 1, 0)),
+        (lambda workspace: (workspace.path / "memory/a.md").unlink(), (0, 0, 1)),
+        (lambda workspace: (workspace.path / "memory/a.md").rename(workspace.path / "memory/e.md"), (1, 0, 1)),
+    ],
+)
+def test_an_agreement_ends_with_the_first_change(
+    agreed: Workspace, change: Callable[[Workspace], object], expected: tuple[int, int, int]
+) -> None:
+    before = _agreement(agreed)
+    change(agreed)
+    memory = agreed.memory()
+    report = memory.sync()
+    assert (report.added, report.changed, report.removed) == expected
+    memory.sync()
+    assert _agreement(agreed) != before
+    assert memory.sync() == agreed.memory().sync()
+
+
+def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(agreed: Workspace) -> None:
+    settings = agreed.memory().settings
+    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
+    source = MemoryFiles(settings, str(agreed.home))
+    agreed.write("memory/d.md", "walrus d")
+    scans: list[Listing] = []
+
+    def scan() -> Listing:
+        scans.append(source.scan())
+        if len(scans) == 1:
+            agreed.write("memory/late.md", "walrus late")
+            agreed.memory().sync()
+        return scans[-1]
+
+    known, listing = store.documents.known_and_listed("memory", _STAMP_SETTLES_NS, scan)
+    assert "memory/late.md" in known
+    assert known == listing.stamps
+    assert len(scans) == 2
+
+
+def test_an_index_that_cannot_take_note_of_an_agreement_is_used_all_the_same(
+    agreed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> str:
+        raise StoreUnavailable("The disk is full.")
+
+    monkeypatch.setattr("mdrecall.store.sqlite.documents.digest_stamps", fail)
+    agreed.write("memory/d.md", "walrus d")
+    with closing(apsw.Connection(str(agreed.index))) as db:
+        db.execute("DELETE FROM meta WHERE key LIKE 'agreed %'")
+    memory = agreed.memory()
+    assert memory.sync().added == 1
+    assert memory.sync().unchanged == 4
