@@ -79,9 +79,12 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
     """Move a newer statement before the older one that it changes, and let it count as much."""
     asked = read_statement(context.text)
     beginnings = sorted({key[:_SURE_CHARS] for key in asked.subject_keys if key[0] != "="}) if asked else []
-    claims = [_Claim(entry, _place_of(entry), _read_claims(entry, beginnings)) for entry in entries]
-    if sum(bool(claim.statements) for claim in claims) < 2:
+    # To look for beginnings of words costs less than to read statements, and most queries have no two to compare.
+    least = 1 if any(map(is_unspaced, "".join(beginnings))) else min(_MIN_WORDS, len(beginnings))
+    found = [(entry, _find_lines(entry, beginnings, least)) for entry in entries]
+    if sum(bool(lines) for _, lines in found) < 2:
         return entries
+    claims = [_Claim(entry, _place_of(entry), _read_claims(entry, lines)) for entry, lines in found]
     place = 0
     while place < len(claims):
         newer = next(
@@ -105,18 +108,22 @@ def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
     )
 
 
-def _read_claims(entry: Candidate, beginnings: Sequence[str]) -> tuple[Statement, ...]:
-    """Return the statements of a candidate that hold words of the query; none of people who talk to each other.
+def _find_lines(entry: Candidate, beginnings: Sequence[str], least: int) -> list[str]:
+    """Return the lines of a candidate that hold so many words of the query; none of people who talk to each other.
 
     In their talk a sentence seldom says what it is about, and what one says does not replace what another said.
     """
     if entry.passage.speaker and not is_role(entry.passage.speaker):
-        return ()
+        return []
     span = shown_span(entry)
     text = entry.chunk.text[span.start : span.end]
-    least = 1 if any(map(is_unspaced, "".join(beginnings))) else min(_MIN_WORDS, len(beginnings))
-    # To look for beginnings of words costs less than to read a statement.
-    lines = [line for line in text.split("\n") if _count_held(fold(line), beginnings) >= least]
+    if _count_held(fold(text), beginnings) < least:
+        return []
+    return [line for line in text.split("\n") if _count_held(fold(line), beginnings) >= least]
+
+
+def _read_claims(entry: Candidate, lines: Sequence[str]) -> tuple[Statement, ...]:
+    """Return the statements of a candidate in some of its lines."""
     if not lines:
         return ()
     heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage).rpartition(" › ")[2]

@@ -10,7 +10,7 @@ from mdrecall.core.ranking.score import (
     Weighted,
     Weights,
     chunk_words,
-    likeness,
+    likenesses,
     mix,
     query_cost,
     wordless_worth,
@@ -103,14 +103,6 @@ class Features(NamedTuple):
 
     None unless one of the two is Chinese, Japanese or Korean and the other is not.
     """
-
-
-class ReadPassage(NamedTuple):
-    """A passage with its features, and its place among those of its chunk."""
-
-    passage: Passage
-    place: int
-    features: Features
 
 
 class TextMemory:
@@ -218,7 +210,7 @@ class TermFinder:
         return held.union(named).intersection(weights.by_term)
 
 
-def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[ReadPassage]:
+def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[tuple[Passage, Features]]:
     """Return the passages of a chunk in reading order, each with its features."""
     text, path = found.chunk.text, found.chunk.path
     passages = finder.texts.split(text)
@@ -227,68 +219,72 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[Re
     if has_words:
         held = finder.find_each(text, passages)
         above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
-    share, traits = finder.share, query.traits
+    share = finder.share
     has_identifiers = bool(query.weights.identifiers or query.naming.phrases)
     coverage = [share(terms) for terms in held]
     words = chunk_words(found.weighted.strength, max(coverage))
     chunk_held = above.union(*held)
     whole = found.similarity.value if found.similarity else None
+    alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)
     file_bonus = query.naming.file_bonus(path)
     lines = text.split("\n")
+    # What the passages before and after hold; the first and the last have one neighbour only.
+    around = (_NONE, *held, _NONE)
     read = []
-    last_heading, heading, titled = -1, _last_title(found.chunk), above
-    heading_bonus = query.naming.heading_bonus(heading)
+    last_heading, titled = -1, above
+    naming = max(file_bonus, query.naming.heading_bonus(_last_title(found.chunk)))
     for place, passage in enumerate(passages):
         if passage.heading != last_heading:
             last_heading, heading = passage.heading, heading_title(lines[passage.heading].strip())
             titled = above | finder.find(heading) if has_words else above
-            heading_bonus = query.naming.heading_bonus(heading)
+            naming = max(file_bonus, query.naming.heading_bonus(heading))
         own, covered = held[place], coverage[place]
-        beside = held[max(0, place - 1) : place + 2]
-        cosine = found.cosines[place] if place < len(found.cosines) else None
+        nearby = around[place] | own | around[place + 2]
+        has_cosine = place < len(alike)
         # In the order of the fields: there are about a hundred for each query.
         features = Features(
             words,
             covered,
-            share(own.union(*beside)) - covered if any(beside) else 0.0,
+            share(nearby) - covered if nearby else 0.0,
             share(titled | own) - covered if titled else 0.0,
-            whole if cosine is None or traits is None else likeness(cosine, traits),
+            alike[place] if has_cosine else whole,
             whole,
-            cosine,
+            found.cosines[place] if has_cosine else None,
             _identifier_share(query, own, text[passage.start : passage.end]) if has_identifiers else 0.0,
-            max(file_bonus, heading_bonus),
+            naming,
             own,
             chunk_held,
             found.translated,
         )
-        read.append(ReadPassage(passage, place, features))
+        read.append((passage, features))
     return read
 
 
-def passage_worth(features: Features, chunk_identified: float, query: Query) -> float:
-    """Return what a passage is worth: the mean of its chunk and itself, and what its neighbours and title add."""
+def passage_worths(read: Sequence[Features], chunk_identified: float, query: Query) -> list[float]:
+    """Return what the passages of a chunk are worth, each the mean of both, and what its neighbours and title add."""
     if query.by_vectors_only:
-        return _alike(features)
-    worth = _own_worth(features, chunk_identified, query)
-    if features.translated is None:
-        return worth
-    # Other scripts share no words, or a number or a name by chance: then the likeness says more, as far as the query is
-    # understood.
-    words = TRANSLATED_WEIGHT * features.translated + _TRANSLATED_OFFSET * bool(features.translated)
-    return max(worth, wordless_worth(query.trust * (_alike(features) + words)) + features.naming)
+        return [_alike(features) for features in read]
+    # A chunk has a vector or none, and so have all its passages.
+    first = read[0]
+    weight = query.vector_weight if first.likeness is not None else 0.0
+    whole = CHUNK_SHARE * mix(first.words, first.chunk_likeness, weight, chunk_identified)
+    cost = find_cost(first, query)
+    worths = []
+    for features in read:
+        own = mix(features.coverage, features.likeness, weight, features.identified)
+        more = NEIGHBOUR_WEIGHT * (1 - weight) * features.neighbours + TITLE_WEIGHT * features.title + features.naming
+        worth = whole + (1 - CHUNK_SHARE) * own + more - cost
+        if features.translated is not None:
+            # Other scripts share no words, or a number or a name by chance: then the likeness says more, as far as the
+            # query is understood.
+            words = TRANSLATED_WEIGHT * features.translated + _TRANSLATED_OFFSET * bool(features.translated)
+            worth = max(worth, wordless_worth(query.trust * (_alike(features) + words)) + features.naming)
+        worths.append(worth)
+    return worths
 
 
 def _alike(features: Features) -> float:
     return CHUNK_SHARE * (features.chunk_likeness or 0.0) + (1 - CHUNK_SHARE) * (features.likeness or 0.0)
-
-
-def _own_worth(features: Features, chunk_identified: float, query: Query) -> float:
-    """Return what a passage is worth by its words and its likeness together."""
-    weight = query.vector_weight if features.likeness is not None else 0.0
-    whole = mix(features.words, features.chunk_likeness, query.vector_weight, chunk_identified)
-    own = mix(features.coverage, features.likeness, query.vector_weight, features.identified)
-    more = NEIGHBOUR_WEIGHT * (1 - weight) * features.neighbours + TITLE_WEIGHT * features.title + features.naming
-    return CHUNK_SHARE * whole + (1 - CHUNK_SHARE) * own + more - find_cost(features, query)
 
 
 def find_cost(features: Features, query: Query) -> float:

@@ -58,6 +58,8 @@ class Naming(NamedTuple):
 
     def heading_bonus(self, heading: str) -> float:
         """Return what a passage gains if the whole query is the heading above it."""
+        if len(heading) < len(self.whole) and heading.isascii():
+            return 0.0
         return _HEADING if heading and _normalise(fold(heading).strip(_EDGES)) == self.whole else 0.0
 
 

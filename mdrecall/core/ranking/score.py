@@ -239,7 +239,15 @@ def similarity(whole: float, window: float | None, traits: Traits) -> Similarity
 
 def likeness(cosine: float, traits: Traits) -> float:
     """Return 0 for the cosine of unrelated text, and nearly 1 for that of an answer."""
-    return _bend(max(0.0, (cosine - traits.unrelated) / (traits.related - traits.unrelated)))
+    return likenesses([cosine], traits)[0]
+
+
+def likenesses(cosines: Sequence[float], traits: Traits) -> list[float]:
+    """Return the likeness of each cosine."""
+    unrelated, span = traits.unrelated, traits.related - traits.unrelated
+    scaled = [(cosine - unrelated) / span for cosine in cosines]
+    # Most are not bent, and a search has a hundred of them.
+    return [value if 0 <= value <= _BEND else _bend(max(0.0, value)) for value in scaled]
 
 
 def measure_traits(traits: Traits, mean: float, count: int) -> Traits:

@@ -3,7 +3,7 @@
 from collections.abc import Set
 from typing import TypeAlias
 
-from mdrecall.core.text.headings import read_lines, titles, trails
+from mdrecall.core.text.headings import hash_titles, read_lines, titles, trails
 from mdrecall.core.text.passages import LONG_LINE, Passage, split_line
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
@@ -81,8 +81,7 @@ def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> 
         return " › ".join(titles(chunk_trail))
     lines = [*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]]
     if not any(mark in text for mark in _BEYOND_HASHES) and all(line.startswith("#") for line in chunk_trail):
-        # Every heading begins with its mark, and no other line matters.
-        lines = [line for line in lines if "#" in line] or lines[-1:]
+        return " › ".join(hash_titles(line for line in lines if "#" in line))
     structure = read_lines(lines)
     *_, trail = trails(structure)
     if structure[-1].level:

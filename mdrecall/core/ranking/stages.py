@@ -10,7 +10,7 @@ from typing import TypeAlias
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
 from mdrecall.core.ranking.diversity import diversify, file_factors, places_in_files, spread
-from mdrecall.core.ranking.features import Features, Query, ReadChunk, TermFinder, passage_worth, read_passages
+from mdrecall.core.ranking.features import Features, Query, ReadChunk, TermFinder, passage_worths, read_passages
 from mdrecall.core.ranking.score import probability, vector_probability
 from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around, utf16_units
 from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
@@ -151,12 +151,12 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
     for candidate in candidates:
         found = candidate.found
         read = read_passages(found, query, finder)
+        worths = passage_worths([features for _, features in read], found.weighted.identified, query)
         # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
-        is_silent = not any(entry.features.coverage for entry in read)
-        for passage, place, features in read:
-            has_words = features.coverage or (is_silent and found.weighted.strength and not place)
+        is_silent = bool(found.weighted.strength) and not any(features.coverage for _, features in read)
+        for place, ((passage, features), worth) in enumerate(zip(read, worths, strict=True)):
+            has_words = features.coverage or (is_silent and not place)
             if has_words or features.likeness or features.naming or features.neighbours:
-                worth = passage_worth(features, found.weighted.identified, query)
                 if passage.speaker and is_user(passage.speaker):
                     user_factor = user_factor or find_user_factor(context)
                     worth *= user_factor
@@ -221,11 +221,13 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
     most = context.options.max_results
     for rank, entry in enumerate(candidates):
         chunk = entry.found.chunk
-        siblings = chunks_of.setdefault(chunk.path, [])
-        others = (number for sibling in siblings if sibling != chunk.id for number in by_chunk[sibling])
-        if any(_repeats(entry, merged[number]) for number in others):
-            continue
         own = by_chunk.get(chunk.id)
+        siblings = chunks_of.setdefault(chunk.path, [])
+        # Most files have one chunk among the candidates, with nothing to compare.
+        if len(siblings) > (own is not None):
+            others = (number for sibling in siblings if sibling != chunk.id for number in by_chunk[sibling])
+            if any(_repeats(entry, merged[number]) for number in others):
+                continue
         if own is None:
             own = by_chunk[chunk.id] = []
             siblings.append(chunk.id)

@@ -80,6 +80,17 @@ def titles(trail: tuple[str, ...]) -> list[str]:
     return [heading_title(line) for line in trail if line.startswith("#")]
 
 
+def hash_titles(lines: Iterable[str]) -> list[str]:
+    """Return the words of the headings above the end of lines without fences, if every heading begins with its mark."""
+    found: list[Line] = []
+    for line in lines:
+        if heading := _hash_heading(line.rstrip()):
+            while found and found[-1].level >= heading.level:
+                found.pop()
+            found.append(heading)
+    return [heading_title(line.heading) for line in found]
+
+
 def heading_title(heading: str) -> str:
     """Return the words of a heading line: ``## Decisions`` is ``Decisions``."""
     return heading.lstrip("#").strip()
@@ -134,10 +145,16 @@ def _closes(line: str, fence: str) -> bool:
     return len(bare) >= len(fence) and set(bare) == {fence[0]}
 
 
-def _heading(lines: list[str], index: int, line: str) -> Line | None:
+def _hash_heading(line: str) -> Line | None:
     if match := _ATX.match(line):
         title = line[match.end() :].rstrip("#").strip()
         return Line(SECTION, False, len(match[1]), f"{match[1]} {title}"[:HEADING_CHARS])
+    return None
+
+
+def _heading(lines: list[str], index: int, line: str) -> Line | None:
+    if heading := _hash_heading(line):
+        return heading
     if index + 1 < len(lines) and not _BLOCK_START.match(line):
         underline = _UNDERLINE.match(lines[index + 1].rstrip())
         if underline and (index == 0 or not lines[index - 1].strip()):
