@@ -29,7 +29,7 @@ from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback, 
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "parse_questions", "read_questions"]
 
-#: The numbers of results after which hit and recall are measured by default; 6 is the default of ``max_results``.
+#: The numbers of results after which hit and recall are measured by default; 6 are what OpenClaw shows.
 CUTS = (1, 3, 6, 10)
 #: How many results are looked at by default: as many as the largest of the cuts needs.
 DEPTH = 10

@@ -7,7 +7,6 @@ them.
 import threading
 from array import array
 from collections.abc import Iterable, Mapping
-from hashlib import blake2b
 from itertools import chain
 from typing import Protocol
 
@@ -72,6 +71,9 @@ class StampCache:
 
 def digest_stamps(stamps: Mapping[str, tuple[int, ...]]) -> str:
     """Return one value for files and their stamps, in the order in which they are listed."""
+    # Loading it takes longer than the digest of a few thousand files.
+    from hashlib import blake2b
+
     digest = blake2b("\0".join(stamps).encode("utf-8", "surrogatepass"), digest_size=16)
     # From a list it is made in a third of the time.
     digest.update(array("q", list(chain.from_iterable(stamps.values()))))
