@@ -84,8 +84,7 @@ class FileChanges(NamedTuple):
     def describe_kept(self) -> tuple[Issue, ...]:
         """Return an issue for each lost folder whose documents stay in the index."""
         counts = {place: sum(is_below(path, [place]) for path in self.known) for place in self.listing.lost}
-        problem = "cannot be read; the {} files indexed from it are kept until it can be read or indexing is forced"
-        return tuple(Issue(place, problem.format(count)) for place, count in counts.items() if count)
+        return tuple(Issue(place, _describe_kept(count)) for place, count in counts.items() if count)
 
 
 class _Prepared(NamedTuple):
@@ -227,7 +226,8 @@ class Indexer:
         if work.batch or work.settled or work.removed:
             self._write(work, embed)
         elif not work.plan.is_dirty:
-            self._documents.remember_agreement(self._source.name, _STAMP_SETTLES_NS, work.plan.listing.stamps)
+            known, listed = work.plan.known, work.plan.listing.stamps
+            self._documents.remember_agreement(self._source.name, _STAMP_SETTLES_NS, known, listed)
         work.report_progress("")
         return self._report(work, left)
 
@@ -379,6 +379,11 @@ def _compare(
     # As many as before, and every one of them known: then none is gone.
     is_same = len(known) == len(stamps) and all(path in known for path in unsettled)
     return unsettled, () if is_same else known.keys() - stamps.keys()
+
+
+def _describe_kept(count: int) -> str:
+    files = "file indexed from it is" if count == 1 else f"{count} files indexed from it are"
+    return f"cannot be read; the {files} kept until it can be read or indexing is forced"
 
 
 def describe_index_format(size: ChunkSize, more: str = "") -> str:

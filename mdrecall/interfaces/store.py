@@ -91,10 +91,16 @@ class DocumentWriter(Protocol):
         """
         ...
 
-    def remember_agreement(self, source: SourceName, settle_ns: int, stamps: Mapping[str, Stamp]) -> None:
-        """Take note that these stamps are the known ones, so that they need not be read while both stay as they are.
+    def remember_agreement(
+        self,
+        source: SourceName,
+        settle_ns: int,
+        known: Mapping[str, tuple[int, ...]],
+        listed: Mapping[str, Stamp],
+    ) -> None:
+        """Take note if the stamps that are known are those of the files, so that they need not be read next time.
 
-        It does nothing where that would save no time, and no harm if it fails.
+        It does nothing if they differ, if the index has changed since, or where it would save no time.
         """
         ...
 

@@ -58,6 +58,12 @@ class StampCache:
         with self._lock:
             return self._known[source, settle_ns][0] if (source, settle_ns) in self._known else None
 
+    def holds(self, source: SourceName, settle_ns: int, revision: int, stamps: Mapping[str, tuple[int, ...]]) -> bool:
+        """True if these are the stamps of a revision."""
+        with self._lock:
+            seen, known = self._known.get((source, settle_ns), (-1, {}))
+            return seen == revision and known is stamps
+
     def put(self, source: SourceName, settle_ns: int, revision: int, stamps: Mapping[str, tuple[int, ...]]) -> None:
         """Take stamps that are known to be those of a revision, unless some were read meanwhile."""
         with self._lock:

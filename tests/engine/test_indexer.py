@@ -541,6 +541,43 @@ def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(agre
     assert len(scans) == 2
 
 
+def test_one_file_that_agrees_is_no_agreement_of_all(agreed: Workspace) -> None:
+    for name in "de":
+        agreed.write(f"memory/{name}.md", f"walrus {name}")
+    settings = agreed.memory().settings
+    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
+    indexer = Indexer(store.documents, MemoryFiles(settings, str(agreed.home)), ChunkSize(400, 80), Analyser())
+    before = _agreement(agreed)
+    indexer.sync(changes=indexer.compare_file("memory/d.md"))
+    indexer.sync(changes=indexer.compare_file("memory/d.md"))
+    assert _agreement(agreed) == before
+    assert indexer.compare().unsettled == ["memory/e.md"]
+
+
+def test_files_of_a_folder_that_cannot_be_read_are_no_agreement(
+    agreed: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agreed.write("memory/sub/d.md", "walrus d")
+    memory = agreed.memory()
+    memory.sync()
+    memory.sync()
+    real, closed = os.scandir, os.stat(agreed.path / "memory/sub")
+
+    def refuse(folder: Any) -> Any:
+        if os.path.samestat(os.stat(folder), closed):
+            raise PermissionError(13, "Permission denied")
+        return real(folder)
+
+    monkeypatch.setattr("os.scandir", refuse)
+    for _ in range(3):
+        other = agreed.memory()
+        other.sync()
+        assert any("the file indexed from it is kept" in issue.problem for issue in other.issues())
+    monkeypatch.undo()
+    assert agreed.memory().sync().unchanged == 4
+
+
 def test_an_index_that_cannot_take_note_of_an_agreement_is_used_all_the_same(
     agreed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,7 +147,7 @@ def test_files_are_listed_after_the_stamps_are_read(store: Store) -> None:
     assert store.documents.known_and_listed("memory", 5, scan) == ({}, listing)
     known, _ = store.documents.known_and_listed("memory", 5, lambda: listing)
     assert known == {"a.md": STAMP}
-    store.documents.remember_agreement("memory", 5, {"a.md": STAMP})
+    store.documents.remember_agreement("memory", 5, known, {"a.md": STAMP})
     assert store.documents.known_and_listed("memory", 5, lambda: listing) == (known, listing)
 
 

@@ -141,7 +141,13 @@ class PostgresDocuments:
         known = self.known_stamps(source, settle_ns)
         return known, scan()
 
-    def remember_agreement(self, source: SourceName, settle_ns: int, stamps: Mapping[str, Stamp]) -> None:
+    def remember_agreement(
+        self,
+        source: SourceName,
+        settle_ns: int,
+        known: Mapping[str, tuple[int, ...]],
+        listed: Mapping[str, Stamp],
+    ) -> None:
         """Do nothing: the stamps of each machine differ."""
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None:

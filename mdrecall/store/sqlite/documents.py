@@ -103,17 +103,22 @@ class SqliteDocuments:
         known = self.known_stamps(source, settle_ns)
         return known, scan()
 
-    def remember_agreement(self, source: SourceName, settle_ns: int, stamps: Mapping[str, Stamp]) -> None:
-        """Keep a digest of the stamps with the revision, if there are many files."""
-        if len(stamps) < _MANY_FILES:
+    def remember_agreement(
+        self,
+        source: SourceName,
+        settle_ns: int,
+        known: Mapping[str, tuple[int, ...]],
+        listed: Mapping[str, Stamp],
+    ) -> None:
+        """Keep a digest of the stamps with the revision, if there are many files and all agree."""
+        # The same mapping twice is what an agreement gives.
+        if len(listed) < _MANY_FILES or known is listed or known != listed:
             return
         with suppress(StoreError), self._file.writing() as db, transaction(db):
             revision = current_revision(db)
-            if self._stamps.seen(source, settle_ns) == revision and not _find_agreement(db, source, settle_ns):
-                value = f"{revision} {digest_stamps(stamps)}"
-                db.execute(
-                    "INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", (_AGREED.format(source, settle_ns), value)
-                )
+            if self._stamps.holds(source, settle_ns, revision, known) and not _find_agreement(db, source, settle_ns):
+                agreed = _AGREED.format(source, settle_ns), f"{revision} {digest_stamps(listed)}"
+                db.execute("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", agreed)
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
         """Return the hash and format of an indexed document."""
