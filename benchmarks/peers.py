@@ -180,7 +180,10 @@ def make_env(base: Path, program: str = "", **more: str) -> dict[str, str]:
 
 
 def version_of(command: Sequence[str]) -> str:
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    # Beside a program from npm lies the node that it needs.
+    path = os.pathsep.join((os.path.dirname(command[0]), os.environ["PATH"]))
+    env = {**os.environ, "PATH": path}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120, check=False)
     return (done.stdout.strip().splitlines() or ["unknown"])[0]
 
 
