@@ -77,8 +77,11 @@ class StampCache:
 
 def digest_stamps(stamps: Mapping[str, tuple[int, ...]]) -> str:
     """Return one value for files and their stamps, in the order in which they are listed."""
-    # Loading it takes longer than the digest of a few thousand files.
-    from hashlib import blake2b
+    # `hashlib` loads OpenSSL too, which takes longer than the digest of a few thousand files.
+    try:
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
 
     digest = blake2b("\0".join(stamps).encode("utf-8", "surrogatepass"), digest_size=16)
     # From a list it is made in a third of the time.

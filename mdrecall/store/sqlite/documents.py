@@ -45,7 +45,7 @@ _ROWS_AT_ONCE = 1_000
 # As much of a note as its front matter needs.
 _HEAD_CHARS = 1_000
 # Which listing the index agrees with is kept for as many files; the stamps of fewer are read in a moment.
-_MANY_FILES = 10_000
+_MANY_FILES = 1_000
 _AGREED = "agreed {} {}"
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 
