@@ -8,6 +8,7 @@ at its end, or the whole. Run as a program, this module finishes the digest of o
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -48,6 +49,9 @@ _MAX_SESSIONS = 20
 _MAX_NOTES = 31
 #: A digest takes a moment; a process that nobody waits for must not stay.
 _MAX_SECONDS = 60
+#: How long the transcript of a session that has ended is waited for, and how long it stays the same once it is whole.
+_MAX_WAIT_S = 5.0
+_SETTLES_S = 0.2
 _DAY_NOTE = re.compile(r"(\d{4}-\d{2}-\d{2})\.md")
 
 
@@ -61,7 +65,8 @@ def digest_session(event: "HookEvent", settings: Settings, now: datetime) -> str
     path = _register(event, settings)
     if event.event != "session-end":
         return _continue(path, settings, now)
-    if _has_more(load_progress(path)):
+    progress = load_progress(path)
+    if _has_more(progress) or (progress.transcript and not progress.seen):
         _start_detached(path, settings)
     return None
 
@@ -215,6 +220,17 @@ def _has_more(progress: Progress) -> bool:
     return stamp_of_transcript(progress.transcript) not in ("", progress.seen)
 
 
+def _wait_for_transcript(name: str) -> None:
+    """Wait until a transcript is there and has stopped growing: Copilot may write all of it after its last hook."""
+    until, last = time.monotonic() + _MAX_WAIT_S, ""
+    while time.monotonic() < until:
+        stamp = stamp_of_transcript(name)
+        if stamp and stamp == last:
+            return
+        last = stamp
+        time.sleep(_SETTLES_S)
+
+
 def _start_detached(path: str, settings: Settings) -> None:
     """Start a process that survives the host and holds none of its pipes."""
     import subprocess
@@ -241,6 +257,7 @@ def main(arguments: list[str]) -> None:
     path, workspace, agent = arguments
     now = datetime.now(UTC)
     try:
+        _wait_for_transcript(load_progress(path).transcript)
         _continue(path, load(workspace=workspace, agent=agent).settings, now)
     except Exception as error:
         from mdrecall.hosts.log import find_log, log_problem

@@ -260,6 +260,26 @@ def test_at_the_end_of_a_session_a_process_of_its_own_writes_the_rest_and_ends(
     digest_session(talk.event("session-end"), settings, NOW)
 
 
+def test_a_transcript_that_is_written_after_the_last_hook_is_waited_for(
+    workspace: Workspace, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = settings_of(workspace)
+    for name, value in {**workspace.env, "MDRECALL_TEST": str(talk.file)}.items():
+        monkeypatch.setenv(name, value)
+    assert digest_session(talk.event("stop"), settings, NOW) is None
+    assert digest_session(talk.event("session-end"), settings, NOW) is None
+    talk.turn("fix the pool")
+    assert until(lambda: "fix the pool" in note(settings))
+
+
+def test_a_transcript_that_never_comes_is_not_waited_for_long(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    slept: list[float] = []
+    monkeypatch.setattr("mdrecall.hosts.digest.time.sleep", slept.append)
+    monkeypatch.setattr("mdrecall.hosts.digest.time.monotonic", lambda: sum(slept))
+    digest._wait_for_transcript(str(tmp_path / "never.jsonl"))
+    assert 4 < sum(slept) < 6
+
+
 def test_what_goes_wrong_after_the_end_of_a_session_is_in_the_log(
     workspace: Workspace, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:

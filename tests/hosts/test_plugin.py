@@ -9,6 +9,7 @@ from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model
 from tests.hosts.test_install import PLUGIN, PROJECT
 from tests.hosts.wire import Call
+from tests.processes import until
 
 
 def test_claude_code_accepts_the_plugin_and_the_repository_as_its_marketplace(
@@ -66,5 +67,5 @@ def test_copilot_runs_the_same_folder(real_host: OpenHost, model: Model, tmp_pat
     done = host.ask("Tell me where the key hangs.", tmp_path, "--plugin-dir", str(PLUGIN))
     assert done.code == 0, done
     assert "behind the clock" in model.requests_with("where the key hangs")[0].text
-    notes = [path.read_text() for path in (tmp_path / "memory").glob("*.md")]
-    assert "mdrecall:digest host=copilot" in "\n".join(notes)
+    notes = tmp_path / "memory"
+    assert until(lambda: any("mdrecall:digest host=copilot" in path.read_text() for path in notes.glob("*.md")))
