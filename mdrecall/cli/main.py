@@ -57,9 +57,6 @@ COMMANDS = {
     "completion": "print a shell completion script",
 }
 #: Options that work without a command.
-# The help is in English as a whole. To look for translations of argparse's part of it takes a fiftieth of a search.
-argparse._ = str  # type: ignore[attr-defined]
-
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
 #: Options whose commands are not answered for another process: they say so, take long, or change the process.
 _ONLY_THERE = ("no_warm", "deep", "index", "verbose", "all_agents")
@@ -69,6 +66,9 @@ _OTHER_NAMES = {
     "remove": "forget", "supersede": "note --supersedes", "undo": "promote --undo",
 }  # fmt: skip
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
+
+# All help is in English. Looking for translations of what argparse adds takes a fiftieth of the time of a search.
+argparse._ = str  # type: ignore[attr-defined]
 
 
 def build_parser(only: str | None = None) -> argparse.ArgumentParser:

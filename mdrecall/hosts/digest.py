@@ -49,7 +49,7 @@ _MAX_SESSIONS = 20
 _MAX_NOTES = 31
 #: A digest takes a moment; a process that nobody waits for must not stay.
 _MAX_SECONDS = 60
-#: How long the transcript of a session that has ended is waited for, and how long it stays the same once it is whole.
+#: How long to wait for the transcript of a session that has ended, and how long it must stay the same to be complete.
 _MAX_WAIT_S = 5.0
 _SETTLES_S = 0.2
 _DAY_NOTE = re.compile(r"(\d{4}-\d{2}-\d{2})\.md")

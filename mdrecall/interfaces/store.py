@@ -85,9 +85,9 @@ class DocumentWriter(Protocol):
     def known_and_listed(
         self, source: SourceName, settle_ns: int, scan: Callable[[], Listing]
     ) -> tuple[Mapping[str, tuple[int, ...]], Listing]:
-        """Return what ``known_stamps`` does, with a listing of the files that is not older.
+        """Return what ``known_stamps`` does, and a listing of the files that was made later.
 
-        From an older one, a file that another process has indexed meanwhile would be missing.
+        An earlier one would lack a file that another process has indexed since, and the file would seem to be gone.
         """
         ...
 
@@ -98,7 +98,7 @@ class DocumentWriter(Protocol):
         known: Mapping[str, tuple[int, ...]],
         listed: Mapping[str, Stamp],
     ) -> None:
-        """Take note if the stamps that are known are those of the files, so that they need not be read next time.
+        """Record that the index has the stamps of all files, so that the next comparison need not read them.
 
         It does nothing if they differ, if the index has changed since, or where it would save no time.
         """

@@ -578,7 +578,7 @@ def test_files_of_a_folder_that_cannot_be_read_are_no_agreement(
     assert agreed.memory().sync().unchanged == 4
 
 
-def test_an_index_that_cannot_take_note_of_an_agreement_is_used_all_the_same(
+def test_an_index_that_cannot_record_an_agreement_is_used_all_the_same(
     agreed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*arguments: object) -> str:

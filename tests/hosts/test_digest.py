@@ -264,7 +264,7 @@ def test_a_transcript_that_is_written_after_the_last_hook_is_waited_for(
     workspace: Workspace, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings = settings_of(workspace)
-    for name, value in {**workspace.env, "MDRECALL_TEST": str(talk.file)}.items():
+    for name, value in workspace.env.items():
         monkeypatch.setenv(name, value)
     assert digest_session(talk.event("stop"), settings, NOW) is None
     assert digest_session(talk.event("session-end"), settings, NOW) is None

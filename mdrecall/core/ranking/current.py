@@ -109,9 +109,10 @@ def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
 
 
 def _find_lines(entry: Candidate, beginnings: Sequence[str], least: int) -> list[str]:
-    """Return the lines of a candidate that hold so many words of the query; none of people who talk to each other.
+    """Return the lines of a candidate that hold at least ``least`` words of the query.
 
-    In their talk a sentence seldom says what it is about, and what one says does not replace what another said.
+    A conversation between people has none: a sentence in it seldom says what it is about, and what one person says does
+    not replace what another has said.
     """
     if entry.passage.speaker and not is_role(entry.passage.speaker):
         return []

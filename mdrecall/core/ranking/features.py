@@ -261,7 +261,7 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[tu
 
 
 def passage_worths(read: Sequence[Features], chunk_identified: float, query: Query) -> list[float]:
-    """Return what the passages of a chunk are worth, each the mean of both, and what its neighbours and title add."""
+    """Return the worth of each passage of a chunk: the mean of both, and what its neighbours and title add."""
     if query.by_vectors_only:
         return [_alike(features) for features in read]
     # A chunk has a vector or none, and so have all its passages.

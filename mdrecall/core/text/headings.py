@@ -81,7 +81,7 @@ def titles(trail: tuple[str, ...]) -> list[str]:
 
 
 def hash_titles(lines: Iterable[str]) -> list[str]:
-    """Return the words of the headings above the end of lines without fences, if every heading begins with its mark."""
+    """Return the words of the headings above the last line, which may be one; the lines have no fence or underline."""
     found: list[Line] = []
     for line in lines:
         if heading := _hash_heading(line.rstrip()):

@@ -84,10 +84,10 @@ class SqliteDocuments:
     def known_and_listed(
         self, source: SourceName, settle_ns: int, scan: Callable[[], Listing]
     ) -> tuple[Mapping[str, tuple[int, ...]], Listing]:
-        """Return what ``known_stamps`` does, with a listing of the files that is not older.
+        """Return what ``known_stamps`` does, and a listing of the files that was made later, or has the same stamps.
 
         If the listing is the one that the index was last found to agree with, the stamps are not read: of a hundred
-        thousand files, that would take a quarter of a command that finds nothing to do.
+        thousand files, that would take a fifth of a command that finds nothing to do.
         """
         if self._stamps.seen(source, settle_ns) is None:
             with self._file.reading() as db:
@@ -111,7 +111,7 @@ class SqliteDocuments:
         listed: Mapping[str, Stamp],
     ) -> None:
         """Keep a digest of the stamps with the revision, if there are many files and all agree."""
-        # The same mapping twice is what an agreement gives.
+        # If they are one mapping, the agreement is recorded already.
         if len(listed) < _MANY_FILES or known is listed or known != listed:
             return
         with suppress(StoreError), self._file.writing() as db, transaction(db):
