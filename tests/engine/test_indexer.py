@@ -476,6 +476,11 @@ def _agreement(workspace: Workspace) -> str:
     return str(value)
 
 
+def _forget_agreement(workspace: Workspace) -> None:
+    with closing(apsw.Connection(str(workspace.index))) as db:
+        db.execute("DELETE FROM meta WHERE key LIKE 'agreed %'")
+
+
 def test_stamps_are_not_read_while_files_and_index_are_as_they_were(
     agreed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -559,9 +564,8 @@ def test_files_of_a_folder_that_cannot_be_read_are_no_agreement(
     agreed: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agreed.write("memory/sub/d.md", "walrus d")
-    memory = agreed.memory()
-    memory.sync()
-    memory.sync()
+    agreed.memory().sync()
+    _forget_agreement(agreed)
     real, closed = os.scandir, os.stat(agreed.path / "memory/sub")
 
     def refuse(folder: Any) -> Any:
@@ -586,8 +590,7 @@ def test_an_index_that_cannot_record_an_agreement_is_used_all_the_same(
 
     monkeypatch.setattr("mdrecall.store.sqlite.documents.digest_stamps", fail)
     agreed.write("memory/d.md", "walrus d")
-    with closing(apsw.Connection(str(agreed.index))) as db:
-        db.execute("DELETE FROM meta WHERE key LIKE 'agreed %'")
+    _forget_agreement(agreed)
     memory = agreed.memory()
     assert memory.sync().added == 1
     assert memory.sync().unchanged == 4
