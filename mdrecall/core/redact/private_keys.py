@@ -11,7 +11,7 @@ from functools import cache
 _MARK = r"-{4,5} ?(BEGIN|END) [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)? ?-{4,5}"
 _HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Subject):[^\r\n]{0,80}[\r\n]"
 _BETWEEN = r"[\s>|#*\"'+,;:\\]*+"
-_BODY = rf"(?:\s*{_HEADER})*+(?:(?:{_BETWEEN}[A-Za-z0-9+/=]{{16,}}+)++(?:{_BETWEEN}[A-Za-z0-9+/=]++)?)?"
+_BODY = rf"(?>(?:\s*{_HEADER})*)(?:(?>(?:{_BETWEEN}[A-Za-z0-9+/=]{{16,}}+)+)(?:{_BETWEEN}[A-Za-z0-9+/=]++)?)?"
 
 
 def find_blocks(text: str, lower: str) -> Iterator[tuple[int, int]]:

@@ -19,17 +19,17 @@ _ANY_CASE = re.IGNORECASE
 _EXACT = re.NOFLAG
 _START = r"(?<![A-Za-z0-9])"
 _CJK = r"\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef"
-_GAP = r"[^\S\r\n]{0,40}+(?:\r?\n[^\S\r\n]{0,40}+)?+"
+_GAP = r"[^\S\r\n]{0,40}+(?>(?:\r?\n[^\S\r\n]{0,40}+)?)"
 
 #: A value: quoted in some way, then it may have blanks, or up to the next blank.
 _QUOTED = (
     r"\\{1,8}[\"']([^\"'\\\r\n]++)"
-    r"|\"((?:[^\"\\\r\n]|\\[^\r\n])++)\""
-    r"|'((?:[^'\\\r\n]|\\[^\r\n])++)'"
+    r"|\"((?>(?:[^\"\\\r\n]|\\[^\r\n])+))\""
+    r"|'((?>(?:[^'\\\r\n]|\\[^\r\n])+))'"
     r"|`([^`\r\n]++)`"
     r"|[“„«「『]([^”“»」』\r\n]++)[”“»」』]"
 )
-_SCHEME = r"(?:(?:bearer|basic|token|apikey)[^\S\r\n]{1,40}+)?+"
+_SCHEME = r"(?>(?:(?:bearer|basic|token|apikey)[^\S\r\n]{1,40}+)?)"
 _BARE = rf"[\"'`]?{_SCHEME}([^\s\"'\\{_CJK}]++|[^\s\"'\\，。；、！？）」』】]++)"
 _VALUE = rf"(?:{_QUOTED}|{_BARE})"
 _NAME = (
@@ -37,7 +37,7 @@ _NAME = (
 )
 _IS = (
     r"(?:(?:(?:is|was|has been|got) )?(?:now )?(?:set|changed|reset) to|is|was|will be|should be|to"
-    r"|lautet|ist|est|es|é|è|это)(?: (?:still|now|simply|just))?+"
+    r"|lautet|ist|est|es|é|è|это)(?>(?: (?:still|now|simply|just))?)"
 )
 _OF = r"(?:[ \t]+(?:for|of|to|on|at|in|für|pour|de|del|para)(?:[ \t]+[^\s.,;:!?]{1,30}+){1,5}?)?"
 # A word of a wallet's phrase; in a list it has its number before it.
@@ -177,7 +177,7 @@ _NAMED_VALUES = (
         "authorization",
         ("authorization",),
         r"authorization\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
-        r"(?:(?:bearer|basic|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8}+)?+([^\s\"'\\]++)",
+        r"(?>(?:(?:bearer|basic|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8}+)?)([^\s\"'\\]++)",
         checks.is_authorization,
         _ANY_CASE,
         trim=True,
@@ -187,7 +187,7 @@ _NAMED_VALUES = (
         "cookie",
         ("cookie",),
         r"cookie\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
-        r"([^\s=;,:\"'\\]{1,128}+=[^\s;\"'\\]++(?:;[ \t]?[^\s=;\"'\\]++(?:=[^\s;\"'\\]*+)?+)*+)",
+        r"([^\s=;,:\"'\\]{1,128}+=[^\s;\"'\\]++(?>(?:;[ \t]?[^\s=;\"'\\]++(?>(?:=[^\s;\"'\\]*+)?))*))",
         flags=_ANY_CASE,
     ),
 )
@@ -197,7 +197,7 @@ _ADDRESSES = (
         "password in address",
         ("://",),
         r"://[^\s/?#@:\"'<>`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))"
-        r"((?:(?!://)[^\s\"'<>`@]){1,256}+(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*+)@",
+        r"((?>(?:(?!://)[^\s\"'<>`@]){1,256})(?>(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*))@",
         checks.is_value,
     ),
     Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", checks.is_value),
@@ -226,7 +226,7 @@ _KEYS = (
     ),
     Rule("aws key id", ("akia", "asia", "abia", "acca"), rf"{_START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}(?![A-Z0-9])"),
     Rule("azure secret", ("q~",), r"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
-    Rule("jwt", ("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?:\.[A-Za-z0-9_-]++)*+\.?", checks.is_jwt),
+    Rule("jwt", ("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?>(?:\.[A-Za-z0-9_-]++)*)\.?", checks.is_jwt),
     Rule("telegram", (":",), r"(?<![A-Za-z0-9_])(?:bot)?(\d{6,}+:[A-Za-z0-9_-]{20,}+)", flags=_ANY_CASE),
     Rule(
         "discord",
@@ -240,7 +240,7 @@ _KEYS = (
     Rule(
         "gitlab",
         ("gl",),
-        rf"{_START}gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_-]{{16,}}+(?:\.[A-Za-z0-9_.-]++)?+",
+        rf"{_START}gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_-]{{16,}}+(?>(?:\.[A-Za-z0-9_.-]++)?)",
     ),
     Rule("github", ("gh",), rf"{_START}gh[opusr]_[A-Za-z0-9]{{20,}}+", flags=_ANY_CASE),
     Rule(
@@ -289,7 +289,7 @@ _TOKENS = (
     _token("tavily", "tvly-", r"[A-Za-z0-9_-]{16,}+"),
     _token("jina", "jina_", r"[A-Za-z0-9_-]{24,}+"),
     _token("cerebras", "csk-", r"[a-z0-9]{24,}+"),
-    _token("langsmith", "lsv2_", r"[ps][tk]_[0-9a-f]{16,}+(?:_[0-9a-f]++)?+"),
+    _token("langsmith", "lsv2_", r"[ps][tk]_[0-9a-f]{16,}+(?>(?:_[0-9a-f]++)?)"),
     _token("resend", "re_", r"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}+", check=checks.is_mixed),
     _token("figma", "figd_", r"[A-Za-z0-9_-]{24,}+"),
     _token("sentry", "sntrys_", r"[A-Za-z0-9_=+/-]{24,}+"),

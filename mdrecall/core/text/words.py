@@ -29,7 +29,7 @@ ANALYSER_VERSION = 3
 #: Vowel signs and tone marks of scripts whose words Python's \w would cut in pieces.
 MARKS = "\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0670\u0900-\u0dff\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
 _JOIN = f"[{re.escape(JOINERS)}]{{1,3}}+"
-_ASCII_TOKEN = compile_later(rf"[A-Za-z0-9_]++(?:{_JOIN}[A-Za-z0-9_]++)*+(?:\+\+|#)?")
+_ASCII_TOKEN = compile_later(rf"[A-Za-z0-9_]++(?>(?:{_JOIN}[A-Za-z0-9_]++)*)(?:\+\+|#)?")
 _ASCII_PART = compile_later("[a-z0-9]+")
 _CLASS = re.escape(JOINERS + "_")
 # A joiner or a capital inside a word, and the rest of the word. One set of characters comes first, because that is what
@@ -55,7 +55,7 @@ class _Patterns:
 
     @cached_property
     def token(self) -> re.Pattern[str]:
-        return re.compile(rf"[\w{MARKS}]++(?:{_JOIN}[\w{MARKS}]++)*+(?:\+\+|#)?")
+        return re.compile(rf"[\w{MARKS}]++(?>(?:{_JOIN}[\w{MARKS}]++)*)(?:\+\+|#)?")
 
     @cached_property
     def part(self) -> re.Pattern[str]:

@@ -5,6 +5,7 @@ import re._constants as ops  # type: ignore[import-not-found]
 import re._parser as parser  # type: ignore[import-not-found]
 from collections.abc import Iterator
 from functools import cache
+from itertools import islice
 from typing import Any
 
 _GREEDY, _LAZY, _POSSESSIVE = ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT
@@ -51,6 +52,8 @@ class _Counter:
                 yield at + 1
         elif op in (_GREEDY, _LAZY, _POSSESSIVE):
             yield from self.repeat(op, args, at)
+        elif op is ops.ATOMIC_GROUP:
+            yield from islice(self.ends(list(args), at), 1)
         elif op is ops.SUBPATTERN:
             yield from self.ends(list(args[3]), at)
         elif op is ops.BRANCH:
