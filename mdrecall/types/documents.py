@@ -112,7 +112,7 @@ class Collection(NamedTuple):
     pattern: str | None = None
     """A glob, relative to the folder, that its notes match."""
     weight: float = 1.0
-    """What the scores of its notes are multiplied by."""
+    """What the odds that its notes answer a query are multiplied by."""
 
 
 class Document(NamedTuple):

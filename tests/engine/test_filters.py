@@ -149,6 +149,25 @@ def test_a_collection_is_a_filter_and_has_a_weight(workspace: Workspace) -> None
         memory.search("coffee", collections=["peple"])
 
 
+@pytest.mark.parametrize("mode", ["keyword", "vector", "hybrid"])
+def test_a_weight_multiplies_the_odds_so_that_a_score_stays_a_probability(workspace: Workspace, mode: Mode) -> None:
+    workspace.write("a/one.md", "the coffee machine is broken\n")
+    workspace.write("b/two.md", "the machine is broken again, and the coffee is from elsewhere\n")
+
+    def scores(weight: float) -> dict[str, float]:
+        workspace.configure(f'{{mdrecall: {{collections: {{a: {{path: "a", weight: {weight}}}}}}}}}')
+        answer = workspace.memory().search("broken coffee machine", mode=mode, min_score=0)
+        return {result.path: result.score for result in answer}
+
+    plain, heavy, light = scores(1), scores(10), scores(0.1)
+    assert plain["b/two.md"] == heavy["b/two.md"] == light["b/two.md"]
+    odds = plain["a/one.md"] / (1 - plain["a/one.md"])
+    assert heavy["a/one.md"] == pytest.approx(10 * odds / (1 + 10 * odds), abs=1e-3)
+    assert light["a/one.md"] == pytest.approx(0.1 * odds / (1 + 0.1 * odds), abs=1e-3)
+    assert next(iter(plain)) == next(iter(heavy)) == "a/one.md"
+    assert next(iter(light)) == "b/two.md"
+
+
 def test_a_collection_elsewhere_is_searched_and_a_light_one_hides_nothing(workspace: Workspace) -> None:
     workspace.beside_openclaw()
     elsewhere = workspace.path.parent / "elsewhere"

@@ -235,7 +235,7 @@ class MdrecallSettings(NamedTuple):
         map_of(_COLLECTION),
         {},
         "Named parts of the notes: `{name: {path, pattern, weight}}`. They are searched, can be searched by themselves,"
-        " and the scores of their notes are multiplied by the weight (0.1 to 10).",
+        " and the odds of their notes are multiplied by the weight (0.1 to 10).",
         fix=_read_collections,
     )
     sessions: SessionOptions = section(SessionOptions)

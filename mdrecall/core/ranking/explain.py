@@ -23,7 +23,12 @@ _DIGITS = 4
 # The parts that a query takes off the worth of each of its results.
 _COSTS = ("trust", "commonness", "script")
 # The part of the worth that a stage changes.
-_STAGE_PARTS = {"prefer_speakers": "speaker", "prefer_times": "time", "prefer_newest": "recency"}
+_STAGE_PARTS = {
+    "prefer_speakers": "speaker",
+    "prefer_times": "time",
+    "prefer_newest": "recency",
+    "weigh_collections": "collection",
+}
 
 
 def run_stages(

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from mdrecall.core.ranking.recency import DayLimits
+from mdrecall.core.ranking.score import gain_by_weight
 from mdrecall.core.ranking.stages import Candidate, RankingContext
 from mdrecall.errors import QueryError, suggest_name
 from mdrecall.named_tuple import NamedTuple
@@ -96,14 +97,15 @@ def name_filter(answer: SearchAnswer, only: NoteFilter | None) -> SearchAnswer:
 
 
 def weigh_collections(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Let the notes of a collection count as much as its weight says; of several, the one named first decides."""
+    """Multiply the odds of the notes of a collection by its weight; of several, the one named first decides."""
     heavy = [one for one in context.options.collections if one.weight != 1]
     if not heavy:
         return list(candidates)
     weighed = []
     for entry in candidates:
-        own = (one.weight for one in heavy if is_in_collection(entry.chunk.path, one))
-        weighed.append(entry._replace(weight=next(own, 1.0)))
+        weight = next((one.weight for one in heavy if is_in_collection(entry.chunk.path, one)), 1.0)
+        gain = gain_by_weight(weight, by_vectors_only=context.query.by_vectors_only)
+        weighed.append(entry._replace(worth=entry.worth + gain, weight=gain) if gain else entry)
     return weighed
 
 

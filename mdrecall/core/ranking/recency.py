@@ -159,7 +159,7 @@ def prefer_newest(candidates: Sequence[Candidate], context: RankingContext) -> l
 
 def _find_near_equals(first: Sequence[Candidate], context: RankingContext) -> list[int]:
     """Return the places of the candidates that may state the same: nearly as good, with nearly as many of the words."""
-    best = max(first, key=lambda entry: entry.worth)
+    best = max(first, key=lambda entry: entry.worth - entry.weight)
     least = _NEAR_EQUAL * _raw_worth(best, context)
     good = [place for place, entry in enumerate(first) if _raw_worth(entry, context) >= least]
     covered = {place: found.coverage for place in good if (found := first[place].features)}
@@ -181,8 +181,8 @@ def age_among(entry: Candidate, factor: float, context: RankingContext) -> Candi
 
 
 def _raw_worth(entry: Candidate, context: RankingContext) -> float:
-    """Return the worth of a candidate as a share, without what the query costs."""
-    return entry.worth + (find_cost(entry.features, context.query) if entry.features else 0.0)
+    """Return the worth of a candidate as a share, without what the query costs and what its collection weighs."""
+    return entry.worth - entry.weight + (find_cost(entry.features, context.query) if entry.features else 0.0)
 
 
 def _share_of_names(entry: Candidate) -> float:

@@ -202,6 +202,11 @@ def vector_probability(worth: float) -> float:
     return 1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE)))
 
 
+def gain_by_weight(weight: float, *, by_vectors_only: bool = False) -> float:
+    """Return what to add to a worth to multiply the odds of its probability by a weight."""
+    return math.log(weight) / (_VECTOR_SLOPE if by_vectors_only else _SLOPE)
+
+
 def wordless_worth(likeness: float) -> float:
     """Return the worth of text that cannot share a word with the query: as likely as in a search by vectors only."""
     return _MIDDLE + _VECTOR_SLOPE / _SLOPE * (likeness - _VECTOR_MIDDLE)

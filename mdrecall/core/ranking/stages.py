@@ -109,8 +109,8 @@ class Candidate(NamedTuple):
     worth: float = 0.0
     """What it is worth, from which the score is made."""
     decay: float = 1.0
-    weight: float = 1.0
-    """What its collection weighs."""
+    weight: float = 0.0
+    """What the weight of its collection changes in its worth."""
     speaker: float = 0.0
     """What its speaker changes in its worth."""
     time: float = 0.0
@@ -203,8 +203,7 @@ def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -
 
 def score_of(entry: Candidate, context: RankingContext) -> float:
     """Return the score of a candidate by its worth and its age."""
-    score = (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
-    return score if entry.weight == 1 else min(1.0, score * entry.weight)
+    return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
 
 
 def _order(entry: Candidate) -> tuple[float, float, str, int, int]:
@@ -266,8 +265,12 @@ def shown_span(entry: Candidate) -> Passage:
 
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Drop the candidates below the minimum score. Age and weight order results and hide none: they do not count."""
+
+    def score_before(entry: Candidate) -> float:
+        return entry.score if entry.weight >= 0 else score_of(entry._replace(worth=entry.worth - entry.weight), context)
+
     least = context.options.min_score
-    return [entry for entry in candidates if entry.score >= least * entry.decay * min(1.0, entry.weight)]
+    return [entry for entry in candidates if score_before(entry) >= least * entry.decay]
 
 
 def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
