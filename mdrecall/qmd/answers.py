@@ -12,6 +12,7 @@ from mdrecall.core.ranking.times import read_times
 from mdrecall.engine.ranking_options import read_ranking_options
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendNotReady
+from mdrecall.qmd.index_update import find_boot_limit
 from mdrecall.qmd.results import AskedTimes, Results
 from mdrecall.qmd.search import QmdSearch, SearchHits
 from mdrecall.qmd.tool_client import Mode as QmdMode
@@ -120,7 +121,8 @@ class QmdAnswers:
         self._updater.start(one_shot=True)
         update = self._settings.memory.qmd.update
         if update.waits_at_start:
-            return self._updater.catch_up(update.update_timeout_ms / 1000, progress)
+            wait_s = find_boot_limit(update.update_timeout_ms / 1000)
+            return self._updater.catch_up(wait_s, progress, reason="boot")
         is_first = not self._parts.database.exists()
         # What is not indexed when this process ends is lost: the next process would begin again.
         wait_ms = own.first_index_wait_ms if is_first else max(own.search_wait_ms, limits.timeout_ms)

@@ -139,11 +139,16 @@ class QmdBackend:
         return self._builtin().read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
-        """Let qmd read the files and make missing vectors; with ``force`` every collection is added again."""
+        """Let qmd read the files and make missing vectors, unless it has done so a moment ago and nothing has changed.
+
+        With ``force`` every collection is added again.
+        """
         from mdrecall.qmd.status import compare_hashes
 
         running, database = self.ensure_running(), self.parts.database
         before = database.hashes()
+        if not force and running.updater.is_current():
+            return compare_hashes(before, before, (), self.parts.paths)
         issues = running.collections.rebuild(stop=stop) if force else ()
         report = running.updater.run("manual", force=True, progress=progress, stop=stop)
         all_issues = (*issues, *report.issues)

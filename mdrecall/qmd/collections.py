@@ -60,6 +60,7 @@ class Collections:
     def ensure(self, listed: tuple[ListedCollection, ...] | None = None, *, stop: Stop = never) -> tuple[Issue, ...]:
         """Add the planned collections that qmd lacks, and return what could not be added and why.
 
+        If qmd fails for every planned collection, its first failure is raised: then there is nothing to search.
         ``listed`` is what qmd has, if the caller knows it already. A collection is replaced only if it is known to
         have another folder or pattern. One with another name for the same files is renamed.
         """
@@ -72,11 +73,16 @@ class Collections:
                 if entry.name in known and _differs(known[entry.name], entry) and not self._make_root(entry):
                     self._try(issues, entry, partial(self._remove, entry.name, stop))
                     del known[entry.name]
-            for entry in self.planned:
-                if entry.name not in known:
-                    self._try(issues, entry, partial(self._add_or_rename, entry, known, issues, stop))
+            failures = [
+                error
+                for entry in self.planned
+                if entry.name not in known
+                and (error := self._try(issues, entry, partial(self._add_or_rename, entry, known, issues, stop)))
+            ]
             self._report_links(issues)
             self._issues = tuple(issues)
+            if failures and len(failures) == len(self.planned):
+                raise failures[0]
             return self._issues
 
     def rebuild(self, *, stop: Stop = never) -> tuple[Issue, ...]:
@@ -177,14 +183,16 @@ class Collections:
     def _run(self, arguments: list[str], stop: Stop) -> str:
         return self._program.run(arguments, timeout_s=self._timeout_s, stop=stop).stdout
 
-    def _try(self, issues: list[Issue], entry: Collection, act: Callable[[], None]) -> None:
-        """Report the failure of one collection; raise only what stops all of them."""
+    def _try(self, issues: list[Issue], entry: Collection, act: Callable[[], None]) -> BackendUnavailable | None:
+        """Report and return the failure of one collection; raise only what stops all of them."""
         try:
             act()
+            return None
         except (ProgramMissing, ProgramStopped):
             raise
         except BackendUnavailable as error:
             issues.append(Issue(entry.name, f"could not be set up in qmd: {message_with_hint(error)}"))
+            return error
 
     def _make_root(self, entry: Collection) -> str:
         """Create a folder that is ours to create; return what is wrong if there is none afterwards."""

@@ -56,7 +56,7 @@ class Embedding:
 
     def run_if_due(self, force: bool, issues: list[Issue], stop: Stop) -> bool:
         """Embed if it is due. True if it was done. A failure becomes an issue, and is tried again later."""
-        if not self._is_due(force):
+        if not self.is_due(force=force):
             return False
         lock = FileLock(self._lock_path)
         before = self._count_pending()
@@ -87,7 +87,8 @@ class Embedding:
         except (KeyError, TypeError, ValueError):
             return EmbedState()
 
-    def _is_due(self, force: bool) -> bool:
+    def is_due(self, *, force: bool = False) -> bool:
+        """True if it is time to embed; with ``force`` it is, except during the pause after a failure."""
         state, now = self.state(), self._now()
         # After the clock was set back, the pause must still not exceed the longest one.
         if now < state.next_try <= now + _LONGEST_PAUSE_S:

@@ -35,11 +35,18 @@ if TYPE_CHECKING:
 
 # At start another process may still hold the database, so an update is tried three times with these pauses.
 _BOOT_PAUSES_S = (0.5, 1.0)
+# How long it takes to end a program that hangs, with plenty to spare.
+_ENDING_S = 0.5
 # How often a wait for another process checks that it should stop.
 _POLL_S = 0.1
 _SKIPPED = "⚠ Skipped "
 # Folders that qmd never enters, besides those whose name begins with a dot.
 _IGNORED_FOLDERS = frozenset({"node_modules", "vendor", "dist", "build"})
+
+
+def find_boot_limit(timeout_s: float) -> float:
+    """Return how many seconds an update at the start takes at most, if each attempt ends after ``timeout_s``."""
+    return (len(_BOOT_PAUSES_S) + 1) * (timeout_s + _ENDING_S) + sum(_BOOT_PAUSES_S)
 
 
 class IndexUpdate:

@@ -40,7 +40,9 @@ def update_wait_ms(settings: Settings, *, one_shot: bool) -> int:
     if not one_shot:
         return 0
     if settings.memory.qmd.update.waits_at_start:
-        return settings.memory.qmd.update.update_timeout_ms
+        from mdrecall.qmd.index_update import find_boot_limit
+
+        return int(1000 * find_boot_limit(settings.memory.qmd.update.update_timeout_ms / 1000))
     has_index = os.path.exists(index_path(settings.qmd_dir))
     return settings.memory.qmd.limits.timeout_ms if has_index else settings.mdrecall.first_index_wait_ms
 

@@ -88,9 +88,14 @@ class Updater:
 
     def start(self, *, one_shot: bool = False) -> tuple[Issue, ...]:
         """Add the collections and start the timer; a process that answers once needs no timer."""
-        issues = self._collections.ensure(stop=self._closing.is_set)
-        if one_shot or self._timer is not None:
-            return issues
+        try:
+            return self._collections.ensure(stop=self._closing.is_set)
+        finally:
+            # A qmd that fails now is updated when it works again.
+            if not one_shot and self._timer is None:
+                self._start_timer()
+
+    def _start_timer(self) -> None:
         needs_boot = self._rules.on_boot
         if needs_boot and self._rules.wait_for_boot:
             self._run_unattended("boot", force=True)
@@ -100,7 +105,6 @@ class Updater:
             # Another thread may close the updater meanwhile, and cannot wait for a timer that is not running yet.
             timer.start()
             self._timer = timer
-        return issues
 
     def run(
         self, reason: str, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never
@@ -121,11 +125,11 @@ class Updater:
             progress(Progress(1, 1, "qmd update"))
         return report
 
-    def catch_up(self, within_s: float, progress: ProgressCallback | None) -> RefreshResult:
+    def catch_up(self, within_s: float, progress: ProgressCallback | None, *, reason: str = "search") -> RefreshResult:
         """Update after changes, waiting at most ``within_s``. An update that takes longer goes on in the background."""
         if not self.is_behind():
             return RefreshResult()
-        future = self._start_search_update(progress)
+        future = self._start_search_update(reason, progress)
         if not wait([future], max(0.0, within_s)).done:
             return RefreshResult((), "changed files are being indexed by qmd")
         error = future.exception()
@@ -151,6 +155,12 @@ class Updater:
     def is_behind(self) -> bool:
         """True if files have changed since qmd last read them, whichever process made it do so."""
         return self._update.is_behind()
+
+    def is_current(self) -> bool:
+        """True if the last update is recent, no file has changed since, and nothing is left to embed."""
+        if not self._flight.is_idle or not self._is_recent():
+            return False
+        return not self.is_behind() and not (self._embedding and self._embedding.is_due())
 
     def is_updating(self) -> bool:
         """True while qmd reads the files; embedding does not count."""
@@ -183,12 +193,12 @@ class Updater:
         if self._search_update is not None:
             wait([self._search_update], _CLOSING_S)
 
-    def _start_search_update(self, progress: ProgressCallback | None) -> "Future[UpdateReport]":
+    def _start_search_update(self, reason: str, progress: ProgressCallback | None) -> "Future[UpdateReport]":
         force = self._embedding is None and not self._rules.debounces_keywords
         with self._lock:
             if self._search_update is None or self._search_update.done():
                 self._search_update = run_in_background(
-                    lambda: self.run("search", force=force, progress=progress), name="mdrecall-qmd-update"
+                    lambda: self.run(reason, force=force, progress=progress), name="mdrecall-qmd-update"
                 )
             return self._search_update
 

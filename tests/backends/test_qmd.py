@@ -13,6 +13,7 @@ import pytest
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, QueryError, SymlinkRefused
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
+from mdrecall.types import SyncReport
 from mdrecall.wire import answer_to_json
 from tests.backends.qmd_workspace import NOTES, QUESTION, QmdWorkspace, hits
 from tests.processes import until
@@ -156,6 +157,44 @@ def test_a_debounce_that_is_configured_puts_off_the_update_before_a_search(qmd_w
     memory.sync()
     assert qmd_workspace.qmd.calls.count(["update"]) == 2
     assert memory.search(QUESTION).stale == ""
+
+
+def test_a_sync_is_skipped_if_the_last_is_recent_and_nothing_has_changed(qmd_workspace: QmdWorkspace) -> None:
+    qmd = qmd_workspace.qmd
+    assert qmd
+    memory = qmd_workspace.memory()
+    memory.sync()
+    asked = len(qmd.calls)
+    assert memory.sync() == SyncReport(unchanged=3)
+    assert len(qmd.calls) == asked
+    qmd_workspace.workspace.write("memory/new.md", "new")
+    memory.sync()
+    memory.sync(force=True)
+    assert qmd.calls.count(["update"]) == 3
+
+
+def test_a_command_that_is_to_wait_tries_the_first_update_three_times(qmd_workspace: QmdWorkspace) -> None:
+    qmd = qmd_workspace.qmd
+    assert qmd
+    qmd_workspace.database.unlink()
+    qmd_workspace.settings_of_qmd["update"] = {"waitForBootSync": True}
+    qmd.reply("update", code=1, err="Error: SQLITE_BUSY: database is locked")
+    answer = qmd_workspace.memory().search(QUESTION)
+    assert answer.answered_for
+    assert "database locked" in answer.answered_for.reason
+    assert qmd.calls.count(["update"]) == 3
+
+
+def test_a_command_waits_as_long_as_three_attempts_may_take(qmd_workspace: QmdWorkspace) -> None:
+    qmd = qmd_workspace.qmd
+    assert qmd
+    qmd_workspace.database.unlink()
+    qmd_workspace.settings_of_qmd["update"] = {"waitForBootSync": True, "updateTimeoutMs": 200}
+    qmd.reply("update", hang=True)
+    answer = qmd_workspace.memory().search(QUESTION)
+    assert answer.answered_for
+    assert "did not answer within 0.2 seconds" in answer.answered_for.reason
+    assert qmd.calls.count(["update"]) == 3
 
 
 @pytest.mark.parametrize("waits", [True, False])

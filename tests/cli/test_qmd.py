@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.qmd.command import config_path
 from tests.backends.qmd_workspace import QUESTION, QmdWorkspace
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -63,6 +64,19 @@ def test_index_that_fails_is_told_by_its_exit_code(qmd_workspace: QmdWorkspace, 
     ran = run("index")
     assert ran.code == 2
     assert "no space left" in ran.err
+
+
+def test_index_with_a_qmd_that_hangs_says_so_and_who_answers(qmd_workspace: QmdWorkspace, run: Run) -> None:
+    qmd_workspace.database.unlink()
+    Path(config_path(qmd_workspace.settings.qmd_dir)).unlink()
+    qmd_workspace.settings_of_qmd["update"] = {"commandTimeoutMs": 300}
+    qmd_workspace.configure()
+    assert qmd_workspace.qmd
+    qmd_workspace.qmd.reply("collection", hang=True)
+    ran = run("index")
+    assert ran.code == 2
+    assert "the builtin index was updated: qmd collection did not answer within 0.3 seconds" in ran.err
+    assert "no notes" not in ran.err
 
 
 def test_get_reads_by_the_name_of_a_collection(qmd_workspace: QmdWorkspace, run: Run) -> None:

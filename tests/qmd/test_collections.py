@@ -186,6 +186,14 @@ def test_one_that_fails_does_not_stop_the_others(agent_home: AgentHome) -> None:
     assert collections.issues
 
 
+def test_a_qmd_that_fails_for_all_of_them_is_a_failure(agent_home: AgentHome) -> None:
+    program = Scripted(collection_add=[ProgramTimedOut("slow"), ProgramFailed("no", code=1), ProgramTimedOut("slow")])
+    collections = agent_home.collections(program)
+    with pytest.raises(ProgramTimedOut, match="slow"):
+        collections.ensure()
+    assert len(collections.issues) == 3
+
+
 def test_without_the_program_nothing_is_tried_further(agent_home: AgentHome) -> None:
     program = Scripted(collection_add=[ProgramMissing("qmd is not installed")])
     with pytest.raises(ProgramMissing):
@@ -224,7 +232,8 @@ def test_a_first_reading_that_takes_too_long_goes_on_with_the_next_update(agent_
 
     assert agent_home.collections(Scripted(collection_add=[slow])).ensure() == ()
     agent_home.config_file.unlink()
-    assert agent_home.collections(Scripted(collection_add=[ProgramTimedOut("slow")])).ensure()
+    with pytest.raises(ProgramTimedOut, match="slow"):
+        agent_home.collections(Scripted(collection_add=[ProgramTimedOut("slow")])).ensure()
 
 
 def test_a_link_in_place_of_the_root_file_is_told(agent_home: AgentHome) -> None:

@@ -186,6 +186,36 @@ def test_a_start_that_fails_is_told_and_stops_nobody(world: World) -> None:
     assert updater.status()["lastUpdateError"] == "no"
 
 
+def test_a_start_without_collections_updates_when_qmd_works_again(world: World) -> None:
+    world.forget_collections()
+    world.program.replies["collection add"] = [ProgramTimedOut("slow")]
+    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot=True))
+    with pytest.raises(ProgramTimedOut):
+        updater.start()
+    assert world.program.names() == ["collection add", "collection add", "update"]
+
+
+def test_an_index_is_current_if_its_update_is_recent_and_nothing_has_changed_or_is_to_be_embedded(
+    world: World,
+) -> None:
+    updater = world.updater(embeds=True)
+    assert not updater.is_current()
+    world.program.replies["embed"] = [ProgramFailed("no model", code=1)]
+    updater.run("manual", force=True)
+    assert updater.is_current()  # it pauses after the failure
+    world.now_s += 14
+    assert updater.is_current()
+    world.agent_home.note("memory/b.md", "# B")
+    assert not updater.is_current()
+    updater.run("manual", force=True)
+    assert updater.is_current()
+    world.embed_state.unlink()
+    assert not updater.is_current()
+    updater.run("manual", force=True)
+    world.now_s += 15
+    assert not updater.is_current()
+
+
 def test_who_answers_once_only_binds_collections(world: World) -> None:
     world.forget_collections()
     updater = world.updater(UpdateRules(0.001, 0, on_boot=True, wait_for_boot=True))
