@@ -28,17 +28,17 @@ _SPANISH = """
 a aca ahi ahora al algo alli ante antes aquel aquella aqui asi aun aunque ayer ayuda bien busca cada como con contra
 cual cuales cuando cuanta cuanto cuantos cuyo de del desde despues dice dijo dime donde dos el ella ellas ellos en
 entre era eran es esa esas ese eso esos esta estaba estan estar este esto estos favor fue fueron ha habia hace hacer
-han hasta hay he hemos hizo hoy ir la las le les lo los mas me mi mientras muestra muy nada ni no nos nosotros nuestra
-nuestro o otra otro para pero por porque pues que quien quienes se sea segun ser si sido siempre sin sobre solo son
-soy su sus tal tambien tan tanto te tenemos tener tengo tiene tienen todo todos tu tus un una uno unos usted va vamos
-y ya yo
+han hasta hay he hemos hizo hoy ir la las le les lo los manana mas me mi mientras muestra muy nada ni no nos nosotros
+nuestra nuestro o otra otro para pero por porque pues que quien quienes se sea segun ser si sido siempre sin sobre
+solo son soy su sus tal tambien tan tanto te tenemos tener tengo tiene tienen todo todos tu tus un una uno unos usted
+va vamos y ya yo
 """
 _PORTUGUESE = """
-a ajuda ali ao aos aquela aquele aqui aquilo as ate com como da das de dela dele depois disse do dos e ela elas ele
-eles em entao essa essas esse esta estao estava este estes eu fazer fez foi foram hoje isso isto ja la lhe mais mas
-mesmo meu minha mostre muito na nao nas nem no nos nossa nosso num numa o onde ontem os ou para pela pelas pelo pelos
-por porque pra procure quais qual quando quanto que quem sao se sem sempre seu so sua tambem tem temos tenho tinha
-todos um uma umas uns vamos voce voces
+a ajuda ali amanha ao aos aquela aquele aqui aquilo as ate com como da das de dela dele depois disse do dos e ela elas
+ele eles em entao essa essas esse esta estao estava este estes eu fazer fez foi foram hoje isso isto ja la lhe mais
+mas mesmo meu minha mostre muito na nao nas nem no nos nossa nosso num numa o onde ontem os ou para pela pelas pelo
+pelos por porque pra procure quais qual quando quanto que quem sao se sem sempre seu so sua tambem tem temos tenho
+tinha todos um uma umas uns vamos voce voces
 """
 _GERMAN = """
 aber alle allem allen aller alles als also am an ander andere anderem anderen anderer anderes auch auf aus bei beim
@@ -54,12 +54,12 @@ wieder wieso will wir wird wirst wo woher wohin wurde wurden zeig zu zum zur zwi
 """
 _FRENCH = """
 a ai as au aucun aucune aujourd aussi autre autres aux avaient avait avant avec avez avoir avons ayant bien c ca car
-ce ceci cela celle celles celui ces cet cette chaque chez ci comme comment d dans de depuis des dis donc dont du elle
-elles en encore entre es est et etaient etais etait ete etre eu eux faire fait faut fois hier ici il ils j je jusqu l
-la le les leur leurs lors lorsque lui m ma mais me meme mes mien moi mon montre n ne ni nos notre nous on ont or ou
-oui par parce parmi pas pendant peu peut plus plusieurs pour pourquoi pouvez puis qu quand que quel quelle quelles
-quelque quelques quels qui quoi s sa sans se selon sera ses si sien soit sommes son sont sous suis sur svp t ta te tes
-toi ton tous tout toute toutes tres trop tu un une vers voici voila vos votre vous y
+ce ceci cela celle celles celui ces cet cette chaque chez ci comme comment d dans de demain depuis des dis donc dont
+du elle elles en encore entre es est et etaient etais etait ete etre eu eux faire fait faut fois hier hui ici il ils j
+je jusqu l la le les leur leurs lors lorsque lui m ma mais me meme mes mien moi mon montre n ne ni nos notre nous on
+ont or ou oui par parce parmi pas pendant peu peut plus plusieurs pour pourquoi pouvez puis qu quand que quel quelle
+quelles quelque quelques quels qui quoi s sa sans se selon sera ses si sien soit sommes son sont sous suis sur svp t
+ta te tes toi ton tous tout toute toutes tres trop tu un une vers voici voila vos votre vous y
 """
 _ITALIAN = """
 a abbiamo ad agli ai al alla alle allo anche ancora avere avete aveva avevano c che chi ci cio coi col come con cosa
@@ -72,59 +72,59 @@ siamo sono sta stata stato su sua sue sugli sui sul sulla sulle suo suoi tra tu 
 _DUTCH = """
 aan al alle alles als altijd andere ben bij daar dan dat de der deze die dit doch doen door dus een en er ge geen
 geweest gisteren haar had hadden heb hebben heeft hem het hier hij hoe hun iemand iets ik in is ja je jij jou jouw
-jullie kan kon kunnen maar me meer men met mij mijn moet na naar niet niets nog nu of om omdat onder ons onze ook op
-over reeds te tegen toch toen tot u uit uw van vandaag veel voor waar waarom wanneer want waren was wat we weer wel
-welk welke werd wezen wie wij wil worden wordt zal ze zei zelf zich zij zijn zo zonder zou
+jullie kan kon kunnen maar me meer men met mij mijn moet morgen na naar niet niets nog nu of om omdat onder ons onze
+ook op over reeds te tegen toch toen tot u uit uw van vandaag veel voor waar waarom wanneer want waren was wat we weer
+wel welk welke werd wezen wie wij wil worden wordt zal ze zei zelf zich zij zijn zo zonder zou
 """
 _DANISH = """
 ad af alle alt anden at blev blive bliver da de dem den denne der deres det dette dig din dine disse dit dog du efter
 eller en end er et fa for fra gar gor gore ham han hans har havde have hende hendes her hos hun hvad hvem hver hvilke
-hvilken hvilket hvis hvor hvordan hvorfor hvornar i idag igar ikke ind ja jeg jer jo kan kunne ma man mange med meget
-men mere mig min mine mit mod nar ned nej ni nogen noget nogle nu og ogsa om op os over pa sa sadan sagde selv sig sin
-sine sit skal skulle som til ud under vaere vaeret var vi vil ville vor
+hvilken hvilket hvis hvor hvordan hvorfor hvornar i idag igar ikke imorgen ind ja jeg jer jo kan kunne ma man mange
+med meget men mere mig min mine mit mod nar ned nej ni nogen noget nogle nu og ogsa om op os over pa sa sadan sagde
+selv sig sin sine sit skal skulle som til ud under vaere vaeret var vi vil ville vor
 """
 _NORWEGIAN = """
 alle alt andre at av bade bare ble bli blir da de deg dem den denne der dere deres det dette di din dine disse ditt du
 dykk eller en enn er et ett etter for fordi fra gar gjorde gjore ha hadde han hans har henne hennes her hva hvem hver
-hvilke hvilken hvilket hvis hvor hvordan hvorfor i idag igar ikke inn ja jeg kan kunne ma man mange med meg mellom men
-mer min mine mitt mot na nar nei noe noen og ogsa om opp oss over pa sa samme seg selv si sin sine sitt skal skulle
-slik som til ut uten vaere vaert var vart ved vi vil ville
+hvilke hvilken hvilket hvis hvor hvordan hvorfor i idag igar ikke imorgen inn ja jeg kan kunne ma man mange med meg
+mellom men mer min mine mitt mot na nar nei noe noen og ogsa om opp oss over pa sa samme seg selv si sin sine sitt
+skal skulle slik som til ut uten vaere vaert var vart ved vi vil ville
 """
 _SWEDISH = """
 alla allt an andra ar att av bara blev bli blir da dar de dem den denna deras dess dessa det detta dig din dina ditt
 du efter eller en er ett for fore fran gick gjorde gor gora ha hade han hans har henne hennes hon hos hur i idag igar
-in inte ja jag ju kan kom kunde ma man maste mellan men mer mig min mina mitt mot mycket nagon nagot nagra nar ni nu
-och ocksa om oss over pa sa samma sedan sig sin sina sitt sjalv ska skulle som till under upp ur ut utan vad var vara
-varfor varit varje vart vem vems vi vid vilka vilken vilket
+imorgon in inte ja jag ju kan kom kunde ma man maste mellan men mer mig min mina mitt mot mycket nagon nagot nagra nar
+ni nu och ocksa om oss over pa sa samma sedan sig sin sina sitt sjalv ska skulle som till under upp ur ut utan vad var
+vara varfor varit varje vart vem vems vi vid vilka vilken vilket
 """
 _FINNISH = """
-ei eika eilen eivat emme en et etta ette han hanen hanta he heidan ja joka jonka jos jossa jota joten kanssa keita
-keta koska kuin kuinka kuka kun me meidan mihin mika miksi milloin mina minka minulla minulle minun missa mista mita
-miten mukaan mutta myos ne niiden niin nyt ole olemme olen olet olette oli olimme olin olivat olla ollut on ovat se
-seka sen siella siina siita silla sille sina sinun sita tai talla tama taman tanaan tassa te tuo tuon vai vaikka vain
-voi voin
+ei eika eilen eivat emme en et etta ette han hanen hanta he heidan huomenna ja joka jonka jos jossa jota joten kanssa
+keita keta koska kuin kuinka kuka kun me meidan mihin mika miksi milloin mina minka minulla minulle minun missa mista
+mita miten mukaan mutta myos ne niiden niin nyt ole olemme olen olet olette oli olimme olin olivat olla ollut on ovat
+se seka sen siella siina siita silla sille sina sinun sita tai talla tama taman tanaan tassa te tuo tuon vai vaikka
+vain voi voin
 """
 _POLISH = """
 a aby albo ale ani bardzo bedzie bez bo byc byl byla byli bylo byly ci co czemu czy czyli dla dlaczego do dzis dzisiaj
-gdy gdzie go i ich ile im inne iz ja jak jaka jaki jakie je jego jej jest jestem jeszcze juz kiedy kto ktora ktore
-ktory ktorzy ku lub ma maja mam mi miedzy mnie moj moja moje moze mu my na nad nam nas nasz nasza nasze nic nich nie
-niej nim o od on ona one oni ono oraz pan po pod przed przez przy sa sie skad ta tak takze tam te tego tej ten teraz
-tez to tu tutaj ty tylko tym u w wczoraj we wiec wszystko wy z za ze zeby
+gdy gdzie go i ich ile im inne iz ja jak jaka jaki jakie je jego jej jest jestem jeszcze jutro juz kiedy kto ktora
+ktore ktory ktorzy ku lub ma maja mam mi miedzy mnie moj moja moje moze mu my na nad nam nas nasz nasza nasze nic nich
+nie niej nim o od on ona one oni ono oraz pan po pod przed przez przy sa sie skad ta tak takze tam te tego tej ten
+teraz tez to tu tutaj ty tylko tym u w wczoraj we wiec wszystko wy z za ze zeby
 """
 _TURKISH = """
 ama ancak bana bazi belki ben beni benim bile bir biri birkac biz bize bizi bizim bu bugun buna bunu bunun burada cok
 cunku da daha de defa diye dun en gibi gore hangi hani hem hep hepsi her hic icin ile ise kadar ki kim kime mi mu
 nasil ne neden nerede nereye nicin niye o olan olarak oldu oldugu olsa ona onlar onu onun orada oyle sanki sen seni
-senin sey simdi siz sizin su sunu tum var ve veya ya yani yok zaman
+senin sey simdi siz sizin su sunu tum var ve veya ya yani yarin yok zaman
 """
 _INDONESIAN = """
-ada adalah agar akan aku anda apa apakah atau bagaimana bahwa bisa bukan dalam dan dapat dari dengan di dia hanya hari
-harus ini itu jika juga kami kamu kapan karena ke kemarin kepada kita lagi mana mengapa mereka oleh pada saya sebagai
-sebuah sedang sekarang seperti siapa sudah telah tentang tidak untuk yang
+ada adalah agar akan aku anda apa apakah atau bagaimana bahwa besok bisa bukan dalam dan dapat dari dengan di dia
+hanya hari harus ini itu jika juga kami kamu kapan karena ke kemarin kepada kita lagi mana mengapa mereka oleh pada
+saya sebagai sebuah sedang sekarang seperti siapa sudah telah tentang tidak untuk yang
 """
 _VIETNAMESE = """
-ai ban bao cac cho chung co cua cung da dang dau den do duoc gi hay ho hoac khi khong la mot nao nay neu nhieu nhu
-nhung no o rat sao se ta thi toi trong tu va ve vi voi
+ai ban bao cac cho chung co cua cung da dang dau den do duoc gi hay ho hoac hom khi khong la mot nao nay neu nhieu nhu
+nhung no o qua rat sao se ta thi toi trong tu va ve vi voi
 """
 _RUSSIAN = """
 а без более бы был была были было быть в вам вас весь во вот все всего вчера вы где да даже для до его ее еи ему если
@@ -139,16 +139,16 @@ _UKRAINIAN = """
 щоб я як яка якии які і із іх іі
 """
 _GREEK = """
-αλλα αν απο για γιατι δεν ειναι ειχε εχει η ηταν θα και κι μασ με μη μου να ο οι ποια ποιο ποιοσ ποτε που πωσ σασ σε
-σημερα σου στα στη στην στο στον τα την τησ τι τισ το τον του τουσ των τωρα χθεσ ωσ
+αλλα αν απο αυριο για γιατι δεν ειναι ειχε εχει η ηταν θα και κι μασ με μη μου να ο οι ποια ποιο ποιοσ ποτε που πωσ
+σασ σε σημερα σου στα στη στην στο στον τα την τησ τι τισ το τον του τουσ των τωρα χθεσ χτεσ ωσ
 """
 _HEBREW = """
 אבל או איך אין איפה אל אם אנחנו אני את אתה אתמול גם האם הוא היא היה היו היום היתה הם הן זאת זה זו יש כי כל כמה כן לא
-למה מה מי מתי עד עכשיו על עם רק של
+למה מה מחר מי מתי עד עכשיו על עם רק של
 """
 _PERSIAN = """
-از است الان اما امروز ان انها او اگر این با برای به بود بودند تا تو دارد در دیروز را شد شما ما من نیست هست هم و چرا
-چند چه چگونه چی کجا که کی یا
+از است الان اما امروز ان انها او اگر این با برای به بود بودند تا تو دارد در دیروز را شد شما فردا ما من نیست هست هم و
+چرا چند چه چگونه چی کجا که کی یا
 """
 _HINDI = """
 अपना अपने अब आज आप आपका इन इस उन उस एक और कब कर करना कल कहाँ कहां का कि कितना कितने किया किस किसने की के कैसे को कौन
@@ -156,10 +156,10 @@ _HINDI = """
 लेकिन वह वे साथ से हम हमारा हमारी ही है हैं हो होता
 """
 _ARABIC = """
-اذا اشياء الان التي الذي الذين الى اليه اليوم ام امس ان انا انت انتم اننا او اي ايضا اين بعد بعض بل به بها بين تحت
-تكون تلك ثم جدا حتى حول ذلك شيء على عليه عليها عن عند عندما عندنا عندي غدا غير فقط فوق في فيه فيها قبل قد كان كانت
-كذلك كل كم كما كيف لا لدى لدي لقد لكن لم لماذا لن له لها لهم ليس ليست ما ماذا متى مع من منذ منه منها نا نحن ني هذا هذه
-هل هم هن هنا هناك هو هي وهو وهي يكون
+اذا اشياء الامس الان البارحة التي الذي الذين الغد الى اليه اليوم ام امبارح امس ان انا انت انتم اننا او اي ايضا اين
+بالامس بالغد بعد بعض بل به بها بين تحت تكون تلك ثم جدا حتى حول ذلك شيء على عليه عليها عن عند عندما عندنا عندي غد غدا
+غير فقط فوق في فيه فيها قبل قد كان كانت كذلك كل كم كما كيف لا لدى لدي لقد لكن لم لماذا لن له لها لهم ليس ليست ما ماذا
+متى مع من منذ منه منها نا نحن ني هذا هذه هل هم هن هنا هناك هو هي واليوم وامس وغدا وهو وهي يكون
 """
 _KOREAN = """
 그 이 저 그것 이것 저것 것 거기 여기 저기 나 너 우리 저희 그녀 그들 누구 무엇 뭐 언제 어디 어떻게
@@ -205,10 +205,10 @@ _OTHER_SCRIPTS = frozenset(
 # Stop words elsewhere that are English words, names or abbreviations: they do not show what language a query is in.
 _ALSO_ENGLISH = """
 ad ai al ali alla allen alt ana ate ban bare ben bile bin biz car chi co col com come comment con da dan de del den
-des di dice die dig dis dog door du dun el end er era est fa fare favor fra fu fur gore ham han hans hat hay hem hun
-il inn ins io kim kom la las le les lo los ma man med men mere met mi mia min mir mit mod mon mu na ned nos ole os
-over pa pan par pas pendant per plus pod pour rat sag sam san sea sei ser ses sin sit solo son soy sur tal tan te ten
-till til ton tra tum u uber un van var vi von war wil
+des di dice die dig dis dog door du dun el end er era est fa fare favor fra fu fur gore ham han hans hat hay hem hui
+hun il inn ins io kim kom la las le les lo los ma man med men mere met mi mia min mir mit mod mon mu na ned nos ole os
+over pa pan par pas pendant per plus pod pour qua rat sag sam san sea sei ser ses sin sit solo son soy sur tal tan te
+ten till til ton tra tum u uber un van var vi von war wil
 """
 _AMBIGUOUS = frozenset(_ALSO_ENGLISH.split())
 

@@ -41,6 +41,20 @@ def test_each_language_has_its_stop_words(query: str, left: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    "days",
+    [
+        "yesterday today tomorrow", "ayer hoy mañana", "ontem hoje amanhã", "gestern heute morgen", "ieri oggi domani",
+        "hier aujourd'hui demain", "gisteren vandaag morgen", "igår idag imorgen", "igår idag imorgon",
+        "eilen tänään huomenna", "wczoraj dzisiaj jutro", "dün bugün yarın", "kemarin hari ini besok",
+        "hôm qua hôm nay", "вчера сегодня завтра", "вчора сьогодні завтра", "χθες χτες σήμερα αύριο", "אתמול היום מחר",
+        "دیروز امروز فردا", "कल आज", "أمس بالأمس الأمس وأمس البارحة اليوم واليوم غداً الغد بالغد",
+    ],
+)  # fmt: skip
+def test_words_for_days_near_today_are_stop_words(days: str) -> None:
+    assert content(f"{days} xyz") == ["xyz"]
+
+
+@pytest.mark.parametrize(
     ("query", "left"),
     [
         ("how old is my son", ["old", "son"]),
@@ -52,6 +66,7 @@ def test_each_language_has_its_stop_words(query: str, left: list[str]) -> None:
         ("the car door at the end of the pier", ["car", "door", "end", "pier"]),
         ("when did my son swim in the sea", ["son", "swim", "sea"]),
         ("is the pendant for her or him", ["pendant"]),
+        ("Hui birthday", ["hui", "birthday"]),
     ],
 )
 def test_a_stop_word_of_another_language_is_none_in_english(query: str, left: list[str]) -> None:
