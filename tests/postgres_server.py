@@ -150,8 +150,11 @@ class Server:
 
 
 @contextmanager
-def run_pooler(server: Server) -> Iterator[str | None]:
-    """Run PgBouncer in transaction mode in front of a server, and give its address; None if it is not installed."""
+def run_pooler(server: Server, **more: object) -> Iterator[str | None]:
+    """Run PgBouncer in transaction mode in front of a server, and give its address; None if it is not installed.
+
+    ``more`` are settings of it.
+    """
     program = shutil.which("pgbouncer", path=os.environ["PATH"] + os.pathsep + "/usr/sbin")
     if program is None:
         yield None
@@ -168,6 +171,7 @@ def run_pooler(server: Server) -> Iterator[str | None]:
         "auth_user": "postgres",
         "auth_query": "SELECT rolname, '' FROM pg_roles WHERE rolname = $1",
         "max_client_conn": 500,
+        **more,
     }
     lines = ["[databases]", f"* = host={server.folder}", "[pgbouncer]"]
     (folder / "pgbouncer.ini").write_text("\n".join([*lines, *(f"{k} = {v}" for k, v in settings.items()), ""]))

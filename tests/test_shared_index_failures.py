@@ -8,19 +8,21 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mdrecall import Memory
-from mdrecall.errors import RecallError, StoreUnavailable
+from mdrecall.errors import RecallError, StoreBusy, StoreUnavailable
 from tests.conftest import examples
-from tests.postgres_server import Server, run_server
+from tests.postgres_server import Server, run_pooler, run_server
 from tests.processes import until
 from tests.store.stores import found_in
 from tests.test_shared_index import Machine
 
+psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
 #: How often a process is killed while it indexes, and the server while it is written to.
 CLIENT_KILLS, SERVER_KILLS = examples(3), max(2, examples(20) // 10)
 NOTES = 40
@@ -94,6 +96,103 @@ def test_without_a_fallback_the_error_names_the_server_and_the_next_search_after
         own_server.start()
         assert "blue drawer" in memory.search("lighthouse key")[0].snippet
         assert memory.check() == ()
+
+
+@pytest.fixture
+def locked_server(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Any]]:
+    """Gives a function with which another session locks the tables, until it is closed or has been idle for long."""
+    monkeypatch.setattr("mdrecall.store.postgres.connect._LOCK_MS", 200)
+
+    def lock() -> Any:
+        other = psycopg.connect(own_server.own_dsn)
+        other.execute("SET LOCAL idle_in_transaction_session_timeout = '20s'")
+        other.execute("LOCK TABLE mdrecall.workspaces, mdrecall.chunks IN ACCESS EXCLUSIVE MODE")
+        return other
+
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(closing(lock()))
+
+
+@pytest.mark.parametrize("is_pooled", [False, True])
+def test_a_lock_of_another_session_does_not_hold_up_a_search(
+    tmp_path: Path, own_server: Server, locked_server: Callable[[], Any], is_pooled: bool
+) -> None:
+    with run_pooler(own_server) as pooler:
+        if is_pooled:
+            own_server.pooler = pooler or pytest.skip("PgBouncer is not installed")
+        with Machine(tmp_path, own_server).open() as memory:
+            memory.sync()
+            other = locked_server()
+            for use in (lambda: memory.search("lighthouse key"), memory.sync, memory.status):
+                with pytest.raises(StoreBusy, match="is locked by another session"):
+                    use()
+            other.close()
+            assert "blue drawer" in memory.search("lighthouse key")[0].snippet
+
+
+def test_while_the_server_is_locked_a_local_index_answers_if_that_is_allowed(
+    tmp_path: Path, own_server: Server, locked_server: Callable[[], Any]
+) -> None:
+    with Machine(tmp_path, own_server, fallback="builtin").open() as memory:
+        memory.sync()
+        other = locked_server()
+        answer = memory.search("lighthouse key")
+        assert "blue drawer" in answer[0].snippet
+        assert answer.answered_for is not None
+        assert "is locked by another session" in answer.answered_for.reason
+        assert memory.status().fallback is not None
+        other.close()
+        assert until(lambda: memory.search("lighthouse key").answered_for is None), "It recovers by itself."
+
+
+def test_a_statement_that_never_ends_is_ended(
+    tmp_path: Path, own_server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.store.postgres.connect._STATEMENT_MS", {False: 200, True: 200})
+    from mdrecall.store.postgres.connect import Database
+
+    database = Database(own_server.dsn, str(tmp_path))
+    for using in (database.reading, database.writing):
+        with pytest.raises(StoreBusy, match="statement timeout"), using() as now:
+            now.db.execute("SELECT pg_sleep(10)")
+    database.close()
+
+
+def test_a_full_disk_of_the_server_is_told_and_does_not_stop_searches(tmp_path: Path, own_server: Server) -> None:
+    machine = Machine(tmp_path, own_server)
+    with machine.open() as memory, psycopg.connect(own_server.dsn, autocommit=True) as other:
+        memory.sync()
+        other.execute(
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE"
+            " 'could not extend file \"base/5/16402\": No space left on device' USING ERRCODE = 'disk_full'; END $$;"
+            "CREATE TRIGGER refuse BEFORE INSERT ON mdrecall.chunks EXECUTE FUNCTION refuse()"
+        )
+        (machine.folder / "new.md").write_text("The zebra is new.\n")
+        with pytest.raises(StoreUnavailable, match="the disk of the server is full: could not extend") as raised:
+            memory.sync()
+        assert "Free space on the server" in raised.value.hint
+        answer = memory.search("lighthouse key")
+        assert "blue drawer" in answer[0].snippet
+        assert "the disk of the server is full" in answer.stale
+        other.execute("DROP FUNCTION refuse CASCADE")
+        assert memory.search("zebra")[0].path == "new.md"
+
+
+@pytest.mark.parametrize("limit", [{"max_client_conn": 1}, {"default_pool_size": 1, "query_wait_timeout": 1}])
+def test_a_pooler_without_a_free_connection_is_told(
+    tmp_path: Path, own_server: Server, limit: dict[str, object]
+) -> None:
+    machine = Machine(tmp_path, own_server)
+    machine.sync()
+    with run_pooler(own_server, **limit) as pooler:
+        if pooler is None:
+            pytest.skip("PgBouncer is not installed")
+        machine.env["STORE"] = pooler
+        with psycopg.connect(pooler) as other, machine.open() as memory:
+            other.execute("SELECT 1")  # which begins a transaction
+            with pytest.raises(StoreUnavailable, match="has no connection left") as raised:
+                memory.search("lighthouse key")
+            assert "more connections" in raised.value.hint
 
 
 @pytest.mark.slow

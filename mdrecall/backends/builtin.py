@@ -248,10 +248,6 @@ class BuiltinBackend:
             return self._store.chunks.count()
         return embedder.count_missing() if embedder.last_error else 0
 
-    def open_store(self) -> None:
-        """Make sure that the index can answer; raise ``StoreUnavailable`` if it cannot."""
-        self._store.admin.open()
-
     def warm(self) -> None:
         """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""
         self._repair.run(self._refresh.warm)

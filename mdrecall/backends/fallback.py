@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from typing import Protocol, TypeVar
 
 from mdrecall.backends.breaker import Breaker, Outage, format_time
@@ -203,7 +204,10 @@ class FallbackBackend:
         custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
         if status.fallback:
             custom["embeddingFallback"] = status.fallback
-        own = self._primary.status().custom.get(self._name)
+        own = None
+        # A server that is away has no status.
+        with suppress(BackendUnavailable):
+            own = self._primary.status().custom.get(self._name)
         return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mdrecall.backends.builtin import BuiltinBackend
-from mdrecall.errors import BackendUnavailable, StoreUnavailable
+from mdrecall.errors import BackendUnavailable, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.interfaces import BackendAdmin, BackendMap, BackendSessions, BackendWatch
 from mdrecall.types import ProgressCallback, ReadResult, SearchAnswer, SearchRequest, Status, Stop, SyncReport, never
 
@@ -37,7 +37,7 @@ class SharedBackend:
     def probe_search(self) -> None:
         """Raise ``BackendUnavailable`` if the server does not answer."""
         with _say_unavailable():
-            self._backend.open_store()
+            self._backend.admin.counts()
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         with _say_unavailable():
@@ -56,7 +56,8 @@ class SharedBackend:
             return self._backend.read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
-        with _say_unavailable():
+        # Another process that indexes is no reason to index into a file.
+        with _say_unavailable((StoreUnavailable,)):
             return self._backend.sync(force=force, progress=progress, stop=stop)
 
     def status(self) -> Status:
@@ -68,8 +69,9 @@ class SharedBackend:
 
 
 @contextmanager
-def _say_unavailable() -> Iterator[None]:
+def _say_unavailable(kinds: tuple[type[StoreError], ...] = (StoreUnavailable, StoreBusy)) -> Iterator[None]:
+    """Raise ``BackendUnavailable`` for these errors of the store."""
     try:
         yield
-    except StoreUnavailable as error:
+    except kinds as error:
         raise BackendUnavailable(str(error), hint=error.hint) from error

@@ -45,8 +45,13 @@ _CONNECTION = {
     "application_name": "mdrecall",
 }
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
+#: What a transaction waits for at most, in milliseconds: for a lock of another session, as long as a writer waits for
+#: another; for a statement, far longer than one of a search takes, or a large one that writes.
+_LOCK_MS, _STATEMENT_MS = 5_000, {False: 60_000, True: 600_000}
+#: While a lock is known to be held, as long: a search asks several times, and would wait each time.
+_LOCKED_MS = 100
 #: A transaction in which nothing happens for so long belongs to a process that hangs, and holds back the clean-up.
-_END_IDLE = "set_config('idle_in_transaction_session_timeout', '60s', true)"
+_IDLE_MS = 60_000
 _BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _BUSY = ("55P03", "40001", "40P01", "57014")
@@ -55,6 +60,8 @@ _CONFLICTS = ("40001", "40P01")
 #: A transaction that met a conflict is run this often, and the pause before each further time is twice as long.
 _ATTEMPTS, _PAUSE_S = 4, 0.05
 _GONE = ("08", "57P")
+#: What Postgres and PgBouncer say if they have no connection left; a refused connection comes without a code.
+_CROWDED = ("too many", "connection slots", "no more connections", "query_wait_timeout")
 
 
 def workspace_id(name: str) -> int:
@@ -141,8 +148,6 @@ class Database:
         """``can_create`` lets the first use create the tables, if the role may."""
         self.name = name
         self.workspace = workspace_id(name)
-        #: Says for the rest of a transaction which workspace it is about; without that, no row is seen.
-        self.naming = f"SELECT set_config('{SETTING}', '{self.workspace:d}', true), {_END_IDLE}"
         self.place = describe_place(dsn)
         self._dsn = dsn
         self._can_create = can_create
@@ -151,7 +156,7 @@ class Database:
         self._unanswered: set[Connection] = set()
         self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
         self._has_tables = False
-        self._rests_until = 0.0
+        self._rests_until = self._locked_until = 0.0
         self._local = threading.local()
 
     @property
@@ -181,6 +186,9 @@ class Database:
                 try:
                     self._ensure_tables(db)
                     yield db
+                except psycopg.errors.LockNotAvailable:
+                    self._locked_until = time.monotonic() + _REST_S
+                    raise
                 except psycopg.OperationalError:
                     # If this one is broken, so are the others: the server has been restarted.
                     self._drop_idle()
@@ -309,11 +317,24 @@ class Database:
     def _enter(self, db: Connection, begin: str, gen: int | None, is_writing: bool) -> Transaction:
         """Begin a transaction and read the state, in one round trip; a writer is the only one to have it."""
         read = select_state(self.workspace, gen, is_writing=is_writing)
-        found = read_state(db.execute(f"{begin}; {self.naming}; {read}"))
+        found = read_state(db.execute(f"{begin}; {self.set_up(is_writing=is_writing)}; {read}"))
         if found is None and is_writing:
             self._add_workspace(db)
             found = read_state(db.execute(read))
         return Transaction(db, self.workspace, gen, found, is_writing)
+
+    def set_up(self, *, is_writing: bool = True) -> str:
+        """Return a statement that says for the rest of a transaction which workspace it is about and how long it waits.
+
+        Without it no row is seen. A session keeps none of it, so that it holds behind a pooler too.
+        """
+        settings = {
+            SETTING: self.workspace,
+            "lock_timeout": _LOCKED_MS if time.monotonic() < self._locked_until else _LOCK_MS,
+            "statement_timeout": _STATEMENT_MS[is_writing],
+            "idle_in_transaction_session_timeout": _IDLE_MS,
+        }
+        return "SELECT " + ", ".join(f"set_config('{name}', '{value:d}', true)" for name, value in settings.items())
 
     def _add_workspace(self, db: Connection) -> None:
         db.execute(
@@ -332,6 +353,7 @@ class Database:
             if not self._can_create:
                 require_tables(db)
             with db.transaction():
+                db.execute(self.set_up())
                 create_tables(db)
         self._has_tables = True
 
@@ -349,6 +371,9 @@ def translate_errors(place: str) -> Iterator[None]:
 
 def _translate(error: psycopg.Error, place: str) -> StoreError:
     code, said = error.sqlstate or "", _first_line(error)
+    if code == "55P03":
+        hint = "Try again in a moment. If it lasts, end the session that holds the lock; pg_stat_activity shows it."
+        return StoreBusy(f"{place} is locked by another session: {said}", hint=hint)
     if code in _BUSY:
         return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
     if code == "25006":
@@ -360,7 +385,15 @@ def _translate(error: psycopg.Error, place: str) -> StoreError:
         return StoreUnavailable(f"{place} refuses: {said}", hint="Let an owner grant this role what it needs.")
     if code.startswith("XX"):
         return CorruptIndex(f"{place} is damaged: {said}")
-    if not code or code.startswith(_GONE) or isinstance(error, psycopg.OperationalError):
+    if any(words in said for words in _CROWDED):
+        hint = "Let the server, or the pooler in front of it, have more connections, or try again in a moment."
+        return StoreUnavailable(f"{place} has no connection left: {said}", hint=hint)
+    if code == "53100":
+        hint = "Free space on the server; until then, what is indexed can be searched."
+        return StoreUnavailable(f"{place} cannot be written, because the disk of the server is full: {said}", hint=hint)
+    if code and not code.startswith(_GONE) and isinstance(error, psycopg.OperationalError):
+        return StoreUnavailable(f"{place} cannot go on: {said}", hint="Look into the log of the server.")
+    if not code or code.startswith(_GONE):
         return StoreUnavailable(f"{place} cannot be reached: {said}", hint=_explain_connection(error))
     return StoreError(f"{place} refuses a statement: {said}")
 
@@ -377,7 +410,7 @@ def _explain_connection(error: psycopg.Error) -> str:
             "Check that the server is running. If it is, this machine does not trust its certificate: name the file of"
             " the authority with sslrootcert, or do without the check by sslmode=require or sslmode=disable."
         )
-    return "Check that the server is running, and its address."
+    return "Check that the server is running, and its address; a pooler in front of it may have no connection left."
 
 
 def _first_line(error: psycopg.Error) -> str:

@@ -105,7 +105,7 @@ class Lease:
     def _drop_dead(self) -> bool:
         """Delete the lease of a process of this machine that is gone; False if there is none."""
         with self._database.connection() as db, db.transaction():
-            db.execute(self._database.naming)
+            db.execute(self._database.set_up())
             row = db.execute(_OWNER, (self._database.workspace, self._kind)).fetchone()
         machine = _identify_machine()
         if row is None or not machine or not row[0].startswith(f"{machine} ") or is_alive(row[1]):
@@ -130,7 +130,7 @@ class Lease:
     def _execute_once(self, statement: str, values: tuple[object, ...]) -> int:
         # Statements that are sent together are one transaction, and take one round trip instead of four.
         with self._database.connection() as db, ClientCursor(db) as cursor:
-            cursor.execute(f"{self._database.naming}; {statement}", values)
+            cursor.execute(f"{self._database.set_up()}; {statement}", values)
             cursor.nextset()
             return cursor.rowcount
 
