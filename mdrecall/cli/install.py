@@ -53,7 +53,8 @@ def run(options: argparse.Namespace) -> int:
     from mdrecall.config.environment import find_locations
     from mdrecall.hosts.install import apply_install, plan_install
 
-    change = plan_install(make_site(options), find_locations(os.environ, os.getcwd()).own_state_dir)
+    site = make_site(options, choose_command(options.scope))
+    change = plan_install(site, find_locations(os.environ, os.getcwd()).own_state_dir)
     if options.dry_run:
         print(change.diff, end="")
         return 0
@@ -71,13 +72,13 @@ def run(options: argparse.Namespace) -> int:
     return 0
 
 
-def make_site(options: argparse.Namespace) -> "Site":
-    """Return where an installation goes."""
+def make_site(options: argparse.Namespace, command: tuple[str, ...]) -> "Site":
+    """Return where an installation goes, which starts mdrecall with a command."""
     from mdrecall.config.environment import find_program_folders
     from mdrecall.hosts.layout import Site
 
     folders = find_program_folders(os.environ, os.getcwd())
-    return Site(options.host, options.scope, folders, os.getcwd(), _choose_command(options.scope))
+    return Site(options.host, options.scope, folders, os.getcwd(), command)
 
 
 def _print_files(change: "Change") -> None:
@@ -87,18 +88,16 @@ def _print_files(change: "Change") -> None:
         print(f"  {'changed' if change.before[path] is not None else 'new'}: {shorten_home(path)}")
 
 
-def _choose_command(scope: str) -> tuple[str, ...]:
-    """Return the command by its name if that is this mdrecall, or has to hold on every machine; else by its path."""
-    import shutil
-
+def choose_command(scope: str) -> tuple[str, ...]:
+    """Return the command that starts this mdrecall; for a project, the name that it has on every machine."""
     from mdrecall.cli.output import print_warning
-    from mdrecall.mcp_server.install import own_command
+    from mdrecall.mcp_server.install import LASTING, is_found_everywhere, own_command
 
-    on_path, own = shutil.which("mdrecall"), own_command()
-    if scope == "project" and on_path is None:
-        print_warning("mdrecall is not on your PATH, where the host looks for it: install it with pipx or uv.")
-    is_own = on_path is not None and os.path.realpath(on_path) == os.path.realpath(own[0])
-    return ("mdrecall",) if is_own or scope == "project" else own
+    if scope != "project":
+        return own_command()
+    if not is_found_everywhere("mdrecall"):
+        print_warning(f"mdrecall is not on the PATH of every terminal, where the host looks for it. {LASTING}")
+    return ("mdrecall",)
 
 
 def _prepare_workspace(options: argparse.Namespace) -> str:

@@ -192,28 +192,17 @@ def _make_entry(options: argparse.Namespace, client: "Client") -> "Entry":
     """Return the command that runs this mdrecall with the chosen memories; for a project, on any machine."""
     import re
 
-    from mdrecall.mcp_server.install import Entry, own_command
+    from mdrecall.cli.install import choose_command
+    from mdrecall.mcp_server.install import Entry
 
     name = options.name or _NAME
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise RecallError(f"{name!r} is not a valid name.", hint="Use letters, digits, _ and -.")
-    if options.scope == "project":
-        return Entry(name, _require_on_path("mdrecall"), ("mcp", *_make_arguments(options, client.folder)))
-    command, *before = own_command()
+    command, *before = choose_command(options.scope)
     if options.client == "openclaw" and not options.session_key:
         options.session_key = _SHARED_SESSION
-    return Entry(name, command, (*before, "mcp", *_make_arguments(options, "")))
-
-
-def _require_on_path(command: str) -> str:
-    """Return a command as every machine has it; warn if this one does not."""
-    import shutil
-
-    from mdrecall.cli.output import print_warning
-
-    if shutil.which(command) is None:
-        print_warning(f"{command} is not on your PATH, where the client looks for it: install it with pipx or uv.")
-    return command
+    folder = client.folder if options.scope == "project" else ""
+    return Entry(name, command, (*before, "mcp", *_make_arguments(options, folder)))
 
 
 def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:

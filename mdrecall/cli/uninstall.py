@@ -15,7 +15,7 @@ def run(options: argparse.Namespace) -> int:
     from mdrecall.config.environment import find_locations
     from mdrecall.hosts.install import apply_removal, plan_removal
 
-    change = plan_removal(make_site(options), find_locations(os.environ, os.getcwd()).own_state_dir)
+    change = plan_removal(make_site(options, ("mdrecall",)), find_locations(os.environ, os.getcwd()).own_state_dir)
     if options.dry_run:
         print(change.diff, end="")
         return 0

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import tomllib
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +12,7 @@ from mdrecall.errors import RecallError
 from mdrecall.hosts.install import plan_install, read_receipts
 from mdrecall.hosts.layout import INSTALLABLE, Site, list_pieces
 from mdrecall.hosts.pieces import HookEntries, OwnFile, Piece, ServerEntry, has_hooks
-from mdrecall.mcp_server.install import CLIENTS, SCOPES, read_text, target_of
+from mdrecall.mcp_server.install import CLIENTS, LASTING, SCOPES, is_found_everywhere, read_text, target_of
 
 #: Where a plugin from a marketplace is switched on.
 _MARKETPLACES = {
@@ -47,8 +46,9 @@ def _check_install(site: Site, state_dir: str) -> Finding:
     scope = f" --scope {site.scope}" if site.scope == "project" else ""
     again = f"Run `mdrecall install {site.host}{scope}` again."
     name = f"{site.host} in {site.project}" if site.scope == "project" else site.host
-    if shutil.which(site.command[0]) is None:
-        return Finding("coding agent", "wrong", f"{name} calls {site.command[0]}, which is not there", again)
+    if not is_found_everywhere(command := site.command[0]):
+        where, hint = ("there", again) if os.path.isabs(command) else ("on the PATH of every terminal", LASTING)
+        return Finding("coding agent", "wrong", f"{name} calls {command}, which is not {where}", hint)
     try:
         files = plan_install(site, state_dir).files
     except RecallError as error:

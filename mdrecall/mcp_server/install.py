@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 SCOPES = ("user", "project")
 #: The project's folder in an entry: where most clients start a server, or the variable of an editor.
 _START_FOLDER, _EDITOR_FOLDER = PROJECT_FOLDERS = (".", "${workspaceFolder}")
+#: How to have a command that stays, on the PATH of every terminal.
+LASTING = "Install mdrecall with `uv tool install` or `pipx install`."
 
 
 class Entry(NamedTuple):
@@ -112,11 +114,38 @@ def target_of(client: str, scope: str, folders: "ProgramFolders", project: str) 
 
 
 def own_command() -> tuple[str, ...]:
-    """Return the command that starts this very mdrecall from any folder."""
+    """Return the command that starts this very mdrecall from any folder, whatever the PATH of a host is.
+
+    A link to it on the PATH, as pipx and uv make one, is preferred: it stays when they move what it leads to.
+    """
+    import shutil
+
+    _refuse_cache(sys.prefix)
     beside = os.path.join(os.path.dirname(sys.executable), "mdrecall")
-    if os.access(beside, os.X_OK) and os.path.isfile(beside):
-        return (beside,)
-    return (sys.executable, "-m", "mdrecall")
+    for path in (shutil.which("mdrecall"), shutil.which(beside)):
+        if path and os.path.realpath(path) == os.path.realpath(beside):
+            return (os.path.abspath(path),)
+    # -P: a host runs it in any folder, where Python would otherwise take a folder called mdrecall for this one.
+    return (sys.executable, "-P", "-m", "mdrecall")
+
+
+def _refuse_cache(folder: str) -> None:
+    """Raise if a folder lies in a cache, as those of `uvx` and `pipx run` do: such a folder may be deleted any day."""
+    above = os.path.dirname(folder)
+    while above != os.path.dirname(above) and not os.path.exists(os.path.join(above, "CACHEDIR.TAG")):
+        above = os.path.dirname(above)
+    if above != os.path.dirname(above):
+        message = f"This mdrecall is in a cache, {above}, from which it may be deleted."
+        raise RecallError(message, hint=f"{LASTING} Then run this again.")
+
+
+def is_found_everywhere(command: str) -> bool:
+    """True if a host finds a command in every terminal, not only where a virtual environment is active."""
+    import shutil
+
+    found = shutil.which(command)
+    above = os.path.dirname(os.path.dirname(os.path.abspath(found or "")))
+    return bool(found) and (os.path.isabs(command) or not os.path.exists(os.path.join(above, "pyvenv.cfg")))
 
 
 class Plan(NamedTuple):

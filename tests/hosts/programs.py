@@ -137,10 +137,12 @@ class Host:
         self._program = PROGRAMS[name]
         self._command = find_program(name)
         home.mkdir(exist_ok=True)
-        # Node for the hosts that are JavaScript, and this very mdrecall, which hooks find by its name.
-        path = [*_node_folders(), str(Path(sys.executable).parent), os.environ["PATH"]]
+        # Node for the hosts that are JavaScript. No mdrecall: a host may run in another terminal than its installation.
+        found = [folder for folder in os.environ["PATH"].split(os.pathsep) if not (Path(folder) / "mdrecall").exists()]
+        path = [*_node_folders(), *found]
         own = {"HOME": str(home), "PATH": os.pathsep.join(path), "MDRECALL_TEST_MARK": self.mark, "TERM": "dumb"}
         self.env = {**own, **self._program.env(home, model.url)}
+        self.path_with_mdrecall = os.pathsep.join([str(Path(sys.executable).parent), own["PATH"]])
         file, text = self._program.settings(model.url)
         (home / file).parent.mkdir(parents=True, exist_ok=True)
         if not (home / file).exists():
@@ -184,10 +186,16 @@ class Host:
             call("config/batchWrite", edits=[{"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}])
 
     def mdrecall(self, *arguments: str, cwd: Path, **env: str) -> Finished:
-        """Run mdrecall as the user of this home would."""
+        """Run mdrecall as the user of this home would, in a terminal whose PATH has it."""
         command = [sys.executable, "-W", "error", "-m", "mdrecall", *arguments]
         done = subprocess.run(
-            command, cwd=cwd, env=self.env | env, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+            command,
+            cwd=cwd,
+            env=self.env | {"PATH": self.path_with_mdrecall} | env,
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+            check=False,
         )
         return Finished(done.returncode, done.stdout, done.stderr)
 

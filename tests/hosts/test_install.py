@@ -87,7 +87,7 @@ def test_uninstall_leaves_every_file_as_it_was(base: Path, host: str, scope: str
 def test_an_update_in_between_changes_nothing_of_that(base: Path, host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     before = tree(base)
     install(host)
-    monkeypatch.setattr("mdrecall.cli.install._choose_command", lambda scope: ("/opt/new place/mdrecall",))
+    monkeypatch.setattr("mdrecall.cli.install.choose_command", lambda scope: ("/opt/new place/mdrecall",))
     install(host)
     written = b"".join(filter(None, tree(base).values())).decode()
     assert "'/opt/new place/mdrecall' hook stop" in written
@@ -313,13 +313,26 @@ def test_doctor_finds_a_command_that_is_gone_and_files_of_another_version(
     command = base / "mdrecall"
     command.write_text("#!/bin/sh\n")
     command.chmod(0o755)
-    monkeypatch.setattr("mdrecall.cli.install._choose_command", lambda scope: (str(command),))
+    monkeypatch.setattr("mdrecall.cli.install.choose_command", lambda scope: (str(command),))
     install("qwen")
     assert doctor(capsys) == [("good", f"qwen calls {command}")]
     (base / "home/.qwen/skills/recall/SKILL.md").write_text("The skill of mdrecall 0.0.1\n")
     assert [verdict for verdict, said in doctor(capsys) if "another version" in said] == ["note"]
     command.unlink()
     assert doctor(capsys) == [("wrong", f"qwen calls {command}, which is not there")]
+
+
+def test_doctor_finds_a_name_that_only_one_environment_has(
+    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (base / "venv/bin").mkdir(parents=True)
+    (base / "venv/bin/mdrecall").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(base / "venv/bin"))
+    install("qwen", "--scope", "project")
+    assert [verdict for verdict, _ in doctor(capsys)] == ["good"]
+    (base / "venv/pyvenv.cfg").touch()
+    said = f"qwen in {base}/project calls mdrecall, which is not on the PATH of every terminal"
+    assert doctor(capsys) == [("wrong", said)]
 
 
 def test_doctor_counts_the_hooks_that_codex_has_not_approved(base: Path, capsys: pytest.CaptureFixture[str]) -> None:

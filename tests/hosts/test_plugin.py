@@ -64,7 +64,8 @@ def test_copilot_runs_the_same_folder(real_host: OpenHost, model: Model, tmp_pat
     host = real_host("copilot")
     (tmp_path / "MEMORY.md").write_text("# Facts\n\n- The lighthouse key hangs behind the clock.\n")
     model.teach("where the key hangs", say="Behind the clock. TODO: get a second key.")
-    done = host.ask("Tell me where the key hangs.", tmp_path, "--plugin-dir", str(PLUGIN))
+    path = host.path_with_mdrecall
+    done = host.ask("Tell me where the key hangs.", tmp_path, "--plugin-dir", str(PLUGIN), PATH=path)
     assert done.code == 0, done
     assert "behind the clock" in model.requests_with("where the key hangs")[0].text
     notes = tmp_path / "memory"

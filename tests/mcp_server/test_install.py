@@ -479,4 +479,57 @@ def test_the_command_is_the_program_beside_python_or_else_python_itself(
         program.touch(mode=0o755 if beside == "program" else 0o644)
     python = str(tmp_path / "python3")
     monkeypatch.setattr(sys, "executable", python)
-    assert own_command() == ((str(program),) if beside == "program" else (python, "-m", "mdrecall"))
+    assert own_command() == ((str(program),) if beside == "program" else (python, "-P", "-m", "mdrecall"))
+
+
+def test_the_command_is_the_link_on_the_path_that_leads_to_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As pipx and uv have it: ``~/.local/bin/mdrecall`` leads to an environment, which they may move."""
+    for name in ("tool", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "mdrecall").touch(mode=0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/mdrecall").symlink_to(tmp_path / "tool/mdrecall")
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "tool/python3"))
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    assert own_command() == (str(tmp_path / "bin/mdrecall"),)
+    monkeypatch.setenv("PATH", str(tmp_path / "other"))
+    assert own_command() == (str(tmp_path / "tool/mdrecall"),)
+
+
+@pytest.mark.parametrize("command", [["install", "codex"], ["mcp", "install", "codex"]], ids=" ".join)
+def test_a_program_in_a_cache_is_not_written_into_any_configuration(
+    base: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As `uvx` and `pipx run` have it. An environment that uv has made has the tag, too, but lies in no cache."""
+    cache = base / "home/.cache/uv"
+    (cache / "archive-v0/x").mkdir(parents=True)
+    (cache / "archive-v0/x/CACHEDIR.TAG").touch()
+    monkeypatch.setattr(sys, "prefix", str(cache / "archive-v0/x"))
+    assert main(command) == 0
+    (base / "home/.codex/config.toml").unlink()
+    (cache / "CACHEDIR.TAG").touch()
+    capsys.readouterr()
+    assert main(command) == 2
+    said = capsys.readouterr().err
+    assert f"is in a cache, {cache}," in said
+    assert "`uv tool install`" in said
+    assert not (base / "home/.codex/config.toml").exists()
+    assert main([*command[:-2], "uninstall", "codex"]) == 0
+
+
+@pytest.mark.parametrize("command", [["install", "codex"], ["mcp", "install", "codex"]], ids=" ".join)
+def test_the_name_of_the_command_is_warned_about_if_only_one_environment_has_it(
+    base: Path, command: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = base / "venv/bin/mdrecall"
+    program.parent.mkdir(parents=True)
+    program.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(program.parent))
+    said = "mdrecall is not on the PATH of every terminal"
+    assert main([*command, "--scope", "project"]) == 0
+    assert said not in capsys.readouterr().err
+    (base / "venv/pyvenv.cfg").touch()
+    assert main([*command, "--scope", "project"]) == 0
+    assert said in capsys.readouterr().err
