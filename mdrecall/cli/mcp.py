@@ -135,7 +135,8 @@ def _uninstall(options: argparse.Namespace) -> int:
         print(change.diff, end="")
     else:
         backup = write(change)
-        print(f"Removed {name} from {where} (backup: {shorten_home(backup)}). Notes and index are as they were.")
+        saved = f"backup: {shorten_home(backup)}" if backup else "the file had nothing else, and is removed"
+        print(f"Removed {name} from {where} ({saved}). Notes and index are as they were.")
     return 0
 
 

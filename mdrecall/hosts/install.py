@@ -41,7 +41,7 @@ class Change(NamedTuple):
     @property
     def diff(self) -> str:
         """The change as unified diffs."""
-        return "".join(Plan(path, self.now[path], self.after[path] or "").diff for path in self.files)
+        return "".join(Plan(path, self.now[path], self.after[path]).diff for path in self.files)
 
 
 def plan_install(site: Site, state_dir: str) -> Change:

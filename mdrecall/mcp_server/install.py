@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.config_text import DifferentEntry, NotEditable, Place, put, remove, render
+from mdrecall.mcp_server.config_text import DifferentEntry, NotEditable, Place, put, remove, remove_empty, render
 
 if TYPE_CHECKING:
     from mdrecall.config.environment import ProgramFolders
@@ -154,18 +154,19 @@ class Plan(NamedTuple):
     path: str
     before: str | None
     """None if there is no file."""
-    after: str
+    after: str | None
+    """None if there is no file then."""
 
     @property
     def changes(self) -> bool:
-        return self.after != (self.before or "")
+        return (self.after or "") != (self.before or "")
 
     @property
     def diff(self) -> str:
         """The change as a unified diff."""
         import difflib
 
-        before, after = (self.before or "").splitlines(keepends=True), self.after.splitlines(keepends=True)
+        before, after = ((text or "").splitlines(keepends=True) for text in (self.before, self.after))
         lines = difflib.unified_diff(
             before, after, self.path if self.before is not None else os.devnull, self.path, n=2
         )
@@ -194,23 +195,32 @@ def plan(target: Target, entry: Entry) -> Plan:
 def plan_removal(target: Target, name: str) -> Plan:
     """Return what would be left without a server; raise for a file that cannot be changed without a loss."""
     path = os.path.realpath(target.path)
-    before = read_text(path)
+    before, place = read_text(path), target.place(name)
     try:
-        return Plan(path, before, remove(before or "", target.place(name)))
+        after = remove(before or "", place)
+        # A file that was there before the installation has a backup; any other one, mdrecall has made.
+        if after == (before or "") or os.path.exists(f"{path}.bak"):
+            return Plan(path, before, after)
+        after = remove_empty(after, place)
     except NotEditable as error:
         raise RecallError(f"{path} was not changed: {error}.", hint=f"Remove {name} yourself.") from error
+    return Plan(path, before, None if "".join(after.split()) in ("", "{}", f"{place.table}:") else after)
 
 
 def write(change: Plan) -> str:
-    """Write the change in one step; return the path of the backup, empty if there was no file before."""
+    """Write the change in one step; return the path of the backup, empty if nothing of another was in the file."""
     folder = os.path.dirname(change.path)
     try:
         os.makedirs(folder, exist_ok=True)
         mode = os.stat(change.path).st_mode & 0o777 if change.before is not None else 0o600
-        backup = back_up(change.path, change.before, mode) if change.before is not None else ""
+        has_others = change.before is not None and change.after is not None
+        backup = back_up(change.path, change.before or "", mode) if has_others else ""
         if read_text(change.path) != change.before:
             raise RecallError(f"{change.path} has just been changed by another program.", hint="Try again.")
-        _replace(folder, change.path, change.after, mode)
+        if change.after is None:
+            os.unlink(change.path)
+        else:
+            _replace(folder, change.path, change.after, mode)
     except OSError as error:
         message = f"Cannot write {change.path}: {error.strerror or error}."
         raise RecallError(message, hint="Fix the permissions, or use --print and add the lines yourself.") from error

@@ -141,6 +141,31 @@ def test_what_was_installed_can_be_removed_and_the_rest_stays(base: Path, client
 
 
 @pytest.mark.parametrize(("client", "scope"), FILES)
+def test_a_file_that_the_installation_made_is_gone_afterwards(base: Path, client: str, scope: str) -> None:
+    path, table = base / FILES[client, scope][0], FILES[client, scope][1]
+    assert install(client, "--scope", scope) == 0
+    assert uninstall(client, "--scope", scope) == 0
+    assert list(path.parent.iterdir()) == []
+    # What the client has written into it meanwhile stays.
+    assert install(client, "--scope", scope) == 0
+    more = {".json": '{\n  "z": 1,', ".toml": "z = 1\n", ".yaml": "z: 1\n"}[path.suffix]
+    path.write_text(path.read_text().replace("{", more, 1) if path.suffix == ".json" else more + path.read_text())
+    assert uninstall(client, "--scope", scope) == 0
+    left = path.read_text()
+    assert "".join(left.split()) in ('{"z":1}', "z=1", "z:1", f"z:1{table}:")
+
+
+@pytest.mark.parametrize("text", ["{}\n", '{"mcpServers": {}}', '{\n  "mcpServers": {}\n}\n'])
+def test_an_empty_file_that_was_there_before_stays(base: Path, text: str) -> None:
+    path = base / "project/.mcp.json"
+    path.write_text(text)
+    assert install("claude-code", "--scope", "project") == 0
+    assert uninstall("claude-code", "--scope", "project") == 0
+    assert path.exists()
+    assert json.loads((base / "project/.mcp.json.bak").read_text()) == json.loads(text)
+
+
+@pytest.mark.parametrize(("client", "scope"), FILES)
 def test_a_second_time_changes_nothing(base: Path, client: str, scope: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = base / FILES[client, scope][0]
     assert install(client, "--scope", scope) == 0
