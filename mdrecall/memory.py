@@ -74,7 +74,7 @@ class Memory:
         overrides: Mapping[str, Any] | None = None,
         one_shot: bool = False,
     ) -> Self:
-        """Open the memory of a workspace: by default the current folder if it has notes, else OpenClaw's.
+        """Open the memory of a workspace: by default the current folder if it has notes, else the configured one.
 
         ``overrides`` are ``memorySearch`` settings by their dotted name; they override every file. ``one_shot`` says
         that the process asks one question: nothing is loaded or started that pays off only for more.

@@ -17,6 +17,7 @@ import pytest
 import mdrecall
 from mdrecall import errors
 from mdrecall.cli.main import COMMANDS, build_parser
+from mdrecall.cli.options import ABOUT_WORKSPACE
 from mdrecall.config.declare import each_setting
 from mdrecall.config.load import load
 from mdrecall.config.settings import SECTIONS
@@ -63,6 +64,13 @@ def test_every_command_and_option_is_in_the_docs(command: str) -> None:
     general = text.split("\n## ")[0]
     for option in options_of(find_parsers()[command]):
         assert f"`{option}" in section[0] + general, option
+
+
+@pytest.mark.parametrize("command", [name for name in COMMANDS if name != "install"])
+def test_every_help_and_the_docs_tell_the_same_default_of_the_workspace(command: str) -> None:
+    actions = [action for action in find_parsers()[command]._actions if "--workspace" in action.option_strings]
+    assert all((action.help or "").startswith(ABOUT_WORKSPACE) for action in actions)
+    assert f"| `--workspace DIR` | {ABOUT_WORKSPACE} (" in (DOCS / "cli.md").read_text()
 
 
 def test_the_tree_of_errors_is_in_the_docs() -> None:

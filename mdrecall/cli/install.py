@@ -2,6 +2,7 @@
 
 import argparse
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError
@@ -14,7 +15,6 @@ if TYPE_CHECKING:
 
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
 _DEFAULT_WORKSPACE = "~/mdrecall"
-_FIRST_NOTE = "# Memory\n\nLasting facts: decisions, people, preferences.\n"
 _APPROVE = "Codex runs hooks only after you have approved them: start it and answer its question, or open /hooks."
 _PASTE = "{program} keeps instructions for all projects in its own {place}: paste the text of"
 _PASTE += " `mdrecall install {host} --scope project --dry-run` there."
@@ -34,7 +34,7 @@ _NEXT_STEPS = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_host_arguments(parser)
-    about = "the folder for the notes, which is then used everywhere (default: the configured one, else the current"
+    about = "the folder for the notes, which agents then use by default (default: the configured one, else the current"
     about += f" folder if it has notes, else {_DEFAULT_WORKSPACE})"
     parser.add_argument("--workspace", metavar="DIR", help=about)
 
@@ -50,17 +50,17 @@ def add_host_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mdrecall.cli.output import shorten_home
-    from mdrecall.config.environment import find_locations
     from mdrecall.hosts.install import apply_install, plan_install
 
     site = make_site(options, choose_command(options.scope))
-    change = plan_install(site, find_locations(os.environ, os.getcwd()).own_state_dir)
+    change = plan_install(site, _state_dir())
+    workspace, shared = _plan_shared(options, site)
     if options.dry_run:
-        print(change.diff, end="")
+        print("".join(each.diff for each in (change, *shared)), end="")
         return 0
-    workspace = _prepare_workspace(options)
     is_new = bool(change.files)
-    apply_install(change)
+    for each in (*shared, change):
+        apply_install(each)
     print(
         f"mdrecall is {'now' if is_new else 'already'} installed for {options.host}. Memory: {shorten_home(workspace)}."
     )
@@ -100,57 +100,60 @@ def choose_command(scope: str) -> tuple[str, ...]:
     return ("mdrecall",)
 
 
-def _prepare_workspace(options: argparse.Namespace) -> str:
-    """Return the folder of the notes; choose, create and configure one if there is none yet."""
+def _plan_shared(options: argparse.Namespace, site: "Site") -> "tuple[str, list[Change]]":
+    """Return the folder of the notes, and what has to be written if it was not the default until now."""
     from mdrecall.config.environment import expand
     from mdrecall.config.load import load
     from mdrecall.config.workspace import CURRENT_FOLDER, has_notes
+    from mdrecall.hosts.install import plan_install
+    from mdrecall.hosts.layout import SHARED
 
     loaded = load(is_automatic=True)
-    found = loaded.values["workspace"]
-    if options.workspace is None and found.origin != CURRENT_FOLDER:
-        return loaded.settings.workspace
+    folder, origin = loaded.values["workspace"]
     if options.workspace is not None:
         folder = expand(options.workspace, loaded.home, os.getcwd())
-    elif options.scope == "project" or has_notes(os.getcwd(), loaded.home):
-        folder = os.getcwd()
-    else:
+    elif origin != CURRENT_FOLDER:
+        return folder, []
+    elif options.scope == "user" and not has_notes(folder, loaded.home):
         folder = expand(_DEFAULT_WORKSPACE, loaded.home, loaded.home)
-    _create_notes(folder, loaded.home)
-    if options.workspace is not None or options.scope == "user":
-        _configure(folder)
-    return folder
+    _require_possible(folder)
+    is_default = options.workspace is not None or options.scope == "user"
+    shared = site._replace(host=SHARED, scope="user" if is_default else "project")
+    chosen = _choose(shared, folder, loaded.home)
+    return folder, [plan_install(shared._replace(options=chosen), _state_dir())]
 
 
-def _create_notes(folder: str, home: str) -> None:
-    from mdrecall.config.workspace import has_notes
-
-    try:
-        os.makedirs(folder, exist_ok=True)
-        if not has_notes(folder, home):
-            with open(os.path.join(folder, "MEMORY.md"), "x", encoding="utf-8") as file:
-                file.write(_FIRST_NOTE)
-    except FileExistsError as error:
-        if not os.path.isdir(folder):
-            raise RecallError(f"{folder} is not a folder.", hint="Choose another one with --workspace.") from error
-    except OSError as error:
-        message = f"Cannot create {folder}: {error.strerror or error}."
-        raise RecallError(message, hint="Choose another folder with --workspace.") from error
+def _require_possible(folder: str) -> None:
+    """Raise if a folder neither exists nor can be made."""
+    above = folder
+    while not os.path.lexists(above):
+        above = os.path.dirname(above)
+    if not os.path.isdir(above):
+        raise RecallError(f"{above} is not a folder.", hint="Choose another one with --workspace.")
 
 
-def _configure(folder: str) -> None:
-    """Name the workspace in mdrecall's own configuration file."""
+def _choose(shared: "Site", folder: str, home: str) -> dict[str, str]:
+    """Return what is written for a folder of notes; what an earlier installation has written stays known."""
     from mdrecall.config.environment import find_locations, shorten
-    from mdrecall.mcp_server.config_text import NotEditable, Place, put
-    from mdrecall.mcp_server.install import read_text, replace_text
+    from mdrecall.config.workspace import has_notes
+    from mdrecall.hosts.install import read_options
+    from mdrecall.mcp_server.config_text import NotEditable, get_value
+    from mdrecall.mcp_server.install import read_text
 
-    locations = find_locations(os.environ, os.getcwd())
-    path = locations.own_config_path or os.path.join(locations.own_state_dir, "mdrecall.json")
-    before = read_text(path) or ""
-    try:
-        after = put(before, Place("json", "agents", "defaults"), {"workspace": shorten(folder, locations.home)})
-        if after != before:
-            replace_text(path, after)
-    except (NotEditable, OSError) as error:
-        hint = f"Set agents.defaults.workspace to {folder} in it yourself."
-        raise RecallError(f"{path} was not changed: {error}.", hint=hint) from error
+    earlier = read_options(shared, _state_dir()) or {}
+    note = os.path.join(folder, "MEMORY.md")
+    chosen = {"note": note} if earlier.get("note") == note or not has_notes(folder, home) else {}
+    if shared.scope == "project":
+        return chosen
+    path = find_locations(os.environ, os.getcwd()).own_config_path or os.path.join(_state_dir(), "mdrecall.json")
+    previous = earlier.get("previous")
+    with suppress(NotEditable):  # Said when the file is changed.
+        found = get_value(read_text(path) or "", ("agents", "defaults", "workspace"))
+        previous = found if previous is None and isinstance(found, str) else previous
+    return chosen | {"workspace": shorten(folder, home), "config": path, "previous": previous or ""}
+
+
+def _state_dir() -> str:
+    from mdrecall.config.environment import find_locations
+
+    return find_locations(os.environ, os.getcwd()).own_state_dir

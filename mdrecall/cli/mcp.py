@@ -5,6 +5,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
+from mdrecall.cli.options import ABOUT_WORKSPACE
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 
@@ -32,13 +33,8 @@ def add_memory_options(
     "(default: from each request)",
 ) -> None:
     """Add the options that choose the memories of a server; the two texts say what a server does with its options."""
-    parser.add_argument(
-        "--workspace",
-        action="append",
-        default=[],
-        metavar="[NAME=]DIR",
-        help="a folder with MEMORY.md and memory/ (default: OpenClaw's, or the current folder); repeatable",
-    )
+    about = f"{ABOUT_WORKSPACE}; repeatable"
+    parser.add_argument("--workspace", action="append", default=[], metavar="[NAME=]DIR", help=about)
     about = "the agent whose memory to serve (default: the default agent); repeatable"
     parser.add_argument("--agent", action="append", default=[], metavar="ID", help=about)
     parser.add_argument("--all-agents", action="store_true", help="serve the memories of all configured agents")

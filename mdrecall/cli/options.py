@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from mdrecall.memory import Memory
 
 
+#: The same in every help and in docs/cli.md.
+ABOUT_WORKSPACE = (
+    "the folder with the notes; by default the current folder if it has notes, else the configured workspace,"
+    " else OpenClaw's, else the current folder. The commands that programs run (context, flush, hook, mcp) leave out"
+    " the first"
+)
+
+
 class Caller(NamedTuple):
     """The process that a command runs for: this one, or one that asked it (``cli/warm_server``)."""
 
@@ -32,7 +40,7 @@ def add_common(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
 
 def add_memory(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
     """Add the options that choose a memory; where there may be ``several``, ``workspaces`` has the folders."""
-    about = "the folder with MEMORY.md and memory/ (default: this folder if it has notes, else OpenClaw's)"
+    about = ABOUT_WORKSPACE
     if several:
         about += "; repeat it to search several, each optionally with a name: NAME=DIR"
         parser.add_argument("--workspace", dest="workspaces", action="append", metavar="DIR", help=about)

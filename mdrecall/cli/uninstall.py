@@ -13,19 +13,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from mdrecall.cli.output import print_warning, shorten_home
     from mdrecall.config.environment import find_locations
-    from mdrecall.hosts.install import apply_removal, plan_removal
+    from mdrecall.hosts.install import apply_removal, plan_release, plan_removal
 
-    change = plan_removal(make_site(options, ("mdrecall",)), find_locations(os.environ, os.getcwd()).own_state_dir)
+    site, state_dir = make_site(options, ("mdrecall",)), find_locations(os.environ, os.getcwd()).own_state_dir
+    changes = [plan_removal(site, state_dir), *plan_release(site, state_dir)]
     if options.dry_run:
-        print(change.diff, end="")
+        print("".join(change.diff for change in changes), end="")
         return 0
-    copies = apply_removal(change)
-    if not change.files:
+    for copy in [copy for change in changes for copy in apply_removal(change)]:
+        print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
+    if not any(change.files for change in changes):
         print(f"mdrecall is not installed for {options.host}.")
         return 0
-    for copy in copies:
-        print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
-    print(f"mdrecall is no longer installed for {options.host}. Notes, settings and index are as they were.")
-    for path in change.files:
-        print(f"  {'restored' if change.after[path] is not None else 'removed'}: {shorten_home(path)}")
+    print(f"mdrecall is no longer installed for {options.host}. Your notes and the index are as they were.")
+    for change in changes:
+        for path in change.files:
+            print(f"  {'restored' if change.after[path] is not None else 'removed'}: {shorten_home(path)}")
     return 0

@@ -109,8 +109,8 @@ def load(
 ) -> Loaded:
     """Load everything that one agent's memory needs; raise ``ConfigError`` with every problem at once.
 
-    ``is_automatic`` says that a program asks and not a person: beside OpenClaw it gets the agent's own workspace, even
-    in a folder with notes.
+    ``is_automatic`` says that a program asks and not a person: it gets the agent's own workspace, even in a folder with
+    notes.
     ``overrides`` are ``memorySearch`` settings by their dotted name, such as ``query.minScore``; they win over all.
     """
     above = _override_layers(overrides or {})

@@ -1,7 +1,7 @@
 """Which folder is the workspace, and where its index and its other state are.
 
-Strongest first: the folder that the caller names, the folder that ``mdrecall.json`` names, the current folder if it has
-notes and a person is in it, OpenClaw's workspace, the current folder. OpenClaw's state belongs to OpenClaw's workspace.
+Strongest first: the folder that the caller names, the current folder if it has notes and a person is in it, the folder
+that ``mdrecall.json`` names, OpenClaw's workspace, the current folder. OpenClaw's state belongs to its own workspace.
 Any other folder has its own in mdrecall's state folder, so that no workspace sees the conversations of another.
 """
 
@@ -111,8 +111,8 @@ def _choose_folder(request: WorkspaceRequest, agents_folder: ResolvedValue | Non
     here = ResolvedValue(request.cwd, CURRENT_FOLDER)
     if agents_folder is None:
         return here
-    is_own_choice = request.is_agents_own or not _is_from_openclaw(request, agents_folder)
-    if is_own_choice or _is_inside(request.cwd, agents_folder.value):
+    is_named = request.is_agents_own or (request.config is not None and agents_folder.origin != "default")
+    if is_named or _is_inside(request.cwd, agents_folder.value):
         return agents_folder
     return here if has_notes(request.cwd, request.locations.home) else agents_folder
 
@@ -156,11 +156,6 @@ def _has_openclaw(request: WorkspaceRequest) -> bool:
     """True if OpenClaw is set up here; its configuration does not count when the caller names another file."""
     has_config = request.locations.config_path is not None and request.config is None
     return has_config or os.path.isdir(default_workspace(request.locations, request.env))
-
-
-def _is_from_openclaw(request: WorkspaceRequest, folder: ResolvedValue) -> bool:
-    """True if a workspace is OpenClaw's default or comes from its configuration file."""
-    return folder.origin == "default" or (request.config is None and _is_in_openclaws_file(request, folder))
 
 
 def _is_in_openclaws_file(request: WorkspaceRequest, value: ResolvedValue) -> bool:

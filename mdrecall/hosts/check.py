@@ -3,13 +3,12 @@
 import os
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from mdrecall.config.environment import ProgramFolders
 from mdrecall.doctor import Finding
 from mdrecall.errors import RecallError
-from mdrecall.hosts.install import plan_install, read_receipts
+from mdrecall.hosts.install import list_installed, plan_install
 from mdrecall.hosts.layout import INSTALLABLE, Site, list_pieces
 from mdrecall.hosts.pieces import HookEntries, OwnFile, Piece, ServerEntry, has_hooks
 from mdrecall.mcp_server.install import CLIENTS, LASTING, SCOPES, is_found_everywhere, read_text, target_of
@@ -23,23 +22,14 @@ _MARKETPLACES = {
 
 def check_installs(folders: ProgramFolders, project: str, state_dir: str) -> Iterator[Finding]:
     """Yield a finding for each installation, and for each host that has more than one."""
-    for receipt in read_receipts(state_dir):
-        site = _site_of(receipt, folders)
-        if site is not None and (site.scope == "user" or os.path.isdir(site.project)):
+    for site in list_installed(folders, state_dir):
+        if site.host in INSTALLABLE and (site.scope == "user" or os.path.isdir(site.project)):
             yield _check_install(site, state_dir)
     for host in INSTALLABLE:
         ways = list(_find_ways(Site(host, "user", folders, project, ("mdrecall",))))
         if len(ways) > 1:
             message = f"{host} has mdrecall more than once, so the model reads everything twice: {', '.join(ways)}"
             yield Finding("coding agent", "wrong", message, "Keep one of them and remove the others.")
-
-
-def _site_of(receipt: Mapping[str, Any], folders: ProgramFolders) -> Site | None:
-    """Return the place of an installation; None for a receipt that another version has written."""
-    host, scope, command = receipt.get("host"), receipt.get("scope"), receipt.get("command")
-    if host not in INSTALLABLE or scope not in SCOPES or not isinstance(command, list) or not command:
-        return None
-    return Site(host, scope, folders, str(receipt.get("project", "")), tuple(map(str, command)))
 
 
 def _check_install(site: Site, state_dir: str) -> Finding:

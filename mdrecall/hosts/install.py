@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mdrecall import state_files
+from mdrecall.config.environment import ProgramFolders
 from mdrecall.errors import RecallError
-from mdrecall.hosts.layout import Site, list_pieces
+from mdrecall.hosts.layout import INSTALLABLE, SHARED, Site, list_pieces
 from mdrecall.hosts.pieces import OwnFile, Piece
-from mdrecall.mcp_server.install import Plan, back_up, read_text, replace_text
+from mdrecall.mcp_server.install import SCOPES, Plan, back_up, read_text, replace_text
 
 
 class Change(NamedTuple):
@@ -64,6 +65,24 @@ def plan_removal(site: Site, state_dir: str) -> Change:
     return _plan_undo(site, state_dir, with_unrecorded=True)
 
 
+def plan_release(site: Site, state_dir: str) -> list[Change]:
+    """Return the removals of what hosts have in common, as far as a host is the last one that needs it."""
+    own = _receipt_path(site, state_dir)
+    installed = [each for each in list_installed(site.folders, state_dir) if _receipt_path(each, state_dir) != own]
+    hosts = [each for each in installed if each.host != SHARED]
+    others = [each for each in hosts if each.scope == "user" or os.path.isdir(each.project)]
+    return [
+        plan_removal(shared, state_dir)
+        for shared in installed
+        if shared.host == SHARED
+        and not any(shared.scope == "user" or _is_same_project(shared, other) for other in others)
+    ]
+
+
+def _is_same_project(one: Site, other: Site) -> bool:
+    return one.scope == other.scope and os.path.realpath(one.project) == os.path.realpath(other.project)
+
+
 def _plan_undo(site: Site, state_dir: str, *, with_unrecorded: bool) -> Change:
     """Return the files without mdrecall; ``with_unrecorded`` takes out what no receipt tells of as well."""
     path = _receipt_path(site, state_dir)
@@ -72,8 +91,8 @@ def _plan_undo(site: Site, state_dir: str, *, with_unrecorded: bool) -> Change:
     after: dict[str, str | None] = {}
     edited = []
     kept = {entry["path"]: entry for entry in receipt.get("files", ())}
-    pieces = list_pieces(site)
-    for name in {**kept, **dict.fromkeys(piece.path for piece in pieces)}:
+    pieces = list_pieces(site._replace(options=receipt.get("options", site.options)))
+    for name in {**kept, **dict.fromkeys(piece.path for piece in (*pieces, *list_pieces(site)))}:
         now[name] = after[name] = read_text(name)
         if name in kept and now[name] is not None and _hash(now[name]) == kept[name]["after"]:
             after[name] = kept[name]["before"]
@@ -113,13 +132,16 @@ def apply_removal(change: Change) -> list[str]:
     return copies
 
 
-def read_receipts(state_dir: str) -> Iterator[dict[str, Any]]:
-    """Yield the receipts of all installations."""
+def list_installed(folders: ProgramFolders, state_dir: str) -> Iterator[Site]:
+    """Yield every place of an installation, except those that another version has written down."""
     folder = os.path.join(state_dir, "installed")
     with contextlib.suppress(OSError):
         for name in sorted(os.listdir(folder)):
-            if receipt := state_files.load(os.path.join(folder, name)):
-                yield receipt
+            receipt = state_files.load(os.path.join(folder, name))
+            host, scope, command = (receipt.get(key) for key in ("host", "scope", "command"))
+            if host in (*INSTALLABLE, "openclaw", SHARED) and scope in SCOPES and isinstance(command, list) and command:
+                project, options = str(receipt.get("project", "")), receipt.get("options", {})
+                yield Site(host, scope, folders, project, tuple(map(str, command)), options)
 
 
 def read_options(site: Site, state_dir: str) -> dict[str, str] | None:

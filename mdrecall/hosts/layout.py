@@ -9,12 +9,24 @@ from typing import Any, NamedTuple
 
 import mdrecall
 from mdrecall.config.environment import ProgramFolders
-from mdrecall.hosts.pieces import Approvals, HookEntries, JsonValue, OwnFile, Piece, Section, ServerEntry, are_all_ours
+from mdrecall.hosts.pieces import (
+    Approvals,
+    FirstNote,
+    HookEntries,
+    JsonValue,
+    OwnFile,
+    Piece,
+    Section,
+    ServerEntry,
+    are_all_ours,
+)
 from mdrecall.hosts.table import Event, Host, find_host
 from mdrecall.mcp_server.config_text import Place
 from mdrecall.mcp_server.install import Entry, find_client, read_text, target_of
 
 _NAME = "mdrecall"
+#: In the place of a host: what all hosts of a user, or of a project, have in common. It goes with the last one of them.
+SHARED = "shared"
 _FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugin")
 #: The hooks that are installed, and the seconds after which the host ends them. The hook itself answers well before. No
 #: host grants the end of a session more than that.
@@ -63,7 +75,7 @@ class Site(NamedTuple):
     command: tuple[str, ...]
     """The command that starts mdrecall; for OpenClaw, with the arguments of the server."""
     options: Mapping[str, str] = MappingProxyType({})
-    """What was chosen for this installation: for OpenClaw, see ``_for_openclaw``."""
+    """What was chosen for this installation: see ``_for_openclaw`` and ``_for_all``."""
 
     def path(self, user: str, project: str) -> str:
         """Return a path below the user's or the project's folder."""
@@ -213,6 +225,19 @@ def _for_openclaw(site: Site) -> Iterator[Piece]:
         yield Section(path, OPENCLAW_INSTRUCTIONS.format(name=name))
 
 
+def _for_all(site: Site) -> Iterator[Piece]:
+    """If chosen, a first note (``note`` is its path) and the folder that programs use by default (``workspace``).
+
+    ``config`` is the file that names that folder, ``previous`` the folder that it named before.
+    """
+    options = site.options
+    if path := options.get("note"):
+        yield FirstNote(path)
+    if path := options.get("config"):
+        keys = ("agents", "defaults", "workspace")
+        yield JsonValue(path, keys, options.get("workspace", ""), options.get("previous") or None)
+
+
 def _without_hooks(user: str = "", project: str = "AGENTS.md") -> Callable[[Site], Iterator[Piece]]:
     """Return the layout of a program without hooks: the server, and its instructions.
 
@@ -242,6 +267,7 @@ _LAYOUTS: Mapping[str, Callable[[Site], Iterator[Piece]]] = {
     "goose": _without_hooks("{config}/goose/.goosehints"),
     "zed": _without_hooks(),
     "openclaw": _for_openclaw,
+    SHARED: _for_all,
 }
 #: OpenClaw has no hooks of mdrecall, and is installed as an MCP client.
-INSTALLABLE = tuple(name for name in _LAYOUTS if name != "openclaw")
+INSTALLABLE = tuple(name for name in _LAYOUTS if name not in ("openclaw", SHARED))

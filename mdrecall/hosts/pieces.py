@@ -40,6 +40,20 @@ class OwnFile(NamedTuple):
         return None if "mdrecall" in text else text
 
 
+class FirstNote(NamedTuple):
+    """A note for a folder that has none. It is the user's: only a receipt takes it back, if nobody has touched it."""
+
+    path: str
+
+    def add(self, before: str) -> str:
+        """Return the text of the note, whatever has become of it."""
+        return before or "# Memory\n\nLasting facts: decisions, people, preferences.\n"
+
+    def take(self, text: str) -> str | None:
+        """Return the text as it is: somebody has touched it."""
+        return text
+
+
 class ServerEntry(NamedTuple):
     """The MCP server in a table of a configuration file."""
 
@@ -132,7 +146,7 @@ class Section(NamedTuple):
         return re.sub(rf"\n?{_SECTION_START}.*?{_SECTION_END}\n?", "", text, flags=re.DOTALL)
 
 
-Piece = OwnFile | ServerEntry | JsonValue | HookEntries | Approvals | Section
+Piece = OwnFile | FirstNote | ServerEntry | JsonValue | HookEntries | Approvals | Section
 
 
 def has_hooks(text: str) -> bool:

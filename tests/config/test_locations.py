@@ -435,10 +435,15 @@ def test_a_home_folder_is_not_taken_for_a_memory_and_openclaws_own_folders_are_o
         assert (result.settings.workspace, result.is_elsewhere) == (str(tmp_path / ".openclaw/workspace"), is_elsewhere)
 
 
-def test_a_workspace_that_mdrecalls_own_file_names_wins_over_the_current_folder(tmp_path: Path) -> None:
+def test_a_folder_with_notes_wins_over_the_workspace_in_mdrecalls_own_file_for_a_person_only(tmp_path: Path) -> None:
     env, chosen = openclaw_home(tmp_path, {}), folder(tmp_path / "chosen")
-    notes = write(tmp_path / "notes/ideas.md", "hello").parent
+    notes, bare = write(tmp_path / "notes/ideas.md", "hello").parent, folder(tmp_path / "bare")
     own = write(tmp_path / "own/mdrecall.json", {"agents": {"defaults": {"workspace": str(chosen)}}})
-    for config in (None, str(own)):
-        result = load(env=env, cwd=str(notes), config=config)
+    assert load(env=env, cwd=str(notes)).settings.workspace == str(notes)
+    for result in (
+        load(env=env, cwd=str(bare)),
+        load(env=env, cwd=str(notes), is_automatic=True),
+        load(env=env, cwd=str(notes), config=str(own)),
+        load(env=env, cwd=str(notes), agent="main"),
+    ):
         assert (result.settings.workspace, result.is_elsewhere) == (str(chosen), True)

@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 import sys
 import tomllib
 from pathlib import Path
@@ -241,15 +242,104 @@ def test_a_workspace_that_cannot_be_made_or_written_down_is_told_with_the_way_ou
     (base / "file").write_text("")
     for folder, said in (
         ("../file", f"{base}/file is not a folder.\n          Choose another one with --workspace."),
+        ("../file/x", f"{base}/file is not a folder.\n          Choose another one with --workspace."),
         (
-            "../file/x",
-            f"Cannot create {base}/file/x: Not a directory.\n          Choose another folder with --workspace.",
+            "notes",
+            f"{config} was not changed: a name occurs in it twice.\n          Move it away, or change it yourself",
         ),
-        ("notes", f"Set agents.defaults.workspace to {base}/project/notes in it yourself."),
     ):
         assert main(["install", "codex", "--workspace", folder]) == 2
         assert said in capsys.readouterr().err
     assert config.read_text() == broken
+    assert not (base / "project/notes").exists()
+
+
+def list_files(folder: Path) -> dict[Path, bytes]:
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize("scope", ["user", "project"])
+def test_the_last_host_takes_what_the_installation_wrote_of_notes_and_settings(base: Path, scope: str) -> None:
+    before = list_files(base)
+    install("claude-code", "--scope", scope)
+    install("codex", "--scope", scope)
+    shared = {path: text for path, text in list_files(base).items() if path.name in ("mdrecall.json", "MEMORY.md")}
+    assert len(shared) == (2 if scope == "user" else 1)
+    main(["uninstall", "codex", "--scope", scope])
+    assert shared.items() <= list_files(base).items()
+    main(["uninstall", "claude-code", "--scope", scope])
+    assert list_files(base) == before
+    assert not (base / "home/mdrecall").exists()
+
+
+def test_a_project_that_is_gone_needs_no_workspace_any_more(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = base / "home/.local/state/mdrecall/mdrecall.json"
+    for name in ("gone", "old"):
+        (base / name).mkdir()
+    monkeypatch.chdir(base / "gone")
+    install("codex")
+    monkeypatch.chdir(base / "old")
+    install("qwen")
+    install("zed", "--scope", "project")
+    monkeypatch.chdir(base / "project")
+    for name in ("gone", "old"):
+        shutil.rmtree(base / name)
+    main(["uninstall", "qwen"])
+    assert config.exists()
+    main(["uninstall", "codex"])
+    assert not config.exists()
+
+
+def test_a_workspace_that_was_configured_before_is_configured_again(base: Path) -> None:
+    config = base / "home/.local/state/mdrecall/mdrecall.json"
+    config.parent.mkdir(parents=True)
+    (base / "first").mkdir()
+    config.write_text(json.dumps({"agents": {"defaults": {"workspace": str(base / "first")}}}))
+    before = list_files(base)
+    install("codex", "--workspace", "../second")
+    install("codex", "--workspace", "../third")
+    assert not (base / "second/MEMORY.md").exists()
+    main(["uninstall", "codex"])
+    assert list_files(base) == before
+    install("codex", "--workspace", "../second")
+    config.write_text(config.read_text().replace("{", '{"mdrecall": {"hosts": {"digest": false}},', 1))
+    install("codex", "--workspace", "../third")
+    main(["uninstall", "codex"])
+    assert json.loads(config.read_text())["agents"]["defaults"]["workspace"] == str(base / "first")
+
+
+def test_notes_and_settings_of_others_stay_when_the_last_host_goes(base: Path) -> None:
+    config, note = base / "home/.local/state/mdrecall/mdrecall.json", base / "home/mdrecall/MEMORY.md"
+    install("codex")
+    note.write_text("# Memory\n\nAna prefers tea.\n")
+    config.write_text(config.read_text().replace("{", '{"mdrecall": {"hosts": {"digest": false}},', 1))
+    main(["uninstall", "codex"])
+    assert note.read_text() == "# Memory\n\nAna prefers tea.\n"
+    assert json.loads(config.read_text()) == {"mdrecall": {"hosts": {"digest": False}}}
+
+
+def test_a_person_stands_in_one_memory_while_hosts_use_another(
+    base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = base / "other-notes"
+    other.mkdir()
+    (other / "walrus.md").write_text("The walrus sleeps in the harbour.\n")
+    install("claude-code")
+    (base / "home/mdrecall/MEMORY.md").write_text("The walrus of the office plays chess.\n")
+    monkeypatch.chdir(other)
+    capsys.readouterr()
+    assert main(["search", "walrus"]) == 0
+    found = capsys.readouterr()
+    assert ("harbour" in found.out, "chess" in found.out, found.err) == (True, False, "")
+    assert main(["note", "tea", "--file", "drinks"]) == 0
+    assert list(base.rglob("drinks.md")) == [other / "drinks.md"]
+    assert main(["context"]) == 0
+    shown = capsys.readouterr()
+    assert "plays chess" in shown.out
+    assert "Using the memory in ~/mdrecall (from ~/.local/state/mdrecall/mdrecall.json" in shown.err
+    monkeypatch.chdir(base / "project")
+    assert main(["search", "walrus"]) == 0
+    assert "plays chess" in capsys.readouterr().out
 
 
 def test_without_the_receipt_only_the_pieces_of_mdrecall_are_taken_out(base: Path) -> None:

@@ -98,6 +98,9 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
         # At their first start these write their version and the like into their files.
         ask(host, "Hello.", project)
     before = read_settings(host)
+    other = tmp_path / "other-notes"
+    other.mkdir()
+    (other / "quokkas.md").write_text("The quokkas of the other zoo live in a blue enclosure.\n")
     assert host.mdrecall("install", name, cwd=project).code == 0
     if name == "codex":
         assert "has not approved 5 of mdrecall's hooks" in host.mdrecall("doctor", cwd=project).out
@@ -126,9 +129,11 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
     assert FACT in notes
     assert f"mdrecall:digest host={name}" in notes
 
-    (project / "other.txt").write_text("The folder is not as it was.\n")
+    # A person who stands among other notes means those; the host uses its own memory there, too.
+    found = host.mdrecall("search", "quokka enclosure", cwd=other)
+    assert ("blue enclosure" in found.out, "sea green" in found.out) == (True, False), found
     model.teach("good morning", say="Good morning.")
-    ask(host, "Well, good morning to you.", project)
+    ask(host, "Well, good morning to you.", other)
     notes = read_notes(host)
     assert notes.count("the marsupials matter") == 1, "The digest quotes the prompt once."
     assert notes.count('Open: "TODO: paint the gate too."') == 1, "The digest has the open end once."
@@ -143,3 +148,6 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
     assert host.mdrecall("uninstall", name, cwd=project).code == 0
     assert read_settings(host) == before
     assert not [name for name in list_files(host) if "mdrecall" in name], "Files of mdrecall are left."
+    assert not (host.home / ".local/state/mdrecall/mdrecall.json").exists()
+    assert not (host.home / "mdrecall/MEMORY.md").exists(), "Nobody has touched the first note."
+    assert FACT in read_notes(host)
