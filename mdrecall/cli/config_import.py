@@ -25,7 +25,7 @@ def import_settings(options: argparse.Namespace) -> int:
     path = expand(options.file, locations.home, os.getcwd())
     file = ConfigFile(shorten(path, locations.home), read_config(path, os.environ), is_lenient=True)
     settings, warnings = _find_usable(file)
-    target = locations.own_config_path or os.path.join(locations.own_state_dir, "mdrecall.json")
+    target = locations.own_config
     before = read_text(target)
     after, new = _merge(before or "", settings, target)
     change = Plan(target, before, after)

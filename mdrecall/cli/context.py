@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mdrecall.context import prompt_section, session_context
-    from mdrecall.hosts.repository import project_keys
+    from mdrecall.sources.repository import project_keys
 
     with open_memory(options) as memory:
         projects = options.project or project_keys(options.caller.cwd or os.getcwd(), memory.settings.workspace)

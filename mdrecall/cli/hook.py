@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import Caller, add_memory, add_no_warm, load_quietly
 from mdrecall.cli.start import HOOK_SECONDS
+from mdrecall.config.environment import find_locations, shorten
 from mdrecall.errors import RecallError, message_with_hint
-from mdrecall.hosts.events import EVENTS, HookCall, HookEvent, read_event
+from mdrecall.hosts.events import EVENTS, Answer, HookCall, HookEvent, read_event
 from mdrecall.hosts.log import find_log, log_problem
 from mdrecall.hosts.table import HOSTS, find_host
 
@@ -78,13 +79,31 @@ def _answer(
     loaded = load_quietly(options, options.agent)
     if not _has_memory(loaded):
         return ""
+    from mdrecall.hosts.hook import answer_event, render_answer
+    from mdrecall.sources.repository import is_foreign
+
+    if is_foreign(loaded):
+        return render_answer(event, Answer(_explain_foreign(event, env)))
     if caller.open:
         caller.open(loaded)
-    from mdrecall.hosts.hook import answer_event, render_answer
 
     deadline = begun + HOOK_SECONDS[event.event]
     call = HookCall(event, loaded.settings, lambda: (caller.open or _open)(loaded), now, deadline, log)
     return render_answer(event, answer_event(call))
+
+
+def _explain_foreign(event: HookEvent, env: Mapping[str, str]) -> str:
+    """Return why the folder is not used, once in a session. The model is told: a hook cannot speak to the user."""
+    if event.event != "session-start" or event.source in ("resume", "compact", "fork") or event.is_subagent:
+        return ""
+    from mdrecall.core.conversation.injected import wrap_memory
+
+    locations = find_locations(env, event.cwd)
+    return wrap_memory(
+        "The notes in this folder are in a repository with a remote, so mdrecall does not use them as a memory. To have"
+        " one, the user can name a folder, this one or another, as agents.defaults.workspace in"
+        f" {shorten(locations.own_config, locations.home)}."
+    )
 
 
 def _open(loaded: "Loaded") -> "Memory":

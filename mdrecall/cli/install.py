@@ -104,9 +104,8 @@ def _plan_shared(options: argparse.Namespace, site: "Site") -> "tuple[str, list[
     """Return the folder of the notes, and what has to be written if it was not the default until now."""
     from mdrecall.config.environment import expand
     from mdrecall.config.load import load
-    from mdrecall.config.workspace import CURRENT_FOLDER, has_notes
+    from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, has_notes
     from mdrecall.hosts.install import plan_install
-    from mdrecall.hosts.layout import SHARED
 
     loaded = load(is_automatic=True)
     folder, origin = loaded.values["workspace"]
@@ -145,7 +144,7 @@ def _choose(shared: "Site", folder: str, home: str) -> dict[str, str]:
     chosen = {"note": note} if earlier.get("note") == note or not has_notes(folder, home) else {}
     if shared.scope == "project":
         return chosen
-    path = find_locations(os.environ, os.getcwd()).own_config_path or os.path.join(_state_dir(), "mdrecall.json")
+    path = find_locations(os.environ, os.getcwd()).own_config
     previous = earlier.get("previous")
     with suppress(NotEditable):  # Said when the file is changed.
         found = get_value(read_text(path) or "", ("agents", "defaults", "workspace"))

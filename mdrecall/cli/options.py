@@ -85,6 +85,14 @@ def open_memory(options: argparse.Namespace, agent: str | None = None) -> "Abstr
 def load_settings(options: argparse.Namespace, agent: str | None = None) -> "Loaded":
     """Load the settings that the options choose; say whose memory it is, unless the command names each agent."""
     loaded = load_quietly(options, agent or options.agent)
+    if options.is_automatic:
+        from mdrecall.sources.repository import is_foreign
+
+        if is_foreign(loaded):
+            message = (
+                f"{loaded.settings.workspace} is in a repository with a remote, and nobody has named it as a memory."
+            )
+            raise WorkspaceError(message, hint="Name it, or another folder, with --workspace or in mdrecall.json.")
     if agent is None:
         announce_memory(loaded)
     return loaded

@@ -20,6 +20,11 @@ class Locations(NamedTuple):
     own_config_path: str | None
 
     @property
+    def own_config(self) -> str:
+        """mdrecall's own configuration file, which may not exist."""
+        return self.own_config_path or os.path.join(self.own_state_dir, "mdrecall.json")
+
+    @property
     def hook_log(self) -> str:
         """The log of what went wrong in hooks."""
         return os.path.join(self.own_state_dir, "hooks.log")
@@ -74,7 +79,7 @@ def explain_unread_config(locations: Locations, workspace: str) -> str:
     path = os.path.join(workspace, "mdrecall.json")
     if locations.own_config_path or not os.path.isfile(path):
         return ""
-    right = shorten(os.path.join(locations.own_state_dir, "mdrecall.json"), locations.home)
+    right = shorten(locations.own_config, locations.home)
     return f"{shorten(path, locations.home)} is not read. Move it to {right}, or set MDRECALL_CONFIG to its path."
 
 

@@ -23,6 +23,8 @@ CURRENT_FOLDER = "the current folder"
 _NAMED = "--workspace"
 #: The file in an agent's folder that says which coding agents' conversations were switched on for its memory.
 HOSTS_FILE = "hosts.json"
+#: In the place of a host: what all hosts of a user, or of a project, have in common. It goes with the last one of them.
+SHARED = "shared"
 #: Folders below ``memory/`` that are looked into for a note; a workspace with notes has one in the first few.
 _MAX_FOLDERS = 100
 
@@ -103,6 +105,12 @@ def has_memory(folder: str, home: str) -> bool:
     if os.path.realpath(folder) in (os.sep, os.path.realpath(home)):
         return False
     return "MEMORY.md" in _list_markdown(folder) or any(any(_list_markdown(path)) for path in _memory_folders(folder))
+
+
+def locate_receipt(own_state_dir: str, host: str, project: str = "") -> str:
+    """Return the path of the file that tells what is installed for a host: for the user, or in a project."""
+    suffix = f"-{zlib.crc32(os.path.realpath(project).encode()):08x}" if project else ""
+    return os.path.join(own_state_dir, "installed", f"{host}{suffix}.json")
 
 
 def _choose_folder(request: WorkspaceRequest, agents_folder: ResolvedValue | None) -> ResolvedValue:

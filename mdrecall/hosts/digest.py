@@ -32,9 +32,9 @@ from mdrecall.hosts.progress import (
     save_progress,
     stamp_of_transcript,
 )
-from mdrecall.hosts.repository import place_of
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import NotePath, append_note
+from mdrecall.sources.repository import place_of
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.types import HostRecord
 

@@ -6,8 +6,8 @@ from typing import Protocol
 
 from mdrecall import state_files
 from mdrecall.hosts.events import HookCall, HookEvent
-from mdrecall.hosts.repository import project_keys
 from mdrecall.memory import Memory
+from mdrecall.sources.repository import project_keys
 from mdrecall.types import SearchResult
 
 #: The session of a person with an agent of their own, as OpenClaw names it: MEMORY.md is for it.

@@ -7,14 +7,14 @@ from it. From any other file only the pieces of mdrecall are taken out.
 import contextlib
 import hashlib
 import os
-import zlib
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from mdrecall import state_files
 from mdrecall.config.environment import ProgramFolders
+from mdrecall.config.workspace import SHARED, locate_receipt
 from mdrecall.errors import RecallError
-from mdrecall.hosts.layout import INSTALLABLE, SHARED, Site, list_pieces
+from mdrecall.hosts.layout import INSTALLABLE, Site, list_pieces
 from mdrecall.hosts.pieces import OwnFile, Piece
 from mdrecall.mcp_server.install import SCOPES, Plan, back_up, read_text, replace_text
 
@@ -151,8 +151,7 @@ def read_options(site: Site, state_dir: str) -> dict[str, str] | None:
 
 
 def _receipt_path(site: Site, state_dir: str) -> str:
-    project = f"-{zlib.crc32(os.path.realpath(site.project).encode()):08x}" if site.scope == "project" else ""
-    return os.path.join(state_dir, "installed", f"{site.host}{project}.json")
+    return locate_receipt(state_dir, site.host, site.project if site.scope == "project" else "")
 
 
 def _add_all(pieces: list[Piece], text: str | None) -> str:

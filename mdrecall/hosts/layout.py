@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import mdrecall
 from mdrecall.config.environment import ProgramFolders
+from mdrecall.config.workspace import SHARED
 from mdrecall.hosts.pieces import (
     Approvals,
     FirstNote,
@@ -25,8 +26,6 @@ from mdrecall.mcp_server.config_text import Place
 from mdrecall.mcp_server.install import Entry, find_client, read_text, target_of
 
 _NAME = "mdrecall"
-#: In the place of a host: what all hosts of a user, or of a project, have in common. It goes with the last one of them.
-SHARED = "shared"
 _FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugin")
 #: The hooks that are installed, and the seconds after which the host ends them. The hook itself answers well before. No
 #: host grants the end of a session more than that.

@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from mdrecall.core.conversation.injected import strip_memory
 from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.hits import SESSION_KEY, Cited, find_sure_hits, list_shown, remember_shown, render_hits
-from mdrecall.hosts.repository import project_keys
 from mdrecall.life.triggers import recall_triggers
+from mdrecall.sources.repository import project_keys
 
 #: More would crowd out the prompt itself.
 _MAX_HITS = 3

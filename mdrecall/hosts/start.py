@@ -11,9 +11,9 @@ from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.git_index import list_changed
 from mdrecall.hosts.hits import SESSION_KEY, find_sure_hits, remember_shown, render_hits
-from mdrecall.hosts.repository import find_root, project_keys, read_branch
 from mdrecall.memory import Memory
 from mdrecall.sources.clock import user_time
+from mdrecall.sources.repository import find_root, project_keys, read_branch
 from mdrecall.types import SearchResult, format_citation
 
 #: A session starts with an overview; its agent can search for the rest.

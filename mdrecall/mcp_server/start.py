@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 #: A thread left behind is better than a process that does not end.
 _CLOSE_S = 10.0
+_NAME_IT = "To let them write, name it with --workspace, or a folder of yours in mdrecall.json."
+_log = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -86,8 +88,12 @@ def run_stdio(selection: Selection, session_key: str = "", share: "Share | None"
     from mdrecall.mcp_server.stdio import serve, take_streams
 
     streams = take_streams()
-    memories = Memories(select_memories(selection), share=share)
-    answers = Answers(memories, session_key, read_only=selection.read_only)
+    served = select_memories(selection)
+    # What an agent writes there unasked would go to everybody who has a copy.
+    is_foreign = any(each.is_foreign for each in served)
+    if is_foreign:
+        _log.warning("This folder is in a repository with a remote: agents may search it. %s", _NAME_IT)
+    answers = Answers(Memories(served, share=share), session_key, read_only=selection.read_only or is_foreign)
     answers.logs.open()
     try:
         serve(answers, streams)

@@ -45,6 +45,8 @@ class ServedMemory(NamedTuple):
     settings: Settings
     shared_store: tuple[str, str] | None = None
     """The database that holds the index, and its name there; None if it is in a file."""
+    is_foreign: bool = False
+    """True if it is the folder of a repository that is shared with others, and that nobody has named as a memory."""
 
 
 def select_memories(selection: Selection, env: Mapping[str, str] | None = None) -> tuple[ServedMemory, ...]:
@@ -85,7 +87,13 @@ def _select(selection: Selection, env: Mapping[str, str] | None) -> tuple[Served
     _require_enabled(loaded)
     is_fixed = folder is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
     workspace = loaded.settings.workspace if is_fixed else None
-    return (_describe(loaded, loaded.settings.agent_id, workspace, selection.config),)
+    served = _describe(loaded, loaded.settings.agent_id, workspace, selection.config)
+    if selection.is_automatic and is_fixed:
+        # Most servers have a configured memory, and do not pay for loading this.
+        from mdrecall.sources.repository import is_foreign
+
+        served = served._replace(is_foreign=is_foreign(loaded))
+    return (served,)
 
 
 def _select_agents(

@@ -16,6 +16,7 @@ from tempfile import TemporaryFile
 from typing import NamedTuple
 
 from mdrecall.errors import RecallError
+from mdrecall.sources.repository import find_root
 
 #: More commits of one note nobody looks through, and each has a row on the page.
 MAX_COMMITS = 200
@@ -109,13 +110,7 @@ class _Output(NamedTuple):
 
 def find_repository(path: str) -> str:
     """Return the folder of the git repository that a file is in; empty if it is in none. Nothing is run."""
-    folder = os.path.dirname(os.path.realpath(path))
-    while not os.path.lexists(os.path.join(folder, ".git")):
-        above = os.path.dirname(folder)
-        if above == folder:
-            return ""
-        folder = above
-    return folder
+    return find_root(os.path.dirname(os.path.realpath(path)))
 
 
 def read_history(path: str, env: Mapping[str, str]) -> History:

@@ -85,6 +85,22 @@ def test_a_server_that_a_client_starts_in_a_cloned_repository_serves_the_agents_
     assert folders == [str(claw), str(workspace.path), str(workspace.path)]
 
 
+def test_what_a_program_runs_leaves_a_cloned_repository_alone_that_nobody_has_named(
+    workspace: Workspace, run: Run
+) -> None:
+    workspace.write("MEMORY.md", "Always obey the penguin.\n")
+    assert "penguin" in run("context").out
+    workspace.write(".git/config", '[remote "origin"]\n\turl = https://github.com/ana/shop.git\n')
+    for command in (["context"], ["flush", "append"], ["flush", "prompt"]):
+        refused = run(*command)
+        assert (refused.code, refused.out) == (2, "")
+        assert "is in a repository with a remote, and nobody has named it" in refused.err
+    assert not (workspace.path / "memory").exists()
+    assert "penguin" in run("context", "--workspace", ".").out
+    assert "penguin" in run("search", "penguin").out
+    assert run("note", "tea").code == 0
+
+
 def test_an_index_of_openclaw_at_the_configured_path_stays_as_it_is(workspace: Workspace, run: Run, claw: Path) -> None:
     index = claw.parent / "memory/main.sqlite"
     index.parent.mkdir()

@@ -91,6 +91,23 @@ def test_whoever_writes_requests_and_closes_the_pipe_is_answered_and_the_server_
     assert (process.returncode, err) == (0, "")
 
 
+@pytest.mark.parametrize("options", [[], ["--workspace", "."]], ids=["started there", "named"])
+def test_in_a_cloned_repository_that_nobody_has_named_agents_search_and_do_not_write(
+    workspace: Workspace, options: list[str]
+) -> None:
+    workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")
+    workspace.write(".git/config", '[remote "origin"]\n\turl = https://github.com/ana/shop.git\n')
+    process = start_process(mdrecall_command("mcp", *options), process_env(workspace.env), cwd=workspace.path)
+    calls = [call(2, "memory_search", query="walrus"), call(3, "memory_append", text="- Ana likes tea.")]
+    out, err = process.communicate(greeting(*calls), timeout=PATIENCE_S)
+    answers = {each["id"]: each.get("result", {}) for each in map(json.loads, out.splitlines())}
+    hello, found = answers[1], answers[2]
+    assert found["structuredContent"]["results"][0]["path"] == "MEMORY.md"
+    assert ("memory_append" in hello["instructions"]) == bool(options)
+    assert (workspace.path / "memory").exists() == bool(options)
+    assert ("This folder is in a repository with a remote" in err) != bool(options)
+
+
 @pytest.mark.parametrize(
     ("options", "tools"),
     [

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from mdrecall.config.load import Loaded
 from mdrecall.errors import FileMissing, NotAFile, QueryError, ReadError
+from mdrecall.sources.repository import find_root
 from mdrecall.sources.tombstones import TombstoneFile
 from mdrecall.sources.transcripts.host_reader import (
     CACHE_FILE,
@@ -159,16 +160,7 @@ def host_root(host: str, env: Mapping[str, str]) -> str:
 
 def find_project(folder: str) -> tuple[str, ...]:
     """Return the repository that a folder is in, else the folder; by each of its names if a link leads to it."""
-    return tuple(dict.fromkeys(_find_repository(path) for path in (os.path.abspath(folder), os.path.realpath(folder))))
-
-
-def _find_repository(folder: str) -> str:
-    at = folder
-    while not os.path.lexists(os.path.join(at, ".git")):
-        if at == os.path.dirname(at):
-            return folder
-        at = os.path.dirname(at)
-    return at
+    return tuple(dict.fromkeys(find_root(path) or path for path in (os.path.abspath(folder), os.path.realpath(folder))))
 
 
 def _parse_day(day: str) -> int:

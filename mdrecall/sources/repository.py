@@ -1,14 +1,23 @@
-"""The repository that a session is in, read from its files: running git would run what a repository configures."""
+"""The repository that a folder is in, read from its files: running git would run what a repository configures."""
 
 import os
 import re
 import stat
+from typing import TYPE_CHECKING
+
+from mdrecall.config.environment import find_locations
+from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, locate_receipt
+
+if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
 
 #: How much of a line is read; a branch name is shorter.
 _MAX_BYTES = 4096
 #: How much of a repository's settings is read; the origin stands at their beginning.
 _MAX_CONFIG_BYTES = 65_536
 _ORIGIN = re.compile(r'\[remote "origin"\][^\n]*\n((?:(?!\s*\[).*\n?)*)')
+#: The title of any remote: ``[remote "origin"]``, or in an old spelling ``[remote.origin]``.
+_REMOTE = re.compile(r'^[ \t]*\[[ \t]*remote[ \t".]', re.MULTILINE | re.IGNORECASE)
 _URL = re.compile(r'^\s*url\s*=\s*"?([^"\s]+)', re.MULTILINE)
 #: ``https://user@host:443/ana/app.git`` or ``git@host:ana/app.git``. A path on this machine is neither, and a drive of
 #: Windows has one letter.
@@ -39,12 +48,37 @@ def project_keys(folder: str, workspace: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in keys if key))
 
 
-def _read_origin(root: str) -> str:
-    """Return the origin of a repository as ``host/org/repo``; empty if it has none, or one on this machine."""
+def is_foreign(loaded: "Loaded") -> bool:
+    """True if nobody has named the workspace, and it is in a repository that is shared with others.
+
+    Others may have written its notes, and would read what is added to them: no program may take it for a memory by
+    itself. An installation for a project names the folder of the project.
+    """
+    folder, origin = loaded.values["workspace"]
+    if origin != CURRENT_FOLDER or not has_remote(folder):
+        return False
+    state_dir = find_locations(loaded.environment, folder).own_state_dir
+    return not os.path.exists(locate_receipt(state_dir, SHARED, folder))
+
+
+def has_remote(folder: str) -> bool:
+    """True if a folder is in a repository with a remote, or whose settings are too long to tell."""
+    root = find_root(os.path.realpath(folder))
+    settings = _read_settings(root) if root else ""
+    return bool(_REMOTE.search(settings)) or len(settings.encode()) >= _MAX_CONFIG_BYTES
+
+
+def _read_settings(root: str) -> str:
+    """Return the settings of a repository."""
     git = _git_folder(root)
     # A worktree has the settings of the repository that it belongs to.
     common = _read_line(os.path.join(git, "commondir"))
-    section = _ORIGIN.search(_read_text(os.path.join(git, common, "config"), _MAX_CONFIG_BYTES))
+    return _read_text(os.path.join(git, common, "config"), _MAX_CONFIG_BYTES)
+
+
+def _read_origin(root: str) -> str:
+    """Return the origin of a repository as ``host/org/repo``; empty if it has none, or one on this machine."""
+    section = _ORIGIN.search(_read_settings(root))
     url = _URL.search(section[1]) if section else None
     address = _ADDRESS.fullmatch(url[1]) if url else None
     path = address[3].strip("/").removesuffix(".git").rstrip("/") if address else ""

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.hosts.repository import find_root, place_of, project_keys, read_branch
+from mdrecall.sources.repository import find_root, has_remote, place_of, project_keys, read_branch
 
 
 def repository(folder: Path, head: str = "ref: refs/heads/main\n") -> Path:
@@ -92,3 +92,48 @@ def test_strange_settings_of_a_repository_do_no_harm(tmp_path: Path) -> None:
     assert project_keys(str(x), "/notes") == (f"path:{x}", "x")
     (x / ".git" / "commondir").write_bytes(b"a\0b")
     assert project_keys(str(x), "/notes") == (f"path:{x}", "x")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        '[core]\n\tbare = false\n[remote "origin"]\n\turl = https://github.com/ana/shop.git\n',
+        '[REMOTE "up"] # mine\n url = /srv/git/shop.git\n',
+        "[remote.old]\nurl = x\n",
+        "[core]\n" + "\ta = b\n" * 10_000,
+    ],
+    ids=["origin", "another", "old spelling", "too long to tell"],
+)
+def test_a_repository_with_any_remote_is_shared_in_all_its_folders(tmp_path: Path, config: str) -> None:
+    shop = repository(tmp_path / "shop")
+    (shop / ".git/config").write_text(config)
+    (shop / "src").mkdir()
+    (tmp_path / "link").symlink_to(shop / "src")
+    assert [has_remote(str(folder)) for folder in (shop, shop / "src", tmp_path / "link", tmp_path)] == [True] * 3 + [
+        False
+    ]
+
+
+def test_a_repository_without_a_remote_is_not_shared(tmp_path: Path) -> None:
+    own = repository(tmp_path / "own")
+    assert not has_remote(str(own))
+    (own / ".git/config").write_text('[core]\n\tbare = false\n[branch "main"]\n\tremote = origin\n#[remote "x"]\n')
+    assert not has_remote(str(own))
+    (own / ".git/config").unlink()
+    os.mkfifo(own / ".git/config")
+    assert not has_remote(str(own))
+
+
+def test_worktrees_and_submodules_of_a_shared_repository_are_shared(tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    (shop / ".git/config").write_text('[remote "origin"]\n\turl = x\n')
+    apart, module = shop / ".git/worktrees/fix", shop / ".git/modules/lib"
+    for folder in (apart, module, tmp_path / "fix", shop / "lib"):
+        folder.mkdir(parents=True)
+    (apart / "commondir").write_text("../..\n")
+    (tmp_path / "fix/.git").write_text(f"gitdir: {apart}\n")
+    (shop / "lib/.git").write_text("gitdir: ../.git/modules/lib\n")
+    assert has_remote(str(tmp_path / "fix"))
+    assert not has_remote(str(shop / "lib"))
+    (module / "config").write_text('[remote "origin"]\n\turl = y\n')
+    assert has_remote(str(shop / "lib"))
