@@ -220,8 +220,13 @@ def test_several_agents_are_checked_one_after_the_other(workspace: Workspace, ru
     ("agents", "headings"), [(["one"], []), (["one", "two"], ["Agent one", "Agent two"])], ids=["one", "several"]
 )
 def test_only_several_agents_have_headings_and_json_has_none(
-    agents: list[str], headings: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    agents: list[str],
+    headings: list[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(doctor, "choose_agents", lambda options: agents)
     monkeypatch.setattr(doctor, "_examine_all", lambda options, agent: [Finding("notes", "good", "2 in a folder")])
     monkeypatch.setattr(doctor, "find_old_indexes", list)
