@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: The order in which providers are tried if none is configured; ``local`` comes before them.
 AUTOMATIC = ("openai", "gemini", "voyage", "mistral")
+#: Providers without an address: beside them, ``memorySearch.remote`` and ``model`` can only be meant for the fallback.
+_WITHOUT_ADDRESS = ("offline", "minilm", "local")
 #: Whose ``memorySearch.remote`` it is, by the host of its address.
 _PROVIDER_BY_HOST = {
     "api.openai.com": "openai",
@@ -153,8 +155,11 @@ class EmbedderChooser:
         return self.explicit(name, uses_remote=False, uses_model=False, note=f"{note} Set memorySearch.provider.")
 
     def owner(self) -> str | None:
-        """Return the provider that ``memorySearch.remote`` belongs to, judged by its address, model or key."""
-        remote = self._search.remote
+        """Return the provider that ``memorySearch.remote`` belongs to: the named one, or its fallback if only that has
+        an address. If none is named, the address, the model or the key tells."""
+        remote, provider = self._search.remote, self._search.provider
+        if provider not in (None, "auto"):
+            return self._search.fallback if provider in _WITHOUT_ADDRESS else provider
         if not (remote.base_url or remote.api_key or remote.headers):
             return None
         access = self._credentials.access("openai-compatible", uses_remote=True)
@@ -179,10 +184,13 @@ class EmbedderChooser:
 
     def _with_fallback(self, name: str, first: Embedder, note: str) -> EmbedderChoice:
         wanted = self._search.fallback
-        if wanted in ("none", name) or first.traits.never_waits:
+        if wanted in ("none", name):
             return EmbedderChoice((first,), name, note=note)
+        if first.traits.never_waits:
+            note = f"{note} The fallback {wanted} is never used: {name} needs neither a model file nor a server."
+            return EmbedderChoice((first,), name, note=note.strip())
         try:
-            return EmbedderChoice((first, self.create(wanted, uses_remote=False, uses_model=False)), name, note=note)
+            return EmbedderChoice((first, self._create_fallback(name)), name, note=note)
         except (EmbedderError, ConfigError) as problem:
             note = f"{note} The fallback {wanted} cannot be used: {message_with_hint(problem)}"
             return EmbedderChoice((first,), name, note=note.strip())
@@ -193,11 +201,15 @@ class EmbedderChooser:
         if wanted in ("none", name):
             return EmbedderChoice((), name, problem, note)
         try:
-            return EmbedderChoice((self.create(wanted, uses_remote=False, uses_model=False),), name, problem, note)
+            return EmbedderChoice((self._create_fallback(name),), name, problem, note)
         except (EmbedderError, ConfigError) as other:
             return EmbedderChoice(
                 (), name, f"{problem} The fallback {wanted} cannot be used either: {message_with_hint(other)}", note
             )
+
+    def _create_fallback(self, first: str) -> Embedder:
+        is_only_one = first in _WITHOUT_ADDRESS
+        return self.create(self._search.fallback, uses_remote=is_only_one, uses_model=is_only_one)
 
     def _has_model_file(self) -> bool:
         path = self._search.local.model_path or ""

@@ -60,6 +60,8 @@ class EmbeddingStatus(NamedTuple):
             return {"mode": "fallback-active", "providerId": used.provider, **more}
         if self.chunk_embedder and (reason := self.chunk_embedder.last_failure()):
             return {"mode": "degraded", "providerId": used.provider, "reason": reason}
+        if not used.traits.never_waits and not (self.vector_searcher and self.vector_searcher.current_space()):
+            return {"mode": "pending", "requestedProvider": used.provider}
         return {"mode": "active", "providerId": used.provider}
 
     def lacks_vectors(self, store: Store) -> bool:

@@ -255,6 +255,7 @@ def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:
         timeout_s=settings.mdrecall.query_timeout_ms / 1000,
         fallback_reason=chosen.unusable_reason,
         why_empty=lambda: embedder.last_failure(),
+        note=chosen.note,
         beside=chosen.beside,
     )
     embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)

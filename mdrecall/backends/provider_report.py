@@ -46,7 +46,7 @@ def report_providers(loaded: Loaded, *, probe: bool = False) -> list[ProviderRow
         if chosen.beside:
             roles[chosen.beside.provider] = "beside"
     chooser = EmbedderChooser(loaded)
-    owner = chooser.owner() if search.provider in (None, "auto") else search.provider
+    owner = chooser.owner()
     names = [name for name in PROVIDERS if name != "auto"]
     return [_row(loaded, chooser, name, roles.get(name, ""), name == owner, probe) for name in names]
 

@@ -62,14 +62,15 @@ class VectorSearcher:
         timeout_s: float,
         fallback_reason: str = "",
         why_empty: Callable[[], str] = lambda: "",
+        note: str = "",
         beside: Embedder | None = None,
     ) -> None:
         """Search with the first of the embedders that can answer.
 
         ``older`` makes embedders by provider, for embedding spaces that were filled before the settings changed.
         ``fallback_reason`` says why the first embedder is not the configured one. ``why_empty`` says why there are no
-        vectors. ``beside`` is a slower embedder: where all chunks have its vectors too, they count as much as those of
-        the first.
+        vectors, ``note`` which settings are not used, such as the fallback. ``beside`` is a slower embedder: where all
+        chunks have its vectors too, they count as much as those of the first.
         """
         self._vectors = vectors
         self._embedders = [_QueryEmbedder(embedder, timeout_s) for embedder in embedders]
@@ -78,6 +79,7 @@ class VectorSearcher:
         self._timeout_s = timeout_s
         self._fallback_reason = fallback_reason
         self._why_empty = why_empty
+        self._note = note
         self._beside = _QueryEmbedder(beside, timeout_s) if beside else None
 
     @property
@@ -95,9 +97,8 @@ class VectorSearcher:
                 return found._replace(beside=self._embed_beside(query)) if is_first and found.trust else found
             except Unavailable as problem:
                 problems.append(str(problem))
-        if not problems:
-            problems = list(filter(None, ["no chunk has a vector yet", self._why_empty()]))
-        raise Unavailable("; ".join(dict.fromkeys(problems)))
+        problems = problems or ["no chunk has a vector yet", self._why_empty()]
+        raise Unavailable("; ".join(dict.fromkeys(filter(None, [*problems, self._note]))))
 
     def failure(self) -> str:
         """Return why the first embedder keeps failing; empty unless the last few queries all went unanswered."""

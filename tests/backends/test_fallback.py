@@ -4,7 +4,9 @@ from typing import Any
 
 import pytest
 
+from mdrecall.backends.provider_report import report_providers
 from mdrecall.cli.main import main
+from mdrecall.config.load import load
 from mdrecall.store.sqlite import Owner, SqliteStore
 from tests.backends.settings import (
     NOTES,
@@ -16,6 +18,7 @@ from tests.backends.settings import (
     names,
     opened,
     provider,
+    remote,
     told,
     with_openclaw,
     written,
@@ -112,6 +115,42 @@ def test_a_fallback_without_a_key_is_told_of_and_the_first_is_used(workspace: Wo
     assert names(chosen) == []
     assert "There is no API key for openai" in chosen.unusable_reason
     assert "The fallback gemini cannot be used either: There is no API key for gemini" in chosen.unusable_reason
+
+
+def test_the_remote_block_beside_a_model_on_this_machine_is_the_fallbacks(
+    workspace: Workspace, openai: ProviderServer
+) -> None:
+    local = {"modelPath": str(workspace.home / "gone.gguf")}
+    search = {"fallback": "openai", "model": "text-embedding-3-large", "remote": remote(openai), "local": local}
+    for first in ("local", "minilm"):
+        chosen = choose(workspace, {**search, "provider": first})
+        assert (names(chosen), chosen.note) == ([first, "openai"], "")
+        assert named(chosen.embedders[1]) == ("openai", "text-embedding-3-large")
+    configure(written(workspace), {**search, "provider": "local"})
+    memory = opened(workspace)
+    assert memory.status().custom["providerState"] == {"mode": "pending", "requestedProvider": "local"}
+    assert "openai is used instead of local" in told(memory)
+    answer = memory.search(QUERY)
+    assert (answer.provider, answer.model, answer.degraded) == ("openai", "text-embedding-3-large", "")
+    assert "gone.gguf" in answer.fallback
+    rows = {row.name: row for row in report_providers(load(env=workspace.env, workspace=str(workspace.path)))}
+    assert (rows["openai"].usable, rows["openai"].role) == (True, "fallback")
+
+
+def test_a_fallback_that_cannot_be_used_is_told_with_the_failure_of_the_first(workspace: Workspace) -> None:
+    local = {"modelPath": str(workspace.home / "gone.gguf")}
+    configure(written(workspace), {"provider": "local", "fallback": "openai", "local": local})
+    memory = opened(workspace)
+    memory.sync()
+    degraded = memory.search(QUERY).degraded
+    assert "gone.gguf" in degraded
+    assert "The fallback openai cannot be used: There is no API key for openai" in degraded
+    assert memory.status().custom["providerState"]["mode"] == "degraded"
+
+
+def test_a_fallback_of_the_offline_table_is_told_to_be_needless(workspace: Workspace) -> None:
+    chosen = choose(workspace, {"provider": "offline", "fallback": "openai", "remote": {"apiKey": "sk-1"}})
+    assert (names(chosen), chosen.note[:35]) == (["offline"], "The fallback openai is never used: ")
 
 
 def test_a_fallback_counts_for_the_provider_that_auto_finds(workspace: Workspace) -> None:
