@@ -26,6 +26,8 @@ _FIXES = {
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
+    # It prints all warnings.
+    parser.set_defaults(is_told=True)
 
 
 def run(options: argparse.Namespace) -> int:

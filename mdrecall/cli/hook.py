@@ -32,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_no_warm(parser)
     add_memory(parser)
     # A program runs it, wherever that is, as with `mdrecall context`.
-    parser.set_defaults(is_automatic=True)
+    parser.set_defaults(is_automatic=True, is_told=True)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -77,6 +77,8 @@ def _answer(
     caller: Caller = options.caller
     options.caller = caller._replace(cwd=event.cwd)
     loaded = load_quietly(options, options.agent)
+    if loaded.problem:
+        log(loaded.problem)
     if not _has_memory(loaded):
         return ""
     from mdrecall.hosts.hook import answer_event, render_answer

@@ -49,7 +49,7 @@ def add_memory(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
         parser.add_argument("--workspace", metavar="DIR", help=about)
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
-    parser.set_defaults(caller=Caller(), is_automatic=False)
+    parser.set_defaults(caller=Caller(), is_automatic=False, is_told=False)
 
 
 def add_no_warm(parser: argparse.ArgumentParser) -> None:
@@ -99,11 +99,11 @@ def load_settings(options: argparse.Namespace, agent: str | None = None) -> "Loa
 
 
 def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Loaded":
-    """Load the settings of an agent, and say nothing."""
+    """Load the settings of an agent; say only that OpenClaw's own file cannot be read, unless ``is_told`` is set."""
     from mdrecall.config.load import load
 
     env, cwd, _ = options.caller
-    return load(
+    loaded = load(
         env=env,
         cwd=cwd,
         workspace=options.workspace,
@@ -111,6 +111,12 @@ def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Load
         config=options.config,
         is_automatic=options.is_automatic,
     )
+    if loaded.problem and not options.is_told:
+        from mdrecall.cli.output import print_warning, printable, shorten_home_in_text
+
+        options.is_told = True
+        print_warning(shorten_home_in_text(printable(loaded.problem)))
+    return loaded
 
 
 def announce_memory(loaded: "Loaded") -> None:

@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_verbose(parser)
     add_no_warm(parser)
     add_common(parser)
+    # It prints all warnings.
+    parser.set_defaults(is_told=True)
 
 
 def run(options: argparse.Namespace) -> int:

@@ -9,9 +9,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from mdrecall.config.environment import Locations, expand, is_openclaws_file, shorten
+from mdrecall.config.layers import ConfigFile
+from mdrecall.config.openclaw_file import CAUTIOUS
 from mdrecall.config.read import read_file
 from mdrecall.config.references import References, UnresolvedValue
-from mdrecall.errors import ConfigError
+from mdrecall.errors import ConfigError, message_with_hint
 from mdrecall.named_tuple import NamedTuple
 
 _INCLUDE = "$include"
@@ -33,17 +36,59 @@ class _Including(NamedTuple):
     roots: tuple[str, ...]
     above: tuple[str, ...] = ()
     """The files that led here, the first one first."""
+    problems: list[str] | None = None
 
 
-def read_config(path: str, env: Mapping[str, str]) -> dict[str, Any]:
-    """Return the object in a configuration file with everything that it includes; raise ``ConfigError``."""
-    values = read_file(path)
+def read_files(locations: Locations, env: Mapping[str, str], cwd: str, config: str | None) -> list[ConfigFile]:
+    """Return the configuration files, strongest first; only the file ``config`` if the caller names one.
+
+    OpenClaw's own file may be unreadable, in full or in part. Then cautious settings count for what it would say.
+    """
+    paths = [locations.own_config_path, locations.config_path]
+    if config is not None:
+        paths = [expand(config, locations.home, cwd)]
+    files: list[ConfigFile] = []
+    for path in filter(None, paths):
+        label, is_openclaws = shorten(path, locations.home), is_openclaws_file(path, locations)
+        problems: list[str] | None = [] if config is None and path != locations.own_config_path else None
+        files.append(ConfigFile(label, read_config(path, env, problems), is_openclaws))
+        if problems:
+            told = tuple(f"{problem} Until that is mended, it does not count." for problem in problems)
+            files.append(ConfigFile(label, CAUTIOUS, is_lenient=True, problems=told))
+    return files
+
+
+def read_config(path: str, env: Mapping[str, str], problems: list[str] | None = None) -> dict[str, Any]:
+    """Return the object in a configuration file with everything that it includes.
+
+    Raise ``ConfigError`` if any of that cannot be read; given ``problems``, add it there and return the rest.
+    """
     more = env.get("OPENCLAW_INCLUDE_ROOTS", "").split(os.pathsep)
     roots = (os.path.dirname(path), *(root.strip() for root in more if os.path.isabs(root.strip())))
-    resolved = _resolve(values, _Including(path, tuple(map(os.path.realpath, roots))))
-    if not isinstance(resolved, dict):
-        raise ConfigError(f"{path} must include one object in braces.", hint="An empty configuration is {}.")
+    including = _Including(path, tuple(map(os.path.realpath, roots)), problems=problems)
+    try:
+        if problems is not None:
+            _require_regular(path)
+        resolved = _resolve(read_file(path), including)
+        if not isinstance(resolved, dict):
+            raise ConfigError(f"{path} must include one object in braces.", hint="An empty configuration is {}.")
+    except ConfigError as error:
+        return _leave_out(error, including)
     return resolved
+
+
+def _leave_out(error: ConfigError, including: _Including) -> dict[str, Any]:
+    """Return an empty object for a part that cannot be read; raise the error if problems are not collected."""
+    if including.problems is None:
+        raise error
+    including.problems.append(message_with_hint(error))
+    return {}
+
+
+def _require_regular(path: str) -> None:
+    """Raise if a path is something that reading might never end of, such as a pipe."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise ConfigError(f"{path} is not a file.", hint="Move it away.")
 
 
 def read_variables(
@@ -74,10 +119,13 @@ def _resolve(value: Any, including: _Including) -> Any:
     beside = {name: _resolve(item, including) for name, item in value.items() if name != _INCLUDE}
     if _INCLUDE not in value:
         return beside
-    included = _include(value[_INCLUDE], including)
-    if beside and not isinstance(included, dict):
-        hint = "Let the file contain one object, or remove the keys beside $include."
-        raise ConfigError(f"{including.path}: $include has keys beside it, but includes no object.", hint=hint)
+    try:
+        included = _include(value[_INCLUDE], including)
+        if beside and not isinstance(included, dict):
+            hint = "Let the file contain one object, or remove the keys beside $include."
+            raise ConfigError(f"{including.path}: $include has keys beside it, but includes no object.", hint=hint)
+    except ConfigError as error:
+        included = _leave_out(error, including)
     return _merge(included, beside) if beside else included
 
 
@@ -103,9 +151,10 @@ def _read_included(name: str, including: _Including) -> Any:
         raise ConfigError(f"{shown} includes itself.", hint="Remove one of the files from the circle.")
     if len(chain) > _MAX_DEPTH:
         raise ConfigError(f"{shown} is nested more than {_MAX_DEPTH} levels deep.", hint="Use fewer levels.")
+    _require_regular(path)
     if os.path.isfile(path) and os.path.getsize(path) > _MAX_BYTES:
         raise ConfigError(f"{shown} is larger than 2 MB.", hint="A configuration file is a few kilobytes.")
-    return _resolve(read_file(path), _Including(path, including.roots, chain))
+    return _resolve(read_file(path), _Including(path, including.roots, chain, including.problems))
 
 
 def _merge(one: Any, other: Any) -> Any:

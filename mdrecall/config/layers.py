@@ -1,5 +1,6 @@
 """Which objects of the configuration files apply to an agent, strongest first."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from mdrecall.config.read import Layer
@@ -18,6 +19,8 @@ class ConfigFile(NamedTuple):
     values: dict[str, Any]
     is_lenient: bool = False
     """True for OpenClaw's own file: what mdrecall does not understand there is ignored, with a warning."""
+    problems: tuple[str, ...] = ()
+    """Why all of OpenClaw's own file, or parts of it, could not be read."""
 
 
 class AgentEntry(NamedTuple):
@@ -78,15 +81,18 @@ def default_agent(agents: list[AgentEntry]) -> str:
     return chosen or "main"
 
 
-def choose_agent(agents: list[AgentEntry], requested: str | None) -> str:
-    """Return the id of the requested agent, or of the default one; raise ``ConfigError`` if there is no such agent."""
+def choose_agent(agents: list[AgentEntry], requested: str | None, problems: Sequence[str] = ()) -> str:
+    """Return the id of the requested agent, or of the default one; raise ``ConfigError`` if there is no such agent.
+
+    ``problems`` are those of the files that may name it.
+    """
     default = default_agent(agents)
     if requested is None:
         return default
     known = dict.fromkeys([default, *(agent.id for agent in agents)])
     if normalize_agent_id(requested) not in known:
         message = f"There is no agent {requested!r}{suggest_name(requested, known)}."
-        raise ConfigError(message, hint="Choose one of these agents.")
+        raise ConfigError(message, hint=" ".join(["Choose one of these agents.", *problems]))
     return normalize_agent_id(requested)
 
 

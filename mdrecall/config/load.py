@@ -18,11 +18,10 @@ from mdrecall.config.environment import (
     explain_unread_config,
     find_locations,
     find_proxy,
-    is_openclaws_file,
     list_env_files,
     shorten,
 )
-from mdrecall.config.include import read_config, read_variables
+from mdrecall.config.include import read_files, read_variables
 from mdrecall.config.layers import (
     AgentEntry,
     ConfigFile,
@@ -83,6 +82,8 @@ class Loaded(NamedTuple):
     """OpenClaw's own file as ``files`` names it; empty if there is none."""
     warnings: tuple[str, ...] = ()
     """What is ignored in OpenClaw's own file, and why."""
+    problem: str = ""
+    """The warning that it, or a part of it, could not be read; empty if it was read in full."""
     unused: tuple[str, ...] = ()
     """The keys of OpenClaw's own file that are accepted and not used."""
 
@@ -117,19 +118,20 @@ def load(
     env = os.environ if env is None else env
     cwd = _current_folder() if cwd is None else cwd
     locations = find_locations(env, cwd)
-    files = _read_files(locations, env, cwd, config)
+    files = read_files(locations, env, cwd, config)
     env_files = list_env_files(locations) if config is None else ()
     variables, env_problem = read_variables(env, [file.values for file in files], env_files, locations.home)
     files, missing = _substitute_variables(files, variables)
     problems = _list_misspelled(files, locations, config)
     agents = read_agents(files, problems)
-    chosen = choose_agent(agents, agent)
+    unread = [problem for file in files for problem in file.problems]
+    chosen = choose_agent(agents, agent, unread)
     entries = [entry for entry in agents if entry.id == chosen]
     values, aliases, warnings = _resolve_all(files, entries, above, problems)
     errors, ignored = _split_problems(problems, files)
     if errors:
         raise _config_error(errors)
-    warnings += missing + ignored
+    warnings = unread + warnings + missing + ignored
     _normalise(values, locations, files)
     aliases = _apply_aliases(values, aliases, warnings)
     default = default_agent(agents)
@@ -139,23 +141,24 @@ def load(
     _add_hosts(values, os.path.join(found.state_dir, "agents", chosen, HOSTS_FILE))
     folders = find_agent_folders(values["session.store"].value, entries, locations, chosen, found)
     settings = _build_settings(values, chosen, found, folders)
-    unread = "" if config else explain_unread_config(locations, settings.workspace)
+    misplaced = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
         settings=settings,
         values={"agent": agent_value, "workspace": found.folder, "index": found.index_path, **values},
-        files=tuple(file.label for file in files),
+        files=tuple(dict.fromkeys(file.label for file in files)),
         home=locations.home,
         credentials=_credentials(variables, files, entries, locations, settings, aliases),
         hub=variables.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
         proxy=lambda url: find_proxy(url, variables),
         environment=variables,
-        unread=f"{unread} {env_problem}".strip(),
+        unread=f"{misplaced} {env_problem}".strip(),
         is_elsewhere=found.is_elsewhere,
         default_agent=default,
         plugin_configs=_plugin_configs(files),
         openclaw_file=next((file.label for file in files if file.is_lenient), ""),
         warnings=tuple(dict.fromkeys(warnings)),
+        problem=unread[0] if unread else "",
         unused=tuple(name for file in files if file.is_lenient for name in list_unused(file.values)),
     )
 
@@ -170,7 +173,7 @@ def list_agent_ids(
     """Return every configured agent, the default one first; only that one if a workspace is given."""
     env = os.environ if env is None else env
     cwd = _current_folder() if cwd is None else cwd
-    agents = read_agents(_read_files(find_locations(env, cwd), env, cwd, config), problems=[])
+    agents = read_agents(read_files(find_locations(env, cwd), env, cwd, config), problems=[])
     default = default_agent(agents)
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
 
@@ -272,17 +275,6 @@ def _credentials(
         remote=settings.memory_search.remote,
         aliases=aliases,
     )
-
-
-def _read_files(locations: Locations, env: Mapping[str, str], cwd: str, config: str | None) -> list[ConfigFile]:
-    paths = [locations.own_config_path, locations.config_path]
-    if config is not None:
-        paths = [expand(config, locations.home, cwd)]
-    return [
-        ConfigFile(shorten(path, locations.home), read_config(path, env), is_openclaws_file(path, locations))
-        for path in paths
-        if path
-    ]
 
 
 def _substitute_variables(files: list[ConfigFile], variables: Mapping[str, str]) -> tuple[list[ConfigFile], list[str]]:

@@ -21,6 +21,14 @@ _OPENAI_WIRES = ("openai", "openai-completions", "openai-responses")
 #: What takes the place of a provider that cannot be used: it sends nothing to anybody.
 _OFFLINE = "offline"
 
+#: Counts for what a file of OpenClaw does not say because it cannot be read: nothing is sent to anybody, and no
+#: conversation is shown to another person.
+CAUTIOUS = {
+    "memory": {"search": {"provider": _OFFLINE}},
+    "session": {"dmScope": "per-account-channel-peer"},
+    "tools": {"sessions": {"visibility": "self"}},
+}
+
 #: Marks a branch of ``_USED`` in which every key is used, or is reported by the check of its section.
 _ALL = True
 Branch = Mapping[str, Any] | bool

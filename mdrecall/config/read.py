@@ -12,6 +12,10 @@ from mdrecall.named_tuple import NamedTuple
 _UNREADABLE: dict[str, str] = {"source": "", "id": ""}
 
 
+#: The limit of the parser of JSON5. A configuration has ten or so.
+_MAX_LEVELS = 32
+
+
 class Layer(NamedTuple):
     """An object of a configuration file that sets part of a section."""
 
@@ -51,13 +55,29 @@ def _parse(path: str, content: str) -> Any:
     if not content.strip():
         return {}
     try:
-        return json.loads(content)
+        value = json.loads(content)
+        if not _is_too_deep(value):
+            return value
     except (ValueError, RecursionError):
-        import pyjson5
+        pass
+    import pyjson5
+
     try:
         return pyjson5.decode(content)
     except pyjson5.Json5Exception as error:
         raise ConfigError(f"{path} is not JSON5{_locate(content, str(error))}.", hint="Fix the file there.") from error
+
+
+def _is_too_deep(value: Any) -> bool:
+    """True if a value has more levels than the parser of JSON5 takes; those that read it would use up the stack."""
+    level = [value]
+    for _ in range(_MAX_LEVELS):
+        level = [
+            inner
+            for each in level
+            for inner in (each.values() if isinstance(each, dict) else each if isinstance(each, list) else ())
+        ]
+    return bool(level)
 
 
 def _locate(content: str, message: str) -> str:

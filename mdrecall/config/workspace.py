@@ -69,7 +69,8 @@ def find_workspace(request: WorkspaceRequest, store_path: ResolvedValue) -> Work
     agents_folder = _find_agents_folder(request)
     folder = _choose_folder(request, agents_folder)
     labels = ("default", *(f"{file.label}: " for file in request.files if file.is_lenient))
-    _require_folder(folder, is_openclaws=folder == agents_folder and folder.origin.startswith(labels))
+    problems = [problem for file in request.files for problem in file.problems]
+    _require_folder(folder, problems, is_openclaws=folder == agents_folder and folder.origin.startswith(labels))
     is_agents = agents_folder is not None and _is_same(agents_folder.value, folder.value)
     is_openclaws = is_agents and _has_openclaw(request)
     locations, agent_id = request.locations, request.agent_id
@@ -171,10 +172,10 @@ def _is_in_openclaws_file(request: WorkspaceRequest, value: ResolvedValue) -> bo
     return path is not None and value.origin.startswith(f"{shorten(path, request.locations.home)}: ")
 
 
-def _require_folder(folder: ResolvedValue, *, is_openclaws: bool) -> None:
+def _require_folder(folder: ResolvedValue, problems: list[str], *, is_openclaws: bool) -> None:
     path = folder.value
     if "\0" in path or not os.path.exists(path):
-        hint = "Create it, or choose another folder."
+        hint = " ".join(["Create it, or choose another folder.", *problems])
         message = f"There is no workspace folder {path!r} (from {folder.origin})."
         raise WorkspaceError(message, hint=hint, is_openclaws=is_openclaws)
     if not os.path.isdir(path):

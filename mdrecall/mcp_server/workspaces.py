@@ -1,5 +1,6 @@
 """Which memories a server answers for, by the names that clients use."""
 
+import logging
 import os
 import re
 from collections.abc import Mapping
@@ -11,6 +12,7 @@ from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ConfigError, MemoryDisabled, RecallError, WorkspaceError
 from mdrecall.types.transcripts import normalize_agent_id
 
+_log = logging.getLogger(__name__)
 _NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
 _DEFAULT_PLUGINS = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))
 
@@ -164,6 +166,8 @@ def keep_tools(loaded: Loaded) -> Loaded:
 
 
 def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
+    if loaded.problem:
+        _log.warning(loaded.problem)
     loaded = keep_tools(loaded)
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
     return ServedMemory(

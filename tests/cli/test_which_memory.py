@@ -58,6 +58,22 @@ def test_in_a_folder_without_notes_openclaws_memory_answers_and_says_so(
     assert len(run("status", "--json").json) == 2
 
 
+def test_commands_go_on_beside_a_file_of_openclaw_that_cannot_be_read_and_say_so_once(
+    workspace: Workspace, run: Run, claw: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    workspace.write("ideas.md", "A walrus made of paper.\n")
+    (claw.parent / "openclaw.json").write_text('{"agents": {')
+    said = "/.openclaw/openclaw.json is not JSON5"
+    for command in (["search", "walrus"], ["index"], ["note", "tea"], ["status"], ["doctor"], ["config", "check"]):
+        done = run(*command)
+        assert done.code == 0, command
+        assert (done.err + done.out).count(said) == 1, command
+    assert run("status", "--json").json[0]["configWarnings"][0].count("is not JSON5") == 1
+    selection = Selection(workspaces=(str(workspace.path),))
+    assert [served.plugin for served in select_memories(selection, workspace.env)] == ["memory-core"]
+    assert caplog.text.count("is not JSON5") == 1
+
+
 def test_what_a_program_runs_takes_no_note_of_a_cloned_repository_for_the_agents_own(
     workspace: Workspace, run: Run, claw: Path
 ) -> None:

@@ -48,7 +48,7 @@ def test_the_whole_file_may_be_included_and_mdrecalls_own_includes_too(tmp_path:
     assert (result.values["memory.citations"].value, result.values[MAX].value) == ("on", 9)
 
 
-def test_what_cannot_be_included_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_what_cannot_be_included_is_named(tmp_path: Path) -> None:
     write(tmp_path / "outside.json", {})
     folder(tmp_path / ".openclaw")
     (tmp_path / ".openclaw/link.json").symlink_to(tmp_path / "outside.json")
@@ -70,8 +70,10 @@ def test_what_cannot_be_included_is_an_error_that_names_it(tmp_path: Path) -> No
         (7, "must be a path or a list"),
         ([], "must be a path or a list"),
     ):
+        assert said in loaded(tmp_path, {"memory": {"$include": named}}).problem
+        file = write(tmp_path / ".openclaw" / "mine.json", {"memory": {"$include": named}})
         with pytest.raises(ConfigError, match=said) as caught:
-            loaded(tmp_path, {"memory": {"$include": named}})
+            load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config=str(file))
         assert caught.value.hint
     env = {**openclaw_home(tmp_path, {"$include": "../outside.json"}), "OPENCLAW_INCLUDE_ROOTS": str(tmp_path)}
     assert load(env=env, cwd="/").settings.agent_id == "main"

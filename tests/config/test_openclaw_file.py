@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mdrecall.config.declare import each_setting
-from mdrecall.config.load import load
+from mdrecall.config.load import list_agent_ids, load
 from mdrecall.config.settings import SECTIONS
-from mdrecall.errors import ConfigError
+from mdrecall.errors import ConfigError, RecallError
 from tests.config import folder, loaded, nested, openclaw_home, write
 from tests.config.conftest import Reach, models, revealed
 
@@ -63,6 +63,77 @@ def test_an_ill_typed_value_of_an_agent_falls_back_to_that_of_all(tmp_path: Path
         "agents": {"entries": {"main": {"memory": {"search": {"query": {"maxResults": "x"}}}}}},
     }
     assert loaded(tmp_path, config).settings.memory_search.query.max_results == 4
+
+
+FAULTY: dict[str, str | bytes | None] = {
+    "half": '{"agents": {"defaults": {"workspace": "~/x"',
+    "no-object": "[]",
+    "text": '"x"',
+    "utf16": '{"memory": {}}'.encode("utf-16"),
+    "utf16-bare": '{"memory": {}}'.encode("utf-16-le"),
+    "not-utf8": b'{"a": "\xff"}',
+    "include-none": '{"memory": {"$include": "none.json"}}',
+    "include-itself": '{"memory": {"$include": "openclaw.json"}}',
+    "include-outside": '{"memory": {"$include": "../outside.json"}}',
+    "include-pipe": '{"memory": {"$include": "pipe"}}',
+    "include-number": '{"$include": 7}',
+    "include-list": '{"$include": "list.json"}',
+    "nested": "[" * 100_000,
+    "deep": '{"a": ' + "[" * 900 + "]" * 900 + "}",
+    "digits": '{"a": ' + "9" * 5000 + "}",
+    "folder": None,
+}
+
+
+def make_faulty(home: Path, name: str) -> Path:
+    """Write one of OpenClaw's files that cannot be read as OpenClaw means it, and everything that it includes."""
+    claw = folder(home / ".openclaw")
+    write(home / "outside.json", {})
+    write(claw / "list.json", "[]")
+    os.mkfifo(claw / "pipe")
+    file, content = claw / "openclaw.json", FAULTY[name]
+    if content is None:
+        file.mkdir()
+    else:
+        file.write_bytes(content.encode() if isinstance(content, str) else content)
+    return file
+
+
+@pytest.mark.parametrize("name", FAULTY)
+def test_a_file_that_cannot_be_read_stops_nothing_and_sends_nothing(tmp_path: Path, name: str) -> None:
+    file = make_faulty(tmp_path, name)
+    notes = folder(tmp_path / "notes")
+    env = {"HOME": str(tmp_path), "OPENCLAW_CONFIG_PATH": str(file), "OPENAI_API_KEY": "sk-1"}
+    result = load(env=env, cwd=str(tmp_path), workspace=str(notes))
+    assert list_agent_ids(env=env, cwd=str(tmp_path)) == ["main"]
+    assert result.warnings[:1] == (result.problem,)
+    assert str(tmp_path) in result.problem
+    assert result.problem.endswith("Until that is mended, it does not count.")
+    assert result.files == (FILE,)
+    settings = result.settings
+    assert (settings.memory_search.provider, settings.session.dm_scope) == ("offline", "per-account-channel-peer")
+    if name != "include-itself":
+        with pytest.raises(ConfigError):
+            load(env=env, cwd=str(tmp_path), workspace=str(notes), config=str(file))
+    own = {"HOME": str(tmp_path), "MDRECALL_CONFIG": str(file)}
+    with pytest.raises(ConfigError):
+        load(env=own, cwd=str(tmp_path), workspace=str(notes))
+
+
+def test_what_can_be_read_of_a_file_counts(tmp_path: Path) -> None:
+    search = {"query": {"maxResults": 3}, "provider": "none", "$include": "gone.json"}
+    result = loaded(tmp_path, {"memory": {"search": search, "citations": "on"}})
+    assert (result.settings.memory_search.query.max_results, result.settings.memory_search.provider) == (3, "none")
+    assert result.settings.memory.citations == "on"
+    assert "gone.json" in result.problem
+
+
+@pytest.mark.parametrize("more", [{"agent": "ops"}, {}])
+def test_what_only_the_file_could_have_named_is_missed_with_the_reason(tmp_path: Path, more: dict[str, Any]) -> None:
+    make_faulty(tmp_path, "half")
+    with pytest.raises(RecallError) as caught:
+        load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), **more)
+    assert "openclaw.json is not JSON5" in caught.value.hint
 
 
 @pytest.mark.parametrize("name", ["mdrecall.json", "mine.json"])

@@ -75,11 +75,13 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert str(caught.value) == f"There is no configuration file {tmp_path / 'gone.json'}."
 
 
-@pytest.mark.parametrize("variable", ["OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH", "MDRECALL_CONFIG"])
-def test_a_file_that_the_environment_names_must_be_there(tmp_path: Path, variable: str) -> None:
-    env = {"HOME": str(tmp_path), variable: "~/gone.json"}
+def test_a_file_of_our_own_that_the_environment_names_must_be_there(tmp_path: Path) -> None:
+    env = {"HOME": str(tmp_path), "MDRECALL_CONFIG": "~/gone.json"}
     with pytest.raises(ConfigError, match=r"There is no configuration file .*gone\.json\."):
         load(env=env, cwd=str(tmp_path))
+    for variable in ("OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH"):
+        result = load(env={"HOME": str(tmp_path), variable: "~/gone.json"}, cwd=str(tmp_path), workspace=str(tmp_path))
+        assert "There is no configuration file" in result.problem
 
 
 def test_a_file_that_the_config_flag_names_must_be_there(tmp_path: Path) -> None:
