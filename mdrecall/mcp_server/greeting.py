@@ -58,13 +58,11 @@ def describe_server() -> Json:
 
 def describe_tool(spec: "ToolSpec", names: tuple[str, ...]) -> Json:
     """Return a tool as the protocol has it; with several memories, it takes the name of one."""
-    annotations = {"readOnlyHint": not spec.writes, "openWorldHint": False}
     return {
         "name": spec.name,
-        "title": spec.name.replace("_", " ").capitalize(),
         "description": spec.description,
         "inputSchema": _add_names(spec, names),
-        "annotations": annotations if spec.writes else annotations | {"idempotentHint": True},
+        "annotations": {"readOnlyHint": not spec.writes, "openWorldHint": False},
     }
 
 

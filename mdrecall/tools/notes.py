@@ -65,45 +65,30 @@ _MAX_RESULTS = 100
 #: A line number that no file reaches; it keeps a model's number within what an integer column or slice can take.
 _MAX_LINE = 1_000_000_000
 
-#: More tags than anybody asks for at once.
-_MAX_FILTERS = 10
-
+# Every conversation pays for the descriptions of these tools, so they are short; an answer says how to read on.
 SEARCH = ToolSpec(
     "memory_search",
     "Mandatory recall step: before you answer anything about earlier work, decisions, dates, people, preferences or"
-    " todos, search MEMORY.md and memory/*.md (and transcripts, where they are kept) by words and by meaning. Returns"
-    " the best snippets with path and lines; read more with memory_get. An empty answer says why in reason and what to"
-    " do in action. disabled=true means that memory cannot be searched now: tell the user.",
+    " todos, search notes and transcripts by words and meaning. disabled=true: tell the user that memory cannot be"
+    " searched.",
     {
         "type": "object",
         "properties": {
-            "query": {"type": "string", "description": "A question, some words, or an identifier."},
+            "query": {"type": "string"},
             "queries": {
                 "type": "array",
                 "items": {"type": "string"},
                 "maxItems": MAX_QUERIES - 1,
-                "description": "The same question in other words; the best passages of all are returned.",
+                "description": "The same in other words",
             },
-            "maxResults": {"type": "number", "description": "Return at most this many results."},
-            "minScore": {"type": "number", "description": "Leave out results below this score (0 to 1)."},
-            "corpus": {
-                "type": "string",
-                "enum": list(_CORPORA),
-                "description": "Only notes (memory) or only transcripts (sessions). Default: all.",
-            },
-            "since": {
-                "type": "string",
-                "description": "Only what is of this day or later: 2026-03-01, last week, 3 days ago.",
-            },
-            "until": {"type": "string", "description": "Only what is of this day or earlier."},
-            "tags": {
-                "type": "array",
-                "items": {"type": "string"},
-                "maxItems": _MAX_FILTERS,
-                "description": "Only notes with all of these tags.",
-            },
-            "path": {"type": "string", "description": "Only this folder, file or glob, such as memory/people."},
-            "collection": {"type": "string", "description": "Only this collection of the settings."},
+            "maxResults": {"type": "integer"},
+            "minScore": {"type": "number"},
+            "corpus": {"type": "string", "enum": list(_CORPORA)},
+            "since": {"type": "string", "description": "2026-03-01, last week, 3 days ago"},
+            "until": {"type": "string"},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "path": {"type": "string", "description": "A folder, file or glob"},
+            "collection": {"type": "string"},
         },
         "required": ["query"],
     },
@@ -111,37 +96,27 @@ SEARCH = ToolSpec(
 
 GET = ToolSpec(
     "memory_get",
-    "Read lines of a memory file (MEMORY.md, memory/*.md, configured folders)."
-    " Use it after memory_search to fetch only the lines you need. When there is more, nextFrom is the line to"
-    " continue from; nextChar means that a long line was cut: read the same line with that fromChar.",
+    "Read lines of a memory file, such as more of a search result.",
     {
         "type": "object",
         "properties": {
-            "path": {"type": "string", "description": "The path of a search result."},
-            "from": {"type": "number", "description": "The first line, counted from 1."},
-            "lines": {"type": "number", "description": "How many lines."},
-            "fromChar": {"type": "number", "description": "Skip this many characters of the first line."},
+            "path": {"type": "string"},
+            "from": {"type": "integer", "description": "First line"},
+            "lines": {"type": "integer"},
+            "fromChar": {"type": "integer"},
         },
         "required": ["path"],
     },
 )
-_APPEND_TEXT = {
-    "type": "string",
-    "description": "What to remember, as Markdown that is clear without the conversation.",
-}
+_APPEND_TEXT = {"type": "string", "description": "Markdown, clear without the conversation"}
 _APPEND_FILE = {
     "type": "string",
-    "description": "A day (YYYY-MM-DD), the name of a note in memory/ such as people/priya, or MEMORY.md for what is"
-    " always true. Default: today's note.",
+    "description": "A note (people/priya), a day (2026-03-01), MEMORY.md for lasting facts; default: today",
 }
-_APPEND_SUPERSEDES = {
-    "type": "string",
-    "description": "The line that this replaces: its citation, such as memory/2026-02-10.md#L3, or its text. It is"
-    " kept and marked as superseded.",
-}
+_APPEND_SUPERSEDES = {"type": "string", "description": "The line that this replaces: its text or path#L3"}
 _APPEND_DESCRIPTION = (
-    "Append to {where}: decisions, facts, preferences, names, dates and open tasks that should outlive the"
-    " conversation. Existing lines are kept. Returns path and lines. Do not store secrets."
+    "Append to {where} what should outlive the conversation: decisions, facts, preferences, names, dates, todos. No"
+    " secrets."
 )
 
 
@@ -154,9 +129,9 @@ SESSION_GET = ToolSpec(
         "type": "object",
         "properties": {
             "path": {"type": "string", "description": "The path of a search result."},
-            "from": {"type": "number", "description": "The first record, from 1. Default: the beginning."},
-            "lines": {"type": "number", "description": "At most this many records."},
-            "fromChar": {"type": "number", "description": "Skip this many characters of the first record."},
+            "from": {"type": "integer", "description": "The first record, from 1. Default: the beginning."},
+            "lines": {"type": "integer", "description": "At most this many records."},
+            "fromChar": {"type": "integer", "description": "Skip this many characters of the first record."},
         },
         "required": ["path"],
     },
@@ -392,7 +367,7 @@ def _describe_failure(error: RecallError) -> dict[str, Any]:
 
 def append_spec(*, may_choose: bool) -> ToolSpec:
     """Return the description for a model; it offers ``file`` and ``supersedes`` only where a note may be chosen."""
-    where = "a note of the long-term memory" if may_choose else "today's note of the long-term memory"
+    where = "the long-term memory" if may_choose else "today's note of the long-term memory"
     own = {"file": _APPEND_FILE, "supersedes": _APPEND_SUPERSEDES} if may_choose else {}
     properties = {"text": _APPEND_TEXT} | own
     parameters = {"type": "object", "properties": properties, "required": ["text"]}

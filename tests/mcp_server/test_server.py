@@ -94,6 +94,23 @@ def test_the_tools_are_the_plain_contract(home: Home, mode: str) -> None:
     assert all(tool.output_schema is None for tool in listed)
 
 
+def test_the_list_of_tools_is_short_and_counts_in_whole_numbers(home: Home) -> None:
+    listed = with_client(home.server(), lambda client: client.list_tools()).tools
+    sent = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in listed]
+    # About four characters of JSON are a token; every conversation pays for them.
+    assert len(json.dumps({"tools": sent})) // 4 <= 500
+    types = {name: about["type"] for tool in listed for name, about in tool.input_schema["properties"].items()}
+    assert {types[name] for name in ("maxResults", "from", "lines", "fromChar")} == {"integer"}
+
+
+@pytest.mark.parametrize("two", [2, 2.0, 2.7, "2", "2.0"])
+def test_a_whole_number_may_come_in_any_form(home: Home, two: Any) -> None:
+    home.workspace().write("memory/walrus.md", "one\ntwo\nthree\nfour\n")
+    arguments = {"path": "memory/walrus.md", "from": two, "lines": two}
+    read = with_client(home.server(), lambda client: client.call_tool("memory_get", arguments))
+    assert read.structured_content["text"].split() == ["two", "three"]
+
+
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
 def test_a_search_answers_as_an_object_and_as_short_text(home: Home, mode: str) -> None:
     home.workspace().write("memory/2026-02-10.md", "# Pricing\n\nThe team plan costs 20 francs.\n")

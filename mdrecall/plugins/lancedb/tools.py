@@ -38,7 +38,7 @@ RECALL = ToolSpec(
         "properties": {
             "query": {"type": "string", "description": "What to look for."},
             "limit": {
-                "type": "number",
+                "type": "integer",
                 "description": f"At most this many memories (default {_DEFAULT_LIMIT}).",
             },
         },
