@@ -153,22 +153,35 @@ def _require_enabled(loaded: Loaded) -> Loaded:
 
 
 def keep_tools(loaded: Loaded) -> Loaded:
-    """Return the settings of a server, which has its tools also where OpenClaw's own memory is switched off.
+    """Return the settings of a server, which has its tools also where the slot is OpenClaw's business.
 
-    ``none`` in the slot of OpenClaw's file says that OpenClaw loads no memory, not that nobody does.
+    ``none`` in the slot of OpenClaw's file says that OpenClaw loads no memory, not that nobody does. A plugin that is
+    not installed, in whichever file, may be one of OpenClaw's.
     """
-    slot, plugins = loaded.values["plugins.slots.memory"], loaded.settings.plugins
-    is_openclaws = bool(loaded.openclaw_file) and slot.origin.startswith(f"{loaded.openclaw_file}: ")
-    if not is_openclaws or slot.value.lower() != "none":
+    plugins, slot = loaded.settings.plugins, loaded.values["plugins.slots.memory"]
+    if plugins.slots == _DEFAULT_PLUGINS.slots:
         return loaded
-    plugins = plugins._replace(slots=_DEFAULT_PLUGINS.slots)
-    return loaded._replace(settings=loaded.settings._replace(plugins=plugins))
+    if slot.value.strip().lower() == "none":
+        keeps = bool(loaded.openclaw_file) and slot.origin.startswith(f"{loaded.openclaw_file}: ")
+    else:
+        from mdrecall.plugins.registry import list_known
+
+        keeps = slot.value.strip() not in list_known()
+    # The list of what OpenClaw may load names the plugin that is in its slot.
+    plugins = plugins._replace(slots=_DEFAULT_PLUGINS.slots, allow=())
+    return loaded._replace(settings=loaded.settings._replace(plugins=plugins)) if keeps else loaded
 
 
 def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
     if loaded.problem:
         _log.warning(loaded.problem)
-    loaded = keep_tools(loaded)
+    kept = keep_tools(loaded)
+    if kept is not loaded:
+        from mdrecall.plugins.registry import diagnose
+
+        for found in diagnose(loaded)[1]:
+            _log.warning("%s This server has the tools of the notes.", found.problem)
+    loaded = kept
     agent, plugin = loaded.settings.agent_id, _plugin_id(loaded.settings.plugins)
     return ServedMemory(
         name,

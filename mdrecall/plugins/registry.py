@@ -75,6 +75,13 @@ def find_plugin(wanted: str) -> MemoryPlugin:
     return _load_entry_point(wanted)
 
 
+def list_known() -> dict[str, None]:
+    """Return the id of every plugin that is installed, ours first."""
+    from importlib.metadata import entry_points
+
+    return dict.fromkeys((CORE, _LANCEDB, *entry_points(group=GROUP).names))
+
+
 def diagnose(loaded: Loaded) -> tuple[Choice, tuple[Diagnostic, ...]]:
     """Return which plugin is the memory, and what is wrong with it as far as can be seen without opening it."""
     choice = choose_plugin(loaded.settings.plugins)
@@ -156,8 +163,8 @@ def _load_entry_point(wanted: str) -> MemoryPlugin:
     if not points:
         from mdrecall.errors import suggest_name
 
-        known = dict.fromkeys((CORE, _LANCEDB, *entry_points(group=GROUP).names, "none"))
-        message = f"plugins.slots.memory names {wanted}, which is not installed{suggest_name(wanted, known)}."
+        known = suggest_name(wanted, [*list_known(), "none"])
+        message = f"plugins.slots.memory names {wanted}, which is not installed{known}."
         raise _PluginMissing(message, plugin=wanted, hint="Correct the name, or install the package that has it.")
     try:
         loaded: Any = points[0].load()

@@ -14,6 +14,8 @@ from mdrecall.mcp_server.workspaces import Selection, select_memories
 from tests.mcp_server.servers import Home
 from tests.mcp_server.test_server import with_client
 
+TOOLS = ["memory_search", "memory_get", "memory_append"]
+
 
 def configured(home: Home, slot: str) -> Selection:
     space = home.workspace()
@@ -29,7 +31,7 @@ async def tool_names(client: Client) -> list[str]:
 
 @pytest.mark.parametrize(
     ("slot", "names"),
-    [("memory-core", ["memory_search", "memory_get", "memory_append"]), ("none", []), ("no-such-plugin", [])],
+    [("memory-core", TOOLS), ("none", []), ("no-such-plugin", TOOLS)],
 )
 def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) -> None:
     assert with_client(home.server(configured(home, slot)), tool_names) == names
@@ -38,10 +40,10 @@ def test_the_slot_decides_on_the_tools(home: Home, slot: str, names: list[str]) 
 @pytest.mark.parametrize(
     ("slot", "said"),
     [
-        ("memory-core", {"memory_search", "memory_get", "memory_append"}),
+        ("memory-core", set(TOOLS)),
         ("memory-lancedb", {"memory_recall", "memory_store"}),
         ("none", set()),
-        ("no-such-plugin", set()),
+        ("no-such-plugin", set(TOOLS)),
     ],
 )
 def test_the_instructions_name_only_tools_of_the_slot(home: Home, slot: str, said: set[str]) -> None:
@@ -55,15 +57,26 @@ def test_the_instructions_name_only_tools_of_the_slot(home: Home, slot: str, sai
 
 def test_a_plugin_that_is_missing_is_told(home: Home, caplog: pytest.LogCaptureFixture) -> None:
     with_client(home.server(configured(home, "no-such-plugin")), tool_names)
-    assert "plugins.slots.memory names no-such-plugin" in caplog.text
+    assert caplog.text.count("plugins.slots.memory names no-such-plugin, which is not installed") == 1
+    assert "This server has the tools of the notes." in caplog.text
+
+
+@pytest.mark.parametrize("slot", ["none", "memory-of-openclaw"])
+def test_what_openclaw_loads_takes_no_tool_from_a_server(home: Home, slot: str) -> None:
+    home.workspace().write("memory/tea.md", "Ana drinks tea.\n")
+    file = home.workspace().home / ".openclaw" / "openclaw.json"
+    file.parent.mkdir()
+    file.write_text(json.dumps({"plugins": {"slots": {"memory": slot}, "allow": [slot, "telegram"]}}))
+    selection = Selection(workspaces=(str(home.workspace().path),))
+    assert with_client(home.server(selection), tool_names) == TOOLS
 
 
 def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) -> None:
-    (place,) = select_memories(configured(home, "no-such-plugin"), home.env)
+    (place,) = select_memories(configured(home, "memory-lancedb"), home.env)
     slots = SessionTools()
     with MemoryOpener(home.env)(place) as memory:
         first = slots(memory, "first")
-        for number in range(100):
+        for number in range(70):
             slots(memory, f"agent:main:{number}")
             assert slots(memory, "first") is first
         slots.close()
@@ -72,7 +85,7 @@ def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) ->
 
 
 def test_sixty_four_sessions_are_open_and_the_one_used_longest_ago_is_closed(home: Home) -> None:
-    (place,) = select_memories(configured(home, "no-such-plugin"), home.env)
+    (place,) = select_memories(configured(home, "memory-lancedb"), home.env)
     slots = SessionTools()
     with MemoryOpener(home.env)(place) as memory:
         first, second, *_ = [slots(memory, f"agent:main:{number}") for number in range(64)]
