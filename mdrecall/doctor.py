@@ -109,8 +109,10 @@ def _check_notes(memory: Memory) -> Iterator[Finding]:
             continue
         fix = "Fix the file or its permissions. It is indexed as soon as it changes."
         yield Finding("notes", "wrong", _describe_issue(issue), fix)
+    failed = {issue.path for issue in report.failed}
     for issue in issues:
-        yield Finding("notes", "note", _describe_issue(issue))
+        if issue.path not in failed:
+            yield Finding("notes", "note", _describe_issue(issue))
 
 
 def _check_index(memory: Memory) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ RecallError
 │   ├── PathOutside            not one of the memory files
 │   │   └── TranscriptRefused  a transcript, which is read as a session
 │   ├── ScopeDenied            the conversation that asks may not use this memory
-│   ├── NotMarkdown            the name does not end in .md
+│   ├── NotMarkdown            the name does not end in .md, or the file is not text
 │   ├── SymlinkRefused         a symbolic link is part of the path
 │   ├── NotAFile               a folder, pipe, socket or device
 │   ├── FileTooLarge           larger than the configured limit
@@ -156,7 +156,7 @@ class ScopeDenied(ReadError):
 
 
 class NotMarkdown(ReadError):
-    """The name does not end in .md."""
+    """The name does not end in .md, or the file is not text."""
 
 
 class SymlinkRefused(ReadError):

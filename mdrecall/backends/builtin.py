@@ -391,13 +391,7 @@ class BuiltinAdmin:
 
     def issues(self) -> tuple[Issue, ...]:
         """Return the problems that a scan of the files finds."""
-        return self._repair.run(
-            lambda: tuple(
-                issue
-                for entry in self._refresh.compare_once()
-                for issue in (*entry.listing.issues, *entry.describe_kept())
-            )
-        )
+        return self._repair.run(self._refresh.list_issues)
 
     def check(self) -> tuple[str, ...]:
         """Return what is damaged in the index; empty if it is sound."""

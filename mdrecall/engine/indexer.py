@@ -184,6 +184,18 @@ class Indexer:
             except ReadError:
                 yield False
 
+    def find_unreadable(self, changes: FileChanges) -> dict[str, Issue]:
+        """Return the unsettled files that no sync can index, if only a few are unsettled."""
+        found: dict[str, Issue] = {}
+        for path in changes.unsettled if len(changes.unsettled) <= _FEW_FILES else ():
+            try:
+                self._source.read(path, changes.listing)
+            except FileMissing:
+                continue
+            except ReadError as error:
+                found[path] = Issue(path, str(error).removeprefix(path).strip())
+        return found
+
     def is_up_to_date(self, changes: FileChanges) -> bool:
         """True if only a few files are unsettled, and all of them were indexed a moment ago with this content."""
         if changes.vanished or len(changes.unsettled) > _FEW_FILES:

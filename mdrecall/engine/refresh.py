@@ -236,6 +236,10 @@ class IndexRefresh:
         """Return the state of each source."""
         return self._sync.inspect(self.compare())
 
+    def list_issues(self) -> tuple[Issue, ...]:
+        """Return the problems with the files of all sources."""
+        return tuple(issue for state in self._sync.inspect(self.compare_once()) for issue in state.issues)
+
     def is_outdated(self) -> bool:
         """True if the index was made with other settings, or by another version."""
         return self._sync.is_outdated()

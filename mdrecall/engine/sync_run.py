@@ -82,6 +82,8 @@ class Indexes(Protocol):
 
     def check_contents(self, changes: FileChanges) -> Iterator[bool]: ...
 
+    def find_unreadable(self, changes: FileChanges) -> Mapping[str, Issue]: ...
+
     def is_up_to_date(self, changes: FileChanges) -> bool: ...
 
     def sync(
@@ -150,16 +152,14 @@ class SyncRun:
 
     def inspect(self, changes: Sequence[FileChanges]) -> list[SourceState]:
         """Return the state of each source."""
-        outdated, pairs = self.is_outdated(), zip(self._indexers, changes, strict=True)
-        return [
-            SourceState(
-                indexer.source.name,
-                outdated or _differs(indexer, entry),
-                len(entry.listing.stamps),
-                (*entry.listing.issues, *entry.describe_kept()),
-            )
-            for indexer, entry in pairs
-        ]
+        outdated, states = self.is_outdated(), []
+        for indexer, entry in zip(self._indexers, changes, strict=True):
+            unreadable = indexer.find_unreadable(entry)
+            readable = [path for path in entry.unsettled if path not in unreadable]
+            is_behind = outdated or _differs(indexer, entry._replace(unsettled=readable))
+            issues = (*entry.listing.issues, *entry.describe_kept(), *unreadable.values())
+            states.append(SourceState(indexer.source.name, is_behind, len(entry.listing.stamps), issues))
+        return states
 
     def is_up_to_date(self, changes: Sequence[FileChanges]) -> bool:
         """True if there is nothing to write: only a few files have new time stamps, and were indexed a moment ago."""

@@ -132,6 +132,10 @@ class TranscriptIndexer:
         changes = self.compare(everything=True)
         return changes._replace(unsettled=[due for due in changes.unsettled if due == path], vanished=[])
 
+    def find_unreadable(self, changes: FileChanges) -> dict[str, Issue]:
+        """Return nothing: what is unreadable in a transcript is reported when it is indexed."""
+        return {}
+
     def check_contents(self, changes: FileChanges) -> Iterator[bool]:
         """Yield for each transcript of ``changes`` True if it can be read, and so has something to index."""
         for path in changes.unsettled:

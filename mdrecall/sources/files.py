@@ -14,9 +14,10 @@ from contextlib import contextmanager
 from itertools import islice
 
 from mdrecall.config.settings import ExtraPath, Settings
+from mdrecall.errors import NotMarkdown
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import matches_glob
-from mdrecall.sources.opening import LARGEST, decode, read_below, stamp_of
+from mdrecall.sources.opening import LARGEST, decode, is_binary, read_below, stamp_of
 from mdrecall.types import Collection, Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
@@ -170,6 +171,8 @@ class MemoryFiles:
         seen_ns = time.time_ns()
         folder, inside = listing.locate(path)
         opened = read_below(folder, inside, shown=path, max_bytes=self._settings.mdrecall.max_file_bytes)
+        if is_binary(opened.data):
+            raise NotMarkdown(f"{path} is not text.", path=path, hint="Give it another ending, or save it as UTF-8.")
         digest = hashlib.sha256(opened.data).hexdigest()
         return Document(self.name, path, decode(opened.data), digest, opened.stamp, seen_ns)
 

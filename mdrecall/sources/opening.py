@@ -16,6 +16,12 @@ from mdrecall.types import Stamp
 #: SQLite's largest integer. Some inode numbers, and times in the far future, are larger.
 LARGEST = 2**63 - 1
 
+#: How much of a file tells if it is text.
+_HEAD_BYTES = 8192
+#: Control characters that text does not have, and the share of them that tells: one that crept in makes no binary file.
+_CONTROLS = bytes(set(range(32)) - set(b"\t\n\f\r\x1b"))
+_MAX_CONTROL_SHARE = 0.05
+
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -87,6 +93,14 @@ def decode(data: bytes) -> str:
         return data.decode("utf-16", "replace")
     # Quicker than the codec `utf-8-sig`, which is written in Python.
     return data.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+
+
+def is_binary(data: bytes) -> bool:
+    """True if the bytes of a file are not text, whatever its name says."""
+    head = data[:_HEAD_BYTES]
+    if b"\0" not in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return False
+    return len(head) - len(head.translate(None, _CONTROLS)) > _MAX_CONTROL_SHARE * len(head)
 
 
 def _open(name: str, flags: int, folder: int | None, shown: str) -> int:

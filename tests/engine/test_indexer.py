@@ -19,7 +19,7 @@ from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.documents import SqliteDocuments
 from mdrecall.store.sqlite.revisions import DocumentRows
-from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Listing, Progress, SourceName
+from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Issue, Listing, Progress, SourceName
 from mdrecall.types.documents import Stamps
 from tests.conftest import LONG_AGO_NS, Workspace
 
@@ -201,7 +201,17 @@ def test_one_bad_file_is_reported_and_the_rest_is_indexed(workspace: Workspace) 
 
 
 @pytest.mark.parametrize(
-    "text", [b"", b"   \n\n\t", b"\xff\xfe", b"\x00\x01\x02 binary", b"a\rb\rc", "\u2028 line separator".encode()]
+    "text",
+    [
+        b"",
+        b"   \n\n\t",
+        b"\xff\xfe",
+        "text in UTF-16".encode("utf-16"),
+        b"a note of many words into which a zero \x00 has crept",
+        "\xdcbergr\xf6\xdfe".encode("latin-1"),
+        b"a\rb\rc",
+        "\u2028 line separator".encode(),
+    ],
 )
 def test_odd_files_are_indexed_without_complaint(workspace: Workspace, text: bytes) -> None:
     workspace.write("memory/odd.md", text)
@@ -209,6 +219,24 @@ def test_odd_files_are_indexed_without_complaint(workspace: Workspace, text: byt
     memory = workspace.memory()
     assert memory.sync().failed == ()
     assert memory.search("walrus")[0].path == "memory/good.md"
+
+
+PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR walrus " + bytes(range(256)) * 8
+
+
+@pytest.mark.parametrize("data", [PICTURE, b"\x00\x01\x02 binary", "walrus".encode("utf-16-le")])
+def test_a_file_that_is_not_text_is_left_out_and_told_by_index_and_status(workspace: Workspace, data: bytes) -> None:
+    path = workspace.write("memory/odd.md", "walrus, as text")
+    workspace.write("memory/good.md", "walrus")
+    memory = workspace.memory()
+    assert memory.sync().failed == ()
+    path.write_bytes(data)
+    for _ in range(2):
+        assert memory.sync().failed == (Issue("memory/odd.md", "memory/odd.md is not text."),)
+    assert [result.path for result in memory.search("walrus")] == ["memory/good.md"]
+    status = memory.status()
+    assert memory.issues() == (Issue("memory/odd.md", "is not text."),)
+    assert (status.dirty, status.source_counts[0].issues) == (False, ("memory/odd.md: is not text.",))
 
 
 def test_progress_counts_the_files_that_are_looked_at(workspace: Workspace) -> None:
