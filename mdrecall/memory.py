@@ -170,10 +170,11 @@ class Memory:
     ) -> Appended:
         """Append a text to a note; what the note contains is not changed.
 
-        ``file`` is a day (``YYYY-MM-DD``), the name of a note or its path in ``memory/``, or ``MEMORY.md``. The default
-        is the note of the user's day at ``now``. ``author`` is noted in a comment after the text. With a
-        ``session_key`` of another conversation than the agent's main one, only that note may be written, as in a memory
-        flush. Sections that the note has already are left out. A ``WriteError`` says why a text is not written.
+        ``file`` is a day (``YYYY-MM-DD``), the name of a note, or ``MEMORY.md``; if no note has the name, a new one is
+        made in ``memory/``. The default is the note of the user's day at ``now``, which is Obsidian's in a vault.
+        ``author`` is noted in a comment after the text. With a ``session_key`` of another conversation than the agent's
+        main one, only that note may be written, as in a memory flush. Sections that the note has already are left out.
+        A ``WriteError`` says why a text is not written.
         """
         from mdrecall.sources.notes import append_note
         from mdrecall.sources.tombstones import TombstoneFile
@@ -186,15 +187,20 @@ class Memory:
     def _resolve_note(self, file: str, now: datetime | None, session_key: str) -> NotePath:
         from mdrecall.core.conversation.session_key import parse
         from mdrecall.sources.clock import user_time
-        from mdrecall.sources.notes import resolve_note
+        from mdrecall.sources.notes import find_existing, resolve_daily, resolve_note
 
-        files = self._open_files()
+        files, ignored, workspace = self._open_files(), self.settings.mdrecall.ignore, self.settings.workspace
         is_plain = files.is_plain_folder() and bool(files.scan().stamps)
         today = user_time(now, None, self.settings.defaults.user_timezone).date().isoformat()
-        note, daily = (
-            resolve_note(name, today=today, is_plain=is_plain, ignored=self.settings.mdrecall.ignore)
-            for name in (file, "")
-        )
+
+        def resolve(name: str) -> NotePath:
+            day = name.strip() or today
+            new = resolve_daily(workspace, day, ignored)
+            if new is None or files.find_shown(os.path.join(workspace, new.shown)) is None:
+                new = resolve_note(name, today=today, is_plain=is_plain, ignored=ignored)
+            return new if day == today else find_existing(workspace, day, new, self._open_links().find)
+
+        note, daily = map(resolve, (file, ""))
         if note != daily and session_key.strip() and not parse(session_key).is_main_of(self.settings.agent_id):
             hint = f"Write to {daily.shown}, the only note that this conversation may append to."
             raise PathRefused(f"{note.shown} is not the note of the day.", path=note.shown, hint=hint)
@@ -318,12 +324,15 @@ class Memory:
 
         The note is named by its path, its file name, an alias or its title.
         """
+        return self._open_links().links_of(name)
+
+    def _open_links(self) -> LinkedNotes:
         from mdrecall.sources.linked_notes import LinkedNotes
         from mdrecall.sources.tombstones import TombstoneFile
 
         if self._linked is None:
             self._linked = LinkedNotes(self._open_files(), TombstoneFile(self.settings.index_path))
-        return self._linked.links_of(name)
+        return self._linked
 
     def _open_files(self) -> MemoryFiles:
         from mdrecall.sources.files import MemoryFiles

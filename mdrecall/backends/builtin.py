@@ -319,6 +319,8 @@ class BuiltinBackend:
             custom["providerUnavailableReason"] = chosen.unusable_reason
         if chosen and (note := f"{chosen.note} {chosen.hint}".strip()):
             custom["providerNote"] = note
+        if self._files.left_out:
+            custom["leftOut"] = list(self._files.left_out)
         if self._reranker:
             custom["reranker"] = self._reranker.name
         if self._store.health.quarantined_path:

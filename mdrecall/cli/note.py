@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--file",
         metavar="NAME",
-        help="a day (YYYY-MM-DD), a note in memory/ such as people/priya, or MEMORY.md (default: today's note)",
+        help="a day (YYYY-MM-DD), a note such as people/priya, or MEMORY.md (default: today's note)",
     )
     parser.add_argument(
         "--supersedes",

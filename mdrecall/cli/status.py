@@ -14,13 +14,15 @@ from mdrecall.cli.options import (
     run_for_each_agent,
     start_log,
 )
-from mdrecall.cli.output import plural, print_issues, print_json, progress_line, shorten_home, style
+from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, style
 from mdrecall.cli.warm_server import find_warm_process
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
 
 _QMD_MODES = {"search": "keywords", "vsearch": "meaning", "query": "keywords and meaning, reranked"}
+#: The first folders show which ones are meant.
+_MAX_NAMED = 5
 _CHANGES_WAITING = "files have changed; the next search or `mdrecall index` updates the index"
 
 
@@ -127,6 +129,10 @@ def _builtin_lines(status: Status) -> Iterator[tuple[str, str]]:
         state = _CHANGES_WAITING
     yield "Indexed", f"{plural(status.files, 'file')} · {plural(status.chunks, 'chunk')} · {state}"
     yield "Sources", ", ".join(status.sources)
+    if left_out := status.custom.get("leftOut"):
+        more = f" and {len(left_out) - _MAX_NAMED:,} more" if len(left_out) > _MAX_NAMED else ""
+        named = ", ".join(printable(f"{path}/") for path in left_out[:_MAX_NAMED])
+        yield "Left out", f"{named}{more} (templates, or in .gitignore; extraPaths adds a folder)"
     if status.extra_paths:
         yield "Extra paths", ", ".join(status.extra_paths)
     yield "Search", _format_search(status)

@@ -18,6 +18,7 @@ from mdrecall.errors import NotMarkdown
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import matches_glob
 from mdrecall.sources.opening import LARGEST, decode, is_binary, read_below, stamp_of
+from mdrecall.sources.vault import find_left_out, stamp_sources
 from mdrecall.types import Collection, Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
@@ -56,6 +57,12 @@ class Root(NamedTuple):
     """The path of ``folder`` as results show it: relative to the workspace, with ``/``."""
     optional: bool = False
     """True if it is not a problem when it is missing."""
+    left_out: frozenset[str] = frozenset()
+    """Folders that hold no notes: a name anywhere, or a path below ``folder`` that begins with ``/``."""
+
+    def leaves_out(self, path: str) -> bool:
+        """True if a folder, given by its path below ``folder``, holds no notes."""
+        return f"/{path}" in self.left_out or path.rpartition("/")[2] in self.left_out
 
 
 class _Scan:
@@ -70,6 +77,7 @@ class _Scan:
         self.folders: dict[str, None] = {}
         self.walked: set[str] = set()
         """Folders of which every Markdown file is listed already."""
+        self.left_out: list[str] = []
         self.moved = False
 
     def add_issue(self, path: str, problem: str) -> None:
@@ -84,6 +92,9 @@ class MemoryFiles:
     def __init__(self, settings: Settings, home: str) -> None:
         self._settings = settings
         self._home = home
+        self._holds_no_notes: tuple[object, frozenset[str]] = ((), frozenset())
+        self.left_out: tuple[str, ...] = ()
+        """The folders that the last scan left out because they hold no notes."""
 
     def roots(self) -> tuple[Root, ...]:
         """Return every place where memory files may be, in the order in which they are listed."""
@@ -91,7 +102,7 @@ class MemoryFiles:
         roots = [Root(workspace, name, True, None, "", optional=True) for name in (*ROOT_FILES, USER_FILE)]
         roots.append(Root(workspace, MEMORY_FOLDER, False, None, "", optional=True))
         if self.is_whole_folder():
-            roots.append(Root(workspace, "", False, None, ""))
+            roots.append(Root(workspace, "", False, None, "", left_out=self._find_left_out()))
         return tuple(dict.fromkeys([*roots, *self._extra_roots(), *self._collection_roots()]))
 
     def is_whole_folder(self) -> bool:
@@ -104,6 +115,12 @@ class MemoryFiles:
         if not self._settings.standalone or os.path.realpath(workspace) in (os.sep, os.path.realpath(self._home)):
             return False
         return all(root.pattern is None or root.folder != workspace for root in self._extra_roots())
+
+    def _find_left_out(self) -> frozenset[str]:
+        stamps = stamp_sources(self._settings.workspace)
+        if self._holds_no_notes[0] != stamps:
+            self._holds_no_notes = stamps, find_left_out(self._settings.workspace)
+        return self._holds_no_notes[1]
 
     def is_plain_folder(self) -> bool:
         """True if the workspace is a folder of Markdown that has neither ``MEMORY.md`` nor ``memory/``."""
@@ -120,6 +137,8 @@ class MemoryFiles:
                 self._scan_root(root, scan)
             if not scan.moved:
                 break
+        workspace = self._settings.workspace
+        self.left_out = tuple(path for path in scan.left_out if os.path.join(workspace, path) not in scan.walked)
         _drop_undecodable_names(scan)
         _drop_duplicates(scan)
         return Listing(scan.stamps, tuple(scan.issues), tuple(scan.lost), scan.places, tuple(scan.folders))
@@ -202,7 +221,10 @@ class MemoryFiles:
     def is_ignored(self, root: Root, inside: str) -> bool:
         """True if a path of a root is in a folder that is left out."""
         folders = path_below(root, inside).split("/")[:-1]
-        return not root.is_file and any(folder.lower() in self._settings.mdrecall.ignore for folder in folders)
+        return not root.is_file and any(
+            folder.lower() in self._settings.mdrecall.ignore or root.leaves_out("/".join(folders[:depth]))
+            for depth, folder in enumerate(folders, 1)
+        )
 
     def _extra_root(self, extra: ExtraPath) -> Root:
         """Return the root of an extra path: the workspace if the path is inside it, else the folder that holds it."""
@@ -303,7 +325,9 @@ class MemoryFiles:
                             add(above + name, stamp if is_usual else stamp_of(found))
                         continue
                 if entry.is_dir(follow_symlinks=False):
-                    if name.lower() not in self._settings.mdrecall.ignore:
+                    if root.leaves_out(within + name):
+                        scan.left_out.append(within + name)
+                    elif name.lower() not in self._settings.mdrecall.ignore:
                         folders.append((name, within + name))
                 elif entry.is_symlink():
                     if name.endswith(".md") or entry.is_dir():

@@ -30,6 +30,14 @@ class LinkedNotes:
             raise FileMissing(f"There is no note {asked!r}.", path=name, hint=hint)
         return table.links_of(path)
 
+    def find(self, name: str) -> str | None:
+        """Return the path of the note that somebody calls by its path, file name, alias or title; None if none is.
+
+        The names of files come first: then no note has to be read.
+        """
+        files = LinkTable((path, Fields()) for path in self._files.scan().stamps)
+        return files.find(name) or LinkTable((path, known[2]) for path, known in self._read().items()).find(name)
+
     def _read(self) -> dict[str, tuple[Stamp, str, Fields]]:
         """Return what is known of each note as it is now."""
         listing, forgotten = self._files.scan(), self._tombstones.load()

@@ -8,7 +8,7 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Container
+from collections.abc import Callable, Container
 from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
@@ -25,6 +25,7 @@ from mdrecall.sources.appending import (
     write_error,
 )
 from mdrecall.sources.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES
+from mdrecall.sources.vault import find_daily_note
 from mdrecall.types import Appended
 
 _ENDING = ".md"
@@ -83,6 +84,30 @@ def resolve_note(file: str, *, today: str, is_plain: bool = False, ignored: Cont
         raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=_HINT)
     found = _note_name(name, file)
     return NotePath("/".join((MEMORY_FOLDER, *folders)), _refuse_agent_file(found, file) if folders else found)
+
+
+def resolve_daily(workspace: str, day: str, ignored: Container[str]) -> NotePath | None:
+    """Return the note that Obsidian has for a day; None without Obsidian, or if no note may be written there."""
+    is_day = _DAY.fullmatch(day) and _is_day(day)
+    *folders, name = (find_daily_note(workspace, day) if is_day else "").split("/")
+    if not name or len(folders) > _MAX_FOLDERS or any(_is_bad_folder(folder, ignored) for folder in folders):
+        return None
+    try:
+        return NotePath("/".join(folders), _refuse_agent_file(_note_name(name, name), name))
+    except PathRefused:
+        return None
+
+
+def find_existing(workspace: str, name: str, new: NotePath, find: Callable[[str], str | None]) -> NotePath:
+    """Return the note of the workspace that has a name; ``new`` if it exists, or if no note has the name.
+
+    ``find`` returns the path of a note as links mean it. Files that agents read as instructions do not count.
+    """
+    if new.is_long_term or os.path.lexists(os.path.join(workspace, new.shown)):
+        return new
+    folder, _, file = (find(name) or "").rpartition("/")
+    is_elsewhere = folder.split("/")[0] in ("..", "") and bool(folder)
+    return new if not file or is_elsewhere or file.casefold() in AGENT_FILES else NotePath(folder, file)
 
 
 def _is_bad_folder(name: str, ignored: Container[str]) -> bool:
