@@ -5,6 +5,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from mdrecall.hosts.table import Event, Host, find_host, recognise_host
+from mdrecall.sources.opening import read_beginning
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -113,16 +114,9 @@ def _is_headless(host: Host, transcript: str, env: Mapping[str, str], has_termin
     if variable and variable in env:
         return env[variable] == value
     if host.headless_transcript:
-        return host.headless_transcript in _read_beginning(transcript).replace('": ', '":')
+        beginning = read_beginning(transcript, _BEGINNING_BYTES).decode(errors="replace")
+        return host.headless_transcript in beginning.replace('": ', '":')
     return not has_terminal
-
-
-def _read_beginning(path: str) -> str:
-    try:
-        with open(path, "rb") as file:
-            return file.read(_BEGINNING_BYTES).decode(errors="replace")
-    except (OSError, ValueError):
-        return ""
 
 
 def _get_text(payload: Mapping[str, Any], *names: str) -> str:

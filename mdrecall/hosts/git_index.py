@@ -2,6 +2,8 @@
 
 import os
 
+from mdrecall.sources.opening import read_beginning
+
 #: An entry has about 100 bytes: an index of 40,000 files is read in a fraction of a hook's time.
 _MAX_BYTES = 4 << 20
 _HEADER_BYTES, _ENTRY_BYTES = 12, 62
@@ -13,12 +15,7 @@ def list_changed(root: str, most: int) -> list[str]:
     """Return the files that were added or checked out last, the newest first; none of a repository just cloned."""
     if not root:
         return []
-    path = os.path.join(root, ".git", "index")
-    try:
-        with open(path, "rb") as file:
-            data = file.read(_MAX_BYTES + 1)
-    except OSError:
-        return []
+    data = read_beginning(os.path.join(root, ".git", "index"), _MAX_BYTES + 1)
     # Version 4 shortens paths, and a longer index belongs to a repository too large to look through.
     if data[:8] not in (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3") or len(data) > _MAX_BYTES:
         return []

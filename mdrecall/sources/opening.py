@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 
-from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, SymlinkRefused
+from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError, SymlinkRefused
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Stamp
 
@@ -42,6 +42,16 @@ def read_below(root: str, inside: str, *, shown: str, max_bytes: int) -> OpenedF
         raise FileUnreadable(f"Cannot read {shown}: {error.strerror}.", path=shown) from error
     finally:
         os.close(file)
+
+
+def read_beginning(path: str, most: int) -> bytes:
+    """Return the first bytes of a regular file that links may lead to; none if there is no such file."""
+    try:
+        folder, name = os.path.split(os.path.realpath(path))
+        with open(open_below(folder, name, shown=path), "rb") as file:
+            return file.read(most)
+    except (ReadError, OSError, ValueError):
+        return b""
 
 
 def open_below(root: str, inside: str, *, shown: str) -> int:

@@ -2,11 +2,11 @@
 
 import os
 import re
-import stat
 from typing import TYPE_CHECKING
 
 from mdrecall.config.environment import find_locations
 from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, locate_receipt
+from mdrecall.sources.opening import read_beginning
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
@@ -123,11 +123,4 @@ def _read_line(path: str) -> str:
 
 
 def _read_text(path: str, most: int) -> str:
-    """Return the beginning of a regular file; empty if there is none. A pipe must not keep a hook waiting."""
-    try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            return ""
-        with open(path, "rb") as file:
-            return file.read(most).decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return ""
+    return read_beginning(path, most).decode("utf-8", "replace")

@@ -1,6 +1,7 @@
 """What the hosts say, as one event: by name, by transcript, by environment."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -112,6 +113,11 @@ def test_the_transcript_of_codex_says_if_somebody_is_there(tmp_path: Path, sourc
     transcript.write_text(json.dumps(line) + "\n")
     event = read("stop", {"transcript_path": str(transcript)})
     assert (event.host.name, event.is_headless) == ("codex", is_headless)
+
+
+def test_a_pipe_in_place_of_a_transcript_keeps_nobody_waiting(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jsonl")
+    assert read("stop", {"transcript_path": str(tmp_path / "pipe.jsonl")}, {}, host="codex").is_headless is False
 
 
 @pytest.mark.parametrize("has_terminal", [True, False])

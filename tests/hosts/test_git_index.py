@@ -64,6 +64,20 @@ def test_a_damaged_index_is_no_error(repository: Path, keep: int) -> None:
     assert len(list_changed(str(repository), 9)) <= 2
 
 
+@pytest.mark.parametrize("target", ["", "/dev/zero"])
+def test_an_index_that_is_no_regular_file_keeps_nobody_waiting(repository: Path, target: str) -> None:
+    index = repository / ".git" / "index"
+    index.unlink()
+    index.symlink_to(target) if target else os.mkfifo(index)
+    assert list_changed(str(repository), 3) == []
+
+
+def test_an_index_behind_a_link_is_read(repository: Path) -> None:
+    index = repository / ".git" / "index"
+    index.symlink_to(index.rename(repository / ".git" / "index.real"))
+    assert list_changed(str(repository), 1) == ["tests/test_pool.py"]
+
+
 def test_no_repository_has_no_files(tmp_path: Path) -> None:
     assert list_changed(str(tmp_path), 3) == []
 
