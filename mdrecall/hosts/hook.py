@@ -1,6 +1,7 @@
 """Answers an event of a host: every part that has something to say is asked, within the time that the host gives."""
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -11,7 +12,9 @@ from mdrecall.hosts.events import Answer, HookCall, HookEvent
 from mdrecall.hosts.table import Event
 
 #: What the marks around a text for the model take of a limit.
-_MARK_CHARS = 50
+_MARK_CHARS = 60
+#: Enough that no text can guess the word in the marks, which is another one each time.
+_WORD_BYTES = 4
 
 #: What is left of the time for what the model reads, when earlier sessions are finished first.
 _SECONDS_TO_SHOW = 1.0
@@ -112,7 +115,7 @@ def _finish(text: str, call: HookCall, max_chars: int) -> str:
     from mdrecall.sources.tombstones import open_masks
 
     masked = open_masks(call.settings).redact(text)
-    return wrap_memory(_cut(masked, max_chars - _MARK_CHARS, call.event.host.max_bytes))
+    return wrap_memory(_cut(masked, max_chars - _MARK_CHARS, call.event.host.max_bytes), os.urandom(_WORD_BYTES).hex())
 
 
 def _cut(text: str, chars: int, max_bytes: int | None) -> str:

@@ -23,7 +23,7 @@ _CANARY = "zebrafinch"
 
 def _add_hooks(host: Host) -> tuple[str, ...]:
     """Let the host inject a marked text where it has hooks; return the arguments that this needs."""
-    text = json.dumps(wrap_memory(f"the {_CANARY} of memory"))[1:-1]
+    text = json.dumps(wrap_memory(f"the {_CANARY} of memory", "5e1f09ab"))[1:-1]
     top = f'{{"additionalContext": "{text}"}}'
     specific = f'{{"hookSpecificOutput": {{"hookEventName": "EVENT", "additionalContext": "{text}"}}}}'
     script = host.home / "hook.sh"

@@ -1,5 +1,6 @@
 """Digests and flush requests as answers to the events of a host."""
 
+import re
 import time
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -43,7 +44,7 @@ def test_a_stop_writes_a_digest_and_asks_for_a_flush_when_the_context_is_full(
     said = answer(workspace, talk.event("stop"))
     assert "fix the pool" in note(workspace)
     assert said.context == ""
-    assert said.ask.startswith("<mdrecall-memory>\nMemory flush: ")
+    assert re.match(r"<mdrecall-memory [0-9a-f]{8}>\nMemory flush: ", said.ask)
     talk.add("assistant", [{"type": "text", "text": "NO_REPLY"}])
     assert answer(workspace, talk.event("stop", is_stop_active=True)) == Answer()
     assert note(workspace).count("## Session") == 1

@@ -205,6 +205,6 @@ def test_a_full_context_lets_a_stop_ask_for_a_flush_once(hooks: Hooks, tmp_path:
     said = have_conversation(tmp_path, "codex", lines)
     hooks.workspace.configure("{mdrecall: {hosts: {flushHeadless: true}}}")
     first, second = (hooks.answer("stop", "codex", **said).ask for _ in range(2))
-    assert first.startswith("<mdrecall-memory>")
+    assert first.startswith("<mdrecall-memory ")
     assert "NO_REPLY" in first
     assert second == ""

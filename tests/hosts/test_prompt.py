@@ -52,7 +52,7 @@ def test_an_exact_identifier_is_enough(hooks: Hooks) -> None:
         "   ",
         "go on",
         "/compact keep the database pool connections",
-        wrap_memory(PROMPT),
+        wrap_memory(PROMPT, "5e1f09ab"),
         "<hook_context>" + PROMPT + "</hook_context>",
         "what is the capital of Portugal and how far is it from here?",
     ],

@@ -185,8 +185,8 @@ def record_words() -> Iterator[str]:
     yield str([round(combine_scores(one, two), 4) for one, two in product((0.0, 0.3, 1.0), repeat=2)])
     for text in ("NO_REPLY", " NO_REPLY \n", "NO_REPLY.", "Hello NO_REPLY", "no_reply", "Hi\nNO_REPLY", ""):
         yield f"{text!r} {is_silent(text)} {visible_text(text)!r}"
-    wrapped = wrap_memory("b")
-    for text in ("a", f"{wrapped}c", f"c{wrapped}", wrap_memory(wrapped), f"x\n{wrapped}"):
+    wrapped = wrap_memory("b", "w0rd")
+    for text in ("a", f"{wrapped}c", f"c{wrapped}", wrap_memory(wrapped, "w0rd"), f"x\n{wrapped}"):
         yield f"{text!r} {strip_memory(text)!r}"
 
 

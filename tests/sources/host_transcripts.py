@@ -16,7 +16,7 @@ from mdrecall.core.conversation.injected import wrap_memory
 FOLDER = "/home/ada/shop"
 ASKED = "fix the pool"
 ANSWER = "We keep 12 connections."
-INJECTED = wrap_memory("canary of memory")
+INJECTED = wrap_memory("canary of memory", "5e1f09ab")
 _T = "2026-02-10T09:00:0"
 _ESCAPED = INJECTED.replace("<", "&lt;").replace(">", "&gt;")
 

@@ -171,7 +171,7 @@ def test_what_was_said_is_found_cited_and_shown_and_secrets_are_not(workspace: W
 def _inject(host: str, text: str) -> list[dict[str, Any]]:
     """Return the conversation of a host with a text of memory injected into it, as the host writes that."""
     content = json.dumps(LINES[host]())
-    before, after = wrap_memory("canary of memory"), wrap_memory(text)
+    before, after = wrap_memory("canary of memory", "5e1f09ab"), wrap_memory(text, "5e1f09ab")
     for one, other in ((before, after), (escape(before), escape(after))):
         content = content.replace(json.dumps(one)[1:-1], json.dumps(other)[1:-1])
     lines: list[dict[str, Any]] = json.loads(content)

@@ -12,16 +12,20 @@ _OF_HOSTS = ("hook_context", "hook_prompt", "system-reminder", "system_reminder"
 _NAMES = "|".join((_MEMORY, *_OF_HOSTS))
 # Gemini writes the angle brackets of an injected text as entities. A tag has few attributes: the limit keeps the search
 # linear.
-_TAG = re.compile(rf"(?:<|&lt;)(?P<end>/?)(?P<name>{_NAMES})(?:\s[^<>]{{0,400}})?(?:>|&gt;)", re.IGNORECASE)
+_TAG = re.compile(rf"(?:<|&lt;)(?P<end>/?)(?P<name>{_NAMES})(?:\s[^<>]{{0,400}}?)?(?:>|&gt;)", re.IGNORECASE)
 _LIKE_A_TAG = re.compile(rf"(?:<|&lt;)\s{{0,9}}/?\s{{0,9}}(?:{_NAMES})", re.IGNORECASE)
 #: How Claude Code introduces the text of a hook, which goes on to the end of the message.
 _INTRODUCTION = re.compile(r"^[A-Z][A-Za-z]{3,40} hook additional context: ", re.MULTILINE)
 
 
-def wrap_memory(text: str) -> str:
-    """Return a text between the marks of memory; nothing inside it can end the block."""
+def wrap_memory(text: str, word: str) -> str:
+    """Return a text between the marks of memory; nothing inside it can end the block.
+
+    ``word`` is random and stands in both tags. A program reads only true tags, but a model may also read one that is
+    written with entities, invisible characters or other brackets: whoever wrote the text cannot know the word.
+    """
     inside = _LIKE_A_TAG.sub(lambda found: re.sub("[-_]", " ", found[0]), text.strip())
-    return f"<{_MEMORY}>\n{inside}\n</{_MEMORY}>"
+    return f"<{_MEMORY} {word}>\n{inside}\n</{_MEMORY} {word}>"
 
 
 def strip_memory(text: str) -> str:

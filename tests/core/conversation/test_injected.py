@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from mdrecall.core.conversation.injected import strip_memory, wrap_memory
 
+WORD = "5e1f09ab"
 _TAGS = st.sampled_from(
     (
         "<mdrecall-memory>",
@@ -19,18 +20,18 @@ _TAGS = st.sampled_from(
 
 
 def test_what_was_wrapped_is_removed_and_the_rest_stays() -> None:
-    said = f"fix the pool\n{wrap_memory('canary in the note')}\nand the proxy"
+    said = f"fix the pool\n{wrap_memory('canary in the note', WORD)}\nand the proxy"
     assert strip_memory(said) == "fix the pool\n\nand the proxy"
 
 
 @given(st.lists(_TAGS | st.text(max_size=8), max_size=8).map("".join))
 def test_no_note_can_end_its_block(note: str) -> None:
-    assert strip_memory(f"before {wrap_memory(note + 'canary')} after") == "before  after"
+    assert strip_memory(f"before {wrap_memory(note + 'canary', WORD)} after") == "before  after"
 
 
 @given(st.lists(_TAGS | st.text(max_size=8), max_size=8).map("".join), st.integers(1, 40))
 def test_a_block_without_its_beginning_or_its_end_leaves_nothing(note: str, cut: int) -> None:
-    block = wrap_memory(f"{note} canary in the middle of a long note")
+    block = wrap_memory(f"{note} canary in the middle of a long note", WORD)
     assert strip_memory(f"said {block[:-cut]}") == "said"
     assert strip_memory(f"{block[cut:]} said") == "said"
 
@@ -50,6 +51,7 @@ def test_a_block_inside_the_element_of_a_host_that_was_cut_off_does_not_take_wha
     [
         "<hook_context>canary</hook_context>",
         "<hook_context>&lt;mdrecall-memory&gt;canary&lt;/mdrecall-memory&gt;</hook_context>",
+        f"&lt;mdrecall-memory {WORD}&gt;canary&lt;/mdrecall-memory {WORD}&gt;",
         '<hook_prompt hook_run_id="stop:0:/home/ada">canary</hook_prompt>',
         "<system-reminder>\nSessionStart hook additional context: canary\n</system-reminder>",
         "SessionStart hook additional context: canary\nmore of it",
