@@ -105,6 +105,14 @@ class Claw:
         os.utime(path, (1_770_000_000, 1_770_000_000))
         return path
 
+    def reset(self, before: Mapping[str, str] = SOURCES) -> None:
+        """Let OpenClaw begin every conversation anew; it keeps the old transcripts, every second one as an archive."""
+        for secret in list(SECRETS.values())[::2]:
+            path = self.sessions / f"id-{secret}.jsonl"
+            path.rename(f"{path}.reset.2026-02-11T04-00-00.000Z") if path.exists() else None
+        entries = {key: {"sessionId": f"new-{number}"} for number, key in enumerate(before.values()) if key}
+        (self.sessions / "sessions.json").write_text(json.dumps(entries))
+
     def open(self) -> Memory:
         return Memory.open(env=self.env)
 
@@ -356,15 +364,108 @@ def test_what_openclaw_stored_about_a_conversation_makes_it_stricter(tmp_path: P
         assert seen_in(ask("search", "walrus", KEYS["direct"])) == {"own-direct"}
 
 
-def test_a_transcript_whose_entry_is_lost_is_hidden_from_every_conversation(tmp_path: Path) -> None:
-    claw = Claw(tmp_path, {"own-main": KEYS["main"]})
+def test_after_a_reset_a_conversation_is_as_visible_as_before_and_nothing_else_is(tmp_path: Path) -> None:
+    claw = Claw(tmp_path)
+    with claw.open() as memory:
+        memory.sync()
+    claw.reset()
+    claw.reset()
+    for file in (tmp_path / ".openclaw" / "memory").glob("main.mdrecall.sqlite*"):
+        file.unlink()
+    with claw.open() as memory:
+        check_matrix(ask_python(memory))
+        for requester, key in KEYS.items():
+            assert seen_in(ask_python(memory)("list", "", key)) == expected(requester)
+            if requester != "subagent":
+                assert seen_in(ask_in_process(memory)("search", "walrus", key)) == expected(requester)
+
+
+#: Transcripts that no entry ever named: what the user says in them, and whether it can be the main session's.
+UNNAMED = {
+    "plain": ("The walrus of {} sleeps.", True),
+    "moment": ("[Sat 2026-05-02 08:00 UTC] The walrus of {} sleeps.", True),
+    "person": ("[Telegram Ada id:42 2026-02-10 09:00 UTC] The walrus of {} sleeps.", True),
+    "telegram": ("[Telegram Zoo id:-100123 topic:5 2026-02-10 09:00 UTC] Ada: The walrus of {} sleeps.", False),
+    "whatsapp": ("[WhatsApp 1203@g.us 2026-02-10 09:00] Ada: The walrus of {} sleeps.", False),
+    "discord": ("[Discord Zoo #feeding channel id:77 2026-02-10] Ada: The walrus of {} sleeps.", False),
+    "metadata": ('Info:\n```json\n{{"group_subject": "Zoo", "is_group_chat": true}}\n```\nThe walrus of {}.', False),
+    "cron": ("[cron:4f nightly] The walrus of {} sleeps.", False),
+    "subagent": ("[Sat 2026-05-02 08:00 UTC] [Subagent Context] You are one. The walrus of {} sleeps.", False),
+    "hook": ("SECURITY NOTICE: The following content is from an EXTERNAL source. The walrus of {}.", False),
+}
+
+
+def say_unnamed(claw: Claw) -> dict[str, str]:
+    """Leave transcripts that no entry names; return the secret of each."""
+    secrets = {name: f"garnet{number:02}" for number, name in enumerate(UNNAMED)}
+    for number, (name, secret) in enumerate(secrets.items()):
+        path = claw.say(f"id-{secret}", "A new session was started.", "Hello.", UNNAMED[name][0].format(secret), "Yes.")
+        path.rename(f"{path}.reset.2026-02-11T04-00-00.000Z") if number % 2 else None
+    return secrets
+
+
+def unnamed_in(memory: Memory, secrets: dict[str, str], key: str) -> set[str]:
+    ask = ask_in_process(memory)
+    told = [ask("search", "walrus", key), *(ask("read", f"id-{secret}", key) for secret in secrets.values())]
+    return {name for name, secret in secrets.items() if secret in json.dumps(told)}
+
+
+def test_without_groups_an_unnamed_transcript_is_the_main_session_s_unless_it_says_otherwise(tmp_path: Path) -> None:
+    claw = Claw(tmp_path, {"own-main": KEYS["main"], "own-direct": KEYS["direct"], "own-cron": KEYS["cron"]})
+    secrets = say_unnamed(claw)
+    with claw.open() as memory:
+        for kind, key in KEYS.items():
+            if kind != "subagent":
+                seen = {name for name, (_, is_main) in UNNAMED.items() if is_main} if kind in PRIVATE else set[str]()
+                assert unnamed_in(memory, secrets, key) == seen, kind
+        assert {each.session_key for each in memory.sessions() if each.session == "id-garnet00"} == {KEYS["main"]}
+        assert {each.session_key for each in memory.sessions() if each.session == "id-garnet03"} == {""}
+
+
+@pytest.mark.parametrize(
+    ("group", "config"),
+    [
+        ({KEYS["group"]: {"sessionId": "gone"}}, {}),
+        ({KEYS["unknown"]: {"sessionId": "gone"}}, {}),
+        ({"agent:main:explicit:e1": {"sessionId": "gone", "chatType": "channel"}}, {}),
+        ({KEYS["main"]: {"sessionId": "one"}, KEYS["direct"]: {"sessionId": "one"}}, {}),
+        ({}, {"session": {"dmScope": "per-peer"}}),
+        ("{", {}),
+    ],
+)
+def test_where_an_unnamed_transcript_may_be_anybody_s_no_conversation_sees_it(
+    tmp_path: Path, group: Any, config: dict[str, Any]
+) -> None:
+    claw = Claw(tmp_path, {}, **config)
+    secrets = say_unnamed(claw)
+    (claw.sessions / "sessions.json").write_text(group if isinstance(group, str) else json.dumps(group))
+    with claw.open() as memory:
+        for kind, key in KEYS.items():
+            assert kind == "subagent" or unnamed_in(memory, secrets, key) == set(), kind
+        assert seen_in(ask_python(memory)("search", "walrus", "")) == set()
+        assert len(memory.sessions()) == len(UNNAMED)
+        # What was once seen of a group is remembered.
+        (claw.sessions / "sessions.json").write_text("{}")
+        if KEYS["group"] in group:
+            assert unnamed_in(memory, secrets, KEYS["main"]) == set()
+
+
+def test_groups_in_openclaws_database_count_for_files_that_a_migration_left(tmp_path: Path) -> None:
+    claw = Claw(tmp_path, {"own-main": KEYS["main"], "own-group": KEYS["group"]}, in_database=True)
+    secrets = say_unnamed(claw)
+    with claw.open() as memory:
+        assert unnamed_in(memory, secrets, KEYS["main"]) == set()
+
+
+def test_a_transcript_whose_entry_is_lost_keeps_the_key_that_it_was_seen_with(tmp_path: Path) -> None:
+    claw = Claw(tmp_path, {"own-main": KEYS["main"], "own-group": KEYS["group"]})
     with claw.open() as memory:
         ask = ask_python(memory)
-        assert seen_in(ask("search", "walrus", KEYS["main"])) == {"own-main"}
-        for damaged in ("{", "[]", "{}"):
-            (claw.sessions / "sessions.json").write_text(damaged)
-            assert seen_in(ask("search", "walrus", KEYS["main"])) == set()
-            assert seen_in(ask("search", "walrus", "")) == {"own-main"}
+        for entries in ("", "{", "[]", "{}"):
+            (claw.sessions / "sessions.json").write_text(entries) if entries else None
+            assert seen_in(ask("search", "walrus", KEYS["main"])) == {"own-main"}
+            assert seen_in(ask("search", "walrus", KEYS["group"])) == {"own-group"}
+            assert seen_in(ask("search", "walrus", "")) == {"own-main", "own-group"}
 
 
 @pytest.mark.parametrize("requester", ["group", ""])

@@ -238,16 +238,19 @@ def test_a_session_that_may_not_search_may_not_read_a_transcript(qmd_workspace: 
 
 
 @pytest.mark.parametrize(
-    ("key", "seen"),
+    ("key", "other", "seen"),
     [
-        ("", {"mine", "group", "lost"}),
-        ("agent:main:main", {"mine"}),
-        ("agent:main:irc:group:1", {"group"}),
-        ("agent:main:irc:group:2", set()),
+        ("", "irc:group:1", {"mine", "group", "lost"}),
+        ("agent:main:main", "irc:group:1", {"mine"}),
+        ("agent:main:irc:group:1", "irc:group:1", {"group"}),
+        ("agent:main:irc:group:2", "irc:group:1", set()),
+        # An agent without groups: what no entry names is the main session's.
+        ("agent:main:main", "cron:nightly", {"mine", "lost"}),
+        ("agent:main:irc:group:2", "cron:nightly", set()),
     ],
 )
 def test_a_conversation_sees_what_it_may_of_the_exported_transcripts(
-    qmd_workspace: QmdWorkspace, key: str, seen: set[str]
+    qmd_workspace: QmdWorkspace, key: str, other: str, seen: set[str]
 ) -> None:
     qmd_workspace.settings_of_qmd |= {"sessions": {"enabled": True}, "scope": {"default": "allow"}}
     folder = Path(qmd_workspace.settings.sessions_dir)
@@ -255,7 +258,7 @@ def test_a_conversation_sees_what_it_may_of_the_exported_transcripts(
     for name in ("mine", "group", "lost"):
         record = {"type": "message", "message": {"role": "user", "content": f"Ana told {name} about the migration."}}
         (folder / f"{name}.jsonl").write_text(json.dumps(record) + "\n")
-    entries = {"agent:main:main": {"sessionId": "mine"}, "agent:main:irc:group:1": {"sessionId": "group"}}
+    entries = {"agent:main:main": {"sessionId": "mine"}, f"agent:main:{other}": {"sessionId": "group"}}
     (folder / "sessions.json").write_text(json.dumps(entries))
     assert qmd_workspace.qmd
     found = hits(["mine.md", "group.md", "lost.md", "gone.md"])

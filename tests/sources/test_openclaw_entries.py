@@ -11,12 +11,13 @@ import pytest
 from mdrecall.core.conversation.flush import FlushHistory, count_attempt, record_flush
 from mdrecall.errors import SessionsError
 from mdrecall.sources.transcripts.openclaw_entries import (
+    CONTESTED,
     FILE,
     Entry,
+    KnownSessions,
     SessionFacts,
     parse_facts,
     read_entry,
-    read_facts,
     update_history,
 )
 from tests.processes import finish, python
@@ -74,22 +75,89 @@ def test_an_entry_says_where_a_conversation_takes_place(entry: dict[str, Any], f
     assert parse_facts(GROUP, entry) == (GROUP, *facts)
 
 
+def know(folder: Path, entries: Any = None) -> KnownSessions:
+    """What a new process knows after OpenClaw has written these entries."""
+    if entries is not None:
+        new = folder / "new"
+        new.write_text(entries if isinstance(entries, str) else json.dumps(entries))
+        new.rename(folder / FILE)
+    known = KnownSessions(str(folder), str(folder / "state" / "session-keys.json"))
+    known.refresh()
+    return known
+
+
 def test_facts_are_found_by_session_id_and_by_file_name(tmp_path: Path) -> None:
-    store(tmp_path, {KEY: {"sessionId": "s1", "sessionFile": "/x/t.jsonl"}, GROUP: {"sessionId": "s2"}, "bad": 3})
+    known = know(
+        tmp_path, {KEY: {"sessionId": "s1", "sessionFile": "/x/t.jsonl"}, GROUP: {"sessionId": "s2"}, "bad": 3}
+    )
     main, group = SessionFacts(KEY), SessionFacts(GROUP)
-    assert read_facts(str(tmp_path)) == {"s1": main, "t.jsonl": main, "s2": group}
+    assert known.facts == {"s1": main, "t.jsonl": main, "s2": group}
 
 
 def test_a_transcript_that_two_conversations_claim_is_known_to_be_neither_s(tmp_path: Path) -> None:
-    store(tmp_path, {KEY: {"sessionId": "s1"}, GROUP: {"sessionId": "s1"}, "third": {"sessionId": "s1"}})
-    assert read_facts(str(tmp_path)) == {"s1": SessionFacts()}
+    claims = {KEY: {"sessionId": "s1"}, GROUP: {"sessionId": "s1"}, "third": {"sessionId": "s1"}}
+    assert know(tmp_path, claims).facts == {"s1": CONTESTED}
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "7", ""])
-def test_nothing_is_known_from_a_file_that_cannot_be_parsed(text: str, tmp_path: Path) -> None:
-    assert read_facts(str(tmp_path)) == {}
-    store(tmp_path, text)
-    assert read_facts(str(tmp_path)) == {}
+def test_of_a_file_that_cannot_be_parsed_only_what_it_said_before_is_known(text: str, tmp_path: Path) -> None:
+    assert (know(tmp_path).facts, know(tmp_path).has_groups) == ({}, False)
+    (tmp_path / "s1.jsonl").touch()
+    know(tmp_path, {KEY: {"sessionId": "s1"}})
+    known = know(tmp_path, text)
+    assert (known.facts["s1"], known.has_groups) == (SessionFacts(KEY), True)
+    assert (know(tmp_path, {}).facts, know(tmp_path).has_groups) == ({"s1": SessionFacts(KEY)}, False)
+
+
+def test_the_key_of_a_transcript_is_known_after_a_reset_and_without_the_file(tmp_path: Path) -> None:
+    for session in ("s1", "s2-topic-5", "s3"):
+        (tmp_path / f"{session}.jsonl").touch()
+        know(tmp_path, {KEY: {"sessionId": session, "sessionFile": f"/x/{session}.jsonl"}})
+    (tmp_path / "s1.jsonl").rename(tmp_path / "s1.jsonl.reset.2026-02-10T10-00-00.000Z")
+    (tmp_path / FILE).unlink()
+    facts = know(tmp_path).facts
+    assert facts.keys() == {"s1", "s1.jsonl", "s2-topic-5", "s2-topic-5.jsonl", "s3", "s3.jsonl"}
+    assert set(facts.values()) == {SessionFacts(KEY)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        ((KEY, ""), (GROUP, ""), CONTESTED),
+        ((GROUP, ""), (KEY, "direct"), CONTESTED),
+        ((KEY, "direct"), (KEY, "group"), SessionFacts(KEY, "group")),
+        ((KEY, "group"), (KEY, "direct"), SessionFacts(KEY, "group")),
+        ((KEY, ""), (KEY, "direct"), SessionFacts(KEY, "direct")),
+        (
+            ("telegram:dm:ada", ""),
+            ("agent:main:telegram:direct:ada", ""),
+            SessionFacts("agent:main:telegram:direct:ada"),
+        ),
+        (("agent:main:x:1", ""), ("agent:main:x:2", ""), CONTESTED),
+    ],
+)
+def test_of_facts_that_do_not_agree_the_stricter_count(
+    tmp_path: Path, first: tuple[str, str], second: tuple[str, str], expected: SessionFacts
+) -> None:
+    (tmp_path / "s1.jsonl").touch()
+    for key, chat_type in (first, second):
+        facts = know(tmp_path, {key: {"sessionId": "s1", "chatType": chat_type}}).facts
+    assert facts == know(tmp_path, {}).facts == {"s1": expected}
+
+
+def test_facts_about_transcripts_that_are_gone_are_dropped_unless_they_tell_of_a_group(tmp_path: Path) -> None:
+    know(tmp_path, {KEY: {"sessionId": "s1"}, GROUP: {"sessionId": "s2"}})
+    known = know(tmp_path, {})
+    assert (known.facts, known.has_groups) == ({"s2": SessionFacts(GROUP)}, True)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"sessions": 3}', '{"sessions": {"s1": 3, "s2": [], "s3": null}}'])
+def test_a_damaged_record_is_made_again(tmp_path: Path, text: str) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "session-keys.json").write_text(text)
+    (tmp_path / "s1.jsonl").touch()
+    know(tmp_path, {KEY: {"sessionId": "s1"}})
+    assert know(tmp_path, {}).facts == {"s1": SessionFacts(KEY)}
 
 
 def test_the_transcript_is_the_one_that_the_entry_names(tmp_path: Path) -> None:

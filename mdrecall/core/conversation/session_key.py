@@ -83,6 +83,12 @@ class SessionKey(NamedTuple):
         """True if private notes may be shown: only in a conversation that is known to be with one person."""
         return self.kind in ("direct", "dashboard")
 
+    @property
+    def may_be_shared(self) -> bool:
+        """True if several people may take part: it is a group, or of a form that says nothing about that."""
+        is_own_run = bool(_OWN_RUNS.intersection(self.rest.split(":")))
+        return self.kind in ("group", "channel") or (self.kind == "unknown" and not is_own_run)
+
     def is_main_of(self, agent: str) -> bool:
         """True if it is an agent's main private conversation; a key without an agent counts as the agent's own."""
         return self.is_main and (not self.agent or self.belongs_to(agent))

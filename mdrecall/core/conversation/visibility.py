@@ -86,6 +86,12 @@ def read_party(
     return Party(key, own_agent, audience, person, parent, not session_key.strip())
 
 
+def may_be_shared(session_key: str, chat_type: str) -> bool:
+    """True if several people may take part in a conversation, by its key or its chat type."""
+    is_typed = bool(chat_type.strip()) and _CHAT_TYPES.get(chat_type.strip().lower()) != "private"
+    return is_typed or parse(session_key).may_be_shared
+
+
 def why_hidden(requester: Party, source: Party, rules: Rules) -> Hidden:
     """Return why a conversation may not see another; empty if it may."""
     if requester.is_person:

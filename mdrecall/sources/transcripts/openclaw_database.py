@@ -70,6 +70,8 @@ class Contents(NamedTuple):
     """The ids of sessions that OpenClaw was told to forget."""
     problem: str = ""
     """Why the conversations may be incomplete, or are not read at all; empty if all is well."""
+    has_groups: bool = False
+    """True if a conversation may be one of several people."""
 
 
 class Event(NamedTuple):

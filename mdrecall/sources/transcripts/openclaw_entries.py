@@ -1,5 +1,8 @@
 """A session's entry in OpenClaw's ``sessions.json``: who takes part in it, and recording its memory flushes there.
 
+A conversation goes on in another transcript after a reset, and the file then names only that one. So the facts about
+each transcript are kept in a file of our own when they are first seen.
+
 The file belongs to OpenClaw and is changed as OpenClaw changes it: under ``sessions.json.lock``, which is created and
 must not exist, by a new file that replaces the old one. Everything else in the file keeps its value and its order. A
 file that cannot be parsed is never written.
@@ -11,14 +14,21 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from mdrecall import state_files
 from mdrecall.core.conversation.flush import FlushHistory
+from mdrecall.core.conversation.session_key import SessionKey, parse
+from mdrecall.core.conversation.visibility import AUDIENCES, may_be_shared, read_party
 from mdrecall.errors import SessionsError
 from mdrecall.locks import openclaw_lock
+from mdrecall.sources.opening import stamp_of
 
 FILE = "sessions.json"
 #: How long to wait for OpenClaw, which holds the lock while it writes the file.
 WAIT_S = 10.0
 
+#: More are not kept: as many as fifty conversations have in a year of daily resets.
+_MAX_KEPT = 20_000
+_ENDING = ".jsonl"
 _OWN = "mdrecall"
 _HINT = "Nothing was changed. Repair the file, or restore it from a backup."
 
@@ -50,23 +60,83 @@ class SessionFacts(NamedTuple):
     """The session key of the conversation that began it."""
 
 
-def read_facts(folder: str) -> dict[str, SessionFacts]:
-    """Return the facts about each session in the ``sessions.json`` of a folder, by session id and by file name.
+#: The facts about a transcript that several conversations claim: it belongs to none of them for sure.
+CONTESTED = SessionFacts(chat_type="unknown")
 
-    A transcript that several conversations claim belongs to none of them for sure: its facts are empty. So are all if
-    the file cannot be read.
-    """
+
+class KnownSessions:
+    """The facts about the transcripts of a folder, by session id and by file name, also about those of the past."""
+
+    def __init__(self, folder: str, kept: str = "") -> None:
+        """``kept`` is the file in which the facts are kept; without one, only those in ``sessions.json`` are known."""
+        self._file = os.path.join(folder, FILE)
+        self._kept = kept
+        self._stamp: list[int] | None = None
+        self.facts: dict[str, SessionFacts] = {}
+        self.has_groups = False
+        """True if a conversation may be one of several people."""
+
+    def refresh(self) -> None:
+        """Read what ``sessions.json`` says, if it has changed, and keep it."""
+        try:
+            stamp = list(stamp_of(os.stat(self._file)))
+        except OSError:
+            stamp = []
+        if stamp == self._stamp:
+            return
+        kept = state_files.load(self._kept) if self._kept else {}
+        known = (
+            (name, values) for name, values in _as_object(kept.get("sessions")).items() if isinstance(values, list)
+        )
+        self.facts = {name: SessionFacts(*map(str, values)) for name, values in known if len(values) == 4}
+        try:
+            if stamp != kept.get("stamp", []):
+                self._add(_parse_all(_read(self._file)))
+                self._keep(stamp)
+        except SessionsError:
+            # Nobody knows now whether there are groups among the conversations.
+            self.facts[""] = CONTESTED
+        self.has_groups = any(may_be_shared(facts.session_key, facts.chat_type) for facts in self.facts.values())
+        self._stamp = stamp
+
+    def _add(self, live: dict[str, SessionFacts]) -> None:
+        for name, facts in live.items():
+            known = self.facts.get(name, facts)
+            is_same = _identify(known.session_key) == _identify(facts.session_key)
+            self.facts[name] = max((facts, known), key=_strictness) if is_same else CONTESTED
+
+    def _keep(self, stamp: list[int]) -> None:
+        """Save the facts about transcripts that are there, and about groups, whose transcripts may be there unnamed."""
+        with suppress(OSError):
+            names = {name.partition(_ENDING)[0] for name in os.listdir(os.path.dirname(self._file))}
+            kept = {
+                name: facts
+                for name, facts in self.facts.items()
+                if name.partition(_ENDING)[0] in names or may_be_shared(facts.session_key, facts.chat_type)
+            }
+            if self._kept and kept:
+                state_files.save(self._kept, {"stamp": stamp, "sessions": dict(list(kept.items())[-_MAX_KEPT:])})
+
+
+def _identify(key: str) -> SessionKey:
+    """Return what is the same in all spellings of a session key, older ones included."""
+    parsed = parse(key)
+    return parsed._replace(raw="", agent="", rest=parsed.rest if parsed.kind == "unknown" else "")
+
+
+def _strictness(facts: SessionFacts) -> int:
+    return AUDIENCES.index(read_party(facts.session_key, "", chat_type=facts.chat_type).audience)
+
+
+def _parse_all(entries: dict[str, Any]) -> dict[str, SessionFacts]:
+    """Return the facts in a ``sessions.json``, by session id and by file name."""
     found: dict[str, SessionFacts] = {}
-    try:
-        entries = _read(os.path.join(folder, FILE))
-    except SessionsError:
-        return found
     for key, entry in entries.items():
         if isinstance(entry, dict):
             facts = parse_facts(key, entry)
             file = os.path.basename(_as_text(entry.get("sessionFile")))
             for name in {_as_text(entry.get("sessionId")), file} - {""}:
-                found[name] = facts if found.get(name, facts) == facts else SessionFacts()
+                found[name] = facts if found.get(name, facts) == facts else CONTESTED
     return found
 
 

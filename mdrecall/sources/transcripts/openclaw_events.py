@@ -36,6 +36,20 @@ _MOMENT = re.compile(r"\s*\[[A-Za-z]{3} \d{4}-\d{2}-\d{2} \d{2}:\d{2}[^\]]*\][ ]
 _FACTS = "⟦openclaw:ctx⟧"
 #: The same above what was said before in a channel; it goes on to the end of the message.
 _EARLIER = f"Context: {_FACTS}"
+#: How an older OpenClaw begins a message from a group or channel; what a newer one writes about such a chat.
+_OF_GROUP = re.compile(
+    r"\A\s*\[[^\]\n]{0,300}?(?: id:-\d|@g\.us| channel id:| #\w| topic:\d| id:[\w+/]{20,}=)[^\]\n]*\]"
+    r'|"is_group_chat"\s*:\s*true|"group_(?:subject|channel|space|members)"\s*:'
+)
+#: How a message begins with which OpenClaw gives a task to a timed job, a sub-agent or a hook.
+_TASK = re.compile(r"\s*(?:\[cron:|\[Subagent |SECURITY NOTICE: The following content is from an EXTERNAL)")
+#: A transcript without any of these has nothing that the two above find, and need not be parsed for it.
+CHAT_WORDS = (
+    *(b" id:", b"@g.us", b" #", b" topic:", b"is_group_chat", b"group_"),
+    *(b"[cron:", b"[Subagent ", b"SECURITY NOTICE"),
+)
+#: What OpenClaw writes about a chat stands at the beginning of a message.
+_ENVELOPE_CHARS = 4_000
 _DELIVERY_HINT = re.compile(r"Delivery: .*`message` tool")
 _RECALLED = re.compile(
     r"^[ \t]*Context:[ \t]*\n[ \t]*<active_memory_plugin>.*?^[ \t]*</active_memory_plugin>[ \t]*$", re.M | re.S
@@ -108,6 +122,16 @@ def _list_calls(content: Any) -> Iterator[str]:
         if isinstance(block, dict) and block.get("type") in _CALL_BLOCKS:
             arguments = block.get("arguments", block.get("input"))
             yield one_line(f"[call of {block.get('name')}: {json.dumps(arguments, ensure_ascii=False)}]")
+
+
+def find_chat_type(event: dict[str, Any]) -> str:
+    """Return ``group`` if a message tells of one, ``unknown`` if a program gives a task in it, else nothing."""
+    if not is_user_event(event):
+        return ""
+    text = _strip_moment(_join_blocks(_object(event.get("message")).get("content"))[:_ENVELOPE_CHARS])
+    if _OF_GROUP.search(text):
+        return "group"
+    return "unknown" if _TASK.match(text) else ""
 
 
 def is_user_event(event: dict[str, Any]) -> bool:

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 
 from mdrecall.config.settings import Settings
-from mdrecall.errors import PathOutside
+from mdrecall.errors import PathOutside, ReadError
 from mdrecall.sources.opening import stamp_of
 from mdrecall.sources.transcripts.jsonl import (
     OpenJsonl,
@@ -22,8 +22,15 @@ from mdrecall.sources.transcripts.jsonl import (
     parse_object,
     read_blocks,
 )
-from mdrecall.sources.transcripts.openclaw_entries import FILE, SessionFacts, read_facts
-from mdrecall.sources.transcripts.openclaw_events import EventParser, Message, Turn, is_user_event
+from mdrecall.sources.transcripts.openclaw_entries import KnownSessions, SessionFacts
+from mdrecall.sources.transcripts.openclaw_events import (
+    CHAT_WORDS,
+    EventParser,
+    Message,
+    Turn,
+    find_chat_type,
+    is_user_event,
+)
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
 _FOLDER = "sessions"
@@ -35,6 +42,10 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}\.jsonl(\.reset\.[0-
 #: How much is read first, and at most, to find the message that began a turn: tools may write much in between.
 _LOOK_BYTES, _TURN_BYTES = 1 << 12, 1 << 24
 _USER = re.compile(rb'"role"\s*:\s*"user"')
+#: The file in which the facts about transcripts are kept.
+_KEPT = "mdrecall-session-keys.json"
+#: The first messages of a transcript: whoever writes in a group is named in each of them.
+_HEAD_BYTES = 1 << 14
 
 
 class OpenClawJsonl:
@@ -42,14 +53,15 @@ class OpenClawJsonl:
 
     name: SourceName = "sessions"
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, kept: str = "") -> None:
+        """``kept`` is the file in which the facts about transcripts are kept."""
         self.folder = folder
-        self._facts: tuple[Stamp | None, dict[str, SessionFacts]] = (None, {})
+        self.known = KnownSessions(folder, kept)
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "OpenClawJsonl":
         """Return the reader of the configured agent's transcripts."""
-        return cls(settings.sessions_dir)
+        return cls(settings.sessions_dir, os.path.join(settings.agent_folder, _KEPT))
 
     def scan(self) -> Listing:
         """List every transcript with its stamp. Links are reported and not followed."""
@@ -65,6 +77,7 @@ class OpenClawJsonl:
         except OSError as error:
             problem = f"cannot be listed: {error.strerror}"
             return Listing({}, (Issue(self.folder, problem),), (_FOLDER,), {}, ())
+        self.known.refresh()
         return Listing(stamps, tuple(issues), (), {_FOLDER: (self.folder, _FOLDER)}, (self.folder,))
 
     def owns(self, path: str) -> bool:
@@ -84,8 +97,10 @@ class OpenClawJsonl:
         """Return a transcript's session id, size, time of the last change, if a reset ended it, and whose it is."""
         name = path.removeprefix(_PREFIX)
         session, _, reset = name.partition(_ENDING)
-        facts = self._read_facts()
-        key, chat_type, channel, parent = facts.get(name) or facts.get(session) or SessionFacts()
+        self.known.refresh()
+        facts = self.known.facts
+        names = (name, f"{session}{_ENDING}", session)
+        key, chat_type, channel, parent = next((facts[each] for each in names if each in facts), SessionFacts())
         return Conversation(
             session,
             path,
@@ -98,15 +113,15 @@ class OpenClawJsonl:
             parent_key=parent,
         )
 
-    def _read_facts(self) -> dict[str, SessionFacts]:
-        """Return the facts in ``sessions.json``, which is read again if it has changed."""
+    def read_chat_type(self, path: str) -> str:
+        """Return the kind of chat that the first messages of a transcript tell of; empty if they tell of none."""
         try:
-            stamp = stamp_of(os.stat(os.path.join(self.folder, FILE)))
-        except OSError:
-            return {}
-        if self._facts[0] != stamp:
-            self._facts = stamp, read_facts(self.folder)
-        return self._facts[1]
+            with self.open(path) as opened:
+                head = b"".join(opened.blocks(0, _HEAD_BYTES))
+                lines = head.split(b"\n") if any(word in head for word in CHAT_WORDS) else ()
+                return next(filter(None, (find_chat_type(parse_object(line)) for line in lines)), "")
+        except ReadError:
+            return "unknown"
 
     def export_name(self, path: str) -> str:
         """Return the file name without ``.jsonl``; after a reset, the whole file name."""

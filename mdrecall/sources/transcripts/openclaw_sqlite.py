@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
+from mdrecall.core.conversation.visibility import may_be_shared
 from mdrecall.errors import FileMissing, FileUnreadable, ReadError
 from mdrecall.interfaces import OpenTranscript
 from mdrecall.sources.transcripts.host_reader import HOST_NAMES
@@ -21,6 +22,7 @@ from mdrecall.sources.transcripts.openclaw_database import Contents, Event, Open
 from mdrecall.sources.transcripts.openclaw_entries import SessionFacts
 from mdrecall.sources.transcripts.openclaw_events import EventParser, Turn, is_user_event
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.visibility import read_rules
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
 _PREFIX, _ENDING, _RESET = "sessions/", ".jsonl", ".jsonl.reset."
@@ -42,7 +44,9 @@ class OpenClawTranscripts:
 
     name: SourceName = "sessions"
 
-    def __init__(self, files: OpenClawJsonl, database: OpenClawDatabase, agent: str) -> None:
+    def __init__(self, files: OpenClawJsonl, database: OpenClawDatabase, agent: str, main_key: str = "") -> None:
+        """``main_key`` is the session key of transcripts that nothing is known of; empty if they may be anybody's."""
+        self._main_key = main_key
         self._files = files
         self._database = database
         self._agent = agent
@@ -58,7 +62,8 @@ class OpenClawTranscripts:
     def from_settings(cls, settings: Settings) -> "OpenClawTranscripts":
         """Return the reader of the configured agent's conversations."""
         database = OpenClawDatabase(settings.session_database, settings.sessions_dir)
-        return cls(OpenClawJsonl.from_settings(settings), database, settings.agent_id)
+        main_key = f"agent:{settings.agent_id}:main" if read_rules(settings).one_person else ""
+        return cls(OpenClawJsonl.from_settings(settings), database, settings.agent_id, main_key)
 
     def scan(self) -> Listing:
         """List every conversation with its stamp. What OpenClaw was told to forget is not listed."""
@@ -98,7 +103,13 @@ class OpenClawTranscripts:
             for session, window in found.windows.items()
             if window.key not in hidden and not window.is_forgotten
         }
-        self._contents, self._facts, self._participants = found._replace(windows=windows), None, None
+        has_groups = any(
+            may_be_shared(window.key, window.chat_type)
+            for window in found.windows.values()
+            if _is_of_agent(window.key, self._agent)
+        )
+        self._contents = found._replace(windows=windows, has_groups=has_groups)
+        self._facts, self._participants = None, None
         return self._contents
 
     @property
@@ -136,8 +147,17 @@ class OpenClawTranscripts:
             return self._add_facts(found, window)
         found = self._files.describe(path, stamp)
         window = self._known.windows.get(_session_in_file(path, self._known))
+        if found.session_key or found.chat_type:
+            return found
         # A migration takes ``sessions.json`` away, and leaves files of old resets.
-        return self._add_facts(found, window) if window and not found.session_key else found
+        return self._add_facts(found, window) if window else self._guess(found)
+
+    def _guess(self, found: Conversation) -> Conversation:
+        """Return a conversation that no entry names: the main one, if the agent has no groups and nothing denies it."""
+        if not self._main_key or self._known.has_groups or self._files.known.has_groups:
+            return found
+        chat_type = self._files.read_chat_type(found.path)
+        return found._replace(chat_type=chat_type, session_key="" if chat_type else self._main_key)
 
     def _add_facts(self, found: Conversation, window: Window) -> Conversation:
         facts = self._read_facts().get(window.key, SessionFacts())
