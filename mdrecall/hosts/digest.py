@@ -2,7 +2,7 @@
 
 Each digest begins where the last one ended. A section is saved as pending before it is written. If the process is
 killed meanwhile, the next one completes it before it writes anything else: the note has nothing of the section, a part
-at its end, or the whole. Run as a program, this module finishes the digest of one session after its host has ended.
+at its end, or the whole. Run as a program, this module finishes the digests of sessions, which no host waits for.
 """
 
 import os
@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.digest import Digest, Origin, find_mark, make_digest
 from mdrecall.errors import ReadError, RecallError
 from mdrecall.hosts.progress import (
+    MAX_BYTES,
     Pending,
     Progress,
     drop_pending,
@@ -47,90 +47,113 @@ MAX_RECORDS = 2_000
 _MAX_SESSIONS = 20
 #: How many notes are searched for marks if a session's file is lost. Claude Code deletes a transcript after 30 days.
 _MAX_NOTES = 31
-#: A digest takes a moment; a process that nobody waits for must not stay.
+#: A digest takes a moment; a process that nobody waits for must not stay. The next one goes on where it was.
 _MAX_SECONDS = 60
+#: How much of that it reads; the rest is for the last section on a machine that is busy.
+_READ_SECONDS = 30
+#: How far it steps back behind processes that somebody waits for.
+_NICENESS = 10
 #: How long to wait for the transcript of a session that has ended, and how long it must stay the same to be complete.
 _MAX_WAIT_S = 5.0
 _SETTLES_S = 0.2
 _DAY_NOTE = re.compile(r"(\d{4}-\d{2}-\d{2})\.md")
 
 
-def digest_session(event: "HookEvent", settings: Settings, now: datetime) -> str | None:
+def digest_session(
+    event: "HookEvent", settings: Settings, now: datetime, *, has_time: Callable[[], bool] = lambda: True
+) -> str | None:
     """Write the digest of what was added to a session's transcript. Return the path of the note, if one was written.
 
-    At the end of a session the host does not wait, so a process of its own does it.
+    What ``has_time`` leaves out comes next time. At the end of a session the host does not wait, so a process of its
+    own does it.
     """
     if event.is_subagent or not event.session:
         return None
-    path = _register(event, settings)
+    path = register_session(event, settings)
     if event.event != "session-end":
-        return _continue(path, settings, now)
+        return _continue(path, settings, now, has_time)
     progress = load_progress(path)
     if _has_more(progress) or (progress.transcript and not progress.seen):
         _start_detached(path, settings)
     return None
 
 
-def finish_digests(
-    event: "HookEvent", settings: Settings, now: datetime, *, has_time: Callable[[], bool] = lambda: True
-) -> list[str]:
-    """Write what earlier sessions left undigested, and register the one that starts. Return the paths of the notes.
+def finish_later(event: "HookEvent", settings: Settings, now: datetime) -> None:
+    """Start a process that writes what sessions before this one left undigested, if there is something."""
+    own = progress_path(settings, event.host.name, event.session)
+    earlier = (path for path in list_progress(settings, _MAX_SESSIONS, now) if path != own)
+    if any(_has_more(load_progress(path)) for path in earlier):
+        _start_detached("", settings)
 
-    Sessions that ``has_time`` leaves out come next time. A session that fails does not keep the others from it.
+
+def finish_digests(settings: Settings, now: datetime, has_time: Callable[[], bool] = lambda: True) -> list[str]:
+    """Write what sessions left undigested. Return the paths of the notes.
+
+    What ``has_time`` leaves out comes next time. A session that fails does not keep the others from it.
     """
     written: list[str] = []
     errors: list[Exception] = []
     for path in list_progress(settings, _MAX_SESSIONS, now):
-        if has_time() and _has_more(load_progress(path)):
-            try:
-                written += filter(None, [_continue(path, settings, now)])
-            except (RecallError, OSError) as error:
-                errors.append(error)
-    if event.session and not event.is_subagent:
-        _register(event, settings)
+        try:
+            written += _finish(path, settings, now, has_time)
+        except (RecallError, OSError) as error:
+            errors.append(error)
     if errors:
         raise errors[0]
     return written
 
 
-def _register(event: "HookEvent", settings: Settings) -> str:
-    """Save where a transcript is, so that it is found even if its session is killed. Return the path of the file."""
+def _finish(path: str, settings: Settings, now: datetime, has_time: Callable[[], bool]) -> list[str]:
+    """Write section after section of a session, until nothing or no time is left. Return the paths of the notes."""
+    written: list[str] = []
+    while has_time() and _has_more(before := load_progress(path)):
+        written += filter(None, [_continue(path, settings, now, has_time)])
+        if load_progress(path) == before:
+            break
+    return written
+
+
+def register_session(event: "HookEvent", settings: Settings) -> str:
+    """Save where a transcript is, so that it is found even if its session is killed. Return the path of the file.
+
+    Nobody is waited for: if another process saves its progress at the same moment, the notes tell how far it was.
+    """
     path = progress_path(settings, event.host.name, event.session)
-    with lock_progress(settings) as is_ours:
-        known = load_progress(path)
-        progress = known._replace(
-            host=event.host.name,
-            session=event.session,
-            transcript=event.transcript or known.transcript,
-            folder=event.cwd or known.folder,
-            place=place_of(event.cwd) or known.place,
-        )
-        if is_ours and progress != known:
-            save_progress(path, progress)
+    known = load_progress(path)
+    progress = known._replace(
+        host=event.host.name,
+        session=event.session,
+        transcript=event.transcript or known.transcript,
+        folder=event.cwd or known.folder,
+        place=place_of(event.cwd) or known.place,
+    )
+    if progress != known:
+        save_progress(path, progress)
     return path
 
 
-def _continue(path: str, settings: Settings, now: datetime) -> str | None:
+def _continue(path: str, settings: Settings, now: datetime, has_time: Callable[[], bool]) -> str | None:
     """Write the next section of a session, after one that was broken off. Return the path of its note, if there is one.
 
-    ``path`` is the session's file.
+    ``path`` is the session's file. Nobody waits for the reading: if another process has written meanwhile, it counts.
     """
+    progress = load_progress(path)
+    stamp = stamp_of_transcript(progress.transcript)
+    if not stamp or TombstoneFile(settings.index_path).load().is_forgotten_session(progress.session):
+        return None
+    found, last, is_all = _read_on(progress, settings, has_time)
+    done = progress._replace(number=last.number, offset=last.end or 0, seen=stamp if is_all else "")
     with lock_progress(settings) as is_ours:
         if not is_ours:
             return None
         _write_pending(settings)
-        progress = load_progress(path)
-        stamp = stamp_of_transcript(progress.transcript)
-        if not stamp or TombstoneFile(settings.index_path).load().is_forgotten_session(progress.session):
+        if load_progress(path) != progress:
             return None
-        found = _read_on(progress, settings)
-        last = found.last or HostRecord(progress.number, progress.offset)
-        seen = stamp if last.number - progress.number < MAX_RECORDS else ""
         if not found.text:
-            save_progress(path, progress._replace(number=last.number, offset=last.end or 0, seen=seen))
+            save_progress(path, done)
             return None
         day = _day_of(found.at, settings, now)
-        save_pending(settings, Pending(found.text, day, os.path.basename(path), last.number, last.end or 0, seen))
+        save_pending(settings, Pending(found.text, day, os.path.basename(path), done.number, done.offset, done.seen))
         return _write_pending(settings)
 
 
@@ -155,28 +178,37 @@ def _write_pending(settings: Settings) -> str | None:
     return note.shown
 
 
-def _read_on(progress: Progress, settings: Settings) -> Digest:
-    """Return the digest of the records that no note has yet."""
+def _read_on(progress: Progress, settings: Settings, has_time: Callable[[], bool]) -> tuple[Digest, HostRecord, bool]:
+    """Return the digest of the records that no note has yet, the last record, and True if no more follow.
+
+    It ends before all is read after many records or bytes, or when the time is over, but never before one record.
+    """
     from mdrecall.sources.tombstones import open_masks
+    from mdrecall.sources.transcripts.hosts import read_steps
 
     mark = max(progress.number, _find_mark(settings, progress, _day_notes(settings, progress.day)))
     zone = settings.defaults.user_timezone
-    return make_digest(
-        islice(_new_records(progress, mark), MAX_RECORDS),
+    last, is_all, size = HostRecord(progress.number, progress.offset), False, 0
+
+    def read_new() -> Iterator[HostRecord]:
+        nonlocal last, is_all, size
+        for record in read_steps(progress.host, progress.transcript, offset=progress.offset, number=progress.number):
+            if record.end is None:
+                break
+            last, size = record, size + record.size
+            if record.number > mark:
+                yield record
+            if last.number - progress.number >= MAX_RECORDS or size >= MAX_BYTES or not has_time():
+                return
+        is_all = True
+
+    found = make_digest(
+        read_new(),
         Origin(progress.host, progress.session, progress.folder, progress.place),
         redact=open_masks(settings).redact,
         clock=lambda at: f"{user_time(moment, None, zone):%Y-%m-%d %H:%M}" if (moment := _moment(at)) else "",
     )
-
-
-def _new_records(progress: Progress, mark: int) -> Iterator[HostRecord]:
-    from mdrecall.sources.transcripts.hosts import read_steps
-
-    for record in read_steps(progress.host, progress.transcript, offset=progress.offset, number=progress.number):
-        if record.end is None:
-            return
-        if record.number > mark:
-            yield record
+    return found, last, is_all
 
 
 def _day_notes(settings: Settings, since: str) -> list[str]:
@@ -247,18 +279,29 @@ def _start_detached(path: str, settings: Settings) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Finish the digest of the session whose file is named, in a workspace and for an agent."""
+    """Finish the digest of the session whose file is named, or of all, in a workspace and for an agent."""
     import signal
     from datetime import UTC
 
     from mdrecall.config.load import load
 
     signal.alarm(_MAX_SECONDS)
+    os.nice(_NICENESS)
     path, workspace, agent = arguments
-    now = datetime.now(UTC)
+    now, until = datetime.now(UTC), time.monotonic() + _READ_SECONDS
+
+    def has_time() -> bool:
+        return time.monotonic() < until
+
     try:
-        _wait_for_transcript(load_progress(path).transcript)
-        _continue(path, load(workspace=workspace, agent=agent).settings, now)
+        settings = load(workspace=workspace, agent=agent).settings
+        if path:
+            _wait_for_transcript(load_progress(path).transcript)
+            _finish(path, settings, now, has_time)
+            return
+        with lock_progress(settings, "finishing", wait_s=0) as is_alone:
+            if is_alone:
+                finish_digests(settings, now, has_time)
     except Exception as error:
         from mdrecall.hosts.log import find_log, log_problem
 

@@ -7,7 +7,7 @@ from mdrecall import state_files
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
 from mdrecall.flush import flush_rules, local_moment
-from mdrecall.hosts.progress import lock_progress, progress_path, stamp_of_transcript
+from mdrecall.hosts.progress import MAX_BYTES, lock_progress, progress_path, stamp_of_transcript
 
 if TYPE_CHECKING:
     from mdrecall.hosts.events import HookEvent
@@ -68,12 +68,14 @@ def _may_ask(event: "HookEvent", settings: Settings) -> bool:
 
 
 def _read_on(context: _Context, event: "HookEvent") -> _Context:
-    """Return the context after the records that were added since."""
+    """Return the context after the records that were added since; what is too much for once comes next time."""
     from mdrecall.sources.transcripts.hosts import read_steps
 
+    size = 0
     for record in read_steps(event.host.name, event.transcript, offset=context.offset, number=context.number):
-        if record.end is None:
+        if record.end is None or size >= MAX_BYTES:
             break
+        size += record.size
         compactions = sum(step.kind == "compaction" for step in record.steps)
         context = context._replace(
             number=record.number,

@@ -16,8 +16,8 @@ _MARK_CHARS = 60
 #: Enough that no text can guess the word in the marks, which is another one each time.
 _WORD_BYTES = 4
 
-#: What is left of the time for what the model reads, when earlier sessions are finished first.
-_SECONDS_TO_SHOW = 1.0
+#: What is left of the time for the section and the answer after a transcript was read: half of it, on a busy machine.
+_SECONDS_TO_WRITE = 2.5
 
 Handler = Callable[[HookCall], Iterable[Answer]]
 
@@ -39,28 +39,38 @@ def _show_fitting_notes(call: HookCall) -> Iterable[Answer]:
     return show_fitting_notes(call)
 
 
-def _finish_earlier(call: HookCall) -> Iterator[Answer]:
-    """Write the digests that earlier sessions were cut off from, so that the notes have them."""
+def _register(call: HookCall) -> Iterable[Answer]:
+    """Save where the transcript is, in a moment and before anything that may take longer than there is time."""
+    if call.settings.mdrecall.hosts.digest and call.event.session and not call.event.is_subagent:
+        from mdrecall.hosts.digest import register_session
+
+        register_session(call.event, call.settings)
+    return ()
+
+
+def _finish_earlier(call: HookCall) -> Iterable[Answer]:
+    """Have the digests written that earlier sessions were cut off from. The model does not wait for that."""
     if call.settings.mdrecall.hosts.digest:
-        from mdrecall.hosts.digest import finish_digests
+        from mdrecall.hosts.digest import finish_later
 
-        def has_time() -> bool:
-            return time.monotonic() < call.deadline - _SECONDS_TO_SHOW
-
-        finish_digests(call.event, call.settings, call.now, has_time=has_time)
-    yield from ()
+        finish_later(call.event, call.settings, call.now)
+    return ()
 
 
 def _write_digest(call: HookCall) -> Iterator[Answer]:
     """Write what was added to the conversation into the note of the day. Tell the one who summarises it where it is."""
-    note = None
+    is_summarised = call.event.event == "before-compaction" and not call.event.is_subagent
+    if is_summarised:
+        yield Answer("In the summary, keep names, identifiers, paths and decisions word for word.")
     if call.settings.mdrecall.hosts.digest:
         from mdrecall.hosts.digest import digest_session
 
-        note = digest_session(call.event, call.settings, call.now)
-    if call.event.event == "before-compaction" and not call.event.is_subagent:
-        where = f" What was asked, done and decided so far is in {call.settings.workspace}/{note}." if note else ""
-        yield Answer(f"In the summary, keep names, identifiers, paths and decisions word for word.{where}")
+        def has_time() -> bool:
+            return time.monotonic() < call.deadline - _SECONDS_TO_WRITE
+
+        note = digest_session(call.event, call.settings, call.now, has_time=has_time)
+        if note and is_summarised:
+            yield Answer(f"What was asked, done and decided so far is in {call.settings.workspace}/{note}.")
 
 
 def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
@@ -70,7 +80,7 @@ def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
 
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
-    "session-start": (_finish_earlier, _show_memory),
+    "session-start": (_register, _show_memory, _finish_earlier),
     "prompt": (_show_fitting_notes,),
     "before-compaction": (_write_digest,),
     "stop": (_write_digest, _ask_for_flush),

@@ -21,6 +21,8 @@ _ENDING = ".json"
 _KEEP_S = 31 * 24 * 3600
 #: How long to wait for another process; it needs a fraction of this, or its disk hangs.
 _WAIT_S = 2.0
+#: How much of a transcript is read at once: six seconds of work if it is all messages, a tenth of one if it is output.
+MAX_BYTES = 16 << 20
 
 
 class Progress(NamedTuple):
@@ -125,12 +127,12 @@ def drop_pending(settings: Settings) -> None:
 
 
 @contextmanager
-def lock_progress(settings: Settings) -> Iterator[bool]:
-    """Hold the lock on all these files of a workspace. Yield False if another process has it and goes on."""
+def lock_progress(settings: Settings, name: str = "lock", wait_s: float = _WAIT_S) -> Iterator[bool]:
+    """Hold the lock on all these files of a workspace, or another one. Yield False if another process has it."""
     folder = progress_folder(settings)
     os.makedirs(folder, mode=0o700, exist_ok=True)
-    lock = FileLock(os.path.join(folder, "lock"))
-    is_ours = lock.acquire(_WAIT_S, "writing a digest")
+    lock = FileLock(os.path.join(folder, name))
+    is_ours = lock.acquire(wait_s, "writing a digest")
     try:
         yield is_ours
     finally:

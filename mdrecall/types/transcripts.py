@@ -77,6 +77,10 @@ class HostRecord(NamedTuple):
     steps: tuple[Step, ...] = ()
     tokens: int = 0
     """The size of the context as the host counted it here; 0 if it did not."""
+    size: int = 0
+    """About how many bytes it takes up."""
+    problem: str = ""
+    """Why the record was not read; empty if it was."""
 
 
 class Conversation(NamedTuple):

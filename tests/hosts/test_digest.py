@@ -12,12 +12,14 @@ import pytest
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileUnwritable
 from mdrecall.hosts import digest
-from mdrecall.hosts.digest import digest_session, finish_digests
+from mdrecall.hosts.digest import digest_session, finish_digests, finish_later, register_session
 from mdrecall.hosts.events import HookEvent
 from mdrecall.hosts.log import find_log
 from mdrecall.hosts.progress import (
     Pending,
     load_pending,
+    load_progress,
+    lock_progress,
     progress_folder,
     progress_path,
     save_pending,
@@ -51,6 +53,13 @@ def ranges(text: str) -> list[str]:
 
 def stop(talk: Conversation, settings: Settings) -> str | None:
     return digest_session(talk.event("stop"), settings, NOW)
+
+
+def start(talk: Conversation, settings: Settings, **event: Any) -> list[str]:
+    """A session starts, and what others left is finished; return the paths of the notes."""
+    written = finish_digests(settings, NOW)
+    register_session(talk.event("session-start", **event), settings)
+    return written
 
 
 def test_each_stop_writes_what_was_added_since_the_last_one(settings: Settings, talk: Conversation) -> None:
@@ -102,8 +111,7 @@ def test_nothing_is_written_for_sub_agents_or_without_a_session_or_a_transcript(
     talk.turn("x")
     assert digest_session(talk.event("stop", is_subagent=True), settings, NOW) is None
     assert digest_session(talk.event("stop", session=""), settings, NOW) is None
-    assert finish_digests(talk.event("session-start", is_subagent=True, session="other"), settings, NOW) != []
-    assert not os.path.exists(progress_path(settings, "claude-code", "other"))
+    assert note(settings) == ""
 
 
 def test_a_line_that_is_still_being_written_is_left_for_the_next_time(settings: Settings, talk: Conversation) -> None:
@@ -172,21 +180,66 @@ def test_a_section_that_was_broken_off_is_completed_before_another_session_write
 
 def test_the_next_session_finishes_what_was_cut_off_and_knows_itself(settings: Settings, tmp_path: Path) -> None:
     killed, following = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb")
-    assert finish_digests(killed.event("session-start"), settings, NOW) == []
+    assert start(killed, settings) == []
     killed.turn("The fact is that port 8123 is taken.")
-    assert finish_digests(following.event("session-start"), settings, NOW) == [f"memory/{DAY}.md"]
+    assert start(following, settings) == [f"memory/{DAY}.md"]
     assert "port 8123 is taken" in note(settings)
-    assert finish_digests(following.event("session-start"), settings, NOW) == []
+    assert start(following, settings) == []
     following.turn("hello there")
-    assert finish_digests(killed.event("session-start", source="resume"), settings, NOW) == [f"memory/{DAY}.md"]
+    assert start(killed, settings, source="resume") == [f"memory/{DAY}.md"]
     assert len(ranges(note(settings))) == 2
 
 
 def test_what_there_is_no_time_for_comes_next_time(settings: Settings, talk: Conversation) -> None:
-    finish_digests(talk.event("session-start"), settings, NOW)
+    for number in range(3):
+        talk.turn(f"question {number}")
+    left = iter([True, True, False])
+    assert digest_session(talk.event("stop"), settings, NOW, has_time=lambda: next(left)) == f"memory/{DAY}.md"
+    # The answer alone is worth no section, but it has been read.
+    assert digest_session(talk.event("stop"), settings, NOW, has_time=lambda: False) is None
+    assert start(talk, settings) == [f"memory/{DAY}.md"]
+    assert ranges(note(settings)) == ["1-3", "5-6"]
+    assert start(talk, settings) == []
+
+
+def test_a_start_finishes_nothing_itself_and_has_it_done_if_there_is_something(
+    settings: Settings, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[str] = []
+    monkeypatch.setattr(digest, "_start_detached", lambda path, _: started.append(path))
+    following = Conversation(talk.folder.parent, "bbb").event("session-start")
+    for said in ("", "x"):
+        for event in (talk.event("session-start"), following):
+            register_session(event, settings)
+            finish_later(event, settings, NOW)
+        assert started == [""] * bool(said)
+        talk.turn("x")
+    assert note(settings) == ""
+
+
+def test_nobody_waits_while_another_process_writes(settings: Settings, talk: Conversation) -> None:
     talk.turn("x")
-    assert finish_digests(talk.event("session-start"), settings, NOW, has_time=lambda: False) == []
-    assert finish_digests(talk.event("session-start"), settings, NOW) != []
+    with lock_progress(settings) as is_ours:
+        assert is_ours
+        register_session(talk.event("session-start"), settings)
+    assert start(talk, settings) == [f"memory/{DAY}.md"]
+
+
+def test_what_another_process_has_written_meanwhile_is_not_written_again(
+    settings: Settings, talk: Conversation
+) -> None:
+    talk.turn("x")
+    others: list[str | None] = []
+
+    def write_first() -> bool:
+        if not others:
+            others.append(None)
+            others.append(stop(talk, settings))
+        return True
+
+    assert digest_session(talk.event("stop"), settings, NOW, has_time=write_first) is None
+    assert others == [None, f"memory/{DAY}.md"]
+    assert ranges(note(settings)) == ["1-2"]
 
 
 def test_work_of_an_earlier_day_goes_to_that_day_and_of_a_later_one_to_today(
@@ -205,10 +258,32 @@ def test_a_long_backlog_is_written_in_parts_until_all_of_it_is(
     monkeypatch.setattr(digest, "MAX_RECORDS", 4)
     for number in range(5):
         talk.turn(f"question {number}")
+    assert start(talk, settings) == []
     stop(talk, settings)
-    while finish_digests(talk.event("session-start"), settings, NOW):
-        pass
+    assert start(talk, settings) == [f"memory/{DAY}.md"] * 2
     assert ranges(note(settings)) == ["1-4", "5-8", "9-10"]
+
+
+def test_a_section_covers_few_bytes_and_each_reading_is_kept(
+    settings: Settings, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(digest, "MAX_BYTES", 10_000)
+    talk.turn("fix the pool")
+    for number in range(9):
+        talk.add("user", [{"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * 6_000}])
+    talk.turn("and the queue?")
+    progress = progress_path(settings, "claude-code", talk.session)
+    read = []
+    for _ in range(6):
+        stop(talk, settings)
+        read.append((load_progress(progress).number, bool(load_progress(progress).seen)))
+    assert read == [(4, False), (6, False), (8, False), (10, False), (13, True), (13, True)]
+    assert ranges(note(settings)) == ["1-4", "11-13"]
+    Path(progress).unlink()
+    for _ in range(6):
+        # The note says how far it goes; what it has is read again in parts, and not written again.
+        stop(talk, settings)
+    assert (load_progress(progress).number, ranges(note(settings))) == (13, ["1-4", "11-13"])
 
 
 def test_one_session_that_fails_does_not_keep_the_others_from_being_finished(
@@ -221,12 +296,12 @@ def test_one_session_that_fails_does_not_keep_the_others_from_being_finished(
     Path(settings.workspace, "memory", "2026-02-09.md").unlink()
     Path(settings.workspace, "memory", "2026-02-09.md").mkdir()
     for talk in (good, bad):
-        finish_digests(talk.event("session-start"), settings, NOW, has_time=lambda: False)
+        register_session(talk.event("session-start"), settings)
     with pytest.raises(FileUnwritable):
-        finish_digests(Conversation(tmp_path, "ccc").event("session-start"), settings, NOW)
+        start(Conversation(tmp_path, "ccc"), settings)
     assert '"two"' in note(settings)
     Path(settings.workspace, "memory", "2026-02-09.md").rmdir()
-    finish_digests(Conversation(tmp_path, "ccc").event("session-start"), settings, NOW)
+    start(Conversation(tmp_path, "ccc"), settings)
     assert '"one"' in note(settings, "2026-02-09")
 
 
@@ -238,7 +313,7 @@ def test_files_of_sessions_are_private_and_old_ones_are_removed(settings: Settin
     assert [path.name for path in folder.iterdir()] == ["claude-code-5f0c-1.json"]
     long_ago = NOW.timestamp() - 32 * 24 * 3600
     os.utime(folder / "claude-code-5f0c-1.json", (long_ago, long_ago))
-    finish_digests(Conversation(talk.file.parent.parent, "bbb").event("session-start"), settings, NOW)
+    start(Conversation(talk.file.parent.parent, "bbb"), settings)
     assert [path.name for path in folder.iterdir()] == ["claude-code-bbb.json"]
 
 

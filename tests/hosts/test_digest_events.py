@@ -10,9 +10,10 @@ import pytest
 from mdrecall import Memory
 from mdrecall.hosts.events import Answer, HookCall, HookEvent
 from mdrecall.hosts.hook import answer_event
+from mdrecall.hosts.progress import lock_progress
 from tests.conftest import Workspace
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
-from tests.processes import PATIENCE_S
+from tests.processes import PATIENCE_S, until
 
 
 @pytest.fixture
@@ -58,12 +59,34 @@ def test_before_compaction_the_summary_is_told_where_the_digest_is(workspace: Wo
     assert answer(workspace, talk.event("before-compaction", is_subagent=True)) == Answer()
 
 
-def test_a_session_sees_what_the_one_before_it_was_killed_with(workspace: Workspace, tmp_path: Path) -> None:
+def test_a_start_shows_the_notes_and_then_finishes_what_the_session_before_was_killed_with(
+    workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in workspace.env.items():
+        monkeypatch.setenv(name, value)
     killed, following = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb")
-    workspace.write("MEMORY.md", "# Memory\n")
+    workspace.write("MEMORY.md", "# Memory\n\nAna prefers green tea.\n")
     answer(workspace, killed.event("session-start", source="startup"))
     killed.turn("The staging port is 8123.")
-    assert "The staging port is 8123." in answer(workspace, following.event("session-start", source="startup")).context
+    shown = answer(workspace, following.event("session-start", source="startup")).context
+    assert "green tea" in shown
+    assert "8123" not in shown
+    assert until(lambda: "The staging port is 8123." in note(workspace))
+    assert "The staging port is 8123." in answer(workspace, following.event("session-start", source="clear")).context
+
+
+def test_a_start_shows_the_notes_though_others_hold_what_it_has_to_register(
+    workspace: Workspace, talk: Conversation
+) -> None:
+    workspace.write("MEMORY.md", "# Memory\n\nAna prefers green tea.\n")
+    with lock_progress(settings_of(workspace)):
+        assert "green tea" in answer(workspace, talk.event("session-start", source="startup")).context
+
+
+def test_the_start_of_a_sub_agent_is_not_registered(workspace: Workspace, talk: Conversation) -> None:
+    for more in ({"is_subagent": True}, {"session": ""}):
+        answer(workspace, talk.event("session-start", **more))
+    assert not list(workspace.state.rglob("mdrecall-hosts/*.json"))
 
 
 def test_digests_can_be_switched_off(workspace: Workspace, talk: Conversation) -> None:

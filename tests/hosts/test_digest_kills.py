@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.hosts.digest import finish_digests
 from tests.conftest import Workspace
-from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
+from tests.hosts.conversation import DAY, NOW, settings_of
 from tests.processes import python
 
 # Forks a child for each kill. The child counts the lines of code that it runs where files are read and written, and
@@ -42,7 +42,7 @@ def work(talk):
     if chance.random() < 0.5:
         digest_session(talk.event("stop"), settings, NOW)
     else:
-        finish_digests(Conversation(base, "other").event("session-start"), settings, NOW)
+        finish_digests(settings, NOW)
 
 def break_off(file, data):
     if b"## Session" in data:
@@ -77,7 +77,7 @@ while kills < wanted:
         talk.turn(asked[-1])
         if len(asked) % 15 == 0:
             # A section names twenty questions at most.
-            finish_digests(Conversation(base, "other").event("session-start"), settings, NOW)
+            finish_digests(settings, NOW)
     limit = chance.randrange(1, counter.lines + 1) if chance.random() < 0.75 else None
     if run(talk, limit):
         kills += 1
@@ -95,7 +95,7 @@ def test_kills_lose_nothing_and_double_nothing(workspace: Workspace, tmp_path: P
     assert process.returncode == 0
     found = json.loads(said)
     assert found["moments"] > kills // 4
-    finish_digests(Conversation(tmp_path, "other").event("session-start"), settings, NOW)
+    finish_digests(settings, NOW)
     note = (workspace.path / "memory" / f"{DAY}.md").read_text()
     assert note.startswith("# Tuesday\n\nown words\n\n## Session")
     for question in found["asked"]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.settings import Settings
+from mdrecall.hosts import flush_request
 from mdrecall.hosts.events import HookEvent
 from mdrecall.hosts.flush_request import ask_for_flush
 from mdrecall.hosts.table import find_host
@@ -44,6 +45,17 @@ def test_the_model_is_asked_once_when_its_context_is_nearly_full(settings: Setti
     assert "NO_REPLY" in request
     talk.turn("go on", tokens=FULL + 5_000)
     assert ask(talk, settings) == ""
+
+
+def test_a_long_transcript_is_read_in_parts_and_each_is_kept(
+    settings: Settings, talk: Conversation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(flush_request, "MAX_BYTES", 1_000)
+    for _ in range(4):
+        talk.turn("x" * 2_000, tokens=1_000)
+    talk.turn("and the queue", tokens=FULL)
+    asked = [ask(talk, settings) for _ in range(6)]
+    assert [bool(text) for text in asked] == [False, False, False, False, True, False]
 
 
 def test_after_a_compaction_it_is_asked_again_only_when_its_context_is_full_again(

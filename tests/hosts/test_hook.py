@@ -173,16 +173,6 @@ def test_a_stop_writes_a_digest_once(hooks: Hooks, tmp_path: Path, host: str) ->
     assert hooks.problems == []
 
 
-def test_the_next_session_writes_and_reads_what_the_last_one_left(hooks: Hooks, tmp_path: Path) -> None:
-    transcript = write_host(tmp_path, "codex")
-    hooks.answer("session-start", "codex", transcript_path=transcript, session_id="first")
-    assert "mdrecall:digest" not in read_notes(hooks)
-    text = hooks.answer("session-start", "codex", session_id="second").context
-    assert "mdrecall:digest host=codex session=first" in read_notes(hooks)
-    assert "## Session" in text
-    assert hooks.problems == []
-
-
 def test_before_a_compaction_the_digest_is_written_and_the_summary_is_told_where(hooks: Hooks, tmp_path: Path) -> None:
     said = have_conversation(tmp_path, "claude-code")
     text = hooks.answer("before-compaction", **said).context

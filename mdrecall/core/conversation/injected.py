@@ -15,7 +15,8 @@ _NAMES = "|".join((_MEMORY, *_OF_HOSTS))
 _TAG = re.compile(rf"(?:<|&lt;)(?P<end>/?)(?P<name>{_NAMES})(?:\s[^<>]{{0,400}}?)?(?:>|&gt;)", re.IGNORECASE)
 _LIKE_A_TAG = re.compile(rf"(?:<|&lt;)\s{{0,9}}/?\s{{0,9}}(?:{_NAMES})", re.IGNORECASE)
 #: How Claude Code introduces the text of a hook, which goes on to the end of the message.
-_INTRODUCTION = re.compile(r"^[A-Z][A-Za-z]{3,40} hook additional context: ", re.MULTILINE)
+_INTRODUCED = " hook additional context: "
+_INTRODUCTION = re.compile(rf"^[A-Z][A-Za-z]{{3,40}}{_INTRODUCED}", re.MULTILINE)
 
 
 def wrap_memory(text: str, word: str) -> str:
@@ -33,16 +34,19 @@ def strip_memory(text: str) -> str:
 
     A block of memory that has lost its beginning or its end is removed from the start or to the end of the text.
     """
-    ranges = [found for name in (_MEMORY, *_OF_HOSTS) for found in _find_blocks(text, name)]
-    if introduction := _INTRODUCTION.search(text):
+    # Most texts hold none of the names, and looking for words is far quicker than a pattern.
+    lower = text.lower()
+    tags = list(_TAG.finditer(text)) if any(name in lower for name in (_MEMORY, *_OF_HOSTS)) else []
+    ranges = [found for name in (_MEMORY, *_OF_HOSTS) for found in _find_blocks(text, tags, name)] if tags else []
+    if introduction := _INTRODUCED in text and _INTRODUCTION.search(text):
         ranges.append((introduction.start(), len(text)))
     return _remove(text, sorted(ranges)).strip() if ranges else text
 
 
-def _find_blocks(text: str, name: str) -> list[tuple[int, int]]:
+def _find_blocks(text: str, tags: list[re.Match[str]], name: str) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     begun: list[int] = []
-    for tag in _TAG.finditer(text):
+    for tag in tags:
         if tag["name"].lower() != name:
             continue
         if not tag["end"]:

@@ -102,7 +102,7 @@ class HostChoice:
         if not is_host_path(f"sessions/{self.host}/{export.session}.jsonl"):
             raise NotAFile(f"{file} has no usable session id.", path=file, hint="Export a session again.")
         redact = open_masks(self._loaded.settings).redact
-        records = (make_record(record, size, "") for record, size in export.read())
+        records = map(make_record, export.read())
         messages = self._state.copy(self.host, export.session, export.about, records, redact, export.changed_ns)
         if messages:
             self._state.switch_on()

@@ -277,8 +277,7 @@ class LiveTranscript(NamedTuple):
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every line."""
-        for record, line in self.opened.read(start, number):
-            yield make_record(record, line.size, line.problem)
+        return map(make_record, self.opened.read(start, number))
 
     def bytes_after(self, offset: int) -> int:
         """Return how many bytes follow an offset."""
@@ -304,8 +303,7 @@ class SessionTranscript(NamedTuple):
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every message."""
-        for record, size in self.opened.read(start, number):
-            yield make_record(record, size, "")
+        return map(make_record, self.opened.read(start, number))
 
     def bytes_after(self, offset: int) -> int:
         """Return about how many bytes follow an offset."""
@@ -326,11 +324,11 @@ def _parse_copy(line: bytes) -> tuple[str, str, str, str] | None:
     return said and (*said[:3], _ORIGINS[said[0]])
 
 
-def make_record(record: HostRecord, size: int, problem: str) -> TranscriptRecord:
+def make_record(record: HostRecord) -> TranscriptRecord:
     """Return what is said in a record; tools and their output are left out."""
     said = [step for step in record.steps if step.kind in _SPEAKERS]
     text = " ".join(line for step in said if step.kind == said[0].kind and (line := one_line(step.text)))
     if not text:
-        return TranscriptRecord(record.number, record.end, size, problem=problem)
-    speaker = _SPEAKERS[said[0].kind]
-    return TranscriptRecord(record.number, record.end, size, speaker, text, day_of(record.at), _ORIGINS[speaker])
+        return TranscriptRecord(record.number, record.end, record.size, problem=record.problem)
+    speaker, day = _SPEAKERS[said[0].kind], day_of(record.at)
+    return TranscriptRecord(record.number, record.end, record.size, speaker, text, day, _ORIGINS[speaker])

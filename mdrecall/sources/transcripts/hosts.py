@@ -22,7 +22,7 @@ from mdrecall.sources.transcripts.host_formats import (
     parse_qwen,
     title_of,
 )
-from mdrecall.sources.transcripts.jsonl import Line, OpenJsonl, open_jsonl, parse_object, split_lines
+from mdrecall.sources.transcripts.jsonl import OpenJsonl, open_jsonl, parse_object, split_lines
 from mdrecall.types import HostRecord, Issue, Stamp, Step
 
 #: Folder, branch and first message stand in the first records; a session's instructions before them have some 50 KB.
@@ -123,8 +123,7 @@ def read_steps(host: str, file: str, *, offset: int = 0, number: int = 0) -> Ite
         return
     folder, name = os.path.split(file)
     with open_host_file(row, folder, name, shown=file) as opened:
-        for record, _ in opened.read(offset, number + 1):
-            yield record
+        yield from opened.read(offset, number + 1)
 
 
 def locate_transcript(host: str, session: str, env: Mapping[str, str]) -> str:
@@ -193,16 +192,16 @@ class OpenHostFile(NamedTuple):
     folder: str
     name: str
 
-    def read(self, start: int = 0, number: int = 1) -> Iterator[tuple[HostRecord, Line]]:
-        """Yield every record from an offset on, with its line; ``number`` is the number of the first one."""
+    def read(self, start: int = 0, number: int = 1) -> Iterator[HostRecord]:
+        """Yield every record from an offset on; ``number`` is the number of the first one."""
         known = _KnownSteps(self, start)
         end = start
         for count, line in enumerate(split_lines(self.file.blocks(start)), number):
             end += line.size
             parsed = self.row.parse(parse_object(line.content or b""))
             steps = tuple(step for step in parsed.steps if known.add(step, parsed))
-            at, tokens = parsed.at, parsed.tokens
-            yield HostRecord(count, end if line.is_complete else None, at, steps, tokens), line
+            until = end if line.is_complete else None
+            yield HostRecord(count, until, parsed.at, steps, parsed.tokens, line.size, line.problem)
 
     def about(self) -> About:
         """Return what the first records say about the conversation; without a title as long as nobody has asked."""

@@ -78,8 +78,7 @@ def read_opencode_steps(file: str, *, offset: int = 0, number: int = 0) -> Itera
     """Yield the messages of a conversation after the first ``offset`` ones."""
     path, _, session = file.rpartition("#")
     with open_session(path, session) as opened:
-        for record, _ in opened.read(offset, number + 1):
-            yield record
+        yield from opened.read(offset, number + 1)
 
 
 class ExportedSession(NamedTuple):
@@ -90,12 +89,12 @@ class ExportedSession(NamedTuple):
     changed_ns: int
     messages: list[Any]
 
-    def read(self) -> Iterator[tuple[HostRecord, int]]:
-        """Yield every message with its size, which nobody needs of an export."""
+    def read(self) -> Iterator[HostRecord]:
+        """Yield every message, without its size, which nobody needs of an export."""
         for number, message in enumerate(self.messages, 1):
             parsed = parse_opencode(message if isinstance(message, dict) else {})
             at = _iso_time(_time_of(message, "created"))
-            yield HostRecord(number, number, at, parsed.steps, parsed.tokens), 0
+            yield HostRecord(number, number, at, parsed.steps, parsed.tokens)
 
 
 def read_export(file: str) -> ExportedSession:
@@ -133,8 +132,8 @@ class OpenSession(NamedTuple):
     def messages(self) -> int:
         return self.stamp[0] // _MESSAGE_BYTES
 
-    def read(self, start: int = 0, number: int = 1) -> Iterator[tuple[HostRecord, int]]:
-        """Yield every message from an offset on with its size; the last one has no end while it is being written."""
+    def read(self, start: int = 0, number: int = 1) -> Iterator[HostRecord]:
+        """Yield every message from an offset on; the last one has no end while it is being written."""
         query = "SELECT id, time_created, data FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?, ?"
         while start < self.messages:
             rows = _run(self.connection, self.path, query, (self.session, start, _BATCH))
@@ -145,7 +144,7 @@ class OpenSession(NamedTuple):
             if not rows:
                 return
 
-    def _make_record(self, number: int, end: int, message: Any, created: Any, data: Any) -> tuple[HostRecord, int]:
+    def _make_record(self, number: int, end: int, message: Any, created: Any, data: Any) -> HostRecord:
         query = "SELECT data FROM part WHERE message_id = ? AND length(data) <= ? ORDER BY id"
         parts = [row[0] for row in _run(self.connection, self.path, query, (message, MAX_LINE_BYTES))]
         info = {"id": message, **_parse(data)}
@@ -154,7 +153,7 @@ class OpenSession(NamedTuple):
         is_done = info.get("role") != "assistant" or (isinstance(times, dict) and "completed" in times)
         size = sum(len(text) for text in (data, *parts) if isinstance(text, str))
         offset = end if is_done or end < self.messages else None
-        return HostRecord(number, offset, _iso_time(created), parsed.steps, parsed.tokens), size
+        return HostRecord(number, offset, _iso_time(created), parsed.steps, parsed.tokens, size)
 
     def seal(self, offset: int) -> bytes:
         """Return a digest of the ids of the messages before an offset."""
