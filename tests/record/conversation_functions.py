@@ -167,7 +167,7 @@ def record_visibility() -> Iterator[str]:
     parties += [read_party("explicit:me", "x", chat_type=kind) for kind in ("DM", "group", "odd")]
     parties += [
         read_party("agent:x:subagent:1", "x", parent_key="agent:x:main"),
-        read_party("", "x", is_at_machine=True),
+        read_party("", "x", is_owners=True),
     ]
     yield from (f"{party.name!r} {party.agent} {party.audience} {party.person} {party.is_person}" for party in parties)
     for requester in parties:

@@ -72,14 +72,14 @@ class Party(NamedTuple):
 
 
 def read_party(
-    session_key: str, agent: str, *, chat_type: str = "", parent_key: str = "", is_at_machine: bool = False
+    session_key: str, agent: str, *, chat_type: str = "", parent_key: str = "", is_owners: bool = False
 ) -> Party:
     """Return a conversation from its key and what else is known; of a key and a chat type the stricter counts.
 
-    ``is_at_machine`` marks the conversation of a person with a coding agent on this machine, which has no key.
+    ``is_owners`` marks a conversation that has no key and yet is known to be the owner's, as one with a coding agent.
     """
     key = parse(session_key)
-    audience: Audience = "private" if is_at_machine and not session_key else _find_audience(key, chat_type)
+    audience: Audience = "private" if is_owners and not session_key else _find_audience(key, chat_type)
     person = (key.channel, key.account, key.peer) if key.kind == "direct" else _OWNER
     parent = parse(parent_key) if parent_key else None
     own_agent = key.agent or normalize_agent_id(agent)

@@ -44,9 +44,9 @@ class OpenClawTranscripts:
 
     name: SourceName = "sessions"
 
-    def __init__(self, files: OpenClawJsonl, database: OpenClawDatabase, agent: str, main_key: str = "") -> None:
-        """``main_key`` is the session key of transcripts that nothing is known of; empty if they may be anybody's."""
-        self._main_key = main_key
+    def __init__(self, files: OpenClawJsonl, database: OpenClawDatabase, agent: str, one_person: bool = False) -> None:
+        """``one_person`` says that the agent's private conversations are all with the same person."""
+        self._one_person = one_person
         self._files = files
         self._database = database
         self._agent = agent
@@ -62,8 +62,8 @@ class OpenClawTranscripts:
     def from_settings(cls, settings: Settings) -> "OpenClawTranscripts":
         """Return the reader of the configured agent's conversations."""
         database = OpenClawDatabase(settings.session_database, settings.sessions_dir)
-        main_key = f"agent:{settings.agent_id}:main" if read_rules(settings).one_person else ""
-        return cls(OpenClawJsonl.from_settings(settings), database, settings.agent_id, main_key)
+        one_person = read_rules(settings).one_person
+        return cls(OpenClawJsonl.from_settings(settings), database, settings.agent_id, one_person)
 
     def scan(self) -> Listing:
         """List every conversation with its stamp. What OpenClaw was told to forget is not listed."""
@@ -153,11 +153,10 @@ class OpenClawTranscripts:
         return self._add_facts(found, window) if window else self._guess(found)
 
     def _guess(self, found: Conversation) -> Conversation:
-        """Return a conversation that no entry names: the main one, if the agent has no groups and nothing denies it."""
-        if not self._main_key or self._known.has_groups or self._files.known.has_groups:
+        """Return a conversation that no entry names: a direct one, if the agent has no groups and nothing denies it."""
+        if not self._one_person or self._known.has_groups or self._files.known.has_groups:
             return found
-        chat_type = self._files.read_chat_type(found.path)
-        return found._replace(chat_type=chat_type, session_key="" if chat_type else self._main_key)
+        return found._replace(chat_type=self._files.read_chat_type(found.path) or "direct")
 
     def _add_facts(self, found: Conversation, window: Window) -> Conversation:
         facts = self._read_facts().get(window.key, SessionFacts())

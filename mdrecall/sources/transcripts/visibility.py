@@ -108,5 +108,5 @@ def _read_source(conversation: Conversation, rules: Rules) -> Party:
         rules.agent,
         chat_type=conversation.chat_type,
         parent_key=conversation.parent_key,
-        is_at_machine=bool(conversation.host),
+        is_owners=bool(conversation.host) or conversation.chat_type == "direct",
     )

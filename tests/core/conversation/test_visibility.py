@@ -52,7 +52,7 @@ def test_of_a_key_and_a_chat_type_the_stricter_counts(key: str, chat_type: str, 
 
 
 def test_a_conversation_with_a_coding_agent_on_this_machine_is_private() -> None:
-    source = read_party("", "main", is_at_machine=True)
+    source = read_party("", "main", is_owners=True)
     assert not why_hidden(party("agent:main:main"), source, RULES)
     assert why_hidden(party(GROUP), source, RULES) == "shared requester"
     assert why_hidden(party("agent:main:telegram:direct:ada"), source, PERSONS) == "other person"
