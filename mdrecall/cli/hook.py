@@ -98,10 +98,10 @@ def _explain_foreign(event: HookEvent, env: Mapping[str, str]) -> str:
     """Return why the folder is not used, once in a session. The model is told: a hook cannot speak to the user."""
     if event.event != "session-start" or event.source in ("resume", "compact", "fork") or event.is_subagent:
         return ""
-    from mdrecall.core.conversation.injected import wrap_memory
+    from mdrecall.hosts.hook import mark_memory
 
     locations = find_locations(env, event.cwd)
-    return wrap_memory(
+    return mark_memory(
         "The notes in this folder are in a repository with a remote, so mdrecall does not use them as a memory. To have"
         " one, the user can name a folder, this one or another, as agents.defaults.workspace in"
         f" {shorten(locations.own_config, locations.home)}."

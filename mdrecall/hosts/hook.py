@@ -125,7 +125,12 @@ def _finish(text: str, call: HookCall, max_chars: int) -> str:
     from mdrecall.sources.tombstones import open_masks
 
     masked = open_masks(call.settings).redact(text)
-    return wrap_memory(_cut(masked, max_chars - _MARK_CHARS, call.event.host.max_bytes), os.urandom(_WORD_BYTES).hex())
+    return mark_memory(_cut(masked, max_chars - _MARK_CHARS, call.event.host.max_bytes))
+
+
+def mark_memory(text: str) -> str:
+    """Return a text for the model between the marks of memory, with a new word in them."""
+    return wrap_memory(text, os.urandom(_WORD_BYTES).hex())
 
 
 def _cut(text: str, chars: int, max_bytes: int | None) -> str:
