@@ -1,6 +1,7 @@
 """``mdrecall completion``: print a completion script for bash, zsh or fish, generated from the parser."""
 
 import argparse
+from collections.abc import Iterable
 
 _BASH = """\
 _mdrecall() {{
@@ -35,14 +36,13 @@ def run(options: argparse.Namespace) -> int:
 
 def command_words() -> dict[str, list[str]]:
     """Return the options and fixed words of every command."""
-    from mdrecall.cli.main import build_parser
+    from mdrecall.cli.main import COMMANDS, build_parser
 
-    commands = next(action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
-    return {name: sorted(_collect_words(parser)) for name, parser in commands.choices.items()}
+    return {name: sorted(_collect_words(build_parser(name).arguments)) for name in COMMANDS}
 
 
-def _collect_words(parser: argparse.ArgumentParser) -> set[str]:
-    actions = [action for action in parser._actions if action.help != argparse.SUPPRESS]
+def _collect_words(arguments: Iterable[argparse.Action]) -> set[str]:
+    actions = [action for action in arguments if action.help != argparse.SUPPRESS]
     words = {option for action in actions for option in action.option_strings}
     return words | {str(choice) for action in actions for choice in action.choices or ()}
 

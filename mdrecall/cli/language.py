@@ -11,21 +11,25 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    actions = parser.add_subparsers(dest="action", metavar="list | add | remove", required=True)
-    listing = actions.add_parser("list", help="list the languages that the offline table reads")
-    adding = actions.add_parser("add", help="add a language from a dictionary")
-    adding.add_argument("code", metavar="CODE", help="the code of the language, such as ko")
-    adding.add_argument("file", metavar="FILE", help="lines of a word, a tab, and English translations separated by ;")
-    removing = actions.add_parser("remove", help="remove a language that was added")
-    removing.add_argument("code", metavar="CODE", help="the code of the language")
-    for action in (listing, adding, removing):
-        add_common(action)
+    parser.add_argument(
+        "action",
+        choices=("list", "add", "remove"),
+        help="list: list the languages that the offline table reads; add: add one from a dictionary; remove: remove one"
+        " that was added",
+    )
+    parser.add_argument("code", nargs="?", metavar="CODE", help="add, remove: the code of the language, such as ko")
+    about = "add: lines of a word, a tab, and English translations separated by ;"
+    parser.add_argument("file", nargs="?", metavar="FILE", help=about)
+    add_common(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from mdrecall.backends.embedders import languages_dir_of
     from mdrecall.config.load import load
+    from mdrecall.errors import QueryError
 
+    if options.action != "list" and not (options.code and (options.file or options.action == "remove")):
+        raise QueryError("Which language?", hint="Run `mdrecall language add CODE FILE`, or `remove CODE`.")
     loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
     folder = languages_dir_of(loaded)
     actions = {"list": _list, "add": _add, "remove": _remove}

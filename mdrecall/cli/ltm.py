@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " id or the start of it; reembed: embed all again after a change of the embedding provider",
     )
     parser.add_argument(
-        "words", nargs="*", metavar="TEXT", help="search: the question; store: the text; forget: the id"
+        "words", nargs="*", default=[], metavar="TEXT", help="search: the question; store: the text; forget: the id"
     )
     parser.add_argument("--limit", type=parse_positive, metavar="N", help="list, search: print at most N")
     parser.add_argument("--offset", type=parse_count, metavar="N", help="list: skip the first N")

@@ -5,12 +5,12 @@ Exit codes: 0 success, 1 nothing found, 2 error.
 
 import argparse
 import io
+import itertools
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import redirect_stderr
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import mdrecall
 from mdrecall.errors import RecallError
@@ -18,44 +18,100 @@ from mdrecall.errors import RecallError
 if TYPE_CHECKING:
     from mdrecall.cli.options import Caller
 
-COMMANDS = {
-    "search": "search notes and past conversations",
-    "get": "print a memory file, or some of its lines",
-    "list": "list the notes with their dates and sizes",
-    "links": "show which notes a note links to, and which link to it",
-    "note": "add a note",
-    "conflicts": "list notes that contradict each other",
-    "sessions": "list, search, read or save past conversations",
-    "hosts": "search the past conversations of coding agents",
-    "context": "print the notes an agent should read first",
-    "index": "update the index",
-    "watch": "update the index whenever a note changes",
-    "status": "show what is indexed, where and how",
-    "doctor": "check that everything works, and suggest fixes",
-    "providers": "list the embedding providers and which one is used",
-    "language": "list, add or remove languages of the offline table",
-    "forget": "remove something from the memory for good",
-    "flush": "save memories before a conversation is compacted",
-    "import": "import what another program remembers, or restore a backup",
-    "export": "save notes, memories and settings in one archive",
-    "promote": "copy what is recalled often from dated notes to MEMORY.md",
-    "promote-explain": "show why a statement is promoted or not",
-    "session-backfill": "make dated notes of statements in past conversations",
-    "ltm": "list, search, store or delete long-term memories",
-    "warm": "keep a memory open, so that other commands answer at once",
-    "install": "connect mdrecall to a coding agent",
-    "uninstall": "remove mdrecall from a coding agent",
-    "hook": "answer an event of a coding agent",
-    "mcp": "run the MCP server, or add it to a client",
-    "serve": "run the MCP server over HTTP",
-    "ui": "look at the memory in a browser",
-    "reset": "delete the index; notes are kept",
-    "store": "set up, share and check an index on Postgres",
-    "eval": "measure search quality with your own questions",
-    "config": "show, check or describe the configuration",
-    "demo": "try mdrecall on sample notes",
-    "completion": "print a shell completion script",
+#: The commands of each group, in the order of the help: what a command does, then examples without `mdrecall`.
+GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
+    "everyday": {
+        "search": (
+            "search notes and past conversations",
+            'search "where do we meet on fridays?"',
+            'search pricing --since "last week" -n 3',
+        ),
+        "get": (
+            "print a memory file, or some of its lines",
+            "get MEMORY.md",
+            "get memory/2026-02-10.md --from 3 --lines 7",
+        ),
+        "note": ("add a note", "note Ana prefers tea", "note --file people/ana Her birthday is in May"),
+        "list": ("list the notes with their dates and sizes", "list"),
+        "links": ("show which notes a note links to, and which link to it", "links people/ana"),
+        "conflicts": ("list notes that contradict each other", "conflicts", "conflicts --keep memory/2026-11-16.md#L4"),
+        "forget": ("remove something from the memory for good", 'forget "Ana Lopez"', 'forget "Ana Lopez" --apply'),
+        "ui": ("look at the memory in a browser", "ui", "ui --read-only"),
+        "demo": ("try mdrecall on sample notes", "demo", "demo --into my-notes"),
+    },
+    "conversations": {
+        "sessions": (
+            "list, search, read or save past conversations",
+            "sessions list",
+            "sessions search connection pool",
+        ),
+        "hosts": ("search the past conversations of coding agents", "hosts list", "hosts follow claude-code"),
+        "session-backfill": (
+            "make dated notes of statements in past conversations",
+            "session-backfill --from 2026-02-01",
+            "session-backfill --apply",
+        ),
+        "flush": (
+            "save memories before a conversation is compacted",
+            "flush check --context-window 200000 --total-tokens 181000",
+            "flush prompt --part user",
+        ),
+    },
+    "agents": {
+        "install": ("connect mdrecall to a coding agent", "install claude-code", "install codex --dry-run"),
+        "uninstall": ("remove mdrecall from a coding agent", "uninstall claude-code"),
+        "mcp": ("run the MCP server, or add it to a client", "mcp install cursor", "mcp install --print"),
+        "serve": ("run the MCP server over HTTP", "serve --port 8765", "serve --read-only --ui"),
+        "context": ("print the notes an agent should read first", "context", 'context --message "the deploy failed"'),
+        "hook": ("answer an event of a coding agent", "hook session-start --host claude-code"),
+    },
+    "upkeep": {
+        "status": ("show what is indexed, where and how", "status", "status --deep"),
+        "doctor": ("check that everything works, and suggest fixes", "doctor"),
+        "index": ("update the index", "index", "index --force"),
+        "watch": ("update the index whenever a note changes", "watch"),
+        "warm": ("keep a memory open, so that other commands answer at once", "warm --idle 30"),
+        "promote": ("copy what is recalled often from dated notes to MEMORY.md", "promote", "promote --apply"),
+        "import": (
+            "import what another program remembers, or restore a backup",
+            "import chatgpt conversations.json",
+            "import backup backup.zip --apply",
+        ),
+        "export": ("save notes, memories and settings in one archive", "export backup.zip", "export --sessions"),
+        "config": ("show, check or describe the configuration", "config show", "config check"),
+        "reset": ("delete the index; notes are kept", "reset", "reset --yes"),
+    },
+    "expert": {
+        "providers": (
+            "list the embedding providers and which one is used",
+            "providers --probe",
+            "providers --download minilm",
+        ),
+        "language": (
+            "list, add or remove languages of the offline table",
+            "language list",
+            "language add ko korean.tsv",
+        ),
+        "promote-explain": ("show why a statement is promoted or not", "promote-explain greenhouse pump"),
+        "ltm": (
+            "list, search, store or delete long-term memories",
+            "ltm list --limit 5",
+            "ltm store Ana prefers tea --category preference",
+        ),
+        "store": ("set up, share and check an index on Postgres", "store check", "store grant reader --read-only"),
+        "eval": (
+            "measure search quality with your own questions",
+            "eval questions.jsonl",
+            "eval questions.jsonl --against mode=keyword",
+        ),
+        "completion": (
+            "print a shell completion script",
+            "completion bash",
+            "completion fish > ~/.config/fish/completions/mdrecall.fish",
+        ),
+    },
 }
+COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
 #: Options that work without a command.
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
 #: Options whose commands are not answered for another process: they say so, take long, or change the process.
@@ -66,31 +122,70 @@ _OTHER_NAMES = {
     "remove": "forget", "supersede": "note --supersedes", "undo": "promote --undo",
 }  # fmt: skip
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
+_MORE_HELP = """\
+options:
+  -h, --help        print this help; after a command, its options and examples
+  -V, --version     print the version
+  --licenses        with --version: print the licences of code and data
 
-# All help is in English. Looking for translations of what argparse adds takes a fiftieth of the time of a search.
-argparse._ = str  # type: ignore[attr-defined]
+Exit codes: 0 success, 1 nothing found, 2 error."""
 
 
-def build_parser(only: str | None = None) -> argparse.ArgumentParser:
-    """Return the whole parser, or (faster) one that knows only the command that is going to run."""
-    parser = argparse.ArgumentParser(
-        prog="mdrecall",
-        description="Long-term memory for AI agents in plain Markdown.",
-        epilog="Exit codes: 0 success, 1 nothing found, 2 error.",
+class UsageError(RecallError):
+    """A command line that cannot be parsed."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The parser of one command: it knows its arguments, and reports what is wrong in two lines, without the usage."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.arguments: list[argparse.Action] = []
+        super().__init__(**settings)
+
+    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
+        action = super().add_argument(*names, **settings)
+        self.arguments.append(action)
+        return action
+
+    def error(self, message: str) -> NoReturn:
+        end = "" if message.endswith("?") else "."
+        hint = f"Run `{self.prog} --help` to see its options."
+        raise UsageError(f"{message[0].upper()}{message[1:]}{end}", hint=hint)
+
+    def refuse(self, argument: str) -> NoReturn:
+        """Report an argument that the command does not take, with the option that is probably meant."""
+        import difflib
+
+        shown = (action for action in self.arguments if action.help != argparse.SUPPRESS)
+        options = {name.lstrip("-"): name for action in shown for name in action.option_strings}
+        is_option = argument.startswith("-")
+        message = f"`{self.prog}` {'has no option' if is_option else 'does not take'} {argument}"
+        if close := difflib.get_close_matches(argument.lstrip("-"), options, n=1):
+            self.error(f"{message}. Did you mean {options[close[0]]}?")
+        takes_text = is_option and any(action.dest == "words" for action in self.arguments)
+        self.error(f"{message} (put -- before text that starts with -)" if takes_text else message)
+
+
+def build_parser(name: str) -> CommandParser:
+    """Return the parser of a command."""
+    about, *examples = COMMANDS[name]
+    parser = CommandParser(
+        prog=f"mdrecall {name}",
+        description=about[0].upper() + about[1:] + ".",
+        epilog="\n".join(("examples:", *(f"  mdrecall {example}" for example in examples))),
         formatter_class=_make_formatter,
     )
-    parser.add_argument("-V", "--version", action="store_true", help="print the version")
-    parser.add_argument("--licenses", action="store_true", help="with --version: print the licences of code and data")
-    commands = parser.add_subparsers(
-        title="commands", dest="command", metavar="COMMAND", required=True, prog="mdrecall"
-    )
-    for name in [only] if only else COMMANDS:
-        about = COMMANDS[name]
-        description = about[0].upper() + about[1:] + "."
-        command = commands.add_parser(name, help=about, description=description, formatter_class=_make_formatter)
-        _load_module(name).add_arguments(command)
-        command.set_defaults(refuse=command.error)
+    _load_module(name).add_arguments(parser)
+    parser.set_defaults(command=name)
     return parser
+
+
+def _format_help() -> str:
+    """Return the help of the whole program."""
+    lines = ["usage: mdrecall COMMAND ...", "", "Long-term memory for AI agents in plain Markdown."]
+    for group, commands in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:16}  {entry[0]}" for name, entry in commands.items())]
+    return "\n".join((*lines, "", _MORE_HELP))
 
 
 def _load_module(command: str) -> Any:
@@ -103,7 +198,7 @@ def _make_formatter(prog: str) -> argparse.HelpFormatter:
         width = os.get_terminal_size().columns
     except OSError:
         width = 80
-    return argparse.HelpFormatter(prog, width=max(40, width - 2))
+    return argparse.RawDescriptionHelpFormatter(prog, width=max(40, width - 2))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -111,14 +206,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     _prepare_streams()
     if not arguments:
-        build_parser().print_help(sys.stderr)
+        print(_format_help(), file=sys.stderr)
         return 2
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     if problem := _find_problem(name, arguments):
         return _fail(problem, _SEE_HELP)
-    is_version = name is None and not {"-h", "--help"} & set(arguments)
-    version = argparse.Namespace(command=None, licenses="--licenses" in arguments)
-    options = version if is_version else _parse(name, arguments)
+    is_help = bool({"-h", "--help"} & set(arguments))
+    about = argparse.Namespace(command=None, help=is_help, licenses="--licenses" in arguments)
+    options = about if arguments[0].startswith("-") else _parse(arguments)
     try:
         return _run(options)
     except OSError as error:
@@ -135,7 +230,7 @@ def end_output(error: OSError) -> int:
 
 def answer(arguments: list[str], caller: "Caller") -> int:
     """Run a command of another process and return its exit code; what only that process can do exits."""
-    options = _parse_options(arguments[0], arguments)
+    options = _parse_options(arguments)
     options.caller = caller
     if any(getattr(options, name, False) for name in _ONLY_THERE) or getattr(options, "words", None) == ["-"]:
         raise SystemExit(2)
@@ -158,7 +253,7 @@ def _run(options: argparse.Namespace) -> int:
     """Run the command, or report its error; trouble with the output is left to the caller."""
     as_json = getattr(options, "json", False)
     try:
-        code: int = _load_module(options.command).run(options) if options.command else _print_version(options)
+        code: int = _load_module(options.command).run(options) if options.command else _print_about(options)
         sys.stdout.flush()
         return code
     except RecallError as error:
@@ -183,32 +278,35 @@ def _run(options: argparse.Namespace) -> int:
         return _fail(message, hint)
 
 
-def _parse(name: str | None, arguments: list[str]) -> argparse.Namespace:
-    """Return the options; with ``--json`` a usage error is printed as JSON too."""
-    if "--json" not in arguments:
-        return _parse_options(name, arguments)
-    errors = io.StringIO()
+def _parse(arguments: list[str]) -> argparse.Namespace:
+    """Return the options, or report what is wrong with them and exit."""
     try:
-        with redirect_stderr(errors):
-            return _parse_options(name, arguments)
-    except SystemExit:
-        sys.stderr.write(errors.getvalue())
-        message = errors.getvalue().strip().partition(": error: ")[2]
-        if message:
-            _print_json_error("UsageError", message, f"Run `mdrecall {name} --help` to see its options.")
-        raise
+        return _parse_options(arguments)
+    except UsageError as error:
+        from mdrecall.cli.output import print_error
+
+        print_error(error, error.hint, as_json="--json" in arguments)
+        raise SystemExit(2) from error
 
 
-def _parse_options(name: str | None, arguments: list[str]) -> argparse.Namespace:
-    """Return the options; an unknown one is reported with the usage of the command, not of all commands."""
-    options, unknown = build_parser(only=name).parse_known_args(arguments)
+def _parse_options(arguments: list[str]) -> argparse.Namespace:
+    """Return the options; an unknown one is reported before its value is mistaken for an argument."""
+    parser = build_parser(arguments[0])
+    known = [name for action in parser.arguments for name in action.option_strings]
+    for argument in itertools.takewhile(lambda argument: argument != "--", arguments[1:]):
+        option = argument.partition("=")[0]
+        if option.startswith("--") and " " not in argument and not any(name.startswith(option) for name in known):
+            parser.refuse(option)
+    options, unknown = parser.parse_known_args(arguments[1:])
     if unknown:
-        dashes = " (put -- before text that starts with -)" if hasattr(options, "words") else ""
-        options.refuse(f"unrecognized arguments: {' '.join(unknown)}{dashes}")
+        parser.refuse(unknown[0])
     return options
 
 
-def _print_version(options: argparse.Namespace) -> int:
+def _print_about(options: argparse.Namespace) -> int:
+    if options.help:
+        print(_format_help())
+        return 0
     print(f"mdrecall {mdrecall.__version__}")
     if options.licenses:
         _print_licenses()

@@ -60,7 +60,7 @@ def add_no_warm(parser: argparse.ArgumentParser) -> None:
 
 def add_verbose(parser: argparse.ArgumentParser) -> None:
     """Add ``--verbose``, which ``start_log`` acts on."""
-    parser.add_argument("--verbose", action="store_true", help="print the log to standard error")
+    parser.add_argument("-v", "--verbose", action="store_true", help="print the log to standard error")
 
 
 def start_log(options: argparse.Namespace) -> None:

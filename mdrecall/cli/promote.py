@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import add_common, load_settings, parse_count, parse_fraction, parse_positive
 from mdrecall.cli.output import plural, print_json, printable, style
+from mdrecall.errors import QueryError
 from mdrecall.types.documents import format_citation
 
 if TYPE_CHECKING:
@@ -17,9 +18,8 @@ _MAX_REFUSED = 10
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    what = parser.add_mutually_exclusive_group()
-    what.add_argument("--apply", action="store_true", help="write to MEMORY.md; without it nothing is changed")
-    what.add_argument("--undo", action="store_true", help="take the last promotion back, byte for byte")
+    parser.add_argument("--apply", action="store_true", help="write to MEMORY.md; without it nothing is changed")
+    parser.add_argument("--undo", action="store_true", help="take the last promotion back, byte for byte")
     parser.add_argument("--limit", type=parse_positive, metavar="N", help="promote at most N statements")
     parser.add_argument("--min-score", type=parse_fraction, metavar="S", help="the least score (0 to 1)")
     parser.add_argument("--min-recall-count", type=parse_count, metavar="N", help="the least number of signals")
@@ -31,6 +31,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from mdrecall.life import promote
 
+    if options.apply and options.undo:
+        raise QueryError("--apply and --undo exclude each other.", hint="Give one of them.", name="undo")
     loaded = load_settings(options)
     settings = loaded.settings
     if options.undo:

@@ -26,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TEXT",
         help="the query as an option; overrides QUERY. Repeat it to ask in other words too",
     )
-    parser.add_argument("-n", "--max-results", type=parse_positive, metavar="N", help="print at most N results")
+    about = "print at most N results"
+    parser.add_argument("-n", "--max-results", "--limit", type=parse_positive, metavar="N", help=about)
     parser.add_argument(
         "--min-score", type=parse_fraction, metavar="S", help="leave out results with a score below S (0 to 1)"
     )

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " session; show: print its records; save: turn its last messages into a note",
     )
     about = "a session from `mdrecall sessions list`, also by its session key; search: the words to look for"
-    parser.add_argument("session", nargs="*", metavar="ID", help=about)
+    parser.add_argument("session", nargs="*", default=[], metavar="ID", help=about)
     parser.add_argument(
         "--from", dest="from_line", type=parse_positive, metavar="LINE", help="show: start at this record"
     )

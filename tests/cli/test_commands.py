@@ -2,6 +2,7 @@ import errno
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import mdrecall
-from mdrecall.cli.main import COMMANDS, build_parser
+from mdrecall.cli.main import COMMANDS, GROUPS, UsageError, build_parser
 from mdrecall.config.load import load
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -351,7 +352,7 @@ def test_a_mistyped_command_suggests_the_right_one(run: Run) -> None:
         (["search", "x", "--since", "2026-03-02", "--until", "2026-03-01"], "No day is since 2026-03-02"),
         ([], "search notes and past conversations"),
         (["--verison"], "--verison is not an option"),
-        (["search", "x", "--explian"], "usage: mdrecall search"),
+        (["status", "x"], "does not take x"),
         (["note", "-tea"], "put -- before text that starts with -"),
         (["search", "x", "--workspace", "/no/where"], "/no/where"),
         (["search", "x", "--config", "/no/file.json"], "/no/file.json"),
@@ -387,8 +388,52 @@ def test_the_version(run: Run) -> None:
 
 def test_help_lists_every_command(run: Run) -> None:
     text = run("--help").out
-    # A long name has a line of its own.
-    assert all(re.search(rf"^ +{name}\s+{about}$", text, re.MULTILINE) for name, about in COMMANDS.items())
+    assert all(re.search(rf"^  {name} +{about[0]}$", text, re.MULTILINE) for name, about in COMMANDS.items())
+    assert re.findall(r"^([a-z]+):$", text, re.MULTILINE) == [*GROUPS, "options"]
+    assert "None" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+EXAMPLES = [(name, example) for name, (_, *examples) in COMMANDS.items() for example in examples]
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
+def test_the_examples_in_the_help_of_a_command_can_be_run(run: Run, name: str, example: str) -> None:
+    assert f"  mdrecall {example}\n" in run(name, "--help").out
+    command, *arguments = shlex.split(example.partition(" > ")[0])
+    assert build_parser(command).parse_args(arguments).command == name
+
+
+def test_every_command_has_an_example() -> None:
+    assert {name for name, _ in EXAMPLES} == COMMANDS.keys()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ("search --limt 3 foo", "`mdrecall search` has no option --limt. Did you mean --limit?"),
+        ("search foo --limt=3", "`mdrecall search` has no option --limt. Did you mean --limit?"),
+        ("install --scoep project codex", "`mdrecall install` has no option --scoep. Did you mean --scope?"),
+        ("eval --agianst mode=keyword", "`mdrecall eval` has no option --agianst. Did you mean --against?"),
+        ("index --zzz", "`mdrecall index` has no option --zzz."),
+        ("hook stop --inptu {}", "`mdrecall hook` has no option --inptu."),
+    ],
+)
+def test_a_mistyped_option_is_told_in_two_lines(run: Run, arguments: str, said: str) -> None:
+    ran = run(*arguments.split())
+    hint = f"Run `mdrecall {arguments.split()[0]} --help` to see its options."
+    assert (ran.code, ran.out, ran.err) == (2, "", f"mdrecall: {said}\n          {hint}\n")
+
+
+def test_what_follows_two_dashes_is_no_option(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "the flag --limt is mistyped")
+    assert run("search", "--", "--limt").code == 0
+    assert run("search", "--limt is mistyped").code == 0
+
+
+def test_options_can_be_shortened(workspace: Workspace, run: Run) -> None:
+    workspace.write("MEMORY.md", "walrus")
+    assert run("search", "walrus", "--max", "1", "--expl").code == 0
 
 
 def test_a_closed_pipe_is_no_error(workspace: Workspace) -> None:
@@ -471,7 +516,7 @@ def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace,
 
 
 HEAVY = {
-    "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "inspect", "locale", "logging",
+    "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "inspect", "logging",
     "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers", "mdrecall.config.schema",
     "mdrecall.embed.minilm", "mdrecall.embed.offline.cutting", "mdrecall.store.matrix",
 }  # fmt: skip
@@ -624,7 +669,7 @@ def test_a_deleted_current_folder_does_not_matter(workspace: Workspace, tmp_path
         ["search", "x", "-n", "0"],
         ["search", "x", "--min-score", "2"],
         ["get", "MEMORY.md", "--from", "0"],
-        ["get", "MEMORY.md", "--form", "unrecognized arguments: --form"],
+        ["get", "MEMORY.md", "--form"],
     ],
 )
 def test_wrong_options_are_told_in_json_too(workspace: Workspace, run: Run, arguments: list[str]) -> None:
@@ -689,12 +734,11 @@ def test_the_status_names_the_plugin_that_provides_the_memory(run: Run) -> None:
 
 @pytest.mark.parametrize("port", ["0", "8000", "65535"])
 def test_a_server_listens_on_any_port(port: str) -> None:
-    options = build_parser("serve").parse_args(["serve", "--port", port, "--workspace", "notes"])
+    options = build_parser("serve").parse_args(["--port", port, "--workspace", "notes"])
     assert (options.port, options.workspace) == (int(port), ["notes"])
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
-def test_what_is_no_port_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        build_parser("serve").parse_args(["serve", f"--port={port}"])
-    assert f"'{port}' is not a port number" in capsys.readouterr().err
+def test_what_is_no_port_is_refused(port: str) -> None:
+    with pytest.raises(UsageError, match=f"'{port}' is not a port number"):
+        build_parser("serve").parse_args([f"--port={port}"])

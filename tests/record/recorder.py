@@ -7,13 +7,14 @@ import json
 import os
 import re
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
 import mdrecall
 from mdrecall.cli.hints import MINILM_REMEDY
+from mdrecall.cli.main import COMMANDS as ALL
 from mdrecall.cli.main import build_parser, main
 from mdrecall.config.schema import json_schema
 from tests.conftest import environment
@@ -92,7 +93,7 @@ class Recorder:
         plain, sentences = separate(shown)
         if not any(place.startswith("error.") for place in sentences):
             # An error in JSON is printed to standard error as well, in the same words.
-            sentences["stderr"] = _USAGE.sub("", self._neutral_text(err))
+            sentences["stderr"] = self._neutral_text(err)
         words.update({f"{command}: {place}": text for place, text in sentences.items() if text})
         return {"command": command, "code": code, "output": plain}
 
@@ -114,8 +115,6 @@ class Recorder:
         return text
 
 
-#: How argparse words and wraps its usage differs from one Python to the next; the options are recorded by name.
-_USAGE = re.compile(r"(?s)\Ausage: .*?(?=^mdrecall)", re.MULTILINE)
 _VARYING_TEXTS = (
     (r"/\S*/mdrecall-(demo|doctor)-\w+", "<temporary>"),
     (r"-[0-9a-f]{8,}\.(mdrecall\.)?sqlite", "-<hash>.sqlite"),
@@ -186,8 +185,7 @@ def public_names() -> dict[str, Any]:
         "mdrecall": sorted(mdrecall.__all__),
         "Memory": _methods(mdrecall.Memory),
         "AsyncMemory": _methods(mdrecall.AsyncMemory),
-        "mdrecall COMMAND": list(_options(build_parser())),
-        "commands": {name: list(_options(parser)) for name, parser in sorted(_commands().items())},
+        "commands": {name: list(_options(build_parser(name).arguments)) for name in sorted(ALL)},
     }
 
 
@@ -210,13 +208,8 @@ def _parameters(function: Any) -> Iterator[str]:
             yield name
 
 
-def _commands() -> dict[str, argparse.ArgumentParser]:
-    found = next(action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))
-    return dict(found.choices)
-
-
-def _options(parser: argparse.ArgumentParser) -> Iterator[dict[str, Any]]:
-    for action in parser._actions:
+def _options(arguments: Iterable[argparse.Action]) -> Iterator[dict[str, Any]]:
+    for action in arguments:
         entry = {
             "name": " ".join(action.option_strings) or action.dest,
             "choices": list(action.choices) if action.choices else None,
