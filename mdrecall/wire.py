@@ -46,7 +46,7 @@ def answer_to_json(answer: SearchAnswer, results: list[dict[str, Any]] | None = 
     """
     if results is None:
         results = [result_to_json(result) for result in answer]
-    json: dict[str, Any] = {"results": results, "mode": answer.mode}
+    json: dict[str, Any] = {"results": results, "mode": answer.mode, "backend": answer.backend}
     if answer.results:
         json["confidence"] = answer.confidence
     if answer.caution:

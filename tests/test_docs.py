@@ -142,10 +142,28 @@ def test_the_readme_says_where_the_index_is(tmp_path: Path) -> None:
     assert index.startswith(str(tmp_path / ".openclaw/memory/"))
 
 
-def test_links_between_the_docs_lead_somewhere() -> None:
-    for path in (PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", *DOCS.glob("*.md")):
-        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", path.read_text()):
-            assert (path.parent / target).exists(), f"{path.name}: {target}"
+def list_anchors(path: Path) -> list[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return [re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings]
+
+
+LINKED = [PROJECT / "README.md", PROJECT / "CONTRIBUTING.md", PROJECT / "CHANGELOG.md", *sorted(DOCS.rglob("*.md"))]
+
+
+@pytest.mark.parametrize("path", LINKED, ids=lambda path: path.name)
+def test_links_between_the_docs_lead_somewhere(path: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)]*))?\)", path.read_text()):
+        page = path.parent / target if target else path
+        assert page.exists(), target
+        assert not anchor or anchor in list_anchors(page), f"{target}#{anchor}"
+
+
+@pytest.mark.parametrize("path", LINKED, ids=lambda path: path.name)
+def test_no_two_headings_of_a_page_are_the_same(path: Path) -> None:
+    anchors = list_anchors(path)
+    assert sorted(set(anchors)) == sorted(anchors)
 
 
 def test_the_readme_has_exactly_two_commands_to_set_up_and_ci_runs_the_second() -> None:

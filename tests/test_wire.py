@@ -36,6 +36,7 @@ def test_each_limitation_of_an_answer_has_its_reason() -> None:
     assert answer_to_json(answer) == {
         "results": [],
         "mode": "keyword",
+        "backend": "builtin",
         "degraded": {"reason": "no key"},
         "notReranked": {"reason": "no model"},
         "stale": {"reason": "busy"},
@@ -44,7 +45,7 @@ def test_each_limitation_of_an_answer_has_its_reason() -> None:
 
 
 def test_what_there_is_nothing_to_say_about_is_left_out() -> None:
-    assert answer_to_json(SearchAnswer(())) == {"results": [], "mode": "keyword"}
+    assert answer_to_json(SearchAnswer(())) == {"results": [], "mode": "keyword", "backend": "builtin"}
     result = SearchResult("a.md", 3, 9, 0.5, "text", "memory", 4, 4, "")
     assert result_to_json(result) == {
         "path": "a.md",

@@ -7,7 +7,7 @@ from datetime import date
 from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_positive
-from mdrecall.cli.output import print_issues, print_json
+from mdrecall.cli.output import print_issues, print_json, print_text
 
 if TYPE_CHECKING:
     from mdrecall.life.triggers import Recalled
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
             | ({"projectEntries": list(context.project_entries)} if context.project_entries else {})
         )
     else:
-        sys.stdout.write(context.text)
+        print_text(context.text)
         print_issues(context.left_out)
         if not context.parts:
             print("There is no note from today or yesterday, and no MEMORY.md for this session.", file=sys.stderr)
@@ -83,7 +83,7 @@ def _print_recalled(entries: "tuple[Recalled, ...]", options: argparse.Namespace
         print_json({"entries": [to_json(entry) | {"citation": entry.citation} for entry in entries]})
     else:
         for entry in entries:
-            print(entry.render())
+            print_text(f"{entry.render()}\n")
         if not entries:
             print("No entry for this session has a trigger that occurs in the message.", file=sys.stderr)
     return 0 if entries else 1
@@ -93,7 +93,7 @@ def _print_prompt(text: str, options: argparse.Namespace) -> int:
     if options.json:
         print_json({"prompt": text})
     else:
-        sys.stdout.write(text)
+        print_text(text)
     return 0 if text else 1
 
 

@@ -174,7 +174,7 @@ def _find(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         print(f"    {printable(' '.join(hit.snippet.split()))[:200]}")
         print(f"    mdrecall forget --path '{printable(hit.citation)}'")
     if not found.results and not options.json:
-        print(f"Nothing was found. {found.action}".strip())
+        print(f"Nothing was found. {printable(found.action)}".strip())
     return {"agentId": agent, "passages": [{"path": hit.citation, "text": hit.snippet} for hit in found]}
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 
 from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_positive
-from mdrecall.cli.output import plural, print_json, printable
+from mdrecall.cli.output import plural, print_json, print_text, printable
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
 
         print_json(read_to_json(result))
         return 0 if result.line_count else 1
-    sys.stdout.write(result.text if result.text.endswith("\n") or not result.text else result.text + "\n")
+    print_text(result.text if result.text.endswith("\n") or not result.text else result.text + "\n")
     if not result.line_count:
         print(f"{printable(result.path)} has only {plural(result.total_lines, 'line')}.", file=sys.stderr)
         return 1

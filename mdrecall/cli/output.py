@@ -16,6 +16,9 @@ _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", 
 _REDRAW_S = 0.1
 #: Characters of the progress bar: with both labels and times the line still fits into 80 columns.
 _BAR_WIDTH = 24
+#: Characters that a terminal shows as they are, though ``str.isprintable`` is False: a tab, blanks of other widths, and
+#: the joiners in Persian words and in emoji.
+_HARMLESS = frozenset("\t\xa0\u2002\u2003\u2009\u202f\u3000\u200c\u200d")
 
 
 def can_style(stream: TextIO) -> bool:
@@ -31,11 +34,20 @@ def style(text: str, *names: str, stream: TextIO | None = None) -> str:
 
 
 def print_json(value: Any) -> None:
-    """Print a value as JSON on standard output."""
+    """Print a value as JSON on standard output; on a terminal, control characters beyond ASCII are escaped, too."""
     import json
 
-    json.dump(value, sys.stdout, ensure_ascii=False, indent=2)
-    sys.stdout.write("\n")
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    if sys.stdout.isatty() and not text.replace("\n", "").isprintable():
+        text = "".join(char if char == "\n" or char == printable(char) else json.dumps(char)[1:-1] for char in text)
+    print(text)
+
+
+def print_text(text: str) -> None:
+    """Print a text byte for byte, but on a terminal without its control characters."""
+    if sys.stdout.isatty():
+        text = "\n".join(map(printable, text.split("\n")))
+    sys.stdout.write(text)
 
 
 def error_to_json(error: RecallError, hint: str) -> dict[str, Any]:
@@ -73,7 +85,7 @@ def printable(text: str) -> str:
     text = text.removesuffix("\r")
     if text.isprintable():
         return text
-    return "".join(char if char == "\t" or (char.isprintable() and char != "\x7f") else "\ufffd" for char in text)
+    return "".join(char if char.isprintable() or char in _HARMLESS else "\ufffd" for char in text)
 
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
@@ -135,7 +147,7 @@ def progress_line(label: str) -> Iterator[ProgressCallback | None]:
 def _format_progress(label: str, progress: Progress, elapsed_s: float) -> str:
     """Return the line: a job that describes itself in more than one word keeps its own label."""
     if " " in progress.label:
-        return f"{progress.label} {_format_bar(progress)}"
+        return f"{printable(progress.label)} {_format_bar(progress)}"
     return f"{label} {_format_bar(progress)} {_format_times(progress, elapsed_s)}"
 
 

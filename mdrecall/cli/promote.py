@@ -78,7 +78,7 @@ def _print_plan(loaded: "Loaded", made: "Plan", max_chars: int, *, is_applied: b
     for one in chosen:
         print(f"\n{_headline(one)}\n    {printable(one.text)}\n    {style(_signals(one), 'dim')}")
         if one.supersedes:
-            print(f"    changes what {one.supersedes} says")
+            print(f"    changes what {printable(one.supersedes)} says")
     refused = [one for one in made.judged if one.refusal]
     if refused:
         print(f"{chr(10) * bool(chosen)}Not promoted:")

@@ -163,7 +163,7 @@ def _show(options: argparse.Namespace) -> int:
         print(printable(line))
     if not result.line_count:
         records = plural(result.total_lines, "record")
-        print(f"No messages there; {result.path} has {records}.", file=sys.stderr)
+        print(f"No messages there; {printable(result.path)} has {records}.", file=sys.stderr)
         return 1
     if result.next_char:
         print(f"Read on in this record with --from {result.from_line} --from-char {result.next_char}.", file=sys.stderr)

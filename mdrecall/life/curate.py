@@ -102,14 +102,14 @@ class Curator:
         place = self._place_new(path, now)
         content = "".join(line.text + "\n" for line in _split(text.encode())).encode()
         self._check_size(content, place.path)
-        create_file(place.root, place.inside, content)
+        create_file(place.root, place.inside, content, shown=place.path)
         return place.path
 
     def move(self, path: str, target: str, expected_hash: str, now: datetime) -> str:
         """Move a note and return its new path. It is written there first, so that it is never nowhere."""
         note = self._read_expected(path, expected_hash)
         place = self._place_new(target, now, beside=note.place)
-        create_file(place.root, place.inside, note.data, like=note.place.found)
+        create_file(place.root, place.inside, note.data, like=note.place.found, shown=place.path)
         try:
             remove_note(note.place.root, note.place.inside, expected_hash)
         except BaseException:
@@ -135,7 +135,8 @@ class Curator:
         for root, inside, shown in find_candidates(self._files, workspace, deleted.path):
             max_bytes = self._settings.mdrecall.max_file_bytes
             opened = read_below(workspace, deleted.inside, shown=shown, max_bytes=max_bytes)
-            create_file(root.folder, inside, opened.data, like=_find_status(workspace, deleted.inside, shown))
+            found = _find_status(workspace, deleted.inside, shown)
+            create_file(root.folder, inside, opened.data, like=found, shown=shown)
             remove_deleted(workspace, deleted)
             return shown
         raise AssertionError("find_candidates raises if there is none")

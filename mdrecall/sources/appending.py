@@ -132,7 +132,8 @@ def _try_to_lock(folder: int, name: str) -> _Opened | None:
 def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
     found = os.fstat(opened.file)
     if not stat.S_ISREG(found.st_mode):
-        raise FileUnwritable(f"{shown} is not a regular file.", path=shown, hint="Move it away.")
+        hint = "Move it away, or write to another note."
+        raise FileUnwritable(f"{shown} is not a regular file.", path=shown, hint=hint)
     if found.st_size > addition.max_bytes:
         raise _too_large(shown, "has", addition.max_bytes)
     data = _read(opened.file, found.st_size)

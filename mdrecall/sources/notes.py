@@ -195,12 +195,15 @@ def create_note(workspace: str, name: str, text: str) -> str:
     return f"memory/{free}"
 
 
-def create_file(workspace: str, path: str, content: bytes, *, like: os.stat_result | None = None) -> None:
+def create_file(
+    workspace: str, path: str, content: bytes, *, like: os.stat_result | None = None, shown: str = ""
+) -> None:
     """Write a new file below the workspace, whole or not at all. Raise ``FileBusy`` if there is one.
 
-    ``like`` is the file that it is a copy of, whose permissions and times it gets.
+    ``like`` is the file that it is a copy of, whose permissions and times it gets. Messages call it ``shown``.
     """
     folder_name, _, name = path.rpartition("/")
+    shown = shown or path
     try:
         with open_folder(workspace, folder_name) as folder:
             temporary = f".{name[:60]}.mdrecall-{os.urandom(8).hex()}.tmp"
@@ -219,9 +222,10 @@ def create_file(workspace: str, path: str, content: bytes, *, like: os.stat_resu
                     os.unlink(temporary, dir_fd=folder)
             sync_folder(folder)
     except FileExistsError as error:
-        raise FileBusy(f"{path} already exists.", path=path, hint="Move it away.") from error
+        hint = "Nothing was written. Choose another name, add to that note instead, or move or delete it first."
+        raise FileBusy(f"{shown} already exists.", path=shown, hint=hint) from error
     except OSError as error:
-        raise write_error(error, workspace, path, verb="write") from error
+        raise write_error(error, workspace, shown, verb="write") from error
 
 
 def _give_name(folder: int, temporary: str, name: str) -> None:

@@ -206,7 +206,7 @@ def answer_search(found: SearchAnswer, corpus: str | None, settings: Settings, s
     max_chars = min(most, settings.memory.qmd.limits.max_injected_chars) if found.backend == "qmd" else most
     results, is_cut = _fit_results(found, is_cited=cites(mode, chat_type_of(session_key)), max_chars=max_chars)
     details = answer_to_json(found, results) | {"citations": mode}
-    details |= {"provider": found.provider or "none", "backend": found.backend}
+    details["provider"] = found.provider or "none"
     details["corpus"] = [corpus] if corpus in ("memory", "sessions") else list_corpora(settings, found.backend)
     if action := action_for_answer(found):
         details["action"] = action

@@ -128,7 +128,8 @@ def finish(visit: Visit, view: str, **params: str | int | None) -> Redirect:
 
 def _show_again(visit: Visit, title: str, error: RecallError, form: Html) -> Page:
     """Return a form with what was typed into it, and why it was not saved."""
-    problem = tag("p", f"{error} ", tag("span", error.hint), class_="problem", role="alert")
+    taken = tag("a", "Open it", href=visit.url("note", path=error.path)) if isinstance(error, FileBusy) else None
+    problem = tag("p", f"{error} ", tag("span", error.hint), " ", taken, class_="problem", role="alert")
     status = 409 if isinstance(error, FileBusy | FileChanged) else 400
     return Page(title, join(tag("h1", title), problem, form), "notes", status)
 

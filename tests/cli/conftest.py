@@ -41,7 +41,7 @@ def run(workspace: Workspace) -> Run:
 
     def ran(*arguments: str, **more_env: str) -> Ran:
         # The log, too, is set up once in a process.
-        if "--verbose" in arguments or any(name.startswith(_OF_THE_PROCESS) for name in more_env):
+        if {"-v", "--verbose"} & set(arguments) or any(name.startswith(_OF_THE_PROCESS) for name in more_env):
             return run_in_own_process(workspace, *arguments, **more_env)
         return run_in_this_process(arguments, {**workspace.env, **more_env}, workspace.path)
 

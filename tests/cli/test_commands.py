@@ -461,6 +461,71 @@ def on_a_terminal(workspace: Workspace, command: str, **more_env: str) -> str:
     return done.stdout.decode()
 
 
+#: A window title, a cleared screen in two encodings, a bell, a backspace, a carriage return and reversed text.
+HOSTILE = "\x1b]0;owned\x07 \x1b[2J \x9b2J \x08 over\rwritten \u202e"
+#: What a terminal may get: text, line ends as it makes them, and mdrecall's own styles.
+SAFE = re.compile(r"(?:[^\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]|\r\n|\x1b\[[\d;]*m|\x1b\[K|\r(?=\x1b\[K))*")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "get memory/a.md",
+        "get memory/a.md --json",
+        "search walrus --explain",
+        "search walrus --json",
+        "context --workspace .",
+        "context --workspace . --json",
+        "context --workspace . --message walrus",
+        "list",
+        "links memory/a.md",
+        "forget walrus",
+        "forget --find walrus",
+        "sessions show talk",
+        "sessions history talk",
+        "sessions history talk --json",
+        "sessions search walrus",
+    ],
+)
+def test_no_control_character_of_a_note_reaches_a_terminal(workspace: Workspace, command: str) -> None:
+    workspace.configure(
+        '{"memorySearch": {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": true}}}'
+    )
+    text = f"The walrus {HOSTILE} sleeps beside [[a]].\n"
+    workspace.write("MEMORY.md", text + f"- walrus food {HOSTILE} <!-- trigger: walrus -->\n")
+    workspace.write("memory/a.md", text)
+    workspace.write(f"memory/{HOSTILE}.md", text)
+    folder = Path(load(env=workspace.env, workspace=str(workspace.path)).settings.sessions_dir)
+    folder.mkdir(parents=True)
+    message = {"role": "user", "content": [{"type": "text", "text": text}]}
+    (folder / "talk.jsonl").write_text(json.dumps({"type": "message", "message": message}) + "\n")
+    seen = on_a_terminal(workspace, f"{sys.executable} -m mdrecall {command}")
+    assert "\ufffd" in seen or "\\u009b" in seen
+    assert SAFE.fullmatch(seen), repr(seen)
+
+
+@pytest.mark.parametrize("command", ["get memory/a.md", "context --workspace ."])
+def test_a_pipe_gets_every_byte_of_a_note(workspace: Workspace, command: str) -> None:
+    text = f"The walrus {HOSTILE} sleeps."
+    workspace.write("memory/a.md", text)
+    workspace.write("MEMORY.md", text)
+    env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, "-m", "mdrecall", *command.split()],
+        cwd=workspace.path,
+        env=env,
+        capture_output=True,
+        check=True,
+    )
+    assert text.encode() in done.stdout
+
+
+def test_a_terminal_shows_blanks_and_joiners_of_other_scripts(workspace: Workspace) -> None:
+    text = "一\u3000二 می\u200cخواهم 👨\u200d👩\u200d👧\u00a0!"
+    workspace.write("MEMORY.md", text)
+    assert text in on_a_terminal(workspace, f"{sys.executable} -m mdrecall get MEMORY.md")
+
+
 def test_a_terminal_gets_colour_unless_no_color_is_set(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "walrus")
     command = f"{sys.executable} -m mdrecall search walrus"

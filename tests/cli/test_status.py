@@ -215,7 +215,7 @@ def test_an_index_is_updated_first_if_that_is_asked_for(workspace: Workspace, ru
 
 def test_the_log_and_the_files_are_printed_if_that_is_asked_for(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/a.md", "the walrus")
-    verbose, quiet = run("index", "--verbose"), run("index", "--force")
+    verbose, quiet = run("index", "-v"), run("index", "--force")
     assert "mdrecall.memory: Syncing the memory of main: cli." in verbose.err
     assert "Syncing" not in quiet.err + run("status").err
     assert "memory/a.md" in verbose.out

@@ -8,7 +8,7 @@ What legitimately differs between them is undone here, and nowhere else:
   everything out. Not a number is refused by all.
 * Tools, called in this process or through MCP, say ``maxResults``, ``minScore``, ``corpus`` (with ``all``), ``from``;
   take a number for a text, and a blank number for none.
-* Tools add ``citations``, ``backend``, ``corpus`` and ``notice``, say that the provider is ``none``, end each snippet
+* Tools add ``citations``, ``corpus`` and ``notice``, say that the provider is ``none``, end each snippet
   with its source, give at most 100 results, and cut the snippets of one answer to one budget (``truncated``).
 * A file that is not there is an error in Python and on the command line, but an empty text that is ``missing`` to a
   model, which then goes on. A blank path is a missing argument to a tool, and so is a note that may not be written or a
@@ -281,8 +281,8 @@ def _of_command(code: int, body: dict[str, Any]) -> Told:
 
 def _as_python(body: dict[str, Any]) -> Told:
     """The answer to a search without what only models are told."""
-    added = {name: body.pop(name) for name in ("citations", "backend", "corpus")}
-    assert added["backend"] == "builtin"
+    assert {"citations", "corpus"} <= body.keys()
+    del body["citations"], body["corpus"]
     assert body.pop("truncated", None) is None
     assert ("notice" in body) == bool(body["results"])
     body.pop("notice", None)

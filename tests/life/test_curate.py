@@ -102,8 +102,9 @@ def test_a_moved_note_keeps_its_bytes_permissions_and_time(workspace: Workspace)
     before = file.stat()
     curator = Curator(workspace.memory())
     known = curator.read("memory/a.md").hash
-    with pytest.raises(FileBusy):
+    with pytest.raises(FileBusy, match=r"memory/taken\.md already exists") as raised:
         curator.move("memory/a.md", "taken", known, NOW)
+    assert "Choose another name" in raised.value.hint
     with pytest.raises(FileChanged):
         curator.move("memory/a.md", "free", "0" * 64, NOW)
     assert sorted(os.listdir(workspace.path / "memory")) == ["a.md", "taken.md"]
@@ -170,6 +171,10 @@ def test_a_note_outside_of_the_workspace_is_deleted_and_restored_too(workspace: 
     deleted = curator.delete("../other/x.md", hash_content(b"one\n"), NOW)
     assert deleted.path == "../other/x.md"
     assert not (other / "x.md").exists()
+    (other / "x.md").write_text("two\n")
+    with pytest.raises(FileBusy, match=r"^\.\./other/x\.md already exists"):
+        curator.restore(deleted.inside)
+    (other / "x.md").unlink()
     assert curator.restore(deleted.inside) == "../other/x.md"
     assert (other / "x.md").read_text() == "one\n"
 

@@ -79,6 +79,15 @@ def test_what_was_typed_is_kept_when_it_cannot_be_saved(site: Site) -> None:
         assert "my long text" in reply.body, view
 
 
+def test_a_new_note_with_a_taken_name_leads_to_the_note_that_has_it(site: Site) -> None:
+    site.workspace.write("memory/people/ana.md", "x\n")
+    reply = site.post("new", path="people/ana", text="y\n")
+    assert reply.status == 409
+    assert "memory/people/ana.md already exists." in reply.body
+    assert "Choose another name, add to that note instead, or move or delete it first." in reply.body
+    assert 'href="/ui/main/note?path=memory%2Fpeople%2Fana.md"' in reply.body
+
+
 def test_a_text_is_added_to_today_and_a_new_note_is_written(site: Site, page: Page) -> None:
     site.workspace.write("memory/a.md", "one\n")
     open_page(site, page, "append")
