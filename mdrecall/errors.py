@@ -90,6 +90,29 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     return f"; did you mean {by_folded[close[0]]}? Known here: {listed}" if close else f"; known here: {listed}"
 
 
+def install_command(name: str, *, upgrade: bool = False) -> str:
+    """Return the command that installs a package, or the packages of an extra, for the Python that is running.
+
+    The packages of an extra are named one by one: pip does not know where mdrecall itself came from.
+    """
+    import re
+    import shlex
+    import sys
+    from importlib.metadata import PackageNotFoundError, requires
+    from importlib.util import find_spec
+
+    try:
+        extra = re.compile(rf";.*\bextra == ['\"]{re.escape(name)}['\"]")
+        wanted = [text.partition(";")[0].strip() for text in requires("mdrecall") or () if extra.search(text)] or [name]
+    except PackageNotFoundError:
+        # It runs from a clone that is not installed. pip finds the extra there.
+        wanted = [f"{__file__.rpartition('/mdrecall/')[0]}[{name}]"]
+    pip = (
+        [sys.executable, "-m", "pip", "install"] if find_spec("pip") else ["uv", "pip", "install", "-p", sys.executable]
+    )
+    return shlex.join([*pip, *(["-U"] if upgrade else []), *wanted])
+
+
 class ConfigError(RecallError):
     """A configuration file or setting cannot be used; ``problems`` lists every problem."""
 

@@ -7,6 +7,7 @@ import re
 import shlex
 import shutil
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def code_blocks(path: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
 
 
-# The tutorial is one walk: tests/test_tutorial.py does it.
+# The tutorial is one walk: tests/test_tutorial.py takes it, as it does what the README says.
 PAGES = [PROJECT / "README.md", *(path for path in sorted(DOCS.glob("*.md")) if path.name != "tutorial.md")]
 EXAMPLES = [(path, code) for path in PAGES for code in code_blocks(path)]
 
@@ -115,13 +116,17 @@ def test_the_configurations_are_valid(text: str, tmp_path: Path) -> None:
     assert any(value.origin.startswith("~/mdrecall.json") for value in loaded.values.values()) or "secrets" in text
 
 
-@pytest.mark.parametrize("text", blocks("console"))
+@pytest.mark.parametrize("text", [*blocks("sh"), *blocks("console")])
 def test_the_commands_have_options_that_exist(text: str) -> None:
-    for line in re.findall(r"^\$ (.*?)$", text, re.MULTILINE):
-        for command in re.split(r"&&|\|", line):
+    extras = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    for line in re.findall(r"^\$ (.*?)$", text, re.MULTILINE) or text.splitlines():
+        for command in re.split(r"&&|\||;", re.sub(r"\$[A-Z]+", "1", line)):
             words = shlex.split(command, comments=True)
-            if words[0] == "mdrecall":
+            words = words[words[:1] == ["if"] :]
+            if words[:1] == ["mdrecall"]:
                 assert build_parser(words[1]).parse_args(words[2:])
+            elif words[:2] == ["pip", "install"] and words[-1] != ".":
+                assert words[-1].removeprefix(".[").removesuffix("]") in extras
 
 
 def test_the_readme_says_where_the_index_is(tmp_path: Path) -> None:
@@ -169,5 +174,5 @@ def test_no_two_headings_of_a_page_are_the_same(path: Path) -> None:
 def test_the_readme_has_exactly_two_commands_to_set_up_and_ci_runs_the_second() -> None:
     commands = re.findall(r"^```sh\n(.*?)\n```", (PROJECT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(commands) == 2
-    assert commands[0].endswith("mdrecall demo")
+    assert commands[0].endswith("mdrecall demo --into my-notes")
     assert commands[1] in (PROJECT / ".ci/run").read_text()

@@ -2,8 +2,10 @@
 
 import ast
 import re
+import shlex
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -81,6 +83,29 @@ def is_no_hint(place: str, text: str) -> bool:
 def test_below_the_doors_no_message_names_an_option_or_a_command() -> None:
     found = [(place, text) for place, text in texts_below_the_doors() if COMMAND_LINE.search(text)]
     assert [entry for entry in found if not is_no_hint(*entry)] == []
+
+
+def test_every_hint_to_install_a_package_comes_from_one_function() -> None:
+    """mdrecall may come from anywhere, and run in any environment: `pip install mdrecall[…]` need not work there."""
+    texts = {path.relative_to(ROOT): path.read_text() for path in ROOT.rglob("*.py")}
+    found = [str(path) for path, text in texts.items() if re.search(r"pip install|mdrecall\[[a-z{](?!\w*\]``)", text)]
+    assert found == []
+
+
+def test_a_hint_names_the_running_python_and_the_packages_of_the_extra() -> None:
+    project = tomllib.loads((PROJECT / "pyproject.toml").read_text())["project"]
+    for extra, requirements in project["optional-dependencies"].items():
+        command = shlex.split(errors.install_command(extra))
+        assert command[:4] == [sys.executable, "-m", "pip", "install"]
+        named = [re.split("[<>=;]", text)[0] for text in command[4:]]
+        assert sorted(named) == sorted(re.split("[<>=;]", text)[0] for text in requirements)
+
+
+def test_a_hint_can_be_run() -> None:
+    # What it names is installed already, so that nothing is fetched.
+    command = errors.install_command("numpy")
+    done = subprocess.run(["sh", "-c", command], capture_output=True, text=True, check=False)
+    assert (done.returncode, "already satisfied" in done.stdout) == (0, True), done.stderr
 
 
 def test_the_search_for_hints_sees_them() -> None:

@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from copy import deepcopy
 from typing import Any
 
-from mdrecall.errors import PackageMissing
+from mdrecall.errors import PackageMissing, install_command
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset, ToolSpec
@@ -32,5 +32,5 @@ def require_extra(extra: str) -> Iterator[None]:
     try:
         yield
     except ImportError as error:
-        hint = f"pip install 'mdrecall[{extra}]'"
+        hint = f"Install it with `{install_command(extra)}`."
         raise PackageMissing(f"The adapter for {extra} cannot be used: {error}.", extra=extra, hint=hint) from error

@@ -11,7 +11,14 @@ from mdrecall.config.load import Loaded
 from mdrecall.config.references import mask_url
 from mdrecall.config.settings import MemorySearch, Settings
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.errors import ConfigError, EmbedderError, EmbedderUnavailable, KeyRefused, message_with_hint
+from mdrecall.errors import (
+    ConfigError,
+    EmbedderError,
+    EmbedderUnavailable,
+    KeyRefused,
+    install_command,
+    message_with_hint,
+)
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Secret
 
@@ -218,7 +225,8 @@ class EmbedderChooser:
         from importlib.util import find_spec
 
         if find_spec("xllamacpp") is None:
-            self._notes.append(f'{path} is ignored without the package xllamacpp: pip install "mdrecall[gguf]".')
+            command = install_command("gguf")
+            self._notes.append(f"{path} is ignored without the package xllamacpp. Install it with `{command}`.")
             return False
         return True
 

@@ -20,7 +20,7 @@ from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.engine.sync_run import Indexes, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
-from mdrecall.errors import ConfigError, PackageMissing
+from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.tombstones import TombstoneFile, UnforgottenNotes
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
@@ -332,7 +332,7 @@ def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> PostgresStore:
     try:
         from mdrecall.store.postgres import PostgresStore, this_machine
     except ImportError as error:
-        hint = "Install mdrecall with the extra postgres."
+        hint = f"Install it with `{install_command('postgres')}`."
         raise PackageMissing(f"The index cannot be opened: {error}.", extra="postgres", hint=hint) from error
     _, name = loaded.shared_store or ("", loaded.settings.agent_id)
     return PostgresStore(dsn, name, place=this_machine(loaded.settings.workspace), one_shot=one_shot)

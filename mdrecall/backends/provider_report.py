@@ -9,7 +9,7 @@ from mdrecall.config.load import Loaded
 from mdrecall.config.references import mask_url
 from mdrecall.config.settings import PROVIDERS
 from mdrecall.embed.remote.providers import PROVIDERS as REMOTE
-from mdrecall.errors import ConfigError, EmbedderError, message_with_hint
+from mdrecall.errors import ConfigError, EmbedderError, install_command, message_with_hint
 from mdrecall.types import Probe
 
 _PACKAGES = {"minilm": ("onnxruntime", "minilm"), "local": ("xllamacpp", "gguf")}
@@ -54,7 +54,7 @@ def report_providers(loaded: Loaded, *, probe: bool = False) -> list[ProviderRow
 def _row(loaded: Loaded, chooser: EmbedderChooser, name: str, role: str, uses_remote: bool, probe: bool) -> ProviderRow:
     package, extra = _PACKAGES.get(name, ("", ""))
     if package and find_spec(package) is None:
-        return ProviderRow(name, role, False, f'Install it: pip install "mdrecall[{extra}]"')
+        return ProviderRow(name, role, False, f"Install it with `{install_command(extra)}`.")
     try:
         embedder = chooser.create(name, uses_remote=uses_remote, uses_model=uses_remote)
         access = loaded.credentials.access(name, uses_remote=uses_remote) if name in REMOTE else None

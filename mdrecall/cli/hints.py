@@ -30,10 +30,7 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }
-MINILM_REMEDY = (
-    "To find more of what is said in other words (91 MB):"
-    ' pip install "mdrecall[minilm]" && mdrecall providers --download minilm'
-)
+MINILM_REMEDY = "To find more of what is said in other words, run `mdrecall providers --download minilm` (91 MB)."
 STALE_REMEDY = "Run `mdrecall index` to update the index."
 
 

@@ -10,7 +10,7 @@ from functools import partial
 from types import FrameType
 from typing import TYPE_CHECKING
 
-from mdrecall.errors import RecallError
+from mdrecall.errors import RecallError, install_command
 from mdrecall.mcp_server.workspaces import Selection, select_memories
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def _require_sdk() -> None:
     # The package mcp_types came with version 2 of the SDK.
     if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
         message = "A server over HTTP needs the package mcp, version 2 or later, which is not installed."
-        raise RecallError(message, hint="Install it with: pip install 'mdrecall[mcp]'")
+        raise RecallError(message, hint=f"Install it with `{install_command('mcp')}`.")
 
 
 def run_http(

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
-from mdrecall.errors import RecallError
+from mdrecall.errors import RecallError, install_command
 
 if TYPE_CHECKING:
     import socket
@@ -26,7 +26,7 @@ def require_packages() -> None:
     missing = [name for name in ("starlette", "uvicorn", "markdown_it") if importlib.util.find_spec(name) is None]
     if missing:
         message = f"The web page needs packages that are not installed: {', '.join(missing)}."
-        raise RecallError(message, hint="Install them with: pip install 'mdrecall[ui]'")
+        raise RecallError(message, hint=f"Install them with `{install_command('ui')}`.")
 
 
 def is_known_host(host: str, hosts: Collection[str]) -> bool:

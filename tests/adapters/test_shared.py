@@ -7,7 +7,7 @@ import pytest
 
 from examples import plain
 from mdrecall.adapters._shared import copy_schema, require_extra, toolset_from
-from mdrecall.errors import PackageMissing
+from mdrecall.errors import PackageMissing, install_command
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import SEARCH
 from mdrecall.tools.toolset import Toolset
@@ -52,7 +52,7 @@ def test_a_framework_may_change_the_schema_it_is_given() -> None:
 def test_a_missing_package_is_told_with_the_command_that_installs_it() -> None:
     with pytest.raises(PackageMissing, match="no_such_framework") as told, require_extra("some-framework"):
         import no_such_framework  # type: ignore[import-not-found]  # noqa: F401
-    assert told.value.hint == "pip install 'mdrecall[some-framework]'"
+    assert told.value.hint == f"Install it with `{install_command('some-framework')}`."
     assert told.value.extra == "some-framework"
 
 
@@ -60,10 +60,10 @@ def test_no_framework_is_imported_before_it_is_used_and_two_need_none_at_all() -
     done = subprocess.run([sys.executable, "-c", WITHOUT_FRAMEWORKS], capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [
-        "pip install 'mdrecall[langchain]'",
-        "pip install 'mdrecall[llamaindex]'",
-        "pip install 'mdrecall[openai-agents]'",
-        "pip install 'mdrecall[pydantic-ai]'",
+        f"Install it with `{install_command('langchain')}`.",
+        f"Install it with `{install_command('llamaindex')}`.",
+        f"Install it with `{install_command('openai-agents')}`.",
+        f"Install it with `{install_command('pydantic-ai')}`.",
         "path required. Give path as a text that is not blank.",
         "True",
     ]

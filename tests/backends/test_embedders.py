@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from mdrecall.embed.remote.embedder import RemoteEmbedder
+from mdrecall.errors import install_command
 from tests.backends.settings import (
     NOTES,
     choose,
@@ -130,7 +131,7 @@ def test_auto_leaves_a_model_file_alone_for_which_the_package_is_missing_and_say
     chosen = choose(workspace, {"local": {"modelPath": "~/tiny.gguf"}})
     assert names(chosen) == ["offline"]
     assert "~/tiny.gguf is ignored" in chosen.note
-    assert 'pip install "mdrecall[gguf]"' in chosen.note
+    assert install_command("gguf") in chosen.note
 
 
 # Whose is memorySearch.remote?

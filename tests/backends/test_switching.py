@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.backends.builtin import BuiltinBackend
-from mdrecall.embed.gguf import runtime
-from mdrecall.errors import EmbedderUnavailable
+from mdrecall.errors import EmbedderUnavailable, install_command
 from mdrecall.memory import Memory
 from tests.backends.settings import NOTES, OTHER_KEY, configure, down, opened, provider, told, written
 from tests.backends.test_fallback import QUERY, is_paid_for_once, spaces
@@ -274,11 +273,11 @@ def test_a_missing_package_leaves_the_words_and_says_how_to_get_it(
     workspace: Workspace, tiny: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def missing() -> None:
-        raise EmbedderUnavailable("The package xllamacpp is missing.", hint=runtime._INSTALL)
+        raise EmbedderUnavailable("The package xllamacpp is missing.", hint=install_command("gguf"))
 
     monkeypatch.setattr("mdrecall.embed.gguf.model.require_package", missing)
     memory = opened(workspace)
-    assert 'pip install "mdrecall[gguf]"' in told(memory)
+    assert install_command("gguf") in told(memory)
     answer = memory.search("walrus")
     assert (answer.mode, answer[0].path) == ("keyword", "memory/walrus.md")
-    assert 'pip install "mdrecall[gguf]"' in answer.degraded
+    assert install_command("gguf") in answer.degraded

@@ -15,7 +15,7 @@ import pytest
 
 from mdrecall.embed.gguf import GgufEmbedder
 from mdrecall.embed.gguf.runtime import Runtime
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, install_command
 from mdrecall.interfaces import Embedder
 from mdrecall.types import EmbedInput
 from tests.embed.tiny_gguf import FIRST, SENTENCES, Tiny, write_tiny
@@ -308,7 +308,7 @@ def test_without_the_extra_the_error_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, "xllamacpp", None)
     with pytest.raises(EmbedderUnavailable, match="embedder local needs the Python package xllamacpp") as caught:
         GgufEmbedder(str(tiny), cache_dir=cache).prepare()
-    assert caught.value.hint == 'Install it: pip install "mdrecall[gguf]"'
+    assert caught.value.hint == f"Install it with `{install_command('gguf')}`."
     assert not Path(cache).exists()
 
 
@@ -319,7 +319,7 @@ def test_a_package_that_cannot_be_imported_is_told_of(
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(EmbedderUnavailable, match="needs the Python package xllamacpp: too old a system") as caught:
         GgufEmbedder(str(tiny), cache_dir=cache).prepare()
-    assert "mdrecall[gguf]" in caught.value.hint
+    assert install_command("gguf") in caught.value.hint
 
 
 def test_a_package_of_another_kind_is_told_of(

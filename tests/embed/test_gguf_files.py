@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mdrecall.embed.gguf import GgufEmbedder
 from mdrecall.embed.gguf.header import UNSPECIFIED, BadHeader, Header, read_header
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, ModelFileError
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, ModelFileError, install_command
 from mdrecall.types import Progress
 from tests.conftest import examples
 from tests.embed.conftest import FileServer, Request
@@ -88,7 +88,7 @@ def test_an_architecture_that_llama_cpp_does_not_know_is_named(tiny: Path, tmp_p
     data = GOOD.replace(b"bert", b"bxrt")
     error = refused(written(tmp_path / "new.gguf", data), tmp_path)
     assert "unknown model architecture: 'bxrt'" in str(error)
-    assert "pip install -U xllamacpp" in error.hint
+    assert install_command("gguf", upgrade=True) in error.hint
 
 
 def test_a_model_that_ends_the_process_that_loads_it_is_refused(tiny: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.embed.minilm import MiniLM
 from mdrecall.embed.minilm.files import MODEL, TOKENIZER, VOCABULARY, graph_path, load_graph
-from mdrecall.errors import EmbedderUnavailable, ModelFileError
+from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
 from tests.embed.conftest import FileServer, Request
 
 ON_HUB = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main/"
@@ -128,5 +128,5 @@ def test_without_the_extra_the_error_says_how_to_install_it(
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(EmbedderUnavailable, match=rf"needs the Python package {package}\b") as caught:
         MiniLM(str(tmp_path), folder=str(model_folder)).embed_query("hello")
-    assert caught.value.hint == 'Install it: pip install "mdrecall[minilm]"'
+    assert caught.value.hint == f"Install it with `{install_command('minilm')}`."
     assert list(tmp_path.iterdir()) == []

@@ -22,7 +22,7 @@ from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline import pieces as pieces_module
 from mdrecall.embed.offline.languages import Found
 from mdrecall.embed.offline.pieces import MAX_WORD_CHARS, Pieces, words
-from mdrecall.errors import ModelFileError
+from mdrecall.errors import ModelFileError, install_command
 from mdrecall.store.int8 import to_int8
 from mdrecall.types import Embedding, EmbedInput
 
@@ -267,7 +267,7 @@ def test_a_query_is_embedded_without_numpy() -> None:
     done = subprocess.run([sys.executable, "-c", BLOCKED], env=env, capture_output=True, text=True, check=False)
     assert done.stdout.split("\n")[:2] == [
         OFFLINE.embed_query("the walrus sleeps", {}).hex(),
-        "Install it: pip install numpy",
+        f"Install it with `{install_command('numpy')}`.",
     ], done.stderr
 
 

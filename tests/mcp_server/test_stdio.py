@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
+from mdrecall.errors import install_command
 from mdrecall.mcp_server.start import exit_on_signals
 from tests.conftest import Workspace
 from tests.mcp_server.servers import mdrecall_command, process_env, start_process
@@ -230,7 +231,7 @@ def test_without_the_sdk_pipes_are_served_and_the_way_to_get_http_is_told(worksp
 
     refused = run("serve")
     assert refused.returncode == 2
-    assert "pip install 'mdrecall[mcp]'" in refused.stderr
+    assert install_command("mcp") in refused.stderr
     assert run("mcp", "install", "codex", "--dry-run").returncode == 0
     served = run("mcp", text=greeting({"id": 2, "method": "tools/list"}, {"id": 3, "method": "resources/list"}))
     assert (served.returncode, served.stderr) == (0, "")

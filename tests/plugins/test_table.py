@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.errors import PluginError, RecallError, StoreUnavailable
+from mdrecall.errors import PluginError, RecallError, StoreUnavailable, install_command
 from mdrecall.plugins.lancedb.memories import LongTermMemory
 from mdrecall.plugins.lancedb.table import PLUGIN, Table
 from tests.plugins.conftest import START_MS, LtmDatabase, OtherEmbedder
@@ -198,7 +198,7 @@ def test_a_missing_package_is_told_with_the_extra_that_has_it(monkeypatch: pytes
     monkeypatch.setitem(sys.modules, "lancedb", None)
     with pytest.raises(PluginError) as told:
         Table(str(tmp_path / "lancedb")).count("id IS NOT NULL")
-    assert told.value.hint == "Install mdrecall with its extra: mdrecall[lancedb]."
+    assert told.value.hint == f"Install it with `{install_command('lancedb')}`."
 
 
 def test_whether_the_packages_are_there_is_told_without_importing_them() -> None:

@@ -107,11 +107,11 @@ def test_bad_input_is_named(workspace: Workspace, arguments: list[str], problem:
 def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     import importlib.util
 
-    from mdrecall.errors import RecallError
+    from mdrecall.errors import RecallError, install_command
     from mdrecall.ui.start import require_packages
 
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "markdown_it" else find(name))
     with pytest.raises(RecallError, match="markdown_it") as raised:
         require_packages()
-    assert "mdrecall[ui]" in str(raised.value.hint)
+    assert install_command("ui") in str(raised.value.hint)

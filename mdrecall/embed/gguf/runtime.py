@@ -16,9 +16,8 @@ from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 from mdrecall.embed.gguf import worker
-from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, ModelFileError
+from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, ModelFileError, install_command
 
-_INSTALL = 'Install it: pip install "mdrecall[gguf]"'
 #: A process that has not ended by then is killed.
 _END_WAIT_S = 10
 #: Enough for the reason of a failure; bounds what is read of a log that runs on.
@@ -39,7 +38,8 @@ class Settings(NamedTuple):
 def require_package() -> None:
     """Raise ``EmbedderUnavailable`` if the package is missing."""
     if find_spec("xllamacpp") is None:
-        raise EmbedderUnavailable("The embedder local needs the Python package xllamacpp.", hint=_INSTALL)
+        hint = f"Install it with `{install_command('gguf')}`."
+        raise EmbedderUnavailable("The embedder local needs the Python package xllamacpp.", hint=hint)
 
 
 class Runtime:
@@ -136,12 +136,13 @@ class Runtime:
             return EmbedderUnavailable("The model was unloaded while it was loading.", hint="Try again.")
         if "missing" in answer:
             message = f"The embedder local needs the Python package xllamacpp: {answer['missing']}."
-            return EmbedderUnavailable(message, hint=_INSTALL)
+            return EmbedderUnavailable(message, hint=f"Install it with `{install_command('gguf')}`.")
         if "unfit" in answer:
             message = f"The installed Python package xllamacpp cannot be used: {answer['unfit']}."
-            return EmbedderUnavailable(message, hint='Try: pip install -U "mdrecall[gguf]"')
+            return EmbedderUnavailable(message, hint=f"Try `{install_command('gguf', upgrade=True)}`.")
         reason = _find_reason(log) or answer.get("failed") or self._describe_exit()
-        hint = "The file may be damaged, or made for a newer llama.cpp; try: pip install -U xllamacpp"
+        update = install_command("gguf", upgrade=True)
+        hint = f"The file may be damaged, or made for a newer llama.cpp; try `{update}`."
         return ModelFileError(f"llama.cpp cannot load {self._settings.path}: {reason}.", hint=hint)
 
     def _use_error(self, reason: str) -> str:

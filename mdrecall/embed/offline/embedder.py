@@ -29,7 +29,7 @@ from mdrecall.embed.offline.languages import (
 )
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import Card
-from mdrecall.errors import EmbedderUnavailable, ModelFileError
+from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 if TYPE_CHECKING:
@@ -417,7 +417,8 @@ def _numpy() -> Any:
         import numpy
     except ImportError as error:
         what = "cannot be loaded" if find_spec("numpy") else "is missing"
-        raise EmbedderUnavailable(f"numpy {what}: {error}.", hint="Install it: pip install numpy") from error
+        hint = f"Install it with `{install_command('numpy')}`."
+        raise EmbedderUnavailable(f"numpy {what}: {error}.", hint=hint) from error
     return numpy
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
-from mdrecall.errors import PluginError, StoreBusy, StoreError, StoreUnavailable
+from mdrecall.errors import PluginError, StoreBusy, StoreError, StoreUnavailable, install_command
 from mdrecall.locks import FileLock
 
 _log = logging.getLogger(__name__)
@@ -363,4 +363,4 @@ def import_package(package: str) -> Any:
 
 def _package_missing(package: str, why: str) -> PluginError:
     message = f"The plugin {PLUGIN} needs the Python package {package}: {why}."
-    return PluginError(message, plugin=PLUGIN, hint="Install mdrecall with its extra: mdrecall[lancedb].")
+    return PluginError(message, plugin=PLUGIN, hint=f"Install it with `{install_command('lancedb')}`.")

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from mdrecall.errors import FileUnreadable, ReadError
+from mdrecall.errors import FileUnreadable, ReadError, install_command
 from mdrecall.sources.opening import read_below
 from mdrecall.sources.transcripts.jsonl import parse_object
 from mdrecall.sources.transcripts.zstd import Decompress
@@ -95,5 +95,5 @@ def _parse(text: str) -> dict[str, Any]:
 
 
 def _unreadable(session: str, why: str) -> FileUnreadable:
-    hint = "Open the conversation in OpenClaw, which brings it back, or install mdrecall[zstd]."
+    hint = f"Open the conversation in OpenClaw, which brings it back, or run `{install_command('zstd')}`."
     return FileUnreadable(f"The archive of the conversation {session} cannot be read: {why}.", path=session, hint=hint)

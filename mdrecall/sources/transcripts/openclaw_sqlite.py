@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.visibility import may_be_shared
-from mdrecall.errors import FileMissing, FileUnreadable, ReadError
+from mdrecall.errors import FileMissing, FileUnreadable, ReadError, install_command
 from mdrecall.interfaces import OpenTranscript
 from mdrecall.sources.transcripts.host_reader import HOST_NAMES
 from mdrecall.sources.transcripts.jsonl import OpenJsonl, parse_object, split_lines
@@ -216,7 +216,7 @@ class OpenClawTranscripts:
             raise FileMissing(f"There is no transcript {path}.", path=path)
         if window.is_cold and not self._database.cold.can_read:
             problem = f"{path} is in OpenClaw's cold storage, which needs zstd."
-            hint = "Open the conversation in OpenClaw, which brings it back, or install mdrecall[zstd]."
+            hint = f"Open the conversation in OpenClaw, which brings it back, or run `{install_command('zstd')}`."
             raise FileUnreadable(problem, path=path, hint=hint)
         with ExitStack() as stack:
             file, extras = None, list[tuple[int, int]]()
@@ -358,6 +358,7 @@ def _find_issues(database: OpenClawDatabase, contents: Contents) -> Iterator[Iss
         yield Issue(path, contents.problem)
     cold = sum(window.is_cold for window in contents.windows.values())
     if cold and not database.cold.can_read:
-        yield Issue(path, f"has {cold:,} conversations in cold storage, which needs zstd: install mdrecall[zstd]")
+        command = install_command("zstd")
+        yield Issue(path, f"has {cold:,} conversations in cold storage, which needs zstd: run `{command}`")
     if unnamed := sum(not _ID.fullmatch(session) for session in contents.windows):
         yield Issue(path, f"has {unnamed:,} conversations whose ids no path can hold")

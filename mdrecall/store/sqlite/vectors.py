@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import apsw
 
-from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.errors import StoreBusy, StoreUnavailable, install_command
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.int8 import PLACES, correct_passage_cosines, pack_passages, to_int8
 from mdrecall.store.sqlite.chunks import shared_text
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _FAILURE = "failure:"
 #: A single search over more vectors than this is quicker with numpy, whose loading takes a tenth of a second.
 _MANY_VECTORS = 20_000
-_INSTALL_HINT = "Install it (pip install sqlite-vec), or set mdrecall.vectors.engine to matrix."
+_INSTALL_HINT = "Install the package sqlite-vec again, or set mdrecall.vectors.engine to matrix."
 _SPACES = """
     SELECT id, provider, model, fingerprint, dimensions,
         filled_at >= (SELECT value FROM counters WHERE name='texts'), ever_filled
@@ -213,7 +213,7 @@ class Engines:
                 self._report(problem)
         if not find_spec("numpy"):
             message = f"{self.problem} numpy is not installed either." if self.problem else "numpy is not installed."
-            raise StoreUnavailable(message, hint="Install it: pip install numpy")
+            raise StoreUnavailable(message, hint=f"Install it with `{install_command('numpy')}`.")
         from mdrecall.store.matrix import MatrixEngine
 
         return MatrixEngine(dimensions)
