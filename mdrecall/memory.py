@@ -46,6 +46,13 @@ if TYPE_CHECKING:
     from mdrecall.types.note_map import NearNote, NoteMap
 
 
+#: Why no conversation is found where conversations are switched off.
+SESSIONS_OFF = (
+    "Conversations are not indexed. Add sessions to memorySearch.sources, and set"
+    " memorySearch.experimental.sessionMemory to true."
+)
+
+
 class Memory:
     """One workspace's memory. Use it as a context manager, or call ``close()`` when done."""
 
@@ -125,16 +132,33 @@ class Memory:
             request = request._replace(progress=lambda progress: tell(progress._replace(label="")))
         if request.min_score is not None and isnan(request.min_score):
             raise QueryError("The minimum score is not a number.", hint="Give one from 0 to 1, or none.")
-        if not request.queries:
-            return self._backend.search(request)
+        answer = self._search_all(request) if request.queries else self._backend.search(request)
+        if request.source != "sessions" or answer.results or answer.stale or not query.strip():
+            return answer
+        return self._explain_no_sessions(answer)
+
+    def _search_all(self, request: SearchRequest) -> SearchAnswer:
+        """Return one answer to several ways to ask."""
         from mdrecall.core.ranking.fusion import fuse_answers, list_queries
 
-        queries = list_queries(query, request.queries)
+        queries = list_queries(request.query, request.queries)
         answers = [self._backend.search(request._replace(query=entry, queries=())) for entry in queries]
         limit = limit_results(self.settings, request.max_results)
         return fuse_answers(
             queries, answers, limit if request.max_results is not None else max(limit, *map(len, answers))
         )
+
+    def _explain_no_sessions(self, answer: SearchAnswer) -> SearchAnswer:
+        """Return an empty answer that says if there is no conversation to search."""
+        action = SESSIONS_OFF
+        if self.settings.searches_sessions:
+            if any(count.files for count in self.counts() if count.source == "sessions"):
+                return answer
+            action = (
+                f"No conversation belongs to this workspace. Transcripts are read from {self.settings.sessions_dir};"
+                " conversations of a coding agent have to be followed or imported first."
+            )
+        return answer.replace(reason="no_match", action=action, provider="", model="")
 
     def read(
         self,

@@ -62,18 +62,25 @@ _BY_ERROR = (
 )
 
 
-def add_remedy(answer: SearchAnswer) -> SearchAnswer:
+def add_remedy(answer: SearchAnswer, query: str = "") -> SearchAnswer:
     """Return the answer with the command-line remedy at the end of its ``action``."""
-    remedies = (REMEDY_BY_REASON[answer.reason], suggest_minilm(answer) if answer.reason else "")
+    remedies = (REMEDY_BY_REASON[answer.reason], suggest_minilm(answer, query) if answer.reason else "")
     return answer.replace(action=" ".join(filter(None, (answer.action, *remedies))))
 
 
-def suggest_minilm(answer: SearchAnswer) -> str:
-    """Return how to install the better embedder, if the offline table alone has found nothing that fits; else empty."""
+def suggest_minilm(answer: SearchAnswer, query: str) -> str:
+    """Return how to install the better embedder if the offline table alone has found nothing that fits; else empty.
+
+    It reads English only, so the query has to be in English.
+    """
     is_weak = answer.reason in ("no_match", "below_min_score") or (bool(answer.results) and answer.confidence == "low")
-    if not is_weak or answer.provider not in ("", "offline") or answer.degraded or find_spec("onnxruntime"):
+    if not is_weak or answer.provider != "offline" or answer.degraded or find_spec("onnxruntime"):
         return ""
-    return MINILM_REMEDY
+    from mdrecall.core.text.stopwords import is_english
+    from mdrecall.core.text.words import surface_words, tokens
+
+    words = {word for token in tokens(query) for word in surface_words(token)}
+    return MINILM_REMEDY if is_english(words) else ""
 
 
 def hint_for(error: RecallError, options: argparse.Namespace) -> str:

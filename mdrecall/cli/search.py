@@ -91,13 +91,14 @@ def run(options: argparse.Namespace) -> int:
         options.workspace = workspaces[0]
         is_several = options.all_agents or len(workspaces) > 1
         answer = _search_several(options, query, asked) if is_several else _search(options, query, asked)
-    answer = add_remedy(answer)
+    whole = " ".join((query, *more))
+    answer = add_remedy(answer, whole)
     if options.json:
         from mdrecall.wire import answer_to_json
 
         print_json(answer_to_json(answer))
     else:
-        print_answer(answer, " ".join((query, *more)))
+        print_answer(answer, whole)
     return 0 if answer.results else 1
 
 
@@ -167,7 +168,7 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
         print(answer.caution, file=sys.stderr)
     if answer.withheld:
         print(answer.withheld, file=sys.stderr)
-    if answer.results and (hint := suggest_minilm(answer)):
+    if answer.results and (hint := suggest_minilm(answer, query)):
         print(hint, file=sys.stderr)
     for memory in answer.memories:
         if memory.error:

@@ -45,7 +45,7 @@ from mdrecall.named_tuple import NamedTuple
 #: Everything that is read from a configuration file.
 _TOP_LEVEL = (
     "memorySearch", "memory", "mdrecall", "agents", "plugins", "models", "env", "auth", "secrets", "logging", "tools",
-    "session",
+    "session", "bindings",
 )  # fmt: skip
 
 _LANCEDB = "plugins.entries.memory-lancedb.config"
@@ -122,7 +122,7 @@ def load(
     env_files = list_env_files(locations) if config is None else ()
     variables, env_problem = read_variables(env, [file.values for file in files], env_files, locations.home)
     files, missing = _substitute_variables(files, variables)
-    problems = _list_misspelled(files, locations, config)
+    problems = _list_misspelled(files)
     agents = read_agents(files, problems)
     unread = [problem for file in files for problem in file.problems]
     chosen = choose_agent(agents, agent, unread)
@@ -293,17 +293,19 @@ def _substitute_variables(files: list[ConfigFile], variables: Mapping[str, str])
     return done, warnings
 
 
-def _list_misspelled(files: list[ConfigFile], locations: Locations, config: str | None) -> list[str]:
+def _list_misspelled(files: list[ConfigFile]) -> list[str]:
     """Return a problem for each unknown name at the top of mdrecall's own file, where a typo would have no effect.
 
-    OpenClaw checks its own file. A file that the caller names may be one of OpenClaw's, with keys that are not read.
+    OpenClaw checks its own file, which has keys that are not read.
     """
-    own = shorten(locations.own_config_path, locations.home) if locations.own_config_path and not config else None
-    values = next((file.values for file in files if file.label == own), {})
-    groups = (("", _TOP_LEVEL, values), ("agents.", ("defaults", "list", "entries"), values.get("agents")))
     return [
-        f"{own}: {at}{name} is not a known setting{suggest_name(name, known)}."
-        for at, known, group in groups
+        f"{file.label}: {at}{name} is not a known setting{suggest_name(name, known)}."
+        for file in files
+        if not file.is_lenient
+        for at, known, group in (
+            ("", _TOP_LEVEL, file.values),
+            ("agents.", ("defaults", "list", "entries"), file.values.get("agents")),
+        )
         for name in (group if isinstance(group, dict) else ())
         if name not in known and not name.startswith("$")
     ]

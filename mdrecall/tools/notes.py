@@ -34,7 +34,6 @@ from mdrecall.tools.sessions import (
     SessionsHistory,
     SessionsSearch,
     list_corpora,
-    searches_transcripts,
 )
 from mdrecall.tools.toolset import (
     Tool,
@@ -299,7 +298,7 @@ def memory_tools(
     if parse(session_key).kind == "subagent":
         return []
     tools: list[Tool] = [MemorySearch(memory, session_key, progress), MemoryGet(memory)]
-    if searches_transcripts(memory.settings):
+    if memory.settings.searches_sessions:
         tools.append(SessionGet(memory, session_key))
         tools += [SessionsSearch(memory, session_key, progress), SessionsHistory(memory, session_key)]
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
@@ -326,7 +325,7 @@ def _is_own(session_key: str, settings: Settings) -> bool:
 def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
     """Return the descriptions of what ``memory_tools`` has for a memory with these settings, without a session key."""
     specs = [SEARCH, GET]
-    if searches_transcripts(settings):
+    if settings.searches_sessions:
         specs += [SESSION_GET, SESSIONS_SEARCH, SESSIONS_HISTORY]
     if can_append:
         specs.append(append_spec(may_choose=True))

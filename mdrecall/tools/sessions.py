@@ -41,10 +41,6 @@ _MAX_OFFSET = 1_000_000_000
 _ROLES = {"User": "user", "Assistant": "assistant", "Tool": "toolResult"}
 #: What is shown before the first word of a query in a long message.
 _UNITS_BEFORE = 80
-_NOT_INDEXED = (
-    "Conversations are not indexed. Add sessions to memorySearch.sources, and set"
-    " memorySearch.experimental.sessionMemory to true."
-)
 _NO_HIT_ADVICE = "Call it with other words, or call memory_search, which also finds by meaning."
 _TOOLS_WARNING = "Tool calls and their results are not read of conversations with coding agents."
 
@@ -109,8 +105,10 @@ def search_sessions(
     """
     if len(query) > MAX_QUERY_CHARS:
         raise QueryError(f"The query has {len(query):,} characters.", hint=f"Give at most {MAX_QUERY_CHARS:,}.")
-    if not searches_transcripts(memory.settings):
-        return {"results": [], "scope": "no conversation", "reason": "not_indexed", "action": _NOT_INDEXED}
+    if not memory.settings.searches_sessions:
+        from mdrecall.memory import SESSIONS_OFF
+
+        return {"results": [], "scope": "no conversation", "reason": "not_indexed", "action": SESSIONS_OFF}
     # In quotes the same words are no time, such as "last week", and what holds them one after another comes first.
     # Several passages may be of one message, so more are asked for than are shown.
     found = memory.search(
@@ -361,10 +359,3 @@ def list_corpora(settings: Settings, backend: str) -> list[SourceName]:
         with_notes = settings.mdrecall.sessions.with_notes
         return [name for name in settings.memory_search.sources if name == "memory" or with_notes]
     return ["memory", "sessions"] if settings.memory.qmd.sessions.enabled else ["memory"]
-
-
-def searches_transcripts(settings: Settings) -> bool:
-    """True if conversations are indexed by the backend or by the one that answers for it."""
-    # While qmd cannot answer, the builtin backend does.
-    by_qmd = settings.memory.backend == "qmd" and settings.memory.qmd.sessions.enabled
-    return by_qmd or "sessions" in settings.memory_search.sources

@@ -762,6 +762,15 @@ def test_config_check_names_a_missing_workspace_and_goes_on(workspace: Workspace
     assert "minScore" in ran.err
 
 
+def test_config_check_reports_mistyped_names_in_a_file_that_is_named(workspace: Workspace, run: Run) -> None:
+    file = workspace.home / "own.json"
+    file.write_text('{"memroy": {}, "mdrecal": {}}')
+    ran = run("config", "check", "--config", str(file))
+    assert ran.code == 2
+    assert "memroy is not a known setting; did you mean memory?" in ran.err
+    assert "mdrecal is not a known setting; did you mean mdrecall?" in ran.err
+
+
 def test_force_heals_an_index_that_only_a_deep_check_finds_wrong(workspace: Workspace, run: Run) -> None:
     import sqlite3
 

@@ -61,17 +61,43 @@ def test_a_weak_answer_of_the_table_alone_says_how_to_install_the_better_embedde
     monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: object() if is_installed else None)
     weak, sure = (SearchResult("a.md", 1, 1, 0.1, "", "memory", 1, 1, "", confidence=word) for word in _WORDS)
     empty = SearchAnswer((), reason="no_match", action="Nothing.", provider="offline")
-    assert add_remedy(empty).action.endswith(MINILM_REMEDY) != is_installed
-    assert bool(suggest_minilm(SearchAnswer((weak,), provider="offline"))) != is_installed
+    query = "where do we meet on fridays"
+    assert add_remedy(empty, query).action.endswith(MINILM_REMEDY) != is_installed
+    assert bool(suggest_minilm(SearchAnswer((weak,), provider="offline"), query)) != is_installed
     for other in (
         SearchAnswer((sure, weak), provider="offline"),
         SearchAnswer((weak,), provider="openai"),
         SearchAnswer((weak,), degraded="The key was refused."),
-        SearchAnswer((), reason="index_empty"),
+        SearchAnswer((), reason="index_empty", provider="offline"),
+        SearchAnswer((), reason="no_match"),
     ):
-        assert suggest_minilm(other) == ""
+        assert suggest_minilm(other, query) == ""
     words = command_words()["providers"]
     assert {"--download", "minilm"} <= set(words)
+
+
+@pytest.mark.parametrize(
+    ("query", "is_english"),
+    [
+        ("where do we meet on fridays", True),
+        ("What did Zoë say about the café?", True),
+        ("wann hat Anna den Termin verschoben", False),
+        ("was will er von uns", False),
+        ("où est la clé du garage", False),
+        ("¿cuándo es la reunión?", False),
+        ("waar is de sleutel van het huis", False),
+        ("会議はいつですか", False),
+        ("когда встреча", False),
+        ("متى الاجتماع", False),
+        ("Lieferadresse", False),
+    ],
+)
+def test_the_better_embedder_is_suggested_for_english_only(
+    query: str, is_english: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: None)
+    empty = SearchAnswer((), reason="no_match", action="Nothing.", provider="offline")
+    assert (MINILM_REMEDY in add_remedy(empty, query).action) == is_english
 
 
 @pytest.mark.parametrize(

@@ -178,9 +178,9 @@ def test_after_weak_results_a_better_embedder_is_suggested(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: None)
-    print_answer(SearchAnswer((result()._replace(confidence="low"),)))
+    print_answer(SearchAnswer((result()._replace(confidence="low"),), provider="offline"), "where do we meet")
     assert capsys.readouterr().err == f"{MINILM_REMEDY}\n"
-    print_answer(SearchAnswer((), reason="no_match"))
+    print_answer(SearchAnswer((), reason="no_match", provider="offline"), "where do we meet")
     assert MINILM_REMEDY not in capsys.readouterr().err
 
 

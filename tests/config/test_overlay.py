@@ -153,11 +153,16 @@ def test_a_name_at_the_top_of_mdrecalls_own_file_that_is_not_known_is_an_error(
     assert said in str(caught.value)
     file = tmp_path / "named.json"
     file.write_text(content)
-    load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config=str(file))
+    with pytest.raises(ConfigError) as caught:
+        load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config=str(file))
+    assert said in str(caught.value)
+    # A copy of OpenClaw's file has names that mdrecall does not read.
+    file.rename(tmp_path / "openclaw.json.bak")
+    load(env={"HOME": str(tmp_path)}, cwd=str(tmp_path), config=str(tmp_path / "openclaw.json.bak"))
 
 
 def test_openclaws_own_names_stay_openclaws_and_a_schema_may_be_named(tmp_path: Path) -> None:
-    own = '{$schema: "x.json", env: {}, models: {}, auth: {}, secrets: {}, logging: {}, agents: {}}'
+    own = '{$schema: "x.json", env: {}, models: {}, auth: {}, secrets: {}, logging: {}, agents: {}, bindings: []}'
     env = home(tmp_path, '{"gateway": {}, "memroy": {}}', own)
     (tmp_path / ".openclaw/workspace").mkdir()
     assert load(env=env, cwd=str(tmp_path)).settings.agent_id == "main"

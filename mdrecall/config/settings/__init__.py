@@ -102,6 +102,13 @@ class Settings(NamedTuple):
     mdrecall: MdrecallSettings
 
     @property
+    def searches_sessions(self) -> bool:
+        """True if conversations are indexed by the backend or by the one that answers for it."""
+        # While qmd cannot answer, the builtin backend does.
+        by_qmd = self.memory.backend == "qmd" and self.memory.qmd.sessions.enabled
+        return by_qmd or "sessions" in self.memory_search.sources
+
+    @property
     def agent_folder(self) -> str:
         """The folder for what mdrecall keeps about this agent beside what OpenClaw has."""
         return os.path.join(self.state_dir, "agents", self.agent_id)

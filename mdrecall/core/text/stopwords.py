@@ -223,6 +223,11 @@ def find_stop_words(words: Iterable[str]) -> frozenset[str]:
     return found
 
 
+def is_english(words: Set[str]) -> bool:
+    """True if more of a query's folded words are stop words of English than of any other language."""
+    return len(words & _ENGLISH_WORDS) > max(len(words & others) for others in _LATIN.values())
+
+
 def stop_words_of(language: str) -> frozenset[str]:
     """Return the stop words of a language in Latin letters."""
     return _ENGLISH_WORDS if language == "en" else _LATIN[language]
