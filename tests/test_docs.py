@@ -60,7 +60,7 @@ def test_every_command_and_option_is_in_the_docs(command: str) -> None:
 
 @pytest.mark.parametrize("command", [name for name in COMMANDS if name != "install"])
 def test_every_help_and_the_docs_tell_the_same_default_of_the_workspace(command: str) -> None:
-    actions = [action for action in find_parsers()[command]._actions if "--workspace" in action.option_strings]
+    actions = [action for action in build_parser(command).arguments if "--workspace" in action.option_strings]
     assert all((action.help or "").startswith(ABOUT_WORKSPACE) for action in actions)
     assert f"| `--workspace DIR` | {ABOUT_WORKSPACE} (" in (DOCS / "cli.md").read_text()
 

@@ -19,7 +19,6 @@ from mdrecall.config.environment import (
     find_locations,
     find_proxy,
     list_env_files,
-    shorten,
 )
 from mdrecall.config.include import read_files, read_variables
 from mdrecall.config.layers import (
