@@ -46,11 +46,6 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "sessions search connection pool",
         ),
         "hosts": ("search the past conversations of coding agents", "hosts list", "hosts follow claude-code"),
-        "session-backfill": (
-            "make dated notes of statements in past conversations",
-            "session-backfill --from 2026-02-01",
-            "session-backfill --apply",
-        ),
         "flush": (
             "save memories before a conversation is compacted",
             "flush check --context-window 200000 --total-tokens 181000",

@@ -69,7 +69,6 @@ def run_ours(openclaw: OpenClaw, *arguments: str) -> Finished:
         ("search", "--query", "greenhouse pump"),
         ("promote", "--min-score", "0", "--min-recall-count", "0", "--min-unique-queries", "0"),
         ("promote-explain", "greenhouse pump"),
-        ("session-backfill",),
         ("forget", "--session", "nobody", "--dry-run"),
     ],
     ids=lambda arguments: arguments[0],

@@ -180,14 +180,6 @@ COMMANDS: dict[str, list[str]] = {
         "promote-explain --json",
         "promote-explain zeppelin",
     ],
-    "session-backfill": [
-        "session-backfill --json",
-        "session-backfill",
-        "session-backfill --apply --rollback",
-        "session-backfill --rollback --json",
-        "session-backfill --from yesterday",
-        "session-backfill --rem",
-    ],
     "forget": [
         "forget boat --json",
         "forget boat",
