@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.ranking.days import day_number, month_length, weekday
-from mdrecall.ui.html import Child, Html, tag
+from mdrecall.ui.html import Html, tag
 
 MONTHS = (
     "January",
@@ -115,78 +115,6 @@ def _thin_out(values: Sequence[float]) -> list[float]:
         return list(values)
     last = len(values) - 1
     return [values[round(number * last / (_MAX_LINE_POINTS - 1))] for number in range(_MAX_LINE_POINTS)]
-
-
-#: A figure for half the width of a page, and the whole width of a phone; letters of 12 stay readable there.
-_FIGURE_WIDTH, _FIGURE_HEIGHT, _LETTERS = 360, 170, 20
-#: How far the dots of a strip stand apart from its middle line, one after the other, so that equal ones are seen.
-_STRIP, _SPREAD = 44, (0, -6, 6, -12, 12)
-
-
-class Column(NamedTuple):
-    """A column of a chart."""
-
-    label: str
-    total: int
-    style: str
-    """The class that colours it."""
-
-
-def draw_columns(columns: Sequence[Column], title: str) -> Html:
-    """Return columns with their counts above and their labels below; ``title`` says the same in words."""
-    most = max((*(column.total for column in columns), 1))
-    width = _FIGURE_WIDTH / max(len(columns), 1)
-    room = _FIGURE_HEIGHT - 2 * _LETTERS
-    drawn = []
-    for place, column in enumerate(columns):
-        middle, height = (place + 0.5) * width, round(room * column.total / most, 1)
-        top = _FIGURE_HEIGHT - _LETTERS - height
-        bar = tag("rect", x=round(middle - width * 0.35, 1), y=top, width=round(width * 0.7, 1), height=height, rx=2,
-                  class_=column.style)  # fmt: skip
-        count = tag("text", column.total, x=round(middle), y=round(top - 5, 1), text_anchor="middle")
-        label = tag("text", column.label, x=round(middle), y=_FIGURE_HEIGHT - 4, text_anchor="middle")
-        drawn += [bar, count, label]
-    ground = _FIGURE_HEIGHT - _LETTERS
-    axis = tag("line", x1=0, x2=_FIGURE_WIDTH, y1=ground, y2=ground, class_="axis")
-    return _frame(title, _FIGURE_HEIGHT, drawn, axis)
-
-
-class Strip(NamedTuple):
-    """A row of dots."""
-
-    label: str
-    values: Sequence[float]
-    """From 0 to 1."""
-    style: str
-
-
-def draw_strips(strips: Sequence[Strip], title: str) -> Html:
-    """Return rows of dots from 0 to 1, each with its label above it; ``title`` says the same in words."""
-    drawn = []
-    for place, strip in enumerate(strips):
-        middle = place * _STRIP + _LETTERS + 16
-        drawn.append(tag("text", f"{strip.label}: {len(strip.values):,}", x=8, y=place * _STRIP + 12))
-        drawn.append(tag("line", x1=8, x2=_FIGURE_WIDTH - 8, y1=middle, y2=middle, class_="axis"))
-        dots = (
-            tag("circle", cx=_strip_place(value), cy=middle + _SPREAD[number % len(_SPREAD)] // 2, r=4)
-            for number, value in enumerate(sorted(strip.values))
-        )
-        drawn.append(tag("g", dots, class_=f"{strip.style} dots"))
-    height = len(strips) * _STRIP + _LETTERS
-    ends = (
-        tag("text", f"{value:g}", x=_strip_place(value), y=height - 3, text_anchor=anchor)
-        for value, anchor in ((0, "start"), (0.5, "middle"), (1, "end"))
-    )
-    return _frame(title, height, drawn, ends)
-
-
-def _strip_place(value: float) -> int:
-    return round(8 + (_FIGURE_WIDTH - 16) * min(max(value, 0.0), 1.0))
-
-
-def _frame(title: str, height: int, *drawn: Child) -> Html:
-    box = f"0 0 {_FIGURE_WIDTH} {height}"
-    return tag("svg", tag("title", title), *drawn, viewBox=box, class_="figure", role="img", aria_label=title)
 
 
 class Point(NamedTuple):

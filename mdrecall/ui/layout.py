@@ -19,7 +19,7 @@ SECTIONS = {
     "forget": "Forget",
     "state": "State",
 }
-_STATE_TABS = {"state": "Index", "settings": "Settings", "activity": "Activity", "eval": "Evaluation"}
+_STATE_TABS = {"state": "Index", "settings": "Settings", "activity": "Activity"}
 #: What was done before a page is shown, by the parameter ``done``. A text in the address would let a link lie.
 _DONE = {
     "saved": "Saved.",

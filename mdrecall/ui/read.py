@@ -13,7 +13,6 @@ from mdrecall.core.text.provenance import line_origins, path_origin
 from mdrecall.errors import ArgumentError, FileMissing, FileUnreadable, RecallError
 from mdrecall.life.curate import Curator, NotePlace
 from mdrecall.types import ReadResult
-from mdrecall.ui.git import find_repository
 from mdrecall.ui.html import Child, Html, join, tag
 from mdrecall.ui.markdown import Cited, NoteUrls, render_note
 from mdrecall.ui.parts import Part, find_heading, find_line, split_note
@@ -164,8 +163,6 @@ def _show_actions(visit: Visit, path: str, part: int, *, has_raw: bool, can_togg
     if can_toggle:
         actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
     place = _find_place(visit, path)
-    if place and not visit.session_key and find_repository(place.full_path):
-        actions.append(tag("a", "History", href=visit.url("history", path=path), class_="button plain"))
     if place and visit.can_change:
         for view, title in (("edit", "Edit"), ("move", "Move"), ("delete", "Delete")):
             actions.append(tag("a", title, href=visit.url(view, path=path), class_="button plain"))

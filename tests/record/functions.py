@@ -269,10 +269,6 @@ def record_charts() -> Iterator[str]:
     yield str(charts.divide_into_quarters({1: 5.0, 2: 5.0, 3: 1.0, 4: 9.0, 5: 7.0, 6: 2.0, 7: 3.0, 8: 4.0}))
     for values in ([], [3.0], [0.0, 0.0], [1.0, 4.0, 2.0], [float(at % 7) for at in range(500)]):
         yield str(charts.draw_growth(values, "Growth"))
-    columns = [charts.Column(f"c{total}", total, "good") for total in (0, 3, 7)]
-    yield from (str(charts.draw_columns(columns[:count], "Columns")) for count in (0, 1, 3))
-    strips = [charts.Strip("right", [0.1, 0.5, 0.5, 1.4, -2.0, 0.9, 0.7], "good"), charts.Strip("wrong", [], "bad")]
-    yield from (str(charts.draw_strips(strips[:count], "Strips")) for count in (0, 1, 2))
     points = [
         charts.Point(at / 7, 1 - at / 7, at, at % 3, f"p{at}", f"?p={at}", at == 3) for at in range(charts.GROUPS)
     ]

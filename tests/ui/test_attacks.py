@@ -1,7 +1,6 @@
 """Attacks on the whole page: texts that try to run, fields that try to leave the workspace, and writers that race."""
 
 import os
-import subprocess
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -35,16 +34,12 @@ _FOREIGN = """[...document.querySelectorAll("body *")]
 
 @pytest.fixture
 def bad_site(tmp_path: Path) -> Iterator[Site]:
-    """A memory in which every name and text is an attack, also what was said and what was committed."""
+    """A memory in which every name and text is an attack, also what was said."""
     space = TalkingWorkspace(tmp_path)
     front = f"---\ntitle: '{BAD}'\ntags: ['{BAD}', 'a\"onclick=pwned=1']\n---\n"
     space.write("memory/2026-01-12.md", f"{front}{ATTACKS}\n## {BAD}\n\nThe word kite, {BAD} and [[{BAD}]].\n")
     space.write('memory/people/"><img src=x onerror=pwned=1>.md', f"# {BAD}\n\nThe kite of {BAD}. [[2026-01-12]]\n")
     space.say("s1", f"The kite {BAD}", f"Noted {BAD}")
-    env = {"PATH": os.environ["PATH"], "HOME": str(space.home)}
-    who = ("-c", f"user.name={BAD}", "-c", "user.email=x")
-    for command in (("init", "-q"), ("add", "-A"), (*who, "commit", "-qm", BAD)):
-        subprocess.run(["git", *command], cwd=space.path, env=env, check=False)
     with serve(space) as site:
         yield site
 
@@ -59,8 +54,6 @@ def test_no_view_runs_or_loads_what_a_text_says(bad_site: Site, page: "Page") ->
     notes = (str(path.relative_to(bad_site.workspace.path)) for path in bad_site.workspace.path.rglob("*.md"))
     asked += (f"note?{urlencode({'path': path})}" for path in notes)
     asked += [f"search?{urlencode({'q': BAD})}", f"new?{urlencode({'path': BAD})}"]
-    commits = bad_site.get("history", path="memory/2026-01-12.md").body.split("commit=")[1:]
-    asked += (f"history?path=memory/2026-01-12.md&commit={each[:40]}" for each in commits)
     foreign = []
     for view in asked:
         open_page(bad_site, page, view)

@@ -1,9 +1,5 @@
 """Every view in a real browser: usable by all, by keys alone and without scripts, and on any screen."""
 
-import json
-import os
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -53,13 +49,11 @@ VIEWS = {
     "note": (f"path={PATH}&from=8&to=8", "measure it"),
     "follow": (f"path={PATH}&to=priya", "Priya prefers tea"),
     "around": (f"path={PATH}", "Links to"),
-    "history": (f"path={PATH}", "First decisions"),
     "state": ("", "chunks; up to date"),
     "providers": ("", "openai"),
     "progress": ("", "Last indexed"),
     "settings": ("section=mdrecall", "mdrecall.activity.record"),
     "activity": ("", "where is the bike"),
-    "eval": ("", "1 question in"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
     "append": ("", "Add"),
@@ -92,14 +86,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     space.write("memory/people/priya.md", "# Priya\n\nPriya prefers tea.\n")
     space.write("memory/old.md", "Old.\n")
     space.say("s1", "Where is the bike?", "In the cellar.")
-    question = {"query": "what is in front of the database", "expect": PATH}
-    (space.path / "questions.jsonl").write_text(json.dumps(question))
     record_activity(space.memory().settings, Activity("2026-02-10T10:00:00Z", "memory_search", "where is the bike"))
-    if git := shutil.which("git"):
-        env = {"PATH": os.environ["PATH"], "HOME": str(space.home)}
-        who = ("-c", "user.name=Ana", "-c", "user.email=ana@example.org")
-        for command in (("init", "-q"), ("add", PATH), (*who, "commit", "-qm", "First decisions")):
-            subprocess.run([git, *command], cwd=space.path, env=env, check=True)
     with serve(space) as site:
         site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
         assert until(lambda: "chunks; up to date" in site.get("state").body)
@@ -171,10 +158,6 @@ def test_answers_to_forms_are_usable_by_all(site: Site, page: "Page") -> None:
     page.goto(address(site, "state"))
     page.get_by_role("button", name="Check everything").click()
     page.get_by_role("heading", name="Check").wait_for()
-    assert find_faults(page) == []
-    page.goto(address(site, "eval"))
-    page.get_by_role("button", name="Ask them").click()
-    page.get_by_role("heading", name="Questions").wait_for()
     assert find_faults(page) == []
     page.goto(address(site, "forget"))
     page.get_by_label("What to forget").fill("Priya")

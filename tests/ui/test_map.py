@@ -6,7 +6,7 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.ui.charts import Point, Strip, draw_growth, draw_points, draw_strips
+from mdrecall.ui.charts import Point, draw_growth, draw_points
 from tests.conftest import Workspace
 from tests.processes import until
 from tests.ui.axe import find_faults
@@ -111,10 +111,3 @@ def test_a_line_of_growth_spans_the_picture_and_has_no_more_points_than_a_screen
     assert len(corners(list(range(200)))) == 200
     many = corners(list(range(1000)))
     assert (len(many), many[0], many[-1]) == (200, "0.0,120.0", "600.0,4.0")
-
-
-def test_dots_of_a_strip_stand_from_end_to_end_and_apart_from_each_other() -> None:
-    drawn = draw_strips([Strip("First", [2.0, 0.5, 0.5, -1.0], "right"), Strip("Later", [], "wrong")], "Scores")
-    assert re.findall(r'cx="(\d+)" cy="(\d+)"', drawn) == [("8", "36"), ("180", "33"), ("180", "39"), ("352", "30")]
-    assert re.findall(r'<text x="8" y="(\d+)">(.*?)<', drawn) == [("12", "First: 4"), ("56", "Later: 0")]
-    assert 'viewBox="0 0 360 108"' in drawn

@@ -34,7 +34,7 @@ NOTES = {
     "memory/ideas.md": "# Ideas\n\nA kite, and a table of oak.\n",
 }
 NOTE = "path=memory%2F2024-01-12.md"
-#: Each page by the name of its file. What git knows is left out, because it may be missing.
+#: Each page by the name of its file.
 PAGES = {
     "search": "search?q=postgres",
     "search-filtered": "search?q=postgres&since=2024-02-01&folder=memory&source=memory",
@@ -69,7 +69,6 @@ PAGES = {
     "conversation-missing": "conversation?session=none",
     "settings-nothing": "settings?q=zeppelin",
     "state": "state",
-    "eval": "eval",
     "forget": "forget",
     "providers": "providers",
     "settings": "settings?section=tools",
@@ -80,7 +79,6 @@ FORMS = {
     "forget": {"text": "kite"},
     "edit": {"path": "memory/ideas.md", "text": "# Mine\n", "hash": "0" * 64},
     "append": {"path": "memory/ideas.md", "text": ""},
-    "eval": {"text": '{"query": "staging database", "expect": "memory/2024-03-01.md"}\n{"query": "oak"}'},
 }
 _VARYING = (
     (r"[0-9a-f]{40,64}", "(hash)"),
@@ -164,7 +162,6 @@ def record_pages(base: Path) -> Iterator[tuple[str, str]]:
     for number, what in enumerate(("where is the bike", "tea")):
         asked = Activity(f"2026-02-10T10:0{number}:00Z", "memory_search", what)
         record_activity(space.memory().settings, asked)
-    (space.path / "questions.jsonl").write_text('{"query": "staging database", "expect": "memory/2024-03-01.md"}\n')
     with serve(space) as site:
         site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
         assert until(lambda: "chunks; up to date" in site.get("state").body)

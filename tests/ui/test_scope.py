@@ -28,7 +28,6 @@ def two(workspace: Workspace, tmp_path_factory: pytest.TempPathFactory) -> Itera
     workspace.write("MEMORY.md", "The marmot sleeps.\n")
     other.write("MEMORY.md", SECRET)
     other.write("memory/2026-02-10.md", SECRET)
-    (other.path / "questions.jsonl").write_text(json.dumps({"query": "whistles", "expect": "MEMORY.md"}))
     with serve(workspace, other) as site:
         assert until(lambda: "whistles" in site.get("search", "memory2", q="marmot").body)
         yield site, other
@@ -53,7 +52,7 @@ def test_no_form_of_one_memory_changes_another(two: tuple[Site, Workspace]) -> N
             body = site.post(view, "memory1", **fields).body
             assert "whistles" not in body, view
     assert sorted(each.name for each in other.path.rglob("*") if each.is_file()) == [
-        "2026-02-10.md", "MEMORY.md", "questions.jsonl",
+        "2026-02-10.md", "MEMORY.md",
     ]  # fmt: skip
     assert (other.path / "MEMORY.md").read_text() == SECRET
 
@@ -98,7 +97,7 @@ def test_what_only_the_owner_may_see_is_not_shown_to_a_conversation(workspace: W
         site.post("delete", path="memory/gone.md", hash=hash_content(SECRET.encode()))
         assert "gone.md" in site.get("trash").body
     with serve(workspace, session_key="agent:main:telegram:group:7") as site:
-        for view in ("trash", "settings", "activity", "eval", "forget", "history"):
+        for view in ("trash", "settings", "activity", "forget"):
             reply = site.get(view, path="MEMORY.md")
             assert (reply.status, "owner of the memory" in reply.body) == (400, True), view
             assert "gone.md" not in reply.body

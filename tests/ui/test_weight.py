@@ -1,6 +1,5 @@
 """The weight of every view of a memory with much of everything: hundreds of notes, long names, talks and logs."""
 
-import json
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -61,8 +60,6 @@ def heavy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     space.say("s1", *(f"Message {number}. " + "Words. " * 900 for number in range(120)))
     for number in range(150):
         space.say(f"other-{number}", "Where is something about it? " * 20, "Here.")
-    question = json.dumps({"query": "x" * 200, "expect": [f"memory/{LONG}/0/2024-03-01-0.md"] * 5})
-    (space.path / "questions.jsonl").write_text(f"{question}\n" * 110)
     call = Activity(
         "2026-02-10T10:00:00Z", "memory_search", "自転車はどこ" * 50, f"memory/{LONG}/0/2024-03-01-0.md#L3", 4
     )
@@ -96,7 +93,6 @@ def test_no_view_is_heavy(heavy: Site) -> None:
     room = measure_room(heavy)
     weights = {view: len(heavy.ask(f"/ui/main/{view}?{PARAMS[view][0]}", Cookie=heavy.cookie).body.encode())
                for view in PARAMS}  # fmt: skip
-    weights["POST eval"] = len(heavy.post("eval").body.encode())
     weights["POST forget"] = len(heavy.post("forget", text="something about it").body.encode())
     weights["POST doctor"] = len(heavy.post("doctor").body.encode())
     assert weights["activity"] > 50_000, "the log is not empty"
