@@ -66,7 +66,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "index": ("update the index", "index", "index --force"),
         "watch": ("update the index whenever a note changes", "watch"),
         "warm": ("keep a memory open, so that other commands answer at once", "warm --idle 30"),
-        "promote": ("copy what is recalled often from dated notes to MEMORY.md", "promote", "promote --apply"),
+        "promote": ("copy what is recalled often from dated notes to MEMORY.md", "promote", "promote --explain tea"),
         "import": (
             "import what another program remembers, or restore a backup",
             "import chatgpt conversations.json",
@@ -87,7 +87,6 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "language list",
             "language add ko korean.tsv",
         ),
-        "promote-explain": ("show why a statement is promoted or not", "promote-explain greenhouse pump"),
         "ltm": (
             "list, search, store or delete long-term memories",
             "ltm list --limit 5",
@@ -115,6 +114,7 @@ _ONLY_THERE = ("no_warm", "deep", "index", "verbose", "all_agents")
 _OTHER_NAMES = {
     "restore": "import backup", "backup": "export", "add": "note", "remember": "note", "delete": "forget",
     "remove": "forget", "supersede": "note --supersedes", "undo": "promote --undo",
+    "promote-explain": "promote --explain",
 }  # fmt: skip
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
 _MORE_HELP = """\

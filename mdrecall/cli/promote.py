@@ -1,4 +1,4 @@
-"""``mdrecall promote``: show what would become long-term memory, and write it on request."""
+"""``mdrecall promote``: show what would become long-term memory and why, and write it on request."""
 
 import argparse
 import sys
@@ -11,7 +11,8 @@ from mdrecall.types.documents import format_citation
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
-    from mdrecall.life.promote import Judged, Plan
+    from mdrecall.core.life.promotion import Gates
+    from mdrecall.life.promote import Choice, Judged, Plan
 
 #: Refused candidates that are listed for people; the rest is counted.
 _MAX_REFUSED = 10
@@ -20,6 +21,8 @@ _MAX_REFUSED = 10
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--apply", action="store_true", help="write to MEMORY.md; without it nothing is changed")
     parser.add_argument("--undo", action="store_true", help="take the last promotion back, byte for byte")
+    about = "show why one statement is promoted or not; TEXT is its key, or a part of its path or text"
+    parser.add_argument("--explain", metavar="TEXT", help=about)
     parser.add_argument("--limit", type=parse_positive, metavar="N", help="promote at most N statements")
     parser.add_argument("--min-score", type=parse_fraction, metavar="S", help="the least score (0 to 1)")
     parser.add_argument("--min-recall-count", type=parse_count, metavar="N", help="the least number of signals")
@@ -31,8 +34,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from mdrecall.life import promote
 
-    if options.apply and options.undo:
-        raise QueryError("--apply and --undo exclude each other.", hint="Give one of them.", name="undo")
+    if (options.explain is not None) + options.apply + options.undo > 1:
+        raise QueryError("--apply, --undo and --explain exclude each other.", hint="Give one of them.", name="undo")
     loaded = load_settings(options)
     settings = loaded.settings
     if options.undo:
@@ -44,7 +47,10 @@ def run(options: argparse.Namespace) -> int:
         min_signals=options.min_recall_count,
         min_queries=options.min_unique_queries,
         include_promoted=options.include_promoted,
+        lists_all=options.explain is not None,
     )
+    if options.explain is not None:
+        return _explain(options, loaded, choice)
     act = promote.apply if options.apply else promote.plan
     made = act(settings, loaded.home, choice)
     if options.json:
@@ -66,6 +72,50 @@ def _undo(options: argparse.Namespace, loaded: "Loaded") -> int:
     else:
         print("There is no promotion to undo.", file=sys.stderr)
     return 0 if undone else 1
+
+
+def _explain(options: argparse.Namespace, loaded: "Loaded", choice: "Choice") -> int:
+    from mdrecall.life import promote
+    from mdrecall.life.promotion_json import explanation_to_json
+
+    settings = loaded.settings
+    found = promote.find_judged(promote.plan(settings, loaded.home, choice), options.explain)
+    if found is None:
+        print(f"No statement that was recalled or repeated matches {printable(options.explain)!r}.", file=sys.stderr)
+        if options.json:
+            print_json({"workspaceDir": settings.workspace, "candidate": None})
+        return 1
+    if options.json:
+        print_json(explanation_to_json(settings, found, choice.gates))
+    else:
+        _print_judged(found, choice.gates)
+    return 0
+
+
+def _print_judged(found: "Judged", gates: "Gates") -> None:
+    candidate = found.candidate
+    record = candidate.record
+    print(style(printable(format_citation(record.path, found.start_line, found.end_line)), "cyan"))
+    print(f"    {printable(found.text or record.snippet or '(not in the note any more)')}")
+    print(f"    key {printable(record.key)}\n")
+    signals = f"{plural(record.recalls, 'recall')}, {plural(record.daily, 'recent note')}, {record.grounded} grounded"
+    rows = [
+        (candidate.score >= gates.min_score, f"score {candidate.score:.3f}", f"{gates.min_score:g} or more"),
+        (record.signals >= gates.min_signals, f"{plural(record.signals, 'signal')} ({signals})", gates.min_signals),
+        (record.queries >= gates.min_queries, plural(record.queries, "query", "queries"), gates.min_queries),
+        (len(set(record.recall_days)) >= gates.min_days, plural(len(set(record.recall_days)), "day"), gates.min_days),
+        (
+            gates.max_age_days is None or candidate.age_days <= gates.max_age_days,
+            f"last recalled {candidate.age_days:.1f} days ago",
+            "any" if gates.max_age_days is None else f"{gates.max_age_days:g} or fewer",
+        ),
+    ]
+    for passes, value, needed in rows:
+        mark = style("✓", "green") if passes else style("✗", "red")
+        print(f"  {mark} {value}; needed: {needed}")
+    parts = (f"{name} {value:.2f}" for name, value in candidate.components._asdict().items())
+    print(f"    {style(', '.join(parts), 'dim')}\n")
+    print(f"Not promoted: {printable(found.refusal)}." if found.refusal else "Would be promoted now.")
 
 
 def _print_plan(loaded: "Loaded", made: "Plan", max_chars: int, *, is_applied: bool) -> None:
@@ -102,7 +152,7 @@ def _print_advice(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> None:
     if not recalled and not loaded.settings.mdrecall.recalls.record:
         print("Searches are not recorded: set mdrecall.recalls.record to true to begin.", file=sys.stderr)
     elif recalled and not made.judged:
-        print("Run `mdrecall promote-explain` with a word of a statement to see what it lacks.", file=sys.stderr)
+        print("Run `mdrecall promote --explain` with a word of a statement to see what it lacks.", file=sys.stderr)
 
 
 def _headline(one: "Judged") -> str:

@@ -1,4 +1,4 @@
-"""``mdrecall promote`` and ``promote-explain`` as a person and a program see them."""
+"""``mdrecall promote`` as a person and a program see them."""
 
 import os
 import subprocess
@@ -120,21 +120,21 @@ def test_the_first_of_many_refusals_and_what_could_not_be_read_are_told(
 
 
 def test_explain_shows_each_threshold(run: Run, workspace: Workspace, path: str) -> None:
-    ran = run("promote-explain", "greenhouse", "pump")
+    ran = run("promote", "--explain", "greenhouse pump")
     assert ran.code == 0
     assert ran.out.count("✓") == 5
     assert ran.out.endswith("Would be promoted now.\n")
-    tea = run("promote-explain", "prefers tea")
+    tea = run("promote", "--explain", "prefers tea")
     assert "✗ 0 days; needed: 2" in tea.out
     assert "Not promoted: score" in tea.out
-    found = run("promote-explain", PUMP, "--json").json
+    found = run("promote", "--explain", PUMP, "--json").json
     assert set(found) == {"workspaceDir", "thresholds", "candidate", "passes"}
     assert {"score", "recallCount", "uniqueQueries", "maxAge"} <= set(found["passes"])
     assert all(found["passes"].values())
 
 
 def test_a_statement_that_is_not_there_is_not_found(run: Run, workspace: Workspace, path: str) -> None:
-    ran = run("promote-explain", "zeppelin")
+    ran = run("promote", "--explain", "zeppelin")
     assert ran.code == 1
     assert "matches 'zeppelin'" in ran.err
 

@@ -176,9 +176,9 @@ COMMANDS: dict[str, list[str]] = {
         "promote --undo --json",
         "promote --limit 0",
         "promote --min-score 2",
-        "promote-explain zeppelin --json",
-        "promote-explain --json",
-        "promote-explain zeppelin",
+        "promote --explain zeppelin --json",
+        "promote --explain",
+        "promote --explain zeppelin",
     ],
     "forget": [
         "forget boat --json",
