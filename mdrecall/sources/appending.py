@@ -59,7 +59,7 @@ class _Opened(NamedTuple):
 
 def append_to(folder: int, name: str, shown: str, addition: Addition) -> Appended:
     """Append to a file of an open folder; ``shown`` is how answers and errors call it."""
-    with _open_locked(folder, name, shown, addition.wait_s) as opened:
+    with open_locked_end(folder, name, shown, addition.wait_s) as opened:
         return _append(opened, shown, addition)
 
 
@@ -86,8 +86,8 @@ def _enter(root: int, name: str) -> int:
 
 
 @contextmanager
-def _open_locked(folder: int, name: str, shown: str, wait_s: float) -> Iterator[_Opened]:
-    """Open a file, or create it, for this process alone; a new file that stays empty is removed on failure."""
+def open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S) -> Iterator[_Opened]:
+    """Open a file for appending, or create it, for this process alone; a new file that stays empty goes on failure."""
     until = time.monotonic() + wait_s
     while (opened := _try_to_lock(folder, name)) is None:
         if time.monotonic() >= until:

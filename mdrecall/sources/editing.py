@@ -1,10 +1,12 @@
 """Change, replace or remove a note: whole or not at all, and only if it is still the file that was read.
 
 The new content is written to a file beside the note, synced, and moved over it. Lines that no edit names stay as they
-are, byte for byte. The note is locked meanwhile, so that nobody appends to a file that is about to be replaced.
+are, byte for byte. The note is locked meanwhile, so that nobody appends to a file that is about to be replaced. Other
+programs do not know the lock: text that such a program appends to the replaced file is moved into the note.
 """
 
 import codecs
+import fcntl
 import hashlib
 import os
 import re
@@ -16,12 +18,14 @@ from typing import NamedTuple
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
 from mdrecall.locks import try_flock
-from mdrecall.sources.appending import find_codec, sync_folder
+from mdrecall.sources.appending import find_codec, open_locked_end, sync_folder, write_at_end
 from mdrecall.sources.opening import open_in, open_parent
 
 #: As long as an append waits for the lock: longer than any edit takes.
 _WAIT_S = 10.0
 _RETRY_S = 0.002
+#: How long a replaced file is watched if another program has it open. One that appends closes it long before.
+_LATE_S = 1.0
 #: For writing, so that a read-only note is left alone, though a file could be moved over it.
 _FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -77,6 +81,7 @@ def remove_note(workspace: str, path: str, expected_hash: str) -> None:
     with _open_locked(workspace, path, expected_hash) as note:
         os.unlink(note.name, dir_fd=note.folder)
         sync_folder(note.folder)
+        _keep_late_text(note, b"")
 
 
 def edit_content(data: bytes, edits: Sequence[LineEdit]) -> bytes:
@@ -205,6 +210,45 @@ def _move_over(note: _Note, content: bytes) -> None:
             os.unlink(temporary, dir_fd=note.folder)
         raise
     sync_folder(note.folder)
+    _keep_late_text(note, content)
+
+
+def _keep_late_text(note: _Note, content: bytes) -> None:
+    """Bring text that another program wrote to the replaced file, up to this moment, into the note.
+
+    Appended text comes to the end of the new content. A file that was written anew is put back, and the edit fails.
+    """
+    until = time.monotonic() + _LATE_S
+    while _is_open_elsewhere(note.file) and time.monotonic() < until:
+        time.sleep(_RETRY_S)
+    late = _read(note.file)
+    is_rewritten = not late.startswith(note.data)
+    if is_rewritten and content:
+        file = _lock(note.folder, note.name, note.shown)
+        try:
+            _move_over(note._replace(file=file, data=_read(file)), late)
+        finally:
+            os.close(file)
+    elif late != note.data:
+        with open_locked_end(note.folder, note.name, note.shown) as opened:
+            text, end = late.removeprefix(note.data), "\n".encode(find_codec(content))
+            starts_line = content.endswith(end) or not content or not note.data.endswith(end)
+            write_at_end(opened.file, text if starts_line else end + text, os.fstat(opened.file).st_size)
+    if is_rewritten:
+        raise change_error(note.shown)
+
+
+def _is_open_elsewhere(file: int) -> bool:
+    """True if another program has a file open that no longer has a name. False also if the system cannot tell."""
+    try:
+        # The system grants a lease only on a file that nobody else has open. Without a name nobody can open it again.
+        if not os.fstat(file).st_nlink:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except BlockingIOError:
+        return True
+    except (OSError, AttributeError):
+        pass
+    return False
 
 
 def change_error(path: str) -> FileChanged:

@@ -1,7 +1,9 @@
 """Editing notes: lines are replaced, all others stay byte for byte, and a file that changed is left alone."""
 
+import fcntl
 import os
 import stat
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import pytest
@@ -11,6 +13,8 @@ from hypothesis import strategies as st
 from mdrecall.errors import FileChanged, FileUnwritable
 from mdrecall.sources import editing
 from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_note, replace_content, replace_lines
+from tests.conftest import examples
+from tests.processes import PATIENCE_S, python
 
 
 def write(folder: Path, name: str, data: bytes) -> str:
@@ -96,6 +100,97 @@ def test_a_note_that_changes_while_it_is_written_is_left_alone(tmp_path: Path, m
         replace_content(str(tmp_path), "a.md", b"x", before)
     assert (tmp_path / "a.md").read_bytes() == b"one\ntwo\n"
     assert os.listdir(tmp_path) == ["a.md"]
+
+
+#: Opens the note, does what its arguments say once the note has been replaced or removed, and ends.
+LATE = """
+import os, sys, time
+path, mode, text = sys.argv[1:]
+before = os.stat(path)
+with open(path, "r+" if mode == "rewrite" else "a") as note:
+    print("open", flush=True)
+    while os.path.exists(path) and os.path.samestat(before, os.stat(path)):
+        time.sleep(0.001)
+    if mode == "rewrite":
+        note.truncate(0)
+    note.write(text)
+"""
+
+
+#: Only Linux tells whether another program has a file open.
+needs_leases = pytest.mark.skipif(not hasattr(fcntl, "F_SETLEASE"), reason="this system has no leases on files")
+
+
+@needs_leases
+@pytest.mark.parametrize(
+    ("mode", "content", "after"),
+    [
+        ("append", b"new\n", "new\nlate\n"),
+        ("append", b"no line end", "no line end\nlate\n"),
+        ("append", b"", "late\n"),
+        ("append", None, "late\n"),
+        ("rewrite", b"new\n", "late\n"),
+        ("rewrite", b"", "late\n"),
+        ("rewrite", None, "late\n"),
+    ],
+)
+def test_text_that_another_program_writes_to_the_replaced_file_is_kept(
+    mode: str, content: bytes | None, after: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(editing, "_LATE_S", PATIENCE_S)
+    before = write(tmp_path, "a.md", b"old\n")
+    with python(LATE, str(tmp_path / "a.md"), mode, "late\n") as writer:
+        assert writer.stdout
+        assert writer.stdout.readline() == "open\n"
+        with pytest.raises(FileChanged) if mode == "rewrite" else nullcontext():
+            if content is None:
+                remove_note(str(tmp_path), "a.md", before)
+            else:
+                assert replace_content(str(tmp_path), "a.md", content, before) == hash_content(content)
+    assert (tmp_path / "a.md").read_text() == after
+    assert os.listdir(tmp_path) == ["a.md"]
+
+
+def test_text_that_is_appended_just_before_the_note_is_replaced_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\ufeffone\ntwo\n".encode("utf-16-le")
+    before, rename = write(tmp_path, "a.md", text), os.rename
+
+    def append_first(old: str, new: str, **folders: int) -> None:
+        with (tmp_path / "a.md").open("ab") as note:
+            note.write("three\n".encode("utf-16-le"))
+        rename(old, new, **folders)
+
+    monkeypatch.setattr(os, "rename", append_first)
+    replace_lines(str(tmp_path), "a.md", [LineEdit(1, 1, ("ONE",))], before)
+    assert (tmp_path / "a.md").read_text("utf-16") == "ONE\ntwo\nthree\n"
+
+
+#: Appends numbered lines, as a shell does with ``>>``.
+APPEND = """
+import os, sys, time
+for number in range(int(sys.argv[2])):
+    file = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(file, b"line %d\\n" % number)
+    os.close(file)
+    time.sleep(0.0005)
+"""
+
+
+@needs_leases
+def test_of_many_appends_during_many_edits_none_is_lost_or_doubled(tmp_path: Path) -> None:
+    write(tmp_path, "a.md", b"edit 0\n")
+    count, edits = 10 * examples(50), 0
+    with python(APPEND, str(tmp_path / "a.md"), str(count)) as writer:
+        while writer.poll() is None:
+            data = (tmp_path / "a.md").read_bytes()
+            with suppress(FileChanged):
+                replace_lines(str(tmp_path), "a.md", [LineEdit(1, 1, (f"edit {edits + 1}",))], hash_content(data))
+                edits += 1
+    first, *lines = (tmp_path / "a.md").read_text().splitlines()
+    assert first == f"edit {edits}"
+    assert sorted(lines) == sorted(f"line {number}" for number in range(count))
 
 
 def test_a_full_disk_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
