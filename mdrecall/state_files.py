@@ -22,6 +22,20 @@ class Draft(NamedTuple):
         os.replace(self.temporary_path, self.path)
 
 
+def make_private_folder(path: str) -> None:
+    """Create a folder, and each missing one above it, for this user alone. ``makedirs`` leaves those to the umask."""
+    path = os.path.abspath(path)
+    if not os.path.isdir(path):
+        if not os.path.exists(os.path.dirname(path)):
+            make_private_folder(os.path.dirname(path))
+        try:
+            os.mkdir(path, 0o700)
+        except FileExistsError:
+            # Another process was faster, or something else has this name.
+            if not os.path.isdir(path):
+                raise
+
+
 @contextmanager
 def draft(path: str) -> Iterator[Draft]:
     """Open a file beside ``path`` that only its owner can read; it is removed at the end unless it was published.
@@ -29,7 +43,7 @@ def draft(path: str) -> Iterator[Draft]:
     Its name begins with a dot, so that a scan of the folder does not take it for a note.
     """
     folder, name = os.path.split(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_folder(folder)
     # Importing tempfile takes 10 ms, which every hook would pay. Nobody has a file with this name by chance.
     temporary_path = os.path.join(folder, f".{name[:60]}.{os.urandom(8).hex()}.tmp")
     number = os.open(temporary_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)

@@ -29,6 +29,7 @@ from mdrecall.cli.start import (
     receive,
 )
 from mdrecall.locks import FileLock
+from mdrecall.state_files import make_private_folder
 from mdrecall.types import Holder
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class _Listener:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                os.makedirs(self._folder, mode=0o700, exist_ok=True)
+                make_private_folder(self._folder)
                 if is_private(self._folder) and self._lock.acquire(0, "answering commands"):
                     self._listen()
             except OSError:

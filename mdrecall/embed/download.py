@@ -15,6 +15,7 @@ from typing import IO, NamedTuple
 
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.locks import try_flock
+from mdrecall.state_files import make_private_folder
 from mdrecall.types import Progress, ProgressCallback
 
 #: A connection that breaks more often without progress will not finish; with progress each attempt resumes.
@@ -75,7 +76,7 @@ def matches(path: str, file: RemoteFile) -> bool:
 def folder_lock(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
     """Create the folder and hold its write lock; raise ``ModelFileError`` if the system refuses."""
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        make_private_folder(folder)
         with open(os.path.join(folder, "write.lock"), "a") as lock:
             _take(lock, folder, lock_wait_s)
             yield

@@ -31,7 +31,7 @@ def log_problem(path: str, now: datetime, where: str, problem: str) -> None:
 
     said = " ".join(redact(f"{where}: {problem}").split())[:_MAX_LINE_CHARS]
     with suppress(OSError):
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        state_files.make_private_folder(os.path.dirname(path))
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             os.write(file, f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {said}\n".encode())

@@ -130,7 +130,7 @@ def drop_pending(settings: Settings) -> None:
 def lock_progress(settings: Settings, name: str = "lock", wait_s: float = _WAIT_S) -> Iterator[bool]:
     """Hold the lock on all these files of a workspace, or another one. Yield False if another process has it."""
     folder = progress_folder(settings)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    state_files.make_private_folder(folder)
     lock = FileLock(os.path.join(folder, name))
     is_ours = lock.acquire(wait_s, "writing a digest")
     try:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.session_key import parse
+from mdrecall.state_files import make_private_folder
 
 if TYPE_CHECKING:
     from mdrecall.sources.tombstones import Masks
@@ -117,7 +118,7 @@ def _append(path: str, line: str) -> None:
     try:
         file = os.open(path, _CREATE, 0o600)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_private_folder(os.path.dirname(path))
         file = os.open(path, _CREATE, 0o600)
     try:
         os.write(file, f"{line}\n".encode("utf-8", "replace"))

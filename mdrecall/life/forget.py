@@ -38,6 +38,7 @@ from mdrecall.sources.tombstones import (
     save_entries,
     tombstones_path,
 )
+from mdrecall.state_files import make_private_folder
 from mdrecall.types import Conversation, ProgressCallback
 from mdrecall.types.documents import parse_citation
 
@@ -381,7 +382,7 @@ class _Lock:
 
     def __enter__(self) -> None:
         try:
-            os.makedirs(os.path.dirname(self._lock.path), mode=0o700, exist_ok=True)
+            make_private_folder(os.path.dirname(self._lock.path))
             if not self._lock.acquire(_WAIT_S, "forgetting"):
                 who = describe_holder(self._lock.holder())
                 raise StoreBusy(f"The memory is locked by {who}.", hint="Try again when it has finished.")

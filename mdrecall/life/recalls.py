@@ -22,7 +22,7 @@ from mdrecall.errors import ReadError
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.opening import decode, read_below
-from mdrecall.state_files import load, save
+from mdrecall.state_files import load, make_private_folder, save
 from mdrecall.types import SearchAnswer, SearchResult
 
 #: As many records, queries and days as OpenClaw keeps: a season of daily use, and a file of a few hundred kilobytes.
@@ -173,7 +173,7 @@ class RecallState:
 @contextmanager
 def lock_recalls(index_path: str, wait_s: float) -> Iterator[RecallState]:
     """Keep other processes from changing the file meanwhile; ``OSError`` if another one does for too long."""
-    os.makedirs(os.path.dirname(index_path), mode=0o700, exist_ok=True)
+    make_private_folder(os.path.dirname(index_path))
     lock = FileLock(lock_path(index_path))
     if not lock.acquire(wait_s, "changing the recall records"):
         raise OSError(f"The recall records are kept by {describe_holder(lock.holder())}.")

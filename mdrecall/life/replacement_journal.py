@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from mdrecall.errors import FileBusy
 from mdrecall.locks import FileLock
-from mdrecall.state_files import load
+from mdrecall.state_files import load, make_private_folder
 
 #: Longer than a note and a mark take; after that the other process hangs.
 _WAIT_S = 10.0
@@ -50,13 +50,14 @@ def keep_journal(index_path: str, path: str, line: int, old: str, new: str) -> I
     content = {"path": path, "line": line, "old": hash_line(old), "new": [hash_line(one) for one in _lines(new)]}
     try:
         with suppress(OSError):
-            os.makedirs(os.path.dirname(index_path), mode=0o700, exist_ok=True)
+            make_private_folder(os.path.dirname(index_path))
             if not lock.acquire(_WAIT_S, "replacing a line"):
                 message = "Another process has been replacing a line for too long."
                 raise FileBusy(message, path=path, hint="Try again; nothing was written.")
             # Half a journal is none: the note is added after it is written.
-            with open(_journal_path(index_path), "w", encoding="utf-8") as file:
-                json.dump(content, file)
+            file = os.open(_journal_path(index_path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with open(file, "w", encoding="utf-8") as journal:
+                json.dump(content, journal)
         yield
     finally:
         if lock.is_held:

@@ -22,7 +22,7 @@ from mdrecall.sources.files import AGENT_FILES, ROOT_FILES
 from mdrecall.sources.notes import create_file
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.sources.tombstones import Tombstones, load_tombstones, parse_tombstones, save_entries, tombstones_path
-from mdrecall.state_files import draft
+from mdrecall.state_files import draft, make_private_folder
 
 Action: TypeAlias = Literal["new", "same", "differs", "forgotten", "refused", "failed"]
 
@@ -264,7 +264,7 @@ def _restore_forgotten(found: Backup, target: RestoreTarget, *, apply: bool) -> 
         problem = "what was forgotten here cannot be joined with it; its texts are left out of this restoration only"
         return Restored(name, path, "refused", problem)
     if apply:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_private_folder(os.path.dirname(path))
         save_entries(path, theirs.salt, [*ours.entries, *more])
     return Restored(name, path, "differs" if ours else "new")
 

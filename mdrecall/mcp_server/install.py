@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.config_text import DifferentEntry, NotEditable, Place, put, remove, remove_empty, render
+from mdrecall.state_files import make_private_folder
 
 if TYPE_CHECKING:
     from mdrecall.config.environment import ProgramFolders
@@ -211,7 +212,7 @@ def write(change: Plan) -> str:
     """Write the change in one step; return the path of the backup, empty if nothing of another was in the file."""
     folder = os.path.dirname(change.path)
     try:
-        os.makedirs(folder, exist_ok=True)
+        make_private_folder(folder)
         mode = os.stat(change.path).st_mode & 0o777 if change.before is not None else 0o600
         has_others = change.before is not None and change.after is not None
         backup = back_up(change.path, change.before or "", mode) if has_others else ""
@@ -254,7 +255,7 @@ def back_up(path: str, text: str, mode: int) -> str:
 def replace_text(path: str, text: str) -> None:
     """Write a file in one step, with its folder if there is none; raise ``OSError`` if that fails."""
     folder = os.path.dirname(path)
-    os.makedirs(folder, exist_ok=True)
+    make_private_folder(folder)
     mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
     _replace(folder, path, text, mode)
 

@@ -12,6 +12,7 @@ from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, ReadError, message_with_hint
 from mdrecall.interfaces import Backend
 from mdrecall.locks import FileLock
+from mdrecall.state_files import make_private_folder
 from mdrecall.types import (
     Conversation,
     Issue,
@@ -81,7 +82,7 @@ class QmdBackend:
             FileLock(lock_path),
             self._plan_watch,
             self._sync_changes,
-            prepare=lambda: os.makedirs(os.path.dirname(lock_path), exist_ok=True),
+            prepare=lambda: make_private_folder(os.path.dirname(lock_path)),
         )
         self.sessions = _QmdSessions(settings, builtin, self)
         self.admin = _QmdAdmin(self)

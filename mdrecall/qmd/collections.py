@@ -19,6 +19,7 @@ from mdrecall.qmd.collection_plan import Collection, sanitize_name
 from mdrecall.qmd.database import QmdDatabase, quarantine_if_damaged
 from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_config, parse_listing
 from mdrecall.qmd.process import CommandRunner
+from mdrecall.state_files import make_private_folder
 from mdrecall.types import Issue, Stop, never
 
 _NAME_IN_USE = re.compile(r"^Collection '[^'\n]+' already exists\.?$", re.MULTILINE)
@@ -205,7 +206,7 @@ class Collections:
             return "is not a folder, so qmd cannot search it"
         try:
             if entry.kind == "sessions":
-                os.makedirs(entry.root, mode=0o700, exist_ok=True)
+                make_private_folder(entry.root)
             else:
                 os.mkdir(entry.root)
         except OSError as error:

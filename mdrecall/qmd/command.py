@@ -13,6 +13,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from mdrecall.errors import BackendUnavailable, ProgramMissing
+from mdrecall.state_files import make_private_folder
 
 #: Where qmd runs. A ``.qmd/index.yml`` in the working folder or above it overrides every other configuration, whatever
 #: the environment says. Above the root there is nothing.
@@ -89,9 +90,8 @@ def prepare(qmd_dir: str, environment: Mapping[str, str], *, home: str) -> dict[
             raise BackendUnavailable(f"{path} overrides the configuration of every qmd.", hint="Remove it.")
     config, cache = os.path.dirname(config_path(qmd_dir)), os.path.dirname(index_path(qmd_dir))
     try:
-        os.makedirs(qmd_dir, mode=0o700, exist_ok=True)
-        os.makedirs(config, exist_ok=True)
-        os.makedirs(cache, exist_ok=True)
+        make_private_folder(config)
+        make_private_folder(cache)
     except OSError as error:
         hint = "Remove what is in the way, or give this user write access."
         raise BackendUnavailable(f"Cannot create the qmd folder {qmd_dir}: {error.strerror}.", hint=hint) from error

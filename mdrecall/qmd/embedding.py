@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut, message_with_hint
 from mdrecall.locks import FileLock
 from mdrecall.qmd.process import CommandRunner
-from mdrecall.state_files import load, save
+from mdrecall.state_files import load, make_private_folder, save
 from mdrecall.types import Issue, Stop
 
 _BUSY = "Another embed process is already running"
@@ -99,7 +99,7 @@ class Embedding:
 
     def _acquire(self, lock: FileLock, stop: Stop) -> bool:
         """Wait for other processes on this machine, no longer than embedding may take: each has a model in memory."""
-        os.makedirs(os.path.dirname(self._lock_path), exist_ok=True)
+        make_private_folder(os.path.dirname(self._lock_path))
         until = time.monotonic() + self._timeout_s
         while not lock.acquire(_POLL_S, "embedding with qmd"):
             if stop() or time.monotonic() >= until:

@@ -17,7 +17,7 @@ from mdrecall.core.redact import Redactor
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.sources.tombstones import Masks
-from mdrecall.state_files import draft, load, save
+from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.types import Issue, Listing, Stop, never
 
 #: The heading of an exported file and the blank line after it.
@@ -87,7 +87,7 @@ class SessionExport:
         issues = list(listing.issues)
         try:
             # If the folder were missing, qmd would keep what it had indexed from it, as if a disk were not mounted.
-            os.makedirs(self.folder, mode=0o700, exist_ok=True)
+            make_private_folder(self.folder)
         except OSError as error:
             return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be created: {error.strerror}")))
         known = self._load()

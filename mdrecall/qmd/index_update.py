@@ -27,7 +27,7 @@ from mdrecall.qmd.database import (
 )
 from mdrecall.qmd.listing import ListedCollection
 from mdrecall.qmd.process import CommandRunner, Output
-from mdrecall.state_files import draft, load, save
+from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.types import Issue, Stop
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class IndexUpdate:
         has_waited = False
         until = time.monotonic() + self._timeout_s
         try:
-            os.makedirs(self._state_dir, mode=0o700, exist_ok=True)
+            make_private_folder(self._state_dir)
             while not lock.acquire(_POLL_S, "updating qmd"):
                 has_waited = True
                 if stop():

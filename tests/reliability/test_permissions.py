@@ -462,6 +462,24 @@ with open({str(index)!r}, "r+b") as file:
     return done.returncode != 0
 
 
+@pytest.mark.parametrize(
+    "first", ["install claude-code", "mcp install cursor", "index", "note x", "forget walrus --apply"]
+)
+def test_folders_of_state_are_private_whatever_the_umask(first: str, workspace: Workspace) -> None:
+    workspace.write(WALRUS, "The walrus sleeps on the ice.\n")
+    home = Path(workspace.env["HOME"])
+    for command in (first, "search heron", "promote --apply"):
+        through = ("/bin/sh", "-c", 'umask 000; exec "$@"', "sh")
+        ran = run(workspace, *command.split(), through=through, MDRECALL_STATE_DIR=str(home / "new/state"))
+        assert ran.code in (0, 1), ran
+    made = {
+        path: path.stat().st_mode & 0o077 for path in home.rglob("*") if workspace.path not in (path, *path.parents)
+    }
+    assert home / "new" in made
+    assert [path for path, others in made.items() if others and path.is_dir()] == []
+    assert [path for path, others in made.items() if others & 0o022] == []
+
+
 def test_permissions_bind_the_commands_of_these_tests(tmp_path: Path) -> None:
     """Or else none of them would prove anything."""
     closed(tmp_path, 0o500)

@@ -18,6 +18,7 @@ from mdrecall.embed.offline.glosses import Entry, Table, make_word_file
 from mdrecall.embed.offline.korean import inflect
 from mdrecall.embed.offline.word_file import RECORD_BITS, Card, read_card
 from mdrecall.errors import ArgumentError
+from mdrecall.state_files import make_private_folder
 
 # Dictionaries are smaller.
 _MAX_BYTES = 64_000_000
@@ -159,7 +160,7 @@ def _find_common(dictionary: Dictionary, path: str) -> list[str]:
 def _write(path: str, data: bytes) -> None:
     """Write a file that other processes may have mapped: the old one stays whole for them."""
     folder = os.path.dirname(path)
-    os.makedirs(folder, mode=0o700, exist_ok=True)
+    make_private_folder(folder)
     handle, temporary = tempfile.mkstemp(dir=folder, suffix=".new")
     try:
         with os.fdopen(handle, "wb") as file:

@@ -33,6 +33,7 @@ from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.notes import append_note, create_file, resolve_note
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.sources.tombstones import TombstoneFile, Tombstones
+from mdrecall.state_files import make_private_folder
 
 Action: TypeAlias = Literal["new", "changed", "same", "edited", "forgotten", "older"]
 
@@ -251,7 +252,7 @@ def _append_entries(target: Target, path: str, entries: list[_Entry], report: Ca
 @contextmanager
 def lock_imports(settings: Settings) -> Iterator[None]:
     """Keep other imports into the workspace out."""
-    os.makedirs(settings.state_dir, mode=0o700, exist_ok=True)
+    make_private_folder(settings.state_dir)
     lock = FileLock(os.path.join(settings.state_dir, "mdrecall-import.lock"))
     if not lock.acquire(_WAIT_S, "importing"):
         message = "Another import into this workspace is running."

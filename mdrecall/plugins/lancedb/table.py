@@ -16,6 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.errors import PluginError, StoreBusy, StoreError, StoreUnavailable, install_command
 from mdrecall.locks import FileLock
+from mdrecall.state_files import make_private_folder
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -211,7 +212,7 @@ class Table:
 
     def _folder(self) -> str:
         try:
-            os.makedirs(self.uri, mode=0o700, exist_ok=True)
+            make_private_folder(self.uri)
         except OSError as error:
             raise self._unavailable("created", error) from error
         return self.uri

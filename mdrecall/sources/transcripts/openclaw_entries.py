@@ -179,7 +179,7 @@ def update_history(
     path = os.path.realpath(os.path.join(folder, FILE))
     try:
         if create:
-            os.makedirs(folder, mode=0o700, exist_ok=True)
+            state_files.make_private_folder(folder)
         with openclaw_lock(f"{path}.lock", wait_s):
             entries = _read(path)
             name = _find_key(entries, key)

@@ -52,7 +52,7 @@ class StoredFlushes:
         try:
             if self.read(key) is None:
                 return False
-            os.makedirs(os.path.dirname(self._path), mode=0o700, exist_ok=True)
+            state_files.make_private_folder(os.path.dirname(self._path))
             if not lock.acquire(WAIT_S, "recording a flush"):
                 raise SessionsError(f"{self._path} is in use.", hint="Nothing was changed. Try again.")
             entry = self.read(key)

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock
+from mdrecall.state_files import make_private_folder
 
 #: The endings of a database and of the files that SQLite keeps beside it.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
@@ -51,7 +52,7 @@ def delete_all(path: str) -> None:
 def make_folder(path: str) -> None:
     """Create the folder of an index."""
     try:
-        os.makedirs(os.path.dirname(path), mode=0o700, exist_ok=True)
+        make_private_folder(os.path.dirname(path))
     except OSError as error:
         hint = "Fix the permissions, or set MDRECALL_STATE_DIR to a writable folder."
         raise StoreUnavailable(f"Cannot create the folder of the index {path}: {error.strerror}.", hint=hint) from error
