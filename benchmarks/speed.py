@@ -139,7 +139,7 @@ def warm_process(recall: list[str], here: list[str], env: dict[str, str]) -> Ite
     try:
         assert process.stderr
         process.stderr.readline()
-        while ask(["search", "walrus", *here], env, greeting_s=5.0) is None:
+        while ask(["search", "walrus", *here], env) is None:
             time.sleep(0.1)
         yield
     finally:

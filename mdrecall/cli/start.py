@@ -18,9 +18,10 @@ WARM_COMMANDS = ("search", "get", "context", "status", "note", "hook")
 _RUN_HERE = frozenset(("-", "-h", "--help", "--all-agents", "--no-warm", "--verbose"))
 #: Said by the listening process before anything is asked. The number is that of the protocol.
 GREETING = b"mdrecall-warm 1 "
-#: How long a process may take to greet; one that is busy or stopped is not worth waiting for.
-_GREETING_S = 0.02
-#: How long it may take to answer: longer than any search whose provider answers in time.
+#: A process that has not greeted by then, or in half of the time that a hook has, is stopped. On a busy machine the
+#: greeting takes a tenth of a second and more, which is still less than the work itself.
+_GREETING_S = 2.0
+#: How long all of them may take to answer: longer than any search whose provider answers in time.
 _ANSWER_S = 10.0
 #: Processes that are asked in turn; each has the memory of another workspace.
 _MAX_ASKED = 3
@@ -49,14 +50,14 @@ _COLLECT_AFTER = 50_000
 ANSWERED, DECLINED = b"A", b"D"
 
 
-def main(greeting_s: float = _GREETING_S) -> int:
-    """Run the command of this process and return its exit code; a process that listens has to greet in time."""
+def main() -> int:
+    """Run the command of this process and return its exit code."""
     arguments = sys.argv[1:]
     if arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments) and not _is_typed():
-        _run_hook(arguments, greeting_s)
+        _run_hook(arguments)
     if arguments and arguments[0] in WARM_COMMANDS and not _RUN_HERE.intersection(arguments):
         try:
-            answer = ask(arguments, os.environ, greeting_s)
+            answer = ask(arguments, os.environ)
         except KeyboardInterrupt:
             print("Stopped.", file=sys.stderr)
             return 130
@@ -83,7 +84,7 @@ def _is_typed() -> bool:
     return sys.stdin is not None and sys.stdin.isatty()
 
 
-def _run_hook(arguments: "list[str]", greeting_s: float) -> "NoReturn":
+def _run_hook(arguments: "list[str]") -> "NoReturn":
     """Run a hook and end the process: whatever goes wrong, the host sees an answer or nothing, and no error.
 
     The end comes at once, because a part that was not done in time may still be at work in a thread.
@@ -97,7 +98,7 @@ def _run_hook(arguments: "list[str]", greeting_s: float) -> "NoReturn":
         seconds = HOOK_SECONDS.get(arguments[1], 1.0) if len(arguments) > 1 else 1.0
         arguments += [f"--begun={begun}", f"--input={_read_input(begun + seconds * _SHARE_OF_INPUT)}"]
         arguments += ["--terminal"] if _has_terminal() else []
-        answer = None if "--no-warm" in arguments else ask(arguments, os.environ, greeting_s, seconds)
+        answer = None if "--no-warm" in arguments else ask(arguments, os.environ, seconds)
         if answer is None:
             _run_here(arguments)
         else:
@@ -147,10 +148,11 @@ def _read_input(deadline: float) -> str:
     return os.fsdecode(b"".join(parts).replace(b"\0", b""))
 
 
-def ask(
-    arguments: "list[str]", env: "Mapping[str, str]", greeting_s: float, answer_s: float = _ANSWER_S
-) -> bytes | None:
+def ask(arguments: "list[str]", env: "Mapping[str, str]", answer_s: float = _ANSWER_S) -> bytes | None:
     """Return the answer of a process that listens; None if there is none that can answer in time."""
+    import time
+
+    deadline = time.monotonic() + answer_s
     folder = find_socket_folder(env)
     try:
         names = sorted(name for name in os.listdir(folder) if name.endswith(".sock")) if is_private(folder) else []
@@ -161,7 +163,7 @@ def ask(
         return None
     request = _pack_request(arguments, env, cwd)
     for name in _put_likely_first(names, arguments, cwd)[:_MAX_ASKED]:
-        answer = _ask_one(folder, name, request, greeting_s, answer_s)
+        answer = _ask_one(folder, name, request, deadline)
         if answer is not None:
             return answer
     return None
@@ -265,8 +267,8 @@ def describe_code() -> bytes:
     return os.fsencode(f"{mdrecall.__version__} {sys.version_info[:2]} {mdrecall.__file__}")
 
 
-def _ask_one(folder: str, name: str, request: bytes, greeting_s: float, answer_s: float) -> bytes | None:
-    """Return the answer of one process; None if it does not greet in time, declines, or dies."""
+def _ask_one(folder: str, name: str, request: bytes, deadline: float) -> bytes | None:
+    """Return the answer of one process; None if it does not greet or answer in time, declines, or dies."""
     import _socket
     import time
 
@@ -274,15 +276,16 @@ def _ask_one(folder: str, name: str, request: bytes, greeting_s: float, answer_s
     try:
         address, file = open_address(folder, name)
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
-        connection.settimeout(greeting_s)
+        now = time.monotonic()
+        greet_by = min(now + _GREETING_S, (now + deadline) / 2)
+        connection.settimeout(max(0.0, greet_by - now))
         connection.connect(address)
         if find_peer(connection) != os.geteuid():
             return None
         expected = GREETING + describe_code()
-        if receive(connection, len(expected), time.monotonic() + greeting_s) != expected:
+        if receive(connection, len(expected), greet_by) != expected:
             return None
-        deadline = time.monotonic() + answer_s
-        connection.settimeout(answer_s)
+        connection.settimeout(max(0.0, deadline - time.monotonic()))
         connection.sendall(request)
         head = receive(connection, 5, deadline)
         size = int.from_bytes(head[1:], "big")

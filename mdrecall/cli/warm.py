@@ -38,6 +38,7 @@ def run(options: argparse.Namespace) -> int:
             memory.sync()
             memory.watch()
             door.open(memory)
+            door.check()
             _announce(loaded.settings.workspace, as_json=options.json)
             _wait(door, idle_s, end)
         finally:

@@ -28,6 +28,7 @@ from mdrecall.cli.start import (
     open_address,
     receive,
 )
+from mdrecall.errors import RecallError
 from mdrecall.locks import FileLock
 from mdrecall.state_files import make_private_folder
 from mdrecall.types import Holder
@@ -99,6 +100,14 @@ class WarmDoor:
             if not self._is_closed:
                 self._listeners.append(listener)
                 listener.start()
+
+    def check(self) -> None:
+        """Raise if a socket cannot be made; one that another process has at the moment can."""
+        for listener in self._listeners:
+            listener.tried.wait()
+            if error := listener.problem:
+                hint = "Remove that folder, or set MDRECALL_STATE_DIR to another one."
+                raise RecallError(f"Cannot listen in {listener.folder}: {error.strerror or error}.", hint=hint)
 
     def close(self) -> None:
         """Answer no more; may be called twice."""
@@ -212,7 +221,10 @@ class _Listener:
     """Listens on one socket, in threads that end with the process. Of several processes, one listens."""
 
     def __init__(self, path: str, answer: Callable[[Request], bytes]) -> None:
-        self._folder, self._name = os.path.split(path)
+        self.folder, self._name = os.path.split(path)
+        self.tried = threading.Event()
+        """Set as soon as the socket is there, or cannot be made for now."""
+        self.problem: OSError | None = None
         self._lock = FileLock(f"{path}.lock")
         self._answer = answer
         self._slots = threading.BoundedSemaphore(_MAX_CLIENTS)
@@ -234,18 +246,23 @@ class _Listener:
     def _run(self) -> None:
         while not self._closing.is_set():
             try:
-                make_private_folder(self._folder)
-                if is_private(self._folder) and self._lock.acquire(0, "answering commands"):
+                make_private_folder(self.folder)
+                if not is_private(self.folder):
+                    raise OSError("it is a link, or other users can enter it")
+                if self._lock.acquire(0, "answering commands"):
                     self._listen()
-            except OSError:
+            except OSError as error:
                 # No folder, no room, or a socket that another program removed: it may work later.
-                pass
+                self.problem = error
+            finally:
+                self.tried.set()
             self._closing.wait(_TAKEOVER_S)
 
     def _listen(self) -> None:
-        path = os.path.join(self._folder, self._name)
+        path = os.path.join(self.folder, self._name)
         try:
             with self._bind(path) as self._listening:
+                self.tried.set()
                 while not self._closing.is_set():
                     connection, _ = self._listening.accept()
                     self._start_answer(connection)
@@ -258,15 +275,15 @@ class _Listener:
     def _bind(self, path: str) -> socket.socket:
         """Return a socket that listens at a path; what a killed process left there is replaced in one step."""
         temporary = f".{os.getpid()}.new"
-        address, file = open_address(self._folder, temporary)
+        address, file = open_address(self.folder, temporary)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with suppress(FileNotFoundError):
-                os.unlink(os.path.join(self._folder, temporary))
+                os.unlink(os.path.join(self.folder, temporary))
             listening.bind(address)
-            os.chmod(os.path.join(self._folder, temporary), 0o600)
+            os.chmod(os.path.join(self.folder, temporary), 0o600)
             listening.listen(4 * _MAX_CLIENTS)
-            os.replace(os.path.join(self._folder, temporary), path)
+            os.replace(os.path.join(self.folder, temporary), path)
         except BaseException:
             listening.close()
             raise

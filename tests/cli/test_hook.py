@@ -38,9 +38,9 @@ PATIENT = f"""
 import sys
 from mdrecall.cli import start
 start.HOOK_SECONDS.update(dict.fromkeys(start.HOOK_SECONDS, {PATIENCE_S}))
-sys.exit(start.main({PATIENCE_S}))
+sys.exit(start.main())
 """
-PROGRAM = f"import sys; from mdrecall.cli.start import main; sys.exit(main({PATIENCE_S}))"
+PROGRAM = "import sys; from mdrecall.cli.start import main; sys.exit(main())"
 
 
 def start_hook(workspace: Workspace, *arguments: str, program: str = PATIENT, **more: Any) -> "subprocess.Popen[str]":

@@ -51,9 +51,6 @@ COMMANDS = [
     ["status"],
 ]
 
-#: The program, with patience for a busy machine.
-PATIENT = f"import sys; from mdrecall.cli.start import main; sys.exit(main({PATIENCE_S}))"
-
 
 @pytest.fixture
 def notes(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
@@ -240,17 +237,19 @@ def test_of_many_processes_the_one_of_the_workspace_is_asked_first_and_few_of_th
     asked: list[str] = []
     monkeypatch.setattr(start, "_ask_one", lambda folder, name, *_: asked.append(name))
     monkeypatch.setattr(os, "getcwd", lambda: here)
-    assert start.ask(["search", "x"], notes.env, 0.1) is None
+    assert start.ask(["search", "x"], notes.env) is None
     assert len(asked) == 3
     assert asked[0] == names[3]
     for named in (["--workspace", there], ["--workspace", there, "x"]):
         asked.clear()
-        start.ask(["search", *named], notes.env, 0.1)
+        start.ask(["search", *named], notes.env)
         assert asked[0] == names[4]
 
 
 @pytest.mark.parametrize("spoil", ["open", "link", "file"])
-def test_a_folder_that_is_not_private_is_not_used(spoil: str, notes: Workspace, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_private_is_not_used(
+    spoil: str, notes: Workspace, tmp_path: Path, run_process: Run
+) -> None:
     folder = Path(find_socket_folder(notes.env))
     folder.parent.mkdir(parents=True, exist_ok=True)
     if spoil == "file":
@@ -266,6 +265,11 @@ def test_a_folder_that_is_not_private_is_not_used(spoil: str, notes: Workspace, 
         time.sleep(0.2)
         assert not folder.is_dir() or os.listdir(folder) == []
         assert ask_warm(["get", "MEMORY.md"], notes.env) is None
+    refused = run_process("warm")
+    assert refused.code == 2
+    assert f"mdrecall: Cannot listen in {folder}: " in refused.err
+    assert "Answering commands" not in refused.err
+    assert "MDRECALL_STATE_DIR" in refused.err
 
 
 @pytest.mark.parametrize("side", [start, warm_server])
@@ -330,8 +334,17 @@ def test_a_command_answers_whatever_listens(
     serve: Callable[[socket.socket], None], notes: Workspace, run_process: Run
 ) -> None:
     with stranger(notes.env, serve):
-        assert ask(["get", "MEMORY.md"], notes.env, greeting_s=PATIENCE_S) is None
+        assert ask(["get", "MEMORY.md"], notes.env) is None
         assert run_process("get", "MEMORY.md") == (0, NOTES["MEMORY.md"], "")
+
+
+def test_a_process_on_a_busy_machine_may_take_its_time_to_greet(notes: Workspace, run_process: Run) -> None:
+    def answer_slowly(connection: socket.socket) -> None:
+        time.sleep(0.3)
+        greet_and_say(b"A\0\0\0\x0a\0\0\0\0\0\x04warm")(connection)
+
+    with stranger(notes.env, answer_slowly):
+        assert run_process("get", "MEMORY.md") == (0, "warm", "")
 
 
 def test_a_process_that_does_not_greet_in_time_is_left(notes: Workspace, run_process: Run) -> None:
@@ -428,7 +441,7 @@ def test_output_that_nobody_reads_ends_as_without_it(notes: Workspace) -> None:
     env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     for more in ([], ["--no-warm"]):
         with Memory.open(env=notes.env) as memory, listening(memory, notes.env):
-            command = [sys.executable, "-c", PATIENT, "get", "MEMORY.md", *more]
+            command = [sys.executable, "-m", "mdrecall", "get", "MEMORY.md", *more]
             reader, writer = os.pipe()
             os.close(reader)
             done = subprocess.run(command, env=env, stdout=writer, stderr=subprocess.PIPE, check=False)
@@ -447,7 +460,7 @@ def test_a_terminal_shows_the_same_colours_in_the_same_order(command: list[str],
 
     def show(*more: str) -> bytes:
         main_end, terminal = pty.openpty()
-        started = [sys.executable, "-c", PATIENT, *command, *more]
+        started = [sys.executable, "-m", "mdrecall", *command, *more]
         with subprocess.Popen(started, env=env, stdout=terminal, stderr=terminal) as process:
             os.close(terminal)
             shown = b""
@@ -479,7 +492,7 @@ def test_an_interrupted_command_ends_at_once(notes: Workspace) -> None:
 
     env = {**notes.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     with stranger(notes.env, never_answer):
-        command = [sys.executable, "-c", PATIENT, "search", "tea"]
+        command = [sys.executable, "-m", "mdrecall", "search", "tea"]
         # A shell that runs the tests in the background lets them ignore the signal.
         heed = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
         pipe = subprocess.PIPE

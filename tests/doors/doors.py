@@ -37,7 +37,7 @@ from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
 from tests.doors.calls import Call
-from tests.processes import PATIENCE_S, until
+from tests.processes import until
 
 _BAD = "bad argument"
 _OUTCOMES = {"FileMissing": "missing"} | dict.fromkeys(
@@ -179,7 +179,7 @@ def list_sockets(env: Mapping[str, str]) -> list[str]:
 
 def ask_warm(arguments: list[str], env: Mapping[str, str]) -> tuple[int, str, str] | None:
     """What a process that listens answers to a command: exit code, output and errors; None if it declines."""
-    answer = ask(arguments, env, greeting_s=PATIENCE_S)
+    answer = ask(arguments, env)
     if answer is None:
         return None
     streams = [b"".join(data for number, data in unpack(answer) if number == wanted) for wanted in (0, 1)]
