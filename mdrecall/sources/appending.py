@@ -166,8 +166,13 @@ def _append(opened: _Opened, shown: str, addition: Addition) -> Appended:
 
 def _broken_rest(data: bytes, whole: bytes) -> bytes:
     """Return what is missing of an addition whose beginning a note ends with; empty if it does not."""
-    lengths = range(len(whole) - 1, 0, -1)
-    return next((whole[length:] for length in lengths if data.endswith(whole[:length])), b"")
+    at = data.find(whole[:1], max(0, len(data) - len(whole) + 1))
+    while at >= 0:
+        # No copies: a text of megabytes has its first character a million times.
+        if memoryview(data)[at:] == memoryview(whole)[: len(data) - at]:
+            return whole[len(data) - at :]
+        at = data.find(whole[:1], at + 1)
+    return b""
 
 
 def sign(text: str, author: str) -> str:

@@ -8,12 +8,18 @@ import subprocess
 import sys
 import time
 import zipfile
+from collections.abc import Iterator
 from contextlib import closing, redirect_stderr
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from mdrecall.cli.main import main
+from mdrecall.life.imports import chats, mem0, writer
+from mdrecall.sources.notes import NotePath, append_note
+from mdrecall.sources.transcripts import foreign_database
+from mdrecall.types import Appended
 from tests.cli.conftest import Run
 from tests.cli.test_output import Terminal
 from tests.conftest import Workspace, environment
@@ -98,6 +104,21 @@ def test_without_a_current_node_the_last_answer_counts_and_a_circle_ends(
     assert text.count("round and round") == 1
 
 
+class CountedList(list[str]):
+    looks = 0
+
+    def __iter__(self) -> Iterator[str]:
+        CountedList.looks += len(self)
+        return super().__iter__()
+
+
+def test_a_circle_with_many_branches_is_not_followed_for_every_message() -> None:
+    names = [f"n{number}" for number in range(300)]
+    mapping = {name: {"children": CountedList([*names, name])} for name in names}
+    assert chats._find_last_node(mapping) in names
+    assert CountedList.looks <= 2 * len(names)
+
+
 def test_claudes_branch_its_files_and_what_it_remembers(workspace: Workspace, run: Run, tmp_path: Path) -> None:
     assert run("import", "claude", str(SAMPLES["claude"][0](tmp_path)), "--apply").code == 0
     text = imported(workspace)
@@ -157,6 +178,35 @@ def test_sessions_of_two_programs_with_one_id_are_two_and_the_id_of_a_memory_may
     assert "The boat is blue" in imported(workspace)
 
 
+ENDLESS = "WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more) SELECT"
+
+
+VIEW = f"CREATE VIEW endless AS {ENDLESS} 'ms-1' AS memory_session_id, n AS id, 'x' AS title FROM more"
+SEARCHED = "CREATE VIRTUAL TABLE observations USING fts5(memory_session_id, content='endless', content_rowid='id')"
+
+
+@pytest.mark.parametrize("schema", [VIEW.replace("endless", "observations"), f"{VIEW}; {SEARCHED}"])
+def test_only_real_tables_of_claude_mem_are_read(schema: str, workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    file = write_claude_mem(tmp_path)
+    with closing(sqlite3.connect(file)) as database:
+        database.executescript(f"DROP TABLE observations; {schema}")
+    assert run("import", "claude-mem", str(file), "--apply", "--json").json["counts"]["new"] == 1
+    assert "Why does the shop time out?" in imported(workspace)
+
+
+def test_a_table_of_claude_mem_without_an_index_is_not_read_again_for_every_session(
+    run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, count = write_claude_mem(tmp_path), 1000
+    with closing(sqlite3.connect(file)) as database:
+        rows = ((f"ms-{number}", f"Title {number}") for number in range(100, 100 + count))
+        database.executemany("INSERT INTO observations (memory_session_id, title) VALUES (?, ?)", rows)
+        database.commit()
+    monkeypatch.setattr(foreign_database, "_STEPS_AT_ONCE", 1000)
+    monkeypatch.setattr(foreign_database, "_MAX_STEPS", 500 * count)
+    assert run("import", "claude-mem", str(file), "--json").json["counts"]["new"] == 2 + count
+
+
 def test_the_database_of_claude_mem_is_found_where_it_usually_is_and_not_touched(
     workspace: Workspace, run: Run
 ) -> None:
@@ -197,6 +247,37 @@ def test_memories_of_mem0_are_entries_of_a_note_for_each_person_and_new_ones_are
     assert note.read_text().startswith(first)
     assert note.read_text().count("oolong") == 1
     assert note.read_text().count("Dev moved") == 1
+
+
+def test_the_memories_of_a_person_are_written_at_once_and_those_of_many_people_share_a_note(
+    workspace: Workspace, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mem0, "_MAX_PEOPLE", 2)
+    appended: list[str] = []
+
+    def count_appends(workspace: str, text: str, note: NotePath, **more: Any) -> Appended:
+        appended.append(note.shown)
+        return append_note(workspace, text, note, **more)
+
+    monkeypatch.setattr(writer, "append_note", count_appends)
+    people = ["ana", "bo", *(f"user {number}" for number in range(3))]
+    memories = [
+        {"id": f"{one} {number}", "memory": f"likes number {number}", "user_id": one}
+        for number in range(130)
+        for one in people
+    ]
+    (tmp_path / "mem0.json").write_text(json.dumps(memories))
+    first = run("import", "mem0", str(tmp_path / "mem0.json"), "--apply", "--json")
+    assert first.json["counts"]["new"] == len(memories) == first.json["written"]
+    assert appended == [f"memory/import/mem0/{name}.md" for name in ("ana", "bo", "memories")]
+    assert "- likes number 7 (user-2)\n" in (workspace.path / "memory/import/mem0/memories.md").read_text()
+    note = workspace.path / "memory/import/mem0/ana.md"
+    whole = note.read_bytes()
+    assert whole.count(b"mdrecall:import") == 3
+    for cut in (0, len(whole) // 6, len(whole) // 2, len(whole) - 60, len(whole)):
+        note.write_bytes(whole[:cut])
+        assert run("import", "mem0", str(tmp_path / "mem0.json"), "--apply").code == 0
+        assert note.read_bytes() == whole
 
 
 def test_the_first_of_many_items_that_cannot_be_read_are_named_and_the_others_counted(run: Run, tmp_path: Path) -> None:
@@ -400,6 +481,16 @@ def test_an_archive_that_unpacks_to_far_too_much_is_refused(workspace: Workspace
         archive.writestr("../../../outside.json", b"[]")
     ran = run("import", "chatgpt", str(tmp_path / "bomb.zip"), "--apply")
     assert (ran.code, "would unpack to 33,554,434 bytes" in ran.err) == (2, True)
+    assert read_tree(workspace.path) == {}
+
+
+def test_an_archive_with_two_files_of_one_name_is_refused(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "two.zip", "w") as archive:
+        archive.writestr("conversations.json", json.dumps([said("first")]))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("conversations.json", json.dumps([said("second")]))
+    ran = run("import", "chatgpt", str(tmp_path / "two.zip"), "--apply")
+    assert (ran.code, "holds two files with the name conversations.json" in ran.err) == (2, True)
     assert read_tree(workspace.path) == {}
 
 

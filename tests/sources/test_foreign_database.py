@@ -9,6 +9,7 @@ import apsw
 import pytest
 
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile
+from mdrecall.sources.transcripts import foreign_database
 from mdrecall.sources.transcripts.foreign_database import open_snapshot, read_snapshot
 
 
@@ -49,6 +50,15 @@ def test_a_database_that_changes_all_the_time_is_told(file: Path) -> None:
 
     with pytest.raises(FileUnreadable, match="changes faster"):
         read_snapshot(str(file), work)
+
+
+def test_an_endless_view_ends_with_an_error(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreign_database, "_MAX_STEPS", 3_000_000)
+    endless = "WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more) SELECT n FROM more"
+    with closing(apsw.Connection(str(file))) as connection:
+        connection.execute(f"DROP TABLE t; CREATE VIEW t AS {endless}")
+    with pytest.raises(FileUnreadable, match="takes too long to read"):
+        read_snapshot(str(file), lambda connection: sum(row[0] for row in connection.execute("SELECT n FROM t")))
 
 
 def test_beside_an_open_log_one_snapshot_is_read(file: Path) -> None:

@@ -114,9 +114,11 @@ def _find_last_node(mapping: dict[str, Any]) -> str | None:
     """Return the end of the branch with the node that was written last; not every node says when it was."""
     times = {key: seconds_of(dict_of(dict_of(node).get("message")).get("create_time")) for key, node in mapping.items()}
     name = max(times, key=times.__getitem__, default=None)
-    for _ in mapping:
-        answers = [one for one in list_of(dict_of(mapping.get(str(name))).get("children")) if one in mapping]
-        name = answers[-1] if answers else name
+    seen: set[str] = set()
+    while name is not None and name not in seen:
+        seen.add(name)
+        answers = reversed(list_of(dict_of(mapping[name]).get("children")))
+        name = next((one for one in answers if isinstance(one, str) and one in mapping), name)
     return name
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import apsw
 
 from mdrecall.core.life.imported import Item
-from mdrecall.errors import BUGS, FileUnreadable, NotAFile
+from mdrecall.errors import BUGS, NotAFile
 from mdrecall.life.imports.reading import Read, Request, Skipped, seconds_of, text_of
 from mdrecall.sources.transcripts.foreign_database import open_snapshot
 
@@ -31,36 +31,42 @@ _HINT = "Name claude-mem's database, usually ~/.claude-mem/claude-mem.db. Stop c
 
 class _Database(NamedTuple):
     connection: apsw.Connection
-    path: str
     columns: dict[str, set[str]]
+    places: dict[tuple[str, str], dict[Any, list[int]]]
+    """The row numbers of a table by the value of a column. Each table is read once: it may have no index."""
 
     def rows(self, table: str, names: tuple[str, ...], value: Any) -> list[dict[str, Any]]:
         """Return the rows of a table in which the first of these columns that it has holds a value."""
         column = self.find_column(table, names)
         if not column or not value:
             return []
+        if (places := self.places.get((table, column))) is None:
+            places = self.places[table, column] = {}
+            for number, key in self.connection.execute(f'SELECT rowid, "{column}" FROM "{table}"'):
+                places.setdefault(key, []).append(number)
         order = ", ".join(name for name in ("created_at_epoch", "id") if name in self.columns[table]) or "rowid"
-        return self.run(f'SELECT * FROM "{table}" WHERE "{column}" = ? ORDER BY {order} LIMIT {_MAX_ROWS}', (value,))
+        chosen = "rowid IN (SELECT value FROM json_each(?))"
+        numbers = json.dumps(places.get(value, [])[:_MAX_ROWS])
+        return self.run(f'SELECT * FROM "{table}" WHERE {chosen} ORDER BY {order}', (numbers,))
 
     def find_column(self, table: str, names: tuple[str, ...]) -> str:
         return next((name for name in names if name in self.columns.get(table, ())), "")
 
     def run(self, query: str, values: tuple[Any, ...] = ()) -> list[dict[str, Any]]:
-        try:
-            cursor = self.connection.execute(query, values)
-            rows = ((cursor.get_description(), row) for row in cursor)
-            return [{column[0]: value for column, value in zip(about, row, strict=True)} for about, row in rows]
-        except apsw.Error as error:
-            raise FileUnreadable(f"Cannot read {self.path}: {error}.", path=self.path, hint=_HINT) from error
+        cursor = self.connection.execute(query, values)
+        rows = ((cursor.get_description(), row) for row in cursor)
+        return [{column[0]: value for column, value in zip(about, row, strict=True)} for about, row in rows]
 
 
 def read_claude_mem(request: Request) -> Iterator[Read]:
     """Yield every session of the database that has something to remember."""
     with open_snapshot(request.path) as connection:
-        database = _Database(connection, request.path, {})
+        database = _Database(connection, {}, {})
         for table in ("sdk_sessions", "observations", "session_summaries", "user_prompts"):
-            found = {text_of(row["name"]) for row in database.run(f'PRAGMA table_info("{table}")')}
-            database.columns.update({table: found} if found else {})
+            # A view, or a virtual table that shows one, may be endless.
+            if database.run("SELECT 1 FROM pragma_table_list WHERE name = ? AND type = 'table'", (table,)):
+                found = database.run(f'PRAGMA table_info("{table}")')
+                database.columns[table] = {text_of(row["name"]) for row in found}
         if not {"observations", "session_summaries"} & set(database.columns):
             raise NotAFile(f"{request.path} is not a database of claude-mem.", path=request.path, hint=_HINT)
         for session in _list_sessions(database):

@@ -12,6 +12,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import IO, Any, NamedTuple
 
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError
@@ -93,6 +94,9 @@ def _is_archive(path: str) -> bool:
 def _find_in_archive(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
     with open_archive(path) as archive:
         names = sorted(name for name in archive.namelist() if pattern.fullmatch(name.rpartition("/")[2]))
+    if twice := next((name for name, other in pairwise(names) if name == other), ""):
+        hint = "Nobody can tell which one counts. Unpack it and name the folder."
+        raise FileUnreadable(f"{path} holds two files with the name {twice}.", path=path, hint=hint)
     return [JsonFile(path, name) for name in names if "__MACOSX" not in name]
 
 

@@ -17,14 +17,17 @@ _OWNERS = ("user_id", "agent_id", "app_id", "run_id")
 _NOT_IN_NAME = re.compile(r"[^\w.@+-]+")
 #: A longer name of a note would be unwieldy.
 _MAX_NAME_CHARS = 60
+#: More people than one person knows. Each note is written to the disk for itself, so that all others share one.
+_MAX_PEOPLE = 200
 
 
 def read_mem0(request: Request) -> Iterator[Read]:
     """Yield every memory of an export, in the note of the person it is about."""
     files = find_json(request.path, _FILES)
     is_known = False
+    people: set[str] = set()
     for file in files:
-        for found in _read_file(file, request):
+        for found in _read_file(file, request, people):
             is_known = is_known or isinstance(found, Item)
             yield found
     if not is_known:
@@ -32,7 +35,7 @@ def read_mem0(request: Request) -> Iterator[Read]:
         raise NotAFile(f"{request.path} has no memories of mem0.", path=request.path, hint=hint)
 
 
-def _read_file(file: JsonFile, request: Request) -> Iterator[Read]:
+def _read_file(file: JsonFile, request: Request, people: set[str]) -> Iterator[Read]:
     for value in read_items(file):
         group = dict_of(value)
         name = next((name for name in _LISTS if isinstance(group.get(name), list)), "")
@@ -42,9 +45,18 @@ def _read_file(file: JsonFile, request: Request) -> Iterator[Read]:
         owner = text_of(dict_of(group.get("user")).get("user_id"))
         for number, memory in enumerate(group[name] if name else [value], 1):
             try:
-                yield _read_memory(dict_of(memory), request, categories, owner, number)
+                found = _read_memory(dict_of(memory), request, categories, owner, number)
+                yield _choose_note(found, people) if isinstance(found, Item) else found
             except BUGS as error:
                 yield Skipped(f"memory {number}", f"it cannot be read ({type(error).__name__})")
+
+
+def _choose_note(memory: Item, people: set[str]) -> Item:
+    """Return a memory for the note of its owner, or, if there are too many of them, for that of all others."""
+    if memory.path in people or len(people) < _MAX_PEOPLE:
+        people.add(memory.path)
+        return memory
+    return memory._replace(path="memories", tags=(memory.path, *memory.tags))
 
 
 def _read_memory(memory: dict[str, Any], request: Request, categories: dict[str, str], owner: str, number: int) -> Read:

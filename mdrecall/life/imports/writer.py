@@ -39,6 +39,8 @@ Action: TypeAlias = Literal["new", "changed", "same", "edited", "forgotten", "ol
 
 #: Entries that share a mark: few enough that each is near it, many enough that the marks do not outweigh the text.
 _ENTRIES_IN_BLOCK = 50
+#: Entries of a note wait for this many bytes: each time that it grows, all of it is read.
+_APPEND_BYTES = 1 << 20
 #: Room for the mark of a block.
 _MARK_BYTES = 1024
 #: Another import needs longer than a person waits; what it has written so far is kept.
@@ -95,6 +97,8 @@ class _Entry(NamedTuple):
     key: str
     change: Change
     text: str
+    waiting_bytes: int
+    """Of the text of this entry and those that wait before it."""
 
 
 class _Writer(NamedTuple):
@@ -214,8 +218,9 @@ def _write_item(
     key = hash_key(found.key)
     if found.is_entry:
         entries = waiting.setdefault(change.path, [])
-        entries.append(_Entry(key, change, text))
-        if len(entries) == _ENTRIES_IN_BLOCK:
+        before = entries[-1].waiting_bytes if entries else 0
+        entries.append(_Entry(key, change, text, before + change.bytes))
+        if entries[-1].waiting_bytes >= _APPEND_BYTES and not len(entries) % _ENTRIES_IN_BLOCK:
             _append_entries(writer.target, change.path, waiting.pop(change.path), report)
     else:
         _write_note(writer.target, key, change, text)
@@ -242,9 +247,13 @@ def _write_note(target: Target, key: str, change: Change, text: str) -> None:
 
 def _append_entries(target: Target, path: str, entries: list[_Entry], report: Callable[[Change], None]) -> None:
     settings = target.settings
-    block = add_mark("\n".join(entry.text for entry in entries), target.source, [entry.key for entry in entries])
+    parts = (entries[at : at + _ENTRIES_IN_BLOCK] for at in range(0, len(entries), _ENTRIES_IN_BLOCK))
+    blocks = (
+        add_mark("\n".join(entry.text for entry in part), target.source, [entry.key for entry in part])
+        for part in parts
+    )
     note = resolve_note(path, today="", ignored=settings.mdrecall.ignore)
-    append_note(settings.workspace, block, note, max_bytes=settings.mdrecall.max_file_bytes, finishes=True)
+    append_note(settings.workspace, "\n".join(blocks), note, max_bytes=settings.mdrecall.max_file_bytes, finishes=True)
     for entry in entries:
         report(entry.change)
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from itertools import count
 from typing import TypeVar
 from urllib.parse import quote
 
@@ -20,6 +21,10 @@ T = TypeVar("T")
 _WAIT_MS = 2000
 #: How often a database is read again that its owner has changed while it was read without a lock.
 _TRIES = 3
+#: Steps of SQLite for all that is read of one snapshot: about half a minute, a hundred times a large database's. A view
+#: may be endless.
+_MAX_STEPS = 1_000_000_000
+_STEPS_AT_ONCE = 1_000_000
 #: What a database has beside it while changes may not be in its file yet.
 _LOGS = ("-wal", "-journal")
 
@@ -54,6 +59,9 @@ def open_snapshot(path: str) -> Iterator[apsw.Connection]:
     try:
         with closing(_connect(path)) as connection:
             yield connection
+    except apsw.InterruptError as error:
+        hint = "It may hold an endless view. Name another database."
+        raise FileUnreadable(f"{path} takes too long to read.", path=path, hint=hint) from error
     except apsw.Error as error:
         raise FileUnreadable(f"Cannot read {path}: {error}.", path=path) from error
 
@@ -76,6 +84,8 @@ def _begin(path: str, how: str) -> apsw.Connection:
     connection = apsw.Connection(f"file:{quote(path)}?{how}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_timeout(_WAIT_MS)
+        rounds = count()
+        connection.set_progress_handler(lambda: next(rounds) * _STEPS_AT_ONCE >= _MAX_STEPS, _STEPS_AT_ONCE)
         setup = "PRAGMA query_only = ON; PRAGMA trusted_schema = OFF; BEGIN; PRAGMA schema_version"
         connection.execute(setup).fetchall()
     except apsw.Error:
