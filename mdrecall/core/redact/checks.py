@@ -82,6 +82,11 @@ def is_named_secret(match: re.Match[str], value: str) -> bool:
     return is_password(name) or match[1].isupper() or not _CODE.fullmatch(value)
 
 
+def is_secret_block(match: re.Match[str], value: str) -> bool:
+    """Check the lines below ``name: |`` in YAML as if they were one value; a word beside it has to look secret."""
+    return is_named_secret(match, " ".join(value.split())) and (match[3] is not None or looks_secret(value))
+
+
 def is_stated_secret(match: re.Match[str], value: str) -> bool:
     """Check ``the password for … is value``. A value that could be an adjective counts only where none can stand."""
     name, how = match[1].lower(), match[2].lower()
@@ -156,6 +161,12 @@ def is_card(match: re.Match[str], value: str) -> bool:
     """Check a card number: the length and the first digits of a known kind, and the right check digit."""
     digits = "".join(char for char in match[1] if char.isdigit())
     return _CARDS.fullmatch(digits) is not None and _luhn(digits)
+
+
+def is_iban(match: re.Match[str], value: str) -> bool:
+    """Check the number of an account by its check digits."""
+    number = "".join(value.split())
+    return int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97 == 1
 
 
 def _luhn(digits: str) -> bool:

@@ -17,7 +17,7 @@ from mdrecall.core.redact.user_patterns import compile_patterns
 from mdrecall.patterns import compile_later
 
 #: Increase it whenever the same text would be masked differently: everything stored is then indexed again.
-REDACTION_VERSION = 2
+REDACTION_VERSION = 3
 
 #: The same numbers as OpenClaw's, so that a mask is the same wherever it was made: a secret of fewer UTF-16 units is
 #: hidden entirely, of a longer one the first and the last are shown.
@@ -38,6 +38,11 @@ _LINES = compile_later(r"[^\r\n\v\f\x1c-\x1e\x85\u2028\u2029]+")
 _BREAK = compile_later(r"[\r\n\v\f\x1c-\x1e\x85\u2028\u2029]")
 _NOTHING = compile_later(rf"[*{ELLIPSIS}\s]*")
 _TRAILING = ",;.:!?)]}>`*"
+# Many rules share a hint, and a short text is searched for all of them in less time than it takes to ask each rule.
+_RULES_OF_HINTS = {
+    hint: [number for number, rule in enumerate(RULES) if hint in rule.hints]
+    for hint in sorted({hint for rule in RULES for hint in rule.hints})
+}
 
 
 class Finding(NamedTuple):
@@ -103,9 +108,8 @@ def _find_plainly(text: str, more: Sequence[re.Pattern[str]]) -> list[Finding]:
     lower = text.lower()
     spans = [*find_blocks(text, lower)]
     found = [Finding(start, end, "private key", True) for start, end in spans]
-    for rule in RULES:
-        if any(hint in lower for hint in rule.hints):
-            found += _find_by_rule(rule, text)
+    for number in {number for hint, numbers in _RULES_OF_HINTS.items() if hint in lower for number in numbers}:
+        found += _find_by_rule(RULES[number], text)
     for pattern in more:
         found += [Finding(start, end, "own pattern") for start, end in _find_by_pattern(pattern, text)]
     joined = _join(piece for one in found for piece in _split_lines(text, one))

@@ -52,6 +52,19 @@ _CARD = "|".join(
     )
 )
 
+#: The countries of each length of an IBAN, after the registry of SWIFT.
+_IBAN_COUNTRIES = {
+    15: "NO", 16: "BE", 18: "DK|FI|FK|FO|GL|NL|SD", 19: "MK|SI", 20: "AT|BA|EE|KZ|LT|LU|MN|XK", 21: "CH|HR|LI|LV",
+    22: "BG|BH|CR|DE|GB|GE|IE|ME|RS|VA", 23: "AE|GI|IL|IQ|OM|SO|TL", 24: "AD|CZ|ES|MD|PK|RO|SA|SE|SK|TN|VG",
+    25: "LY|PT|ST", 26: "IS|TR", 27: "BI|DJ|FR|GR|IT|MC|MR|SM", 28: "AL|AZ|BY|CY|DO|GT|HN|HU|LB|NI|PL|SV",
+    29: "BR|EG|PS|QA|UA", 30: "JO|KW|MU|YE", 31: "MT|SC", 32: "LC", 33: "RU",
+}  # fmt: skip
+_IBAN_LENGTHS = "|".join(
+    rf"(?<=(?:{countries})\d\d)(?:[ \xa0]?[A-Z0-9]{{4}}){{{length // 4 - 1}}}"
+    + (rf"[ \xa0]?[A-Z0-9]{{{length % 4}}}" if length % 4 else "")
+    for length, countries in _IBAN_COUNTRIES.items()
+)
+
 
 class Rule(NamedTuple):
     """One kind of secret: the last group of the pattern that is not empty, or the whole match without one."""
@@ -79,7 +92,9 @@ def _compile(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
 
 def _token(name: str, prefix: str, then: str, flags: re.RegexFlag = _EXACT, *, check: Check | None = None) -> Rule:
     """Return the rule of a token that is recognised by its prefix."""
-    return Rule(name, (prefix.lower(),), rf"{_START}{re.escape(prefix)}{then}", check, flags)
+    literal = re.escape(prefix)
+    # A pattern that begins with a literal is searched for several times as quickly.
+    return Rule(name, (prefix.lower(),), rf"{literal}(?<![A-Za-z0-9]{literal}){then}", check, flags)
 
 
 _NAMED_VALUES = (
@@ -168,10 +183,38 @@ _NAMED_VALUES = (
     ),
     Rule(
         "flag",
-        ("-u", "--user", "sshpass"),
-        r"(?<!\S)(?:(?:-u|--user)[ \t=]{0,4}[\"']?[^\s:\"']{1,64}:(?!//)"
-        r"|sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?)([^\s\"']++)",
+        ("-u", "--user", "curl", "sshpass"),
+        # With numbers, as in `docker run -u 1000:1000`, it is no password.
+        r"(?<!\S)(?:(?:-[sSkLvif]{0,6}[uU]|--(?:proxy-)?user)[ \t=]{0,4}(?!\d{1,6}:\d{1,6}(?!\S))"
+        r"(?:\"[^\s:\"]{1,64}:([^\"\r\n]++)|'[^\s:']{1,64}:([^'\r\n]++)|[^\s:\"']{1,64}:(?!//)([^\s\"'`]++))"
+        r"|sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']++))",
         checks.is_value,
+    ),
+    Rule(
+        "flag",
+        ("mysql", "mariadb"),
+        # Ports of a container and paths are no passwords, and what follows a blank is the name of a database.
+        r"(?:mysql|mariadb)[a-z-]{0,16}[ \t](?>(?:[^\r\n|;&`]{0,200}?[ \t])?-p)(?!\d{1,5}:\d|[/.~-])"
+        r"(?:\"([^\"\r\n]++)\"|'([^'\r\n]++)'|([^\s\"'`]++))",
+        checks.is_value,
+        trim=True,
+    ),
+    Rule(
+        "bitwarden session",
+        ("bw_session", "--session"),
+        r"BW_SESSION[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/]{20,}+={0,2})"
+        r"|--session[ =][\"']?([A-Za-z0-9+/]{60,}+={0,2})",
+    ),
+    Rule(
+        "yaml block",
+        (": |", ": >"),
+        # A line that names a value is not part of the block, whatever its indentation. In a text without its line ends
+        # only the next word can be told from what follows.
+        rf"{_NAME}[\"']?[ \t]{{0,8}}+(:)[ \t]{{1,8}}+[|>][0-9+-]{{0,2}}+(?:[ \t]{{0,8}}+\r?\n"
+        r"((?>(?:[ \t]{1,40}+(?![\w.-]{1,40}+:(?!\S)|[#-] )[^\r\n]++(?:\r?\n|$)){1,40}))|[ \t]{1,8}+(\S++))",
+        checks.is_secret_block,
+        _ANY_CASE,
+        hide_all=True,
     ),
     Rule(
         "authorization",
@@ -202,6 +245,12 @@ _ADDRESSES = (
     ),
     Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", checks.is_value),
     Rule(
+        "sentry",
+        ("sentry",),
+        r"://([0-9A-Za-z]{6,64}+)(?=(?::[0-9A-Za-z]{6,64}+)?@[\w.-]{0,80}sentry)",
+        checks.is_mixed,
+    ),
+    Rule(
         "signature in address",
         ("sig", "x-amz", "code=", "token="),
         r"[?&](?:sig|signature|x-amz-(?:signature|credential|security-token)|x-goog-signature|code|id_token)="
@@ -231,16 +280,36 @@ _KEYS = (
     Rule(
         "discord",
         (".",),
-        rf"{_START}[MNO][A-Za-z0-9_-]{{23,27}}+\.[A-Za-z0-9_-]{{6}}\.[A-Za-z0-9_-]{{27,}}+",
+        r"[MNO](?<![A-Za-z0-9][MNO])[A-Za-z0-9_-]{23,27}+\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}+",
     ),
     Rule("sendgrid", ("sg.",), rf"{_START}SG\.[A-Za-z0-9_-]{{16,}}+\.[A-Za-z0-9_-]{{16,}}+"),
-    Rule("twilio", ("sk",), rf"{_START}SK[0-9a-f]{{32}}(?![0-9a-f])"),
+    _token("twilio", "SK", r"[0-9a-f]{32}(?![0-9a-f])"),
     Rule("slack", ("xox",), rf"{_START}(?:xoxe\.)?xox[a-z]-[A-Za-z0-9-]{{10,}}+", flags=_ANY_CASE),
     Rule("stripe", ("_live_", "_test_"), rf"{_START}[sr]k_(?:live|test)_[A-Za-z0-9]{{10,}}+"),
     Rule(
         "gitlab",
         ("gl",),
         rf"{_START}gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_-]{{16,}}+(?>(?:\.[A-Za-z0-9_.-]++)?)",
+    ),
+    Rule(
+        "new relic",
+        ("nrak-", "nrii-", "nriq-", "nrjs-", "nrra-", "nrsp-", "nral"),
+        rf"{_START}(?:NR(?:AK|II|IQ|JS|RA|SP)-[A-Za-z0-9_-]{{16,}}+|[A-Za-z0-9]{{36}}NRAL(?![A-Za-z0-9]))",
+    ),
+    Rule("fly", ("fm1", "fm2_", "fo1_"), rf"{_START}(?:fm1[ar]|fm2|fo1)_[A-Za-z0-9+/=_-]{{40,}}+"),
+    Rule("terraform", (".atlasv1.",), rf"{_START}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_=-]{{40,}}+"),
+    Rule(
+        "putty key",
+        ("private-lines:",),
+        r"Private-Lines:[ \t]{0,8}+\d{1,4}+((?>(?:[\s>|#\\]{1,16}+[A-Za-z0-9+/=]{16,80}+)+)"
+        r"(?>(?:[\s>|#\\]{1,16}+[A-Za-z0-9+/]{1,15}+={0,2}(?![^\s\\]))?))",
+        hide_all=True,
+    ),
+    Rule(
+        "iban",
+        tuple("0123456789"),
+        rf"[A-Z]{{2}}\d\d(?<![A-Za-z0-9][A-Z]{{2}}\d\d)(?:{_IBAN_LENGTHS})(?![A-Za-z0-9])",
+        checks.is_iban,
     ),
     Rule("github", ("gh",), rf"{_START}gh[opusr]_[A-Za-z0-9]{{20,}}+", flags=_ANY_CASE),
     Rule(
@@ -296,6 +365,12 @@ _TOKENS = (
     _token("sentry", "sntryu_", r"[0-9a-f]{32,}+"),
     _token("vault", "hvb.", r"[A-Za-z0-9_-]{24,}+"),
     _token("vault", "hvr.", r"[A-Za-z0-9_-]{24,}+"),
+    _token("square", "sq0", r"(?:atp|csp)-[A-Za-z0-9_-]{20,}+"),
+    _token("square", "EAAA", r"[A-Za-z0-9_-]{60}(?![A-Za-z0-9_-])", check=checks.is_mixed),
+    _token("postman", "PMAK-", r"[0-9a-f-]{32,}+"),
+    _token("doppler", "dp.", r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}+"),
+    _token("pulumi", "pul-", r"[0-9a-f]{40}"),
+    _token("airtable", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
     _token("aws session token", "FwoGZXIvYXdz", r"[A-Za-z0-9+/=]{60,}+"),
     _token("aws session token", "IQoJb3JpZ2lu", r"[A-Za-z0-9+/=]{60,}+"),
 )

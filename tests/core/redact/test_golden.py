@@ -131,6 +131,23 @@ def test_more_than_openclaw_finds(text: str, expected: str) -> None:
 WORDS = tuple("abandon ability able about above absent absorb abstract absurd abuse access accident".split())  # noqa: SIM905
 MIXED = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8s9T0u1V2"
 HEXES = "0123456789abcdef" * 4
+PUTTY = (
+    "PuTTY-User-Key-File-3: ssh-ed25519\nEncryption: none\nComment: me\nPublic-Lines: 1\nAAAAC3NzaC1lZDI1NTE5AAAAIGJ0\n"
+    f"Private-Lines: 3\n{MIXED}\n{MIXED[::-1]}\nAbCdEf9=\nPrivate-MAC: {HEXES[:40]}\n"
+)
+
+
+def iban(country: str, account: str) -> str:
+    """A number of an account with its check digits, which no list of secrets holds."""
+    number = "".join(str(int(char, 36)) for char in f"{account}{country}00")
+    return f"{country}{98 - int(number) % 97:02}{account}"
+
+
+def grouped(text: str) -> str:
+    return " ".join(text[at : at + 4] for at in range(0, len(text), 4))
+
+
+GERMAN, BELGIAN, NORWEGIAN = iban("DE", "370400440532013000"), iban("BE", "539007547034"), iban("NO", "86011117947")
 
 
 @pytest.mark.parametrize(
@@ -167,6 +184,40 @@ HEXES = "0123456789abcdef" * 4
         ("Recovery phrase:\n" + "\n".join(f"{at}. {word}" for at, word in enumerate(WORDS, 1)), "absorb"),
         (f"private key 0x{HEXES}", HEXES),
         (f"my wallet key is {HEXES}", HEXES),
+        (f"sq0csp-{MIXED}", MIXED),
+        (f"EAAA{MIXED}{MIXED[:16]}", MIXED),
+        (f"PMAK-{HEXES[:24]}-{HEXES[:34]}", HEXES[:34]),
+        (f"NRAK-{MIXED[:27].upper()}", MIXED[:27].upper()),
+        (f"license {MIXED[:36]}NRAL", MIXED[:36]),
+        (f"dp.pt.{MIXED}", MIXED),
+        (f"dp.st.dev_api.{MIXED}", MIXED),
+        (f"pul-{HEXES[:40]}", HEXES[:40]),
+        (f"pat{MIXED[:14]}.{HEXES}", HEXES),
+        (f"FlyV1 fm2_{MIXED},fm2_{MIXED[::-1]}", MIXED[::-1]),
+        (f"fo1_{MIXED}", MIXED),
+        (f"{MIXED[:14]}.atlasv1.{MIXED}", MIXED),
+        (PUTTY, MIXED[::-1]),
+        (PUTTY, "AbCdEf9"),
+        (PUTTY.replace("\n", "\r\n"), MIXED),
+        (PUTTY.replace("\n", "\\n"), MIXED),
+        ("mysql -u root -phunter2 shop", "hunter2"),
+        ("mysqldump --all-databases -uroot -p'hun ter2' > all.sql", "ter2"),
+        ("$ mariadb -phunter2", "hunter2"),
+        ("curl -su ana:hunter2 https://x.org", "hunter2"),
+        ("curl -u 'ana:hun ter2' https://x.org", "ter2"),
+        ("curl --proxy-user ana:hunter2 https://x.org", "hunter2"),
+        ("password: >\n  hunter2\n", "hunter2"),
+        ("db:\n  password: |-\n    hunter2\n    more4\n  user: ana", "more4"),
+        ("api_key: |\r\n  abcd1234", "abcd1234"),
+        ("db: password: >- hunter2x user: ana", "hunter2x"),
+        (f"https://{HEXES[:32]}@o1.ingest.sentry.io/2", HEXES[:32]),
+        (f"https://{HEXES[:12]}:{MIXED}@sentry.example.org/2", HEXES[:12]),
+        (f'export BW_SESSION="{MIXED}{MIXED}=="', MIXED),
+        (f"bw list items --session {MIXED}{MIXED}==", MIXED),
+        (f"IBAN {GERMAN}", GERMAN[8:18]),
+        (f"pay to {grouped(GERMAN)}.", grouped(GERMAN)[10:20]),
+        (f"{grouped(BELGIAN)} SWIFT KREDBEBB", grouped(BELGIAN)[10:14]),
+        (f"account:{NORWEGIAN}", NORWEGIAN[5:12]),
     ],
 )
 def test_more_kinds_of_secrets_are_masked(text: str, secret: str) -> None:
@@ -195,6 +246,28 @@ def test_more_kinds_of_secrets_are_masked(text: str, secret: str) -> None:
         "seed phrase: never write it down where other people can see it",
         "Ｆｕｌｌ ｗｉｄｔｈ text without secrets",
         "a zero\u200bwidth blank, and nothing else",
+        "mysql -p",
+        "mysql -u root -p shop < dump.sql",
+        "docker run --name mysql -p3306:3306 mysql",
+        "install mysql, then mkdir -p/var/lib/mysql",
+        "mysql -p$PASSWORD, mysql -p<password>",
+        "With curl -u you give a name: it asks for the password.",
+        "docker run -u 1000:1000 alpine",
+        "curl -u $USER:$TOKEN https://x.org",
+        "text: |\n  the password is in the vault\n",
+        "password: >\n\nIt has to have twelve characters.",
+        "password: |\nuser: ana",
+        "| password: | twelve characters |",
+        "key: |\n  a note about keys",
+        f"DE00 {grouped(GERMAN)[5:]}",
+        f"X{GERMAN} and {GERMAN}9",
+        "ROOM 2401, GB2312 encoded text, DE12 units, NO12345678901 is a part number",
+        "AT20 1234 5678 9012 3456 is no account",
+        "pattern.compile, pathological.case, dp.example.org, pul-request, sq0, EAAAAAAA",
+        "Private-Lines: 14 of the file are the key",
+        "we send errors to https://sentry.example.org/2 and ask ana@sentry.example.org",
+        "--session agent:main:main and BW_SESSION=$(bw unlock --raw)",
+        "fm2_ and fo1_ are the prefixes of Fly's tokens, .atlasv1. is Terraform's",
     ],
 )
 def test_what_only_looks_like_them_is_left(text: str) -> None:

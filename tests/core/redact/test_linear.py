@@ -21,7 +21,12 @@ BITS = (
     'AKIAAAAAAAAAAAAAAAAA key', '1Q~', 'gh', 'ghp_', 'xoxb-', '-----BEGIN ', '-----BEGIN PRIVATE KEY-----',
     '-----BEGIN PRIVATE KEY-----\nVersion:', '-----END PRIVATE KEY-----', '----', '/api/webhooks/1',
     'hooks.slack.com/services/', '[?&]sig=', '?sig=', 'glpat-', 'glpat-.', '密码是', "密码是'", 'パスワードは', '“',
-    'key:“', 'key:`', 'key: -', 'key:\r\n',
+    'key:“', 'key:`', 'key: -', 'key:\r\n', 'password: |\n', 'password: |\n a\n', 'password: >\n  a',
+    'password: > ', ' a\n', 'mysql ',
+    'mysql -p', 'mysql a -', 'mysql -p"', 'Private-Lines: 1\n', 'Private-Lines: 1 aaaaaaaaaaaaaaaa\n',
+    'DE12', 'DE12 ', 'DE', 'A1', 'NO12 3456 ', 'BE12A', 'dp.pt.', 'dp.st.a.', 'dp.st.aaaa', 'fm2_', '.atlasv1.',
+    'aaaaaaaaaaaaaa.atlasv1.', 'nral', 'aNRAL', 'NRAK-', 'pat', 'pata', 'PMAK-', 'sq0csp-', 'EAAA', '://a@sentry',
+    '://aaaaaa@sentry', '://aaaaaa:aaaaaa@', '@sentry', ' -su a:', '-ssss', 'curl -', 'BW_SESSION=', '--session a',
 )  # fmt: skip
 SIZE = 250
 #: More than any pattern needs for a character, less than a pattern that begins again and again would take.

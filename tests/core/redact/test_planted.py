@@ -59,6 +59,14 @@ BARE = {
     "age": after("AGE-SECRET-KEY-1", string.ascii_uppercase + string.digits, 58),
     "azure": st.tuples(some(WORD, 3), some(WORD, 34)).map("8Q~".join),
     "jwt": jwts,
+    "square": after("EAAA", WORD + "_-", 60),
+    "postman": after("PMAK-", HEX, 58),
+    "new relic": after("NRAK-", string.ascii_uppercase + string.digits, 27),
+    "doppler": after("dp.pt.", WORD, 43),
+    "pulumi": after("pul-", HEX, 40),
+    "airtable": st.tuples(some(WORD, 14), some(HEX, 64)).map(lambda parts: "pat{}.{}".format(*parts)),
+    "fly": after("fm2_", WORD + "+/", 80, 200),
+    "terraform": st.tuples(some(WORD, 14), some(WORD, 67)).map(".atlasv1.".join),
     "card": some(string.digits, 14).map(lambda digits: card("4" + digits)),
 }
 #: Known by what stands before them.
@@ -82,6 +90,11 @@ NAMED = {
     "signature": "https://x.blob.core.windows.net/c/b?sv=2024-01-01&sig={}&se=2026",
     "webhook": "https://hooks.slack.com/services/T00000000/B00000000/{}",
     "markdown": "**API key:** `{}`",
+    "mysql": "mysql -u app -p{} shop",
+    "curl": "curl -sSu app:{} https://example.org",
+    "yaml": "db:\n  password: >-\n    {}\n  user: app",
+    "sentry": "dsn = https://{}@sentry.example.org/3",
+    "bitwarden": "BW_SESSION={}==",
 }
 SURROUNDINGS = (
     "{}",
