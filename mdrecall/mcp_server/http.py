@@ -3,7 +3,7 @@
 import hmac
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.http_limits import ConnectionLimits, SessionLimits, log_once
@@ -12,6 +12,7 @@ from mdrecall.mcp_server.protocol import MAX_REQUEST_BYTES
 if TYPE_CHECKING:
     import socket
 
+    import uvicorn
     from mcp.server.transport_security import TransportSecuritySettings
     from starlette.requests import Request
     from starlette.responses import Response
@@ -179,6 +180,26 @@ def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGI
     return Guard(SessionLimits(app, _MAX_SESSIONS), security, endpoint.token)
 
 
+def configure(app: "ASGIApp", *, lifespan: Literal["on", "off"]) -> "uvicorn.Config":
+    """Return how an application is served: within the limits of connections, and without a line for each request."""
+    import uvicorn
+    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+
+    may_pass = log_once()
+    for name in _NOISY_LOGGERS:
+        logging.getLogger(name).addFilter(may_pass)
+    return uvicorn.Config(
+        app,
+        http=ConnectionLimits().protocol(AutoHTTPProtocol),  # type: ignore[arg-type]
+        access_log=False,
+        log_config=None,
+        lifespan=lifespan,
+        server_header=False,
+        timeout_graceful_shutdown=_SHUTDOWN_S,
+        ws="none",
+    )
+
+
 async def serve(
     built: "MemoryServer",
     endpoint: HttpEndpoint,
@@ -191,22 +212,9 @@ async def serve(
     ``extend`` may put another application beside the server; it also receives the port.
     """
     import uvicorn
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-    may_pass = log_once()
-    for name in _NOISY_LOGGERS:
-        logging.getLogger(name).addFilter(may_pass)
     port = listening.getsockname()[1]
     app = build_app(built, endpoint, port)
-    config = uvicorn.Config(
-        extend(app, port) if extend else app,
-        http=ConnectionLimits().protocol(AutoHTTPProtocol),  # type: ignore[arg-type]
-        access_log=False,
-        log_config=None,
-        lifespan="on",
-        server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_S,
-        ws="none",
-    )
+    config = configure(extend(app, port) if extend else app, lifespan="on")
     announce(f"http://{bracket_host(endpoint.host)}:{port}{PATH}")
     await uvicorn.Server(config).serve(sockets=[listening])

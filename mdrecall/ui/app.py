@@ -66,6 +66,8 @@ VIEWS = {
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}
 #: The largest form holds a whole note, of which each byte may take three characters in a form.
 _MAX_FORM_BYTES = 32 * 1024 * 1024
+#: No form of ours has a tenth as many.
+_MAX_FIELDS = 200
 _STATUS: Mapping[type[RecallError], int] = {FileMissing: 404, FileChanged: 409, FileBusy: 409}
 
 
@@ -105,11 +107,15 @@ class App:
         target = VIEWS.get(f"{method} {view}")
         if target is None or unquote(name) not in self._memories.names:
             return PlainTextResponse("There is no such page.", 404)
-        form = await _read_form(request) if method == "POST" else {}
-        if form is None:
-            return PlainTextResponse("The form is too large, or not a form.", 413)
-        if method == "POST" and not (self.csrf and is_same(form.get(CSRF_FIELD, ""), self.csrf)):
-            return PlainTextResponse("This form is not from this page. Load the page again.", 403)
+        form: dict[str, str] = {}
+        if method == "POST":
+            body = await _read_body(request)
+            if body is None or body.count(b"&") >= _MAX_FIELDS:
+                return PlainTextResponse("The form is too large, or not a form.", 413)
+            # The token is the first field of every form, so that nothing else of a foreign one is looked at.
+            if not (self.csrf and is_same(body.partition(b"&")[0].decode("latin-1"), f"{CSRF_FIELD}={self.csrf}")):
+                return PlainTextResponse("This form is not from this page. Load the page again.", 403)
+            form = dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
         visit = Visit(
             self._memories,
             unquote(name),
@@ -185,14 +191,15 @@ def _send_static(name: str, known: str) -> "Response":
     return Response(content, media_type=_STATIC_TYPES[name], headers=headers)
 
 
-async def _read_form(request: "Request") -> dict[str, str] | None:
-    """Return the fields of a form; None if it is too large or not a form."""
+async def _read_body(request: "Request") -> bytes | None:
+    """Return a form as it was sent; None if it is too large or not a form."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if kind != "application/x-www-form-urlencoded":
+    length = request.headers.get("content-length", "")
+    if kind != "application/x-www-form-urlencoded" or (length.isdecimal() and int(length) > _MAX_FORM_BYTES):
         return None
     body = bytearray()
     async for part in request.stream():
         body += part
         if len(body) > _MAX_FORM_BYTES:
             return None
-    return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True))
+    return bytes(body)

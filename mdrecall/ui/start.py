@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from mdrecall.ui.app import UiOptions
     from mdrecall.ui.guard import Guard
 
-#: How long answers that are being written may take after a signal.
-_SHUTDOWN_S = 2
-
 
 def require_packages() -> None:
     """Raise if what the web page needs is not installed."""
@@ -77,27 +74,21 @@ def run(
 
     import uvicorn
 
-    from mdrecall.mcp_server.http import bracket_host
+    from mdrecall.mcp_server.http import bracket_host, configure
     from mdrecall.mcp_server.start import ignore_signals
 
-    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)
+    # Browsers open connections that they never use. The person at the terminal is not told when they are closed.
+    for name in ("uvicorn.error", "mdrecall.mcp_server.http_limits"):
+        logging.getLogger(name).setLevel(logging.ERROR)
     port = listening.getsockname()[1]
     guard = build_guarded(memories, endpoint, port, options)
-    config = uvicorn.Config(
-        guard,
-        access_log=False,
-        log_config=None,
-        lifespan="off",
-        server_header=False,
-        timeout_graceful_shutdown=_SHUTDOWN_S,
-        ws="none",
-    )
+    server = uvicorn.Server(configure(guard, lifespan="off"))
     # Opened at once, so that the first page does not wait for it.
     memories.get(memories.default)
     announce(f"http://{bracket_host(endpoint.host)}:{port}{guard.link}")
     ignore_signals()
     try:
-        asyncio.run(uvicorn.Server(config).serve(sockets=[listening]))
+        asyncio.run(server.serve(sockets=[listening]))
     finally:
         listening.close()
         memories.close()

@@ -103,7 +103,7 @@ def serve(
     """
     import uvicorn
 
-    from mdrecall.mcp_server.http import HttpEndpoint
+    from mdrecall.mcp_server.http import HttpEndpoint, configure
     from mdrecall.mcp_server.memories import Memories, MemoryOpener
     from mdrecall.mcp_server.workspaces import Selection, select_memories
     from mdrecall.ui.app import UiOptions
@@ -117,7 +117,7 @@ def serve(
     listening = endpoint.listen()
     port = listening.getsockname()[1]
     guard = build_guarded(memories, endpoint, port, UiOptions(**options))
-    server = uvicorn.Server(uvicorn.Config(guard, lifespan="off", log_config=None, access_log=False, ws="none"))
+    server = uvicorn.Server(configure(guard, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:

@@ -1,10 +1,9 @@
 """Who may use the web page, and what an answer lets a browser do."""
 
-import asyncio
+import socket
 import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlencode
@@ -12,10 +11,10 @@ from urllib.parse import urlencode
 import pytest
 
 from mdrecall.mcp_server.http import HttpEndpoint
-from mdrecall.ui.app import _read_form
 from mdrecall.ui.start import is_known_host
 from mdrecall.ui.visit import Visit
 from tests.conftest import Workspace
+from tests.processes import PATIENCE_S
 from tests.ui.conftest import CHANGING, READING, Site, serve
 
 if TYPE_CHECKING:
@@ -279,38 +278,48 @@ def test_a_link_to_elsewhere_does_not_tell_where_it_was(site: Site, page: "Page"
         assert "referer" not in seen[0]
 
 
-@pytest.mark.parametrize(
-    ("kind", "parts", "expected"),
-    [
-        (FORM, [b"a=1&b=", b"&c=x%20y"], {"a": "1", "b": "", "c": "x y"}),
-        (f" {FORM.upper()} ; charset=utf-8", [b"a=1"], {"a": "1"}),
-        (FORM, [b"a=", b"\xff"], {"a": "\ufffd"}),
-        ("text/plain", [b"a=1"], None),
-        ("", [b"a=1"], None),
-    ],
-)
-def test_the_fields_of_a_form_are_read_also_the_empty_ones(
-    kind: str, parts: list[bytes], expected: dict[str, str] | None
-) -> None:
-    assert read_form(kind, parts) == expected
+@pytest.mark.parametrize("kind", [FORM, f" {FORM.upper()} ; charset=utf-8"])
+def test_the_fields_of_a_form_are_read_also_the_empty_ones(site: Site, kind: str) -> None:
+    headers = {"Content-Type": kind, "Origin": site.origin, "Cookie": site.cookie}
+    body = f"{read_token(site)}&path=&text=x%20y&more="
+    assert site.ask("/ui/main/append", method="POST", body=body, **headers).status == 303
+    (note,) = site.workspace.path.rglob("2*.md")
+    assert "x y" in note.read_text()
 
 
-def test_a_form_may_be_as_large_as_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.ui.app._MAX_FORM_BYTES", 5)
-    assert read_form(FORM, [b"a=", b"123"]) == {"a": "123"}
-    assert read_form(FORM, [b"a=", b"1234"]) is None
+def read_token(site: Site) -> str:
+    return "csrf=" + site.get("append").body.partition('name="csrf" value="')[2].partition('"')[0]
 
 
-def read_form(kind: str, parts: list[bytes]) -> dict[str, str] | None:
-    from starlette.requests import Request
+def test_a_form_is_not_taken_apart_before_its_token_is_checked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    headers = {"Content-Type": FORM, "Origin": site.origin, "Cookie": site.cookie}
+    token = read_token(site)
+    monkeypatch.setattr("mdrecall.ui.app.parse_qsl", lambda *_, **__: pytest.fail("The form was taken apart."))
+    for body in ("text=planted", "csrf=0&text=planted", f"text=planted&{token}", f"{token}x", "&" + token):
+        assert site.ask("/ui/main/append", method="POST", body=body, **headers).status == 403
+    many = token + "&a=" * 1000
+    assert site.ask("/ui/main/append", method="POST", body=many, **headers).status == 413
 
-    left = [{"type": "http.request", "body": part, "more_body": True} for part in parts]
-    left.append({"type": "http.request", "body": b"", "more_body": False})
 
-    async def receive() -> Any:
-        return left.pop(0)
+def test_a_form_that_says_that_it_is_too_large_is_not_read(site: Site) -> None:
+    headers = {"Content-Type": FORM, "Origin": site.origin, "Cookie": site.cookie, "Content-Length": "99999999"}
+    assert site.ask("/ui/main/append", method="POST", body="csrf=x", **headers).status == 413
 
-    scope = {"type": "http", "method": "POST", "headers": [(b"content-type", kind.encode())]}
-    # The browser of other tests keeps an event loop in this thread.
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(lambda: asyncio.run(_read_form(Request(scope, receive)))).result()
+
+def test_a_program_that_only_asks_for_the_link_does_not_use_it_up(site: Site) -> None:
+    asked = site.ask(site.link, method="HEAD")
+    assert (asked.status, "set-cookie" in asked.headers) == (200, False)
+    assert site.ask(site.link.replace("token=", "token=x"), method="HEAD").status == 401
+    assert "set-cookie" in site.ask(site.link).headers
+
+
+def test_half_requests_are_closed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.mcp_server.http_limits.REQUEST_S", 0.05)
+    host, _, port = site.host.partition(":")
+    whole = f"POST /ui/enter HTTP/1.1\r\nHost: {site.host}\r\nContent-Length: 9\r\n\r\n"
+    for half in ("", "GET /ui/", whole):
+        with socket.create_connection((host, int(port)), timeout=PATIENCE_S) as connection:
+            connection.sendall(half.encode())
+            with suppress(ConnectionResetError):
+                while connection.recv(1 << 16):
+                    pass
