@@ -396,7 +396,7 @@ class _Lock:
 
 def check_request(request: ForgetRequest) -> None:
     """Raise ``QueryError`` if a request is empty, or means two things at once."""
-    from mdrecall.core.life.phrases import phrase_units
+    from mdrecall.core.life.phrases import read_phrase
 
     kinds = [bool(request.phrases), bool(request.paths), request.has_sessions or bool(request.since or request.until)]
     if sum(kinds) != 1:
@@ -406,10 +406,11 @@ def check_request(request: ForgetRequest) -> None:
         hint = "Give a text, a path of a note, or sessions; days go alone or with sessions."
         raise QueryError(message, hint=hint)
     for phrase in request.phrases:
-        if sum(map(len, phrase_units(phrase))) < _LEAST_LETTERS and phrase.isascii():
+        readings = read_phrase(phrase)
+        if phrase.isascii() and min((sum(map(len, units)) for units in readings), default=0) < _LEAST_LETTERS:
             message = f"{phrase!r} is too short: it would be in too many sentences."
             raise QueryError(message, hint=f"Give at least {_LEAST_LETTERS} letters or digits.", name="text")
-        if not phrase_units(phrase):
+        if not readings:
             raise QueryError(f"{phrase!r} has neither letters nor digits.", hint="Give some words.", name="text")
     for name, day in (("since", request.since), ("until", request.until)):
         if day and not _DAY.fullmatch(day):

@@ -169,9 +169,9 @@ class Tombstones(NamedTuple):
     def entry(self, id: str, at: str, phrases: Iterable[str], sessions: Mapping[str, Days],
               notes: Mapping[str, str]) -> Entry:  # fmt: skip
         """Return a new entry: phrases, session ids with their days, and notes by path with their text."""
-        from mdrecall.core.life.phrases import phrase_units
+        from mdrecall.core.life.phrases import read_phrase
 
-        units = [found for phrase in phrases if (found := phrase_units(phrase))]
+        units = [found for phrase in phrases for found in read_phrase(phrase)]
         return Entry(
             id,
             at,
@@ -182,17 +182,16 @@ class Tombstones(NamedTuple):
         )
 
     def _line_hashes(self, text: str) -> tuple[str, ...]:
-        from mdrecall.core.life.phrases import phrase_units
+        from mdrecall.core.life.phrases import read_phrase
 
-        return tuple({self._hash("line", *units): None for line in text.split("\n") if (units := phrase_units(line))})
+        return tuple({self._hash("line", *units): None for line in text.split("\n") for units in read_phrase(line)})
 
     def _find_lines(self, text: str, hashes: frozenset[str]) -> list[Span]:
-        from mdrecall.core.life.phrases import Span, phrase_units
+        from mdrecall.core.life.phrases import Span, read_phrase
 
         found, at = [], 0
         for line in text.split("\n"):
-            units = phrase_units(line)
-            if units and self._hash("line", *units) in hashes:
+            if any(self._hash("line", *units) in hashes for units in read_phrase(line)):
                 found.append(Span(at, at + len(line)))
             at += len(line) + 1
         return found

@@ -1,23 +1,34 @@
 """Phrases: found whatever their case, accents and line breaks; sentences that hold them are cut out."""
 
+import re
+
 import pytest
 
+from mdrecall.core.life import phrases
 from mdrecall.core.life.phrases import (
     Span,
     cut_line,
-    find_phrase,
+    find_runs,
     join_spans,
     mask_spans,
-    phrase_units,
+    read_phrase,
     split_units,
     widen_to_sentences,
 )
+from tests.core.redact.steps import count_steps
 
 WRAPPED = "a sentence that is wrapped goes on in the next line"
 
 
+def find_phrase(text: str, phrase: str) -> list[Span]:
+    readings = read_phrase(phrase)
+    return find_runs(
+        text, lambda first: [len(units) for units in readings if units[0] == first], lambda run: run in readings
+    )
+
+
 def mask(text: str, phrase: str) -> str:
-    return mask_spans(text, widen_to_sentences(text, find_phrase(text, phrase_units(phrase))))
+    return mask_spans(text, widen_to_sentences(text, find_phrase(text, phrase)))
 
 
 @pytest.mark.parametrize(
@@ -49,6 +60,23 @@ def mask(text: str, phrase: str) -> str:
         ("A gout. A gout! Next. Gout", "gout", "[forgotten] [forgotten] Next. [forgotten]"),
         ("gout and gout. Next", "gout", "[forgotten] Next"),
         ("the gout is", "gout is bad", "the gout is"),
+        # As it is shown, not only as it is written.
+        ("- Anna [has](http://x.org/a_(b) 'title') gout. Fine.", "Anna has gout", "- [forgotten] Fine."),
+        ("- Anna [has][ref] gout", "Anna has gout", "- [forgotten]"),
+        ("Anna <b class='x'>has</b> go<i>ut</i>. Fine.", "Anna has gout", "[forgotten] Fine."),
+        ("Anna<br>has<!-- really --> gout", "Anna has gout", "[forgotten]"),
+        ("Anna **h**as g*ou*t and ~~more~~", "Anna has gout", "[forgotten]"),
+        ("Anna h&#97;s g&#x6F;u&zwnj;t&excl;", "Anna has gout", "[forgotten]"),
+        ("An\u00adna h\u200bas g\u2060out\ufeff.", "Anna has gout", "[forgotten]"),
+        ("See [[people/anna|Anna]] has[^1] gout", "Anna has gout", "[forgotten]"),
+        ("Anna has gout", "Anna [has](http://x.org) **g**out", "[forgotten]"),
+        ("AT&amp;T has gout", "AT&T has", "[forgotten]"),
+        ("x &nosuch; gout", "nosuch gout", "[forgotten]"),
+        ("AnnaThe gout", "anna gout", "AnnaThe gout"),
+        # A sentence ends where its markup does, and the next one stays.
+        ("Anna has <b>gout.</b> Fine.", "gout", "[forgotten] Fine."),
+        ("Anna ~~has gout.~~ Fine.", "gout", "[forgotten] Fine."),
+        ("[Anna has gout.](a.md) Fine.", "gout", "[forgotten] Fine."),
     ],
 )
 def test_the_sentence_that_holds_a_phrase_is_masked(text: str, phrase: str, after: str) -> None:
@@ -68,6 +96,12 @@ def test_of_a_line_without_sentences_only_the_phrase_is_masked() -> None:
         ("- <!-- importance: 5 -->", None),
         ("## ", None),
         ("", None),
+        ("- #health/feet ^block-1", None),
+        ("> 3. [ ] </b> 🎉", None),
+        ("a) ", None),
+        ("|  | |", None),
+        ("# 7", "# 7"),
+        ("- #health is it", "- #health is it"),
         ("- a  b ", "- a b"),
         ("  - a", "  - a"),
     ],
@@ -86,6 +120,15 @@ def test_units_are_words_and_single_characters_with_their_places() -> None:
         ("cd", 6, 8),
         ("e", 9, 10),
     ]
+
+
+@pytest.mark.parametrize(
+    "bit", ["<b", "<!--", "](", "](a)(", "][", "[[", "[^a", "&#1", "*", "</b> <b", "](a](", "[[a|[[", "](](a)", "a.</b"]
+)
+@pytest.mark.parametrize("pattern", [phrases._MARKUP, phrases._SENTENCE_END, phrases._STUMP])
+def test_no_markup_takes_more_steps_than_in_proportion(bit: str, pattern: "re.Pattern[str]") -> None:
+    once, twice = (count_steps(pattern, bit * times) for times in (50, 100))
+    assert twice <= 2.2 * once + 200
 
 
 def test_spans_that_overlap_become_one() -> None:

@@ -10,10 +10,8 @@ from mdrecall.core.conversation.session_key import explain_denial, judge, parse
 from mdrecall.core.life.phrases import (
     Span,
     cut_line,
-    find_phrase,
     join_spans,
     mask_spans,
-    phrase_units,
     split_units,
     widen_to_sentences,
 )
@@ -25,6 +23,7 @@ from mdrecall.core.ranking.snippet import cut_units, heading_above, shorten, sho
 from mdrecall.core.text.passages import split_passages
 from mdrecall.mcp_server import config_text
 from mdrecall.ui import charts
+from tests.core.test_phrases import find_phrase
 from tests.core.text.test_index_format import make_notes
 from tests.record.answer_functions import ANSWER_FUNCTIONS
 from tests.record.conversation_functions import CONVERSATIONS
@@ -198,7 +197,7 @@ def record_session_keys() -> Iterator[str]:
 def record_phrases() -> Iterator[str]:
     """Yield where a phrase stands, and what is left of a text without it."""
     for text, phrase in product(TEXTS, ("boat", "the boat", "船", "boat 7", "!")):
-        spans = find_phrase(text, phrase_units(phrase))
+        spans = find_phrase(text, phrase)
         wide = widen_to_sentences(text, spans)
         left = mask_spans(text, wide, "~")
         lines = [cut_line(line) for line in mask_spans(text, wide, "").split("\n")]

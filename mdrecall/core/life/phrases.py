@@ -1,10 +1,11 @@
 """Find a phrase in a text whatever its case, accents, punctuation and line breaks, and the sentences that hold it.
 
 A text is a row of *units*: its folded words, and each character of a script without spaces between words. A phrase is
-found where its units follow each other.
+found where its units follow each other, either as they are written or as Markdown and HTML show them.
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
@@ -15,7 +16,20 @@ FORGOTTEN = "[forgotten]"
 
 _ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
 _WORD = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
-_SENTENCE_END = re.compile(r"[.!?…]+[\"'”’)\]*_]*(?=\s)|[。！？]+[」』”）]*")
+_SENTENCE_END = re.compile(r"[.!?…]+(?>[\"'”’)*_~=`]|\](?:\([^()\s]*\))?|</[A-Za-z]{1,10}>)*(?=\s)|[。！？]+[」』”）]*")
+#: What is written but not shown: tags and comments, where links lead, marks of emphasis, invisible characters. A
+#: character reference is shown as another character.
+_MARKUP = re.compile(
+    r"<(?:!|/?(?P<tag>[A-Za-z][A-Za-z0-9]*)(?=[\s/>]))[^<>]*>"
+    r"|\]\((?>[^()\n]|\([^()\n]*\))*\)|\]\[[^\[\]\n]*\]|\[\[[^\[\]|\n]*\||\[\^[^\[\]\s]*\]"
+    r"|(?P<reference>&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
+    "|[\\[\\]*`~=\\\\\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]+"
+)
+#: These tags stand inside a word or between two; any other one begins a new word.
+_INLINE_TAGS = frozenset((
+    "a", "abbr", "b", "bdi", "bdo", "big", "cite", "code", "del", "dfn", "em", "font", "i", "ins", "kbd", "mark", "q",
+    "s", "samp", "small", "span", "strike", "strong", "sub", "sup", "tt", "u", "var", "wbr",
+))  # fmt: skip
 #: A longer sentence is none: of a line without sentences, such as a log, only the phrase itself is taken.
 _MAX_SENTENCE = 1000
 #: Shorter lines are not wrapped: code, keys with their values, verses. A wide character counts twice.
@@ -23,8 +37,8 @@ _WRAPPED_CHARS = 40
 #: The beginning of a line that does not continue the line before: a list item, a heading, a table, a comment, a key.
 _BLOCK_START = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)(?:[ \t]|$)|[|<`~]|---|[\w-]{1,30}:(?:[ \t]|$))")
 _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+(?:\[[ xX]\][ \t]+)?")
-#: What may be left of a line whose text is gone: a marker and comments, which say nothing by themselves.
-_EMPTY_LINE = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]*)*(?:\[[ xX]\])?(?:\s*<!--.*?-->)*[\s|]*")
+#: What says nothing by itself on a line whose text is gone: its number or box, comments, tags, the name of the block.
+_STUMP = re.compile(r"^[\s>]*(?:\d{1,9}|[A-Za-z])[.)](?=\s|$)|\[[ xX]\]|<[!/A-Za-z][^<>]*>|(?<!\S)[#^][\w/-]+")
 
 
 class Unit(NamedTuple):
@@ -68,31 +82,73 @@ def _split_word(word: str, offset: int) -> Iterator[Unit]:
         yield Unit(fold(word[start:]), offset + start, offset + len(word))
 
 
-def phrase_units(phrase: str) -> tuple[str, ...]:
-    """Return the units of a phrase; empty if it has neither letters nor digits."""
-    return tuple(unit.text for unit in split_units(phrase))
+def read_phrase(phrase: str) -> list[tuple[str, ...]]:
+    """Return the units of a phrase as it is written and, if that differs, as it is shown; none without any word."""
+    return [texts for units in _read_units(phrase) if (texts := tuple(unit.text for unit in units))]
 
 
-def find_phrase(text: str, phrase: tuple[str, ...]) -> list[Span]:
-    """Return where a phrase stands in a text."""
-    return find_runs(text, lambda first: (len(phrase),) if phrase and first == phrase[0] else (), phrase.__eq__)
+def _read_units(text: str) -> Iterator[list[Unit]]:
+    """Yield the units of a text as it is written and, if those differ, as it is shown."""
+    written = list(split_units(text))
+    yield written
+    if _MARKUP.search(text):
+        shown = list(_split_shown(text))
+        if [unit.text for unit in shown] != [unit.text for unit in written]:
+            yield shown
+
+
+def _split_shown(text: str) -> Iterator[Unit]:
+    """Yield the units of a text without its markup, each with its place in the text as it is written."""
+    shown, starts, places, size, at = [], [], [], 0, 0
+    for mark in (*_MARKUP.finditer(text), None):
+        start, end = mark.span() if mark else (len(text), len(text))
+        for part, place in ((text[at:start], Span(at, start)), (_show(mark), Span(start, end))):
+            if part:
+                shown.append(part)
+                starts.append(size)
+                places.append(place)
+                size += len(part)
+        at = end
+
+    def locate(offset: int) -> Span:
+        number = bisect_right(starts, offset) - 1
+        if len(shown[number]) != places[number].end - places[number].start:
+            return places[number]
+        start = places[number].start + offset - starts[number]
+        return Span(start, start + 1)
+
+    for unit in split_units("".join(shown)):
+        yield Unit(unit.text, locate(unit.start).start, locate(unit.end - 1).end)
+
+
+def _show(mark: re.Match[str] | None) -> str:
+    """Return what is shown of markup: the character of a reference, a space for a tag between words."""
+    if mark is None:
+        return ""
+    if reference := mark["reference"]:
+        # The table of names is loaded only when there is one.
+        import html
+
+        shown = html.unescape(reference)
+        return shown if shown == reference else _MARKUP.sub("", shown)
+    return "" if mark["tag"] is None or mark["tag"].lower() in _INLINE_TAGS else " "
 
 
 def find_runs(
     text: str, lengths: Callable[[str], Iterable[int]], matches: Callable[[tuple[str, ...]], bool]
 ) -> list[Span]:
     """Return where units in a row match. ``lengths`` says how many may begin with a unit; it is asked once for each."""
-    units = list(split_units(text))
     known: dict[str, tuple[int, ...]] = {}
-    spans: list[Span] = []
-    for place, unit in enumerate(units):
-        if unit.text not in known:
-            known[unit.text] = tuple(lengths(unit.text))
-        for length in known[unit.text]:
-            run = units[place : place + length]
-            if len(run) == length and matches(tuple(each.text for each in run)):
-                spans.append(Span(unit.start, run[-1].end))
-    return spans
+    spans: set[Span] = set()
+    for units in _read_units(text):
+        for place, unit in enumerate(units):
+            if unit.text not in known:
+                known[unit.text] = tuple(lengths(unit.text))
+            for length in known[unit.text]:
+                run = units[place : place + length]
+                if len(run) == length and matches(tuple(each.text for each in run)):
+                    spans.add(Span(unit.start, run[-1].end))
+    return sorted(spans)
 
 
 def widen_to_sentences(text: str, spans: Iterable[Span]) -> list[Span]:
@@ -168,4 +224,5 @@ def mask_spans(text: str, spans: Iterable[Span], filler: str = FORGOTTEN) -> str
 
 def cut_line(line: str) -> str | None:
     """Return what is left of a line from which sentences were cut; None if it is as good as nothing."""
-    return None if _EMPTY_LINE.fullmatch(line) else re.sub(r"(?<=\S)[ \t]{2,}", " ", line.rstrip())
+    has_words = any(split_units(_STUMP.sub(" ", line)))
+    return re.sub(r"(?<=\S)[ \t]{2,}", " ", line.rstrip()) if has_words else None
