@@ -11,7 +11,7 @@ from mdrecall.cli.output import plural, print_json, print_warning, printable, pr
 from mdrecall.errors import QueryError, RecallError
 
 if TYPE_CHECKING:
-    from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting
+    from mdrecall.life.forget import ForgetPlan, ForgetReport, ForgetRequest, Forgetting
     from mdrecall.life.forget_places import Place
     from mdrecall.memory import Memory
 
@@ -72,7 +72,7 @@ def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
                 report = forgetting.apply(plan, now, progress)
             record |= {"id": report.id, "isComplete": report.is_complete}
             if not options.json:
-                _print_report(plan, report.id, report.is_complete, days)
+                _print_report(plan, report, days)
     return record
 
 
@@ -105,6 +105,8 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
         print(f"session {printable(match.session)}  {match.source}")
     for warning in dict.fromkeys(place.warning for place in plan.places if place.warning):
         print_warning(shorten_home(warning))
+    for problem in plan.problems:
+        print_warning(shorten_home(problem))
     if not plan.places:
         kept_out = "Add --apply to keep it out from now on." if is_dry else "It is kept out from now on."
         print("It was forgotten before." if plan.is_known else f"No place holds it. {kept_out}")
@@ -118,14 +120,17 @@ def _show_path(place: "Place") -> str:
     return printable(place.citation) if place.start_line else shorten_home(place.path)
 
 
-def _print_report(plan: "ForgetPlan", id: str, is_complete: bool, days: int) -> None:
+def _print_report(plan: "ForgetPlan", report: "ForgetReport", days: int) -> None:
     if not plan.has_work:
         return
-    if not is_complete:
+    if report.problems:
+        print_warning("Everything else was cleared. Run the same command again when this can be opened.")
+        return
+    if not report.is_complete:
         print_warning("Another process still reads an earlier state of the index. Run the same command again.")
         return
-    kept = f" The trash keeps it for {plural(days, 'day')}: mdrecall forget --undo {id}" if days else ""
-    print(f"Forgotten ({id}).{kept}")
+    kept = f" The trash keeps it for {plural(days, 'day')}: mdrecall forget --undo {report.id}" if days else ""
+    print(f"Forgotten ({report.id}).{kept}")
     print("Your own backups, version control and other programs may still hold it.")
 
 
@@ -148,7 +153,7 @@ def _plan_to_json(plan: "ForgetPlan", agent: str, *, is_dry: bool) -> dict[str, 
         "untargetableEntryKeys": [],
         "curatedWrites": sorted({place.path for place in plan.places if place.kind == "note"}),
         "artifacts": counts,
-        "refusals": [],
+        "refusals": list(plan.problems),
         "places": [
             {
                 "kind": place.kind,

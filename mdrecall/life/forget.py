@@ -9,11 +9,12 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from mdrecall.errors import QueryError, ReadError, StoreBusy, StoreUnavailable
+from mdrecall.errors import QueryError, ReadError, RecallError, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.life.forget_places import NoteChange, Notes, OtherPlaces, Place, StateFiles, find_in_transcript
 from mdrecall.life.recalls import forget_paths
 from mdrecall.life.trash import (
@@ -100,6 +101,8 @@ class ForgetPlan(NamedTuple):
     """How long what is removed from notes is kept; 0 to keep nothing."""
     unfinished: int
     """How many earlier runs were broken off, and are finished with this one."""
+    problems: tuple[str, ...] = ()
+    """The places that cannot be opened, and why."""
 
     @property
     def has_work(self) -> bool:
@@ -116,7 +119,9 @@ class ForgetReport(NamedTuple):
 
     id: str
     is_complete: bool
-    """False if another process still reads an earlier state of the index; the next run finishes it."""
+    """False if something is left; the next run finishes it."""
+    problems: tuple[str, ...] = ()
+    """The places that could not be cleared, and why; none if another process still reads an old state of the index."""
 
 
 class Forgotten(NamedTuple):
@@ -156,7 +161,8 @@ class Forgetting:
         )
         entry = entry._replace(is_masked=request.is_masked, keeps_trash=request.trash_days > 0)
         unfinished = [each for each in known.entries if not each.is_done]
-        places = self._find_places(build_tombstones(salt, [entry]))
+        problems: list[str] = []
+        places = self._find_places(build_tombstones(salt, [entry]), problems)
         shown = tuple(islice(places, MAX_PLACES))
         more = sum(1 for _ in places)
         return ForgetPlan(
@@ -169,6 +175,7 @@ class Forgetting:
             known.covers(entry),
             request.trash_days,
             len(unfinished),
+            tuple(problems),
         )
 
     def apply(self, plan: ForgetPlan, now: datetime, progress: ProgressCallback | None = None) -> ForgetReport:
@@ -185,14 +192,15 @@ class Forgetting:
                     until = f"{now + timedelta(days=plan.trash_days):%Y-%m-%d}"
                     self._fill_trash(build_tombstones(plan.salt, [plan.entry]), until)
                 save_entries(self._path, plan.salt, [*known.entries, plan.entry])
-            return ForgetReport(plan.entry.id, self._finish(progress))
+            problems: list[str] = []
+            return ForgetReport(plan.entry.id, self._finish(progress, problems), tuple(problems))
 
     def finish(self, progress: ProgressCallback | None = None) -> bool:
         """Finish what earlier runs have left; True if nothing is left."""
         if all(entry.is_done for entry in load_tombstones(self._path).entries):
             return True
         with self._take_lock():
-            return self._finish(progress)
+            return self._finish(progress, [])
 
     def list_forgotten(self) -> list[Forgotten]:
         """Return what was forgotten, the last first, as far as hashes tell."""
@@ -228,20 +236,23 @@ class Forgetting:
         self._memory.sync(progress=progress)
         return restored if removed is not None else None
 
-    def _finish(self, progress: ProgressCallback | None) -> bool:
-        """Clear every place of the entries that are not done, and mark them as done if nothing is left."""
+    def _finish(self, progress: ProgressCallback | None, problems: list[str]) -> bool:
+        """Clear every place of the entries that are not done, and mark them as done if nothing is left.
+
+        ``problems`` gets the places that cannot be opened.
+        """
         known = load_tombstones(self._path)
         due = [entry for entry in known.entries if not entry.is_done]
         # Entries that mask and entries that remove, with the trash or without, are cleared one after the other.
         for how in dict.fromkeys((entry.is_masked, entry.keeps_trash) for entry in due):
             some = [entry for entry in due if (entry.is_masked, entry.keeps_trash) == how]
-            self._clear(build_tombstones(known.salt, some))
-        is_clean = self._purge(progress)
+            self._clear(build_tombstones(known.salt, some), problems)
+        is_clean = self._purge(progress) and not problems
         if is_clean:
             save_entries(self._path, known.salt, [entry._replace(is_done=True) for entry in known.entries])
         return is_clean
 
-    def _clear(self, forgotten: Tombstones) -> None:
+    def _clear(self, forgotten: Tombstones, problems: list[str]) -> None:
         gone = [path for path in self._notes.scan().stamps if forgotten.is_forgotten_path(path)]
         self._notes.clear(forgotten)
         try:
@@ -252,7 +263,8 @@ class Forgetting:
             hint = "Check the disk and the permissions, then forget it again."
             raise StoreUnavailable(message, hint=hint) from error
         for place in self._others:
-            place.clear(forgotten)
+            with _note_problem(place, problems):
+                place.clear(forgotten)
 
     def _purge(self, progress: ProgressCallback | None) -> bool:
         for left in range(_BUSY_TRIES - 1, -1, -1):
@@ -277,14 +289,15 @@ class Forgetting:
             hint = "Nothing was forgotten. Check the disk and the permissions."
             raise StoreUnavailable(message, hint=hint) from error
 
-    def _find_places(self, forgotten: Tombstones) -> Iterator[Place]:
+    def _find_places(self, forgotten: Tombstones, problems: list[str]) -> Iterator[Place]:
         changes: Iterator[NoteChange] = self._notes.find(forgotten)
         for change in changes:
             yield from change.places
         yield from self._find_in_transcripts(forgotten)
         yield from self._files.find(forgotten)
         for place in self._others:
-            yield from place.find(forgotten)
+            with _note_problem(place, problems):
+                yield from place.find(forgotten)
 
     def _find_in_transcripts(self, forgotten: Tombstones) -> Iterator[Place]:
         if not (forgotten.phrases or forgotten.sessions) or not self._reads_transcripts():
@@ -392,6 +405,15 @@ class _Lock:
 
     def __exit__(self, *_: object) -> None:
         self._lock.release()
+
+
+@contextmanager
+def _note_problem(place: OtherPlaces, problems: list[str]) -> Iterator[None]:
+    """Add a place that cannot be opened to the problems, so that all others are looked at."""
+    try:
+        yield
+    except RecallError as error:
+        problems.append(f"{place.name} cannot be cleared: {message_with_hint(error)}")
 
 
 def check_request(request: ForgetRequest) -> None:

@@ -51,6 +51,11 @@ class Place(NamedTuple):
 class OtherPlaces(Protocol):
     """Places that lie above this layer, such as a database of long-term memories."""
 
+    @property
+    def name(self) -> str:
+        """The place as people know it."""
+        ...
+
     def find(self, forgotten: Tombstones) -> list[Place]:
         """Return what is to be forgotten there."""
         ...

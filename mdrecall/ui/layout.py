@@ -29,7 +29,7 @@ _DONE = {
     "restored": "Restored.",
     "removed": "Removed for good.",
     "forgotten": "Forgotten. Your own backups and version control may still hold it.",
-    "unfinished": "Another process still reads an earlier state of the index. Finish it in a moment.",
+    "unfinished": "Something is left: another process reads an old state of the index, or a database cannot be opened.",
     "allowed": "It may come back from now on. Nothing was kept of it.",
     "opened": "Opened in your editor.",
     "cleared": "The log is deleted.",

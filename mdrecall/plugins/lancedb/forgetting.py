@@ -36,6 +36,11 @@ class LongTermPlaces:
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
 
+    @property
+    def name(self) -> str:
+        """The database as people know it."""
+        return f"The database of long-term memories {find_database(self._loaded)}"
+
     def find(self, forgotten: Tombstones) -> list[Place]:
         """Return the memories that hold what is to be forgotten."""
         uri = find_database(self._loaded)
@@ -43,6 +48,8 @@ class LongTermPlaces:
 
     def clear(self, forgotten: Tombstones) -> None:
         """Delete them. Earlier versions of the table are deleted even if no row is left to delete."""
+        if not forgotten.phrases:
+            return
         memories = open_memories(self._loaded)
         try:
             for row in self._rows(forgotten):
