@@ -29,7 +29,7 @@ from mdrecall.engine.project_scope import describe_left_out, is_for, read_projec
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside, ReadError
 from mdrecall.memory import Memory
 from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.types import Issue, format_citation
 
 #: About 3,000 tokens, which is little beside a context window.
@@ -143,7 +143,7 @@ class _Reader(NamedTuple):
         except ReadError as error:
             self.left_out.append(Issue(path, str(error)))
             return ""
-        text = self._hide(path, TombstoneFile(settings.index_path).load().mask(decode(opened.data), path))
+        text = self._hide(path, open_tombstones(settings).load().mask(decode(opened.data), path))
         if len(text) <= most:
             return text
         self.left_out.append(Issue(path, f"has {len(text):,} characters, more than the {most:,} that are shown"))

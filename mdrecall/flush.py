@@ -32,7 +32,7 @@ from mdrecall.core.text.provenance import BY_FLUSH
 from mdrecall.errors import SessionsError
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import append_daily
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, update_history
 from mdrecall.types import Appended
 
@@ -179,7 +179,7 @@ class Flush:
 
     def _append(self, text: str, moment: Moment, path: str | None) -> Appended:
         limit = self.settings.mdrecall.max_file_bytes
-        text = TombstoneFile(self.settings.index_path).load().mask(text)
+        text = open_tombstones(self.settings).load().mask(text)
         return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit, author=BY_FLUSH)
 
     def _update_history(self, change: Callable[[Entry], FlushHistory], now_ms: int | None) -> None:

@@ -201,11 +201,11 @@ class Memory:
         A ``WriteError`` says why a text is not written.
         """
         from mdrecall.sources.notes import append_note
-        from mdrecall.sources.tombstones import TombstoneFile
+        from mdrecall.sources.tombstones import open_tombstones
 
         note = self._resolve_note(file or "", now, session_key)
         max_bytes = self.settings.mdrecall.max_file_bytes
-        text = TombstoneFile(self.settings.index_path).load().mask(text)
+        text = open_tombstones(self.settings).load().mask(text)
         return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)
 
     def _resolve_note(self, file: str, now: datetime | None, session_key: str) -> NotePath:
@@ -352,10 +352,10 @@ class Memory:
 
     def _open_links(self) -> LinkedNotes:
         from mdrecall.sources.linked_notes import LinkedNotes
-        from mdrecall.sources.tombstones import TombstoneFile
+        from mdrecall.sources.tombstones import open_tombstones
 
         if self._linked is None:
-            self._linked = LinkedNotes(self._open_files(), TombstoneFile(self.settings.index_path))
+            self._linked = LinkedNotes(self._open_files(), open_tombstones(self.settings))
         return self._linked
 
     def _open_files(self) -> MemoryFiles:

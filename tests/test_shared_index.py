@@ -5,12 +5,16 @@ import os
 import shutil
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from mdrecall import Memory
 from mdrecall.errors import ConfigError, FileMissing, RecallError, StoreError, StoreUnavailable
+from mdrecall.life.forget import ForgetRequest, Forgetting
 from tests.cli.conftest import Ran, run_in_this_process
 from tests.postgres_server import Server, count_statements
 from tests.processes import until
@@ -156,6 +160,105 @@ def test_two_machines_with_copies_do_not_index_in_turns(
     assert sync_both() == [(0, 1, 0), (0, 0, 0)], "The second machine does not bring its old copy back."
     with machines["second"].open() as memory:
         assert "in the end" in memory.search("deployment")[0].snippet
+
+
+def texts_of(server: Server, name: str) -> bytes:
+    """Return every text that the database holds of a workspace."""
+    import psycopg
+
+    mine = "(SELECT id FROM mdrecall.workspaces WHERE name = %s)"
+    with psycopg.connect(server.dsn) as db:
+        found = db.execute(f"SELECT text FROM mdrecall.chunks WHERE workspace_id = {mine}", (name,)).fetchall()
+    return b"\n".join(text for (text,) in found)
+
+
+@pytest.mark.parametrize("is_copied", [False, True])
+@pytest.mark.parametrize("by", ["first", "second"])
+def test_what_one_machine_forgets_no_other_brings_back(
+    tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch, by: str, is_copied: bool
+) -> None:
+    name = str(tmp_path)
+    machines = {each: Machine(tmp_path / each, postgres, name=name) for each in ("first", "second")}
+    machines["third"] = Machine(tmp_path / "third", postgres, {}, name=name)
+
+    @contextmanager
+    def on(each: str) -> Iterator[Memory]:
+        monkeypatch.setattr("socket.gethostname", lambda: each)
+        with machines[each].open() as memory:
+            yield memory
+
+    def sync_all() -> list[tuple[object, ...]]:
+        reports: list[tuple[object, ...]] = []
+        for each in machines:
+            with on(each) as memory:
+                report = memory.sync()
+            reports.append((report.added, report.changed, report.removed, report.rebuilt, report.issues))
+        return reports
+
+    nothing = (0, 0, 0, False, ())
+    sync_all()
+    assert sync_all() == [nothing] * 3
+    with on(by) as memory:
+        forgetting, now = Forgetting(memory), datetime.now(UTC)
+        plan = forgetting.plan(ForgetRequest(phrases=("We chose DEC-0054 for the pool",)), now)
+        assert forgetting.apply(plan, now).is_complete
+    assert b"DEC-0054" not in texts_of(postgres, name)
+    if is_copied:
+        # As git would do it, which leaves the other machine's own note alone.
+        for each in {*machines} - {by}:
+            shutil.copytree(machines[by].folder / ".mdrecall", machines[each].folder / ".mdrecall")
+    for each in machines:
+        with on(each) as memory:
+            answer = memory.search("DEC-0054 pool limit", min_score=0)
+            assert not [hit for hit in answer if "DEC-0054" in hit.snippet], each
+            assert answer.issues == (), each
+            assert "DEC-0054" not in memory.read("memory/2026-02-10.md").text
+        assert b"DEC-0054" not in texts_of(postgres, name), each
+    # Those that were emptied with the old index are filled once more at most; then nobody has anything to do.
+    sync_all()
+    assert sync_all() == [nothing] * 3
+    assert b"DEC-0054" not in texts_of(postgres, name)
+    for each in machines:
+        with on(each) as memory:
+            memory.search("lighthouse key")
+            with count_statements() as sent:
+                assert "blue drawer" in memory.search("lighthouse key")[0].snippet
+            assert len(sent) <= 10, each
+    # What comes back from a backup on the other machine is a changed file, and is masked.
+    other = "second" if by == "first" else "first"
+    note = machines[other].folder / "memory/2026-02-10.md"
+    note.write_text(NOTES["memory/2026-02-10.md"] + "\nA heron.\n")
+    os.utime(note, (LONG_AGO_S, LONG_AGO_S))
+    with on(other) as memory:
+        assert "A heron." in memory.search("heron", min_score=0)[0].snippet
+    assert b"DEC-0054" not in texts_of(postgres, name)
+    with on(other) as memory:
+        Forgetting(memory).undo(plan.entry.id)
+        assert "DEC-0054" in memory.search("DEC-0054 pool limit", min_score=0)[0].snippet
+    for _ in range(2):
+        sync_all()
+    assert sync_all() == [nothing] * 3
+
+
+def test_a_machine_that_cannot_keep_what_others_forgot_indexes_nothing(
+    tmp_path: Path, postgres: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    machines = {each: Machine(tmp_path / each, postgres, name=str(tmp_path)) for each in ("first", "second")}
+    monkeypatch.setattr("socket.gethostname", lambda: "first")
+    with machines["first"].open() as memory:
+        memory.sync()
+        forgetting, now = Forgetting(memory), datetime.now(UTC)
+        forgetting.apply(forgetting.plan(ForgetRequest(phrases=("We chose DEC-0054 for the pool",)), now), now)
+    monkeypatch.setattr("socket.gethostname", lambda: "second")
+    # Nobody can write below a file, not even the superuser.
+    (machines["second"].folder / ".mdrecall").write_text("")
+    with machines["second"].open() as memory:
+        answer = memory.search("pool limit", min_score=0)
+        assert answer.results
+        assert "is kept in the workspace" in answer.issues[0].problem
+        with pytest.raises(StoreUnavailable, match="is kept in the workspace"):
+            memory.sync()
+    assert b"DEC-0054" not in texts_of(postgres, str(tmp_path))
 
 
 def test_two_folders_of_a_machine_with_one_name_are_not_mixed(tmp_path: Path, postgres: Server) -> None:

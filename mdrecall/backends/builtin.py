@@ -15,7 +15,7 @@ from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.types import (
     ContentSizes,
     Issue,
@@ -96,7 +96,7 @@ class BuiltinBackend:
     @cached_property
     def map(self) -> NoteMapper:
         """The notes by their meaning."""
-        return build_note_map(self._embedding, self._store)
+        return build_note_map(self._embedding, self._store, self._refresh.is_unchecked)
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
@@ -212,7 +212,7 @@ class BuiltinBackend:
                 from_char=from_char,
                 max_chars=max_chars or MAX_READ_UNITS,
                 max_bytes=self._settings.mdrecall.max_file_bytes,
-                mask=TombstoneFile(self._settings.index_path).load().mask,
+                mask=open_tombstones(self._settings).load().mask,
             )
         except FileMissing:
             if (text := self._read_elsewhere(path)) is None:
@@ -229,7 +229,8 @@ class BuiltinBackend:
         chunks = self._store.chunks
         with chunks.snapshot():
             own = (each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path)
-            return join_chunks(chunks.load(chunks.chunks_of(own))) or None
+            text = join_chunks(chunks.load(chunks.chunks_of(own)))
+        return open_tombstones(self._settings).load().mask(text, path) or None
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""

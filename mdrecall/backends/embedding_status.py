@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.backends.embedders import EmbedderChoice
@@ -130,15 +131,15 @@ class EmbeddingStatus(NamedTuple):
             embedder.close()
 
 
-def build_note_map(embedding: EmbeddingStatus | None, store: Store) -> NoteMapper:
+def build_note_map(embedding: EmbeddingStatus | None, store: Store, is_unchecked: Callable[[], bool]) -> NoteMapper:
     """Return what draws the notes by their meaning, by the vectors that are searched."""
     from mdrecall.engine.note_map import NoteMapper
 
     if embedding is None or embedding.vector_searcher is None:
         reason = embedding.chosen.unusable_reason if embedding else "Vectors are switched off."
-        return NoteMapper(store, lambda: None, reason)
+        return NoteMapper(store, lambda: None, reason, is_unchecked)
     find = embedding.vector_searcher.current_space
-    return NoteMapper(store, lambda: found[0] if (found := find()) else None)
+    return NoteMapper(store, lambda: found[0] if (found := find()) else None, "", is_unchecked)
 
 
 def describe_limits(search: MemorySearch) -> dict[str, Any]:

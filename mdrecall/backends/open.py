@@ -22,7 +22,7 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.tombstones import TombstoneFile, UnforgottenNotes
+from mdrecall.sources.tombstones import TombstoneFiles, UnforgottenNotes, open_tombstones
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.types import Issue, SearchAnswer
 
@@ -128,11 +128,12 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     store = _build_store(loaded, one_shot)
     analyser = Analyser()
     followed = None if one_shot else _follow(loaded, files)
-    indexers = _build_indexers(settings, followed or files, store, analyser)
+    forgotten = open_tombstones(settings)
+    indexers = _build_indexers(settings, followed or files, store, analyser, forgotten)
     embedding = _build_embedding(loaded, store) if settings.memory_search.provider != "none" else None
     embedder = embedding.chunk_embedder if embedding else None
     beside = embedding.beside_embedder if embedding else None
-    sync = SyncRun(store, indexers, embedder, beside)
+    sync = SyncRun(store, indexers, embedder, beside, forgotten)
     refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
     reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
 
@@ -143,9 +144,17 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
 
         options = read_ranking_options(settings)._replace(collections=files.collections())
         if embedding is None:
-            return Searcher(store.chunks, analyser, options, reranker=reranker)
+            return Searcher(store.chunks, analyser, options, reranker=reranker, hide=sync.hide_forgotten)
         reason, vectors = embedding.chosen.unusable_reason, embedding.vector_searcher
-        return Searcher(store.chunks, analyser, options, vectors, why_no_vectors=reason, reranker=reranker)
+        return Searcher(
+            store.chunks,
+            analyser,
+            options,
+            vectors,
+            why_no_vectors=reason,
+            reranker=reranker,
+            hide=sync.hide_forgotten,
+        )
 
     watcher = _build_watcher(settings, store, refresh)
     return BuiltinBackend(settings, files, store, refresh, watcher, build_searcher, embedding, reranker)
@@ -200,29 +209,27 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
     return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
 
 
-def _build_indexers(settings: Settings, files: Source, store: Store, analyser: Analyser) -> list[Indexes]:
+def _build_indexers(
+    settings: Settings, files: Source, store: Store, analyser: Analyser, forgotten: TombstoneFiles
+) -> list[Indexes]:
     """One for each source that is searched; all documents of an index have one format."""
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
-    forgotten = TombstoneFile(settings.index_path)
     notes = UnforgottenNotes(files, forgotten)
+
+    def read_masks() -> str:
+        return forgotten.load().fingerprint
+
     if "sessions" not in settings.memory_search.sources:
-
-        def describe_notes() -> str:
-            return describe_index_format(size, forgotten.load().fingerprint)
-
-        return [Indexer(store.documents, notes, size, analyser, index_format=describe_notes)]
+        return [Indexer(store.documents, notes, size, analyser, masks=read_masks)]
     from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
     from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import open_transcripts
 
     masks = open_masks(settings)
     with_notes = "memory" in settings.memory_search.sources
-
-    def describe_all() -> str:
-        # Without the notes it is another index: those that were in it must leave it.
-        return describe_index_format(size, masks.fingerprint if with_notes else f"{masks.fingerprint}.only")
-
+    # Without the notes it is another index: those that were in it must leave it.
+    index_format = describe_index_format(size, masks.of_secrets if with_notes else f"{masks.of_secrets}.only")
     delta = settings.memory_search.sync.sessions
     transcripts = TranscriptIndexer(
         store.documents,
@@ -231,14 +238,16 @@ def _build_indexers(settings: Settings, files: Source, store: Store, analyser: A
         analyser,
         redact=masks.redact,
         thresholds=GrowthThresholds(delta.delta_bytes, delta.delta_messages),
-        index_format=describe_all,
+        index_format=index_format,
+        masks=read_masks,
         issues=tuple(
             Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
         ),
     )
     indexers: list[Indexes] = [transcripts]
     if with_notes:
-        indexers.insert(0, Indexer(store.documents, notes, size, analyser, index_format=describe_all))
+        own = Indexer(store.documents, notes, size, analyser, index_format=index_format, masks=read_masks)
+        indexers.insert(0, own)
     return indexers
 
 

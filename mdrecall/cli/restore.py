@@ -48,9 +48,9 @@ def restore_backup(options: argparse.Namespace) -> int:
 def _restore_memories(found: "Backup", loaded: "Loaded", *, apply: bool) -> tuple[int, str]:
     """Return how many long-term memories are new, and why they cannot be stored; store them if ``apply`` says so."""
     from mdrecall.life.restore import read_memories
-    from mdrecall.sources.tombstones import TombstoneFile
+    from mdrecall.sources.tombstones import open_tombstones
 
-    forgotten = TombstoneFile(loaded.settings.index_path).load()
+    forgotten = open_tombstones(loaded.settings).load()
     rows = [row for row in map(_make_row, read_memories(found)) if row and forgotten.mask(row.text) == row.text]
     if not rows:
         return 0, ""

@@ -99,9 +99,11 @@ class _Prepared(NamedTuple):
 class _Work:
     """What a sync has to do, and what it has done so far."""
 
-    def __init__(self, plan: FileChanges, progress: ProgressCallback | None) -> None:
+    def __init__(self, plan: FileChanges, progress: ProgressCallback | None, masks: str) -> None:
         self.plan = plan
         self.progress = progress
+        self.masks = masks
+        """What was forgotten when it began; every text is masked with that at least."""
         self.done = 0
         self.changes: list[FileChange] = []
         """The first ones: a list of half a million would take as much memory as a batch."""
@@ -133,25 +135,25 @@ class Indexer:
         size: ChunkSize,
         analyser: Analyser,
         *,
-        index_format: Callable[[], str] | None = None,
+        index_format: str = "",
+        masks: Callable[[], str] = str,
     ) -> None:
-        """``index_format`` returns the format as it is now: what was forgotten is a part of it."""
+        """``masks`` returns what stands for the forgotten texts that the source masks now."""
         self._documents = documents
         self._source = source
         self._size = size
         self._analyser = analyser
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
         self._compared: FileChanges | None = None
-        self._index_format = index_format or (lambda: describe_index_format(size))
+        self._masks = masks
+        self.index_format = index_format or describe_index_format(size)
+        """What chunks and terms depend on besides the text."""
 
     def for_store(self, documents: DocumentWriter) -> Indexer:
         """Return the same indexer for another store."""
-        return Indexer(documents, self._source, self._size, self._analyser, index_format=self._index_format)
-
-    @property
-    def index_format(self) -> str:
-        """What chunks and terms depend on besides the text."""
-        return self._index_format()
+        return Indexer(
+            documents, self._source, self._size, self._analyser, index_format=self.index_format, masks=self._masks
+        )
 
     @property
     def source(self) -> Source:
@@ -223,7 +225,7 @@ class Indexer:
         Documents are written in batches, each with the vectors that ``embed`` makes in the same transaction. The last
         batch also removes documents, so that a sync of a few files happens as a whole or not at all.
         """
-        work = _Work(changes or self.compare(), progress)
+        work = _Work(changes or self.compare(), progress, self._masks())
         for path in work.plan.unsettled:
             if stop():
                 break
@@ -272,7 +274,7 @@ class Indexer:
                     (item.document, self._index(item.document) if item.chunks is None else item.chunks)
                     for item in batch
                 ]
-                self._documents.put(made, self.index_format)
+                self._documents.put(made, self.index_format, work.masks)
             if embed:
                 embed()
 

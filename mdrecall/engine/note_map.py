@@ -21,22 +21,35 @@ _CHUNKS_A_NOTE = 8
 #: Beyond that, what is near is transcripts or one long note.
 _MOST_NEAR_CHUNKS = 4_000
 _NO_VECTORS = "The notes have no vectors yet."
+_UNCHECKED = "Something was forgotten since the notes were indexed. Index them again."
 
 
 class NoteMapper:
     """Draws the map of an index, again only when the index has changed."""
 
-    def __init__(self, store: Store, find_space: Callable[[], StoredSpace | None], reason: str = "") -> None:
-        """``find_space`` returns the embedding space that is searched; ``reason`` says why there may be none."""
+    def __init__(
+        self,
+        store: Store,
+        find_space: Callable[[], StoredSpace | None],
+        reason: str = "",
+        is_unchecked: Callable[[], bool] = bool,
+    ) -> None:
+        """``find_space`` returns the embedding space that is searched; ``reason`` says why there may be none.
+
+        ``is_unchecked`` says that the index may hold what was forgotten; then nothing of it is drawn.
+        """
         self._store = store
         self._find_space = find_space
         self._reason = reason or _NO_VECTORS
+        self._is_unchecked = is_unchecked
         self._drawn: tuple[object, NoteMap] | None = None
 
     def draw(self) -> NoteMap:
         """Return the notes with their places, and what they are about."""
         store = self._store
         with store.chunks.snapshot():
+            if self._is_unchecked():
+                return NoteMap((), 0, (), _UNCHECKED)
             space = self._find_space()
             count = store.vectors.count(space.id) if space else 0
             state = space and space.id, count, store.vectors.text_counter(), store.chunks.count()

@@ -244,6 +244,10 @@ class IndexRefresh:
         """True if the index was made with other settings, or by another version."""
         return self._sync.is_outdated()
 
+    def is_unchecked(self) -> bool:
+        """True if the index may hold what was forgotten since."""
+        return self._sync.is_unchecked()
+
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index up to date, and embed every chunk."""
         self._look_again()
@@ -318,7 +322,7 @@ class IndexRefresh:
             is_behind = not self._sync.is_up_to_date(changes)
             if not is_behind and self._vectors.is_complete():
                 return RefreshResult(_list_kept_folders(changes))
-            wait_s, is_outdated = self._choose_wait_s(), self._sync.is_outdated()
+            wait_s, is_outdated = self._choose_wait_s(), self._sync.is_outdated() or self._sync.is_unchecked()
         until = began + wait_s
         if not is_behind:
             return RefreshResult(_list_kept_folders(changes) + self._vectors.embed_for_search(progress, until))
@@ -336,7 +340,8 @@ class IndexRefresh:
         """Return how long a search waits: longer if the index is empty, or outdated and the process answers once."""
         own = self._settings.mdrecall
         is_empty = not self._store.chunks.count()
-        if is_empty or (self._one_shot and (self._sync.is_outdated() or self._vectors.has_none())):
+        must_look = self._sync.is_outdated() or self._sync.is_unchecked()
+        if is_empty or (self._one_shot and (must_look or self._vectors.has_none())):
             return own.first_index_wait_ms / 1000
         return own.search_wait_ms / 1000
 
@@ -399,7 +404,7 @@ def _list_kept_folders(changes: Sequence[FileChanges]) -> tuple[Issue, ...]:
 def _describe(changes: Sequence[FileChanges]) -> str:
     count = sum(len(entry.unsettled) + len(entry.vanished) for entry in changes)
     if not count:
-        return "the index was made with other settings and is"
+        return "the index was made with other settings, or before something was forgotten, and is"
     return f"{count:,} changed file{' is' if count == 1 else 's are'}"
 
 

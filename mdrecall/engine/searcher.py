@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mdrecall.core.ranking.current import prefer_current
@@ -61,7 +61,7 @@ from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSear
 from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
 from mdrecall.errors import QueryError
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, Term, Traits
+from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
@@ -168,8 +168,9 @@ class Searcher:
         *,
         why_no_vectors: str = "vectors are switched off",
         reranker: RerankCaller | None = None,
+        hide: Callable[[list[StoredChunk]], list[StoredChunk]] = list,
     ) -> None:
-        """``why_no_vectors`` is the reason given in answers if ``vectors`` is None."""
+        """``why_no_vectors`` is the reason given in answers if ``vectors`` is None; ``hide`` leaves out chunks."""
         self.options = options
         self._chunks = chunks
         self._analyser = analyser
@@ -177,6 +178,7 @@ class Searcher:
         self._vectors = vectors
         self._why_no_vectors = why_no_vectors
         self._reranker = reranker
+        self._hide = hide
         self._hidden: frozenset[int] = frozenset()
 
     def search(
@@ -404,7 +406,7 @@ class Searcher:
     ) -> list[Candidate]:
         """Load the chunks, and compare the passages of those that have a vector."""
         ids = [entry.chunk_id for entry in best]
-        chunks = {chunk.id: chunk for chunk in self._chunks.load(ids)}
+        chunks = {chunk.id: chunk for chunk in self._hide(self._chunks.load(ids))}
         near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
         similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
         translated = find_translated(embedded, list(chunks.values()))

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
+from mdrecall.core.life.phrases import FORGOTTEN
+from mdrecall.core.text.notes import join_lines
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import FileChange, Issue, Progress, ProgressCallback, SourceName, Stop, SyncReport, never
+from mdrecall.sources.tombstones import TombstoneFiles
+from mdrecall.types import (
+    FileChange,
+    Issue,
+    Progress,
+    ProgressCallback,
+    SourceName,
+    Stop,
+    StoredChunk,
+    SyncReport,
+    never,
+)
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import DocumentWriter, IndexAdmin, Source, Store, TranscriptReader
@@ -20,6 +33,8 @@ if TYPE_CHECKING:
 _WAIT_S = 5.0
 # Two processes with different settings would otherwise rebuild the same index in turn, forever.
 _REBUILD_AGAIN_S = 600.0
+# The texts of as many documents are looked at together, so that a server is not asked for each.
+_DOCUMENTS_AT_ONCE = 200
 # A report names the first changes only; its counts cover all of them.
 _MAX_CHANGES = 100
 
@@ -115,12 +130,14 @@ class SyncRun:
         indexers: Sequence[Indexes],
         embedder: EmbedsChunks | None,
         beside: EmbedsChunks | None = None,
+        forgotten: TombstoneFiles | None = None,
     ) -> None:
         """``beside`` is a slower embedder that a rebuilt index does not wait for."""
         self._store = store
         self._indexers = tuple(indexers)
         self._embedder = embedder
         self._beside = beside
+        self._forgotten = forgotten or TombstoneFiles("")
         self._rebuilt_at: float | None = None
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
@@ -148,7 +165,8 @@ class SyncRun:
     def is_behind(self, changes: Sequence[FileChanges]) -> bool:
         """True if a file differs from the index in content, or the whole index is outdated."""
         pairs = zip(self._indexers, changes, strict=True)
-        return self.is_outdated() or any(_differs(indexer, entry) for indexer, entry in pairs)
+        must_look = self.is_outdated() or self.is_unchecked()
+        return must_look or any(_differs(indexer, entry) for indexer, entry in pairs)
 
     def inspect(self, changes: Sequence[FileChanges]) -> list[SourceState]:
         """Return the state of each source."""
@@ -163,7 +181,7 @@ class SyncRun:
 
     def is_up_to_date(self, changes: Sequence[FileChanges]) -> bool:
         """True if there is nothing to write: only a few files have new time stamps, and were indexed a moment ago."""
-        if self.is_outdated():
+        if self.is_outdated() or self.is_unchecked():
             return False
         pairs = zip(self._indexers, changes, strict=True)
         return all(not entry.is_dirty or indexer.is_up_to_date(entry) for indexer, entry in pairs)
@@ -172,21 +190,88 @@ class SyncRun:
         """True if the index was made with other settings, or by another version."""
         return self._store.documents.index_format() not in ("", *(indexer.index_format for indexer in self._indexers))
 
+    def is_unchecked(self) -> bool:
+        """True if texts were indexed before something was forgotten, or may come back since."""
+        return self._store.documents.masks() != self._forgotten.load().fingerprint
+
+    def hide_forgotten(self, chunks: list[StoredChunk]) -> list[StoredChunk]:
+        """Return the chunks without a forgotten text; until an index is checked, it may hold some."""
+        if not self.is_unchecked():
+            return chunks
+        forgotten = self._forgotten.load()
+        return [each for each in chunks if not forgotten.is_in(each.source, each.path, each.text, _days_of([each]))]
+
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
-        if request.force or request.purge:
+        with self._store.chunks.snapshot():
+            # On a machine without the notes, what was forgotten only leaves the index.
+            is_rebuilt = request.force or (request.purge and self._store.admin.may_remove())
+            is_outdated, is_unchecked = self.is_outdated(), self.is_unchecked()
+        is_left = is_unchecked and not self._agree_on_forgotten(request, is_rebuilt=is_rebuilt)
+        if is_unchecked:
+            request = request._replace(changes=None)
+        if is_rebuilt:
             require_notes(self._store.admin, "Rebuild it there.")
             return self._rebuild(request)
-        if not self.is_outdated():
+        if not is_outdated:
             report, must_erase = self._update(request)
             # If there is no time for it now, the next run finds it left to do.
-            is_left = must_erase and self._store.admin.may_remove() and not self._erase(request).rebuilt
+            is_left |= must_erase and self._store.admin.may_remove() and not self._erase(request).rebuilt
             return report._replace(left=report.left + 1) if is_left else report
         changes = request.changes or self.compare(everything=True)
         if reason := self._why_not_rebuild(changes):
             report, _ = self._update(request._replace(changes=changes))
             return report._replace(issues=(*report.issues, Issue(self._store.admin.place, reason)))
         return self._erase(request) if any(entry.must_erase for entry in changes) else self._rebuild(request)
+
+    def _agree_on_forgotten(self, request: SyncRequest, *, is_rebuilt: bool) -> bool:
+        """Share what was forgotten, and free the index of it; False if there was no time for that."""
+        before = self._forgotten.load().fingerprint
+        self._store.admin.exchange_forgotten(self._forgotten.merge)
+        # Another machine that has checked the index could not index again what may come back: the notes are here.
+        is_news = self._forgotten.load().fingerprint != before and self._store.admin.may_remove()
+        return is_rebuilt or not (is_news or self.is_unchecked()) or self._drop_forgotten(request)
+
+    def _drop_forgotten(self, request: SyncRequest) -> bool:
+        """Remove the documents that hold a forgotten text, or one that may come back, to be indexed again.
+
+        False if there was no time for all of them; the next run begins again.
+        """
+        store, has_notes = self._store, self._store.admin.may_remove()
+        here = {path for indexer in self._indexers for path in indexer.source.scan().stamps}
+        with store.admin.write_lock("indexing", _WAIT_S if request.wait_s is None else request.wait_s):
+            forgotten = self._forgotten.load()
+            gone: dict[SourceName, set[str]] = {"memory": set(), "sessions": set()}
+            for source, path, text, days in self._list_texts():
+                if request.stop():
+                    return False
+                # What is masked can be indexed again by a machine that has the note.
+                may_return = FORGOTTEN in text and (has_notes or path in here)
+                if may_return or forgotten.is_in(source, path, text, days):
+                    gone[source].add(path)
+
+            def write() -> None:
+                store.documents.remove("memory", gone["memory"])
+                store.documents.remove_transcripts(gone["sessions"])
+                store.documents.mark_masked(forgotten.fingerprint)
+
+            store.documents.commit(write)
+        return True
+
+    def _list_texts(self) -> Iterator[tuple[SourceName, str, str, set[str]]]:
+        """Yield source, path, text and days of each document, with all that is stored about it."""
+        chunks = self._store.chunks
+        documents = chunks.list_documents()
+        for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):
+            some = documents[start : start + _DOCUMENTS_AT_ONCE]
+            of_path: dict[tuple[SourceName, str], list[StoredChunk]] = {(each.source, each.path): [] for each in some}
+            for chunk in chunks.load(chunks.chunks_of([each.id for each in some])):
+                of_path.setdefault((chunk.source, chunk.path), []).append(chunk)
+            for document in some:
+                own = of_path.pop((document.source, document.path), [])
+                about = (document.head, document.fields, *(chunk.marks for chunk in own))
+                text = "\n".join((join_lines(own), *map(str, about)))
+                yield document.source, document.path, text, _days_of(own)
 
     def _erase(self, request: SyncRequest) -> SyncReport:
         """Rebuild the index and leave nothing behind of what must be forgotten."""
@@ -275,6 +360,11 @@ def require_notes(admin: IndexAdmin, hint: str) -> None:
     """Raise if this machine does not have the notes that an index would be rebuilt from."""
     if not admin.may_remove():
         raise StoreUnavailable(f"{admin.place} is shared, and its notes are on another machine.", hint=hint)
+
+
+def _days_of(chunks: Iterable[StoredChunk]) -> set[str]:
+    """Return the days on which parts of a transcript were said."""
+    return {heading.removeprefix("# ") for chunk in chunks for heading in chunk.trail if chunk.source == "sessions"}
 
 
 def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:

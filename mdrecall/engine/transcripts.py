@@ -78,10 +78,14 @@ class TranscriptIndexer:
         *,
         redact: Callable[[str], str],
         thresholds: GrowthThresholds,
-        index_format: Callable[[], str],
+        index_format: str,
+        masks: Callable[[], str] = str,
         issues: tuple[Issue, ...] = (),
     ) -> None:
-        """``issues`` are reported with those of every scan. ``index_format`` returns the format as it is now."""
+        """``issues`` are reported with those of every scan.
+
+        ``masks`` returns what stands for the forgotten texts that the source and ``redact`` mask now.
+        """
         self._documents = documents
         self._source = source
         self._size = size
@@ -90,7 +94,9 @@ class TranscriptIndexer:
         self._thresholds = thresholds
         self._part_chars = _CHUNKS_PER_PART * _CHARS_PER_TOKEN * size.tokens
         self._issues = issues
-        self._index_format = index_format
+        self._masks = masks
+        self.index_format = index_format
+        """What chunks and terms depend on besides the text."""
 
     def for_store(self, documents: DocumentWriter) -> "TranscriptIndexer":
         """Return the same indexer for another store."""
@@ -101,14 +107,10 @@ class TranscriptIndexer:
             self._analyser,
             redact=self._redact,
             thresholds=self._thresholds,
-            index_format=self._index_format,
+            index_format=self.index_format,
+            masks=self._masks,
             issues=self._issues,
         )
-
-    @property
-    def index_format(self) -> str:
-        """What chunks and terms depend on besides the text."""
-        return self._index_format()
 
     @property
     def source(self) -> TranscriptReader:
@@ -185,7 +187,7 @@ class TranscriptIndexer:
         # Until the bytes of a forgotten one are erased, an empty one stands for it: every run knows what is left to do.
         empty = [_make_empty(path) for path in gone if path in changes.listing.forgotten]
         for transcript in empty:
-            self._documents.put_transcript(transcript, 0, (), self.index_format)
+            self._documents.put_transcript(transcript, 0, (), self.index_format, self._documents.masks())
         if progress and changes.unsettled:
             progress(Progress(done, len(changes.unsettled), ""))
         indexed += [FileChange(path, "removed") for path in gone]
@@ -246,6 +248,8 @@ class TranscriptIndexer:
 
         Return False if ``stop`` ended it early. What was indexed by then is kept. ``issues`` gets what was left out.
         """
+        # What was forgotten by now is masked in all that is read from here on.
+        masks = self._masks()
         with self._source.open(path) as opened:
             if known is None or not _has_only_grown(opened, known):
                 known = _make_empty(path)
@@ -255,14 +259,14 @@ class TranscriptIndexer:
                 # The last part is indexed again the next time: after that one alone, no progress would be kept.
                 is_stopped = len(run.parts) > 1 and stop()
                 if is_last or is_stopped or run.is_full:
-                    self._write(run, opened.seal(part.start), embed)
+                    self._write(run, opened.seal(part.start), masks, embed)
                     if is_stopped and not is_last:
                         return False
         return True
 
-    def _write(self, run: "_Run", seal: bytes, embed: Callable[[], object] | None) -> None:
+    def _write(self, run: "_Run", seal: bytes, masks: str, embed: Callable[[], object] | None) -> None:
         def write() -> None:
-            self._documents.put_transcript(run.state(seal), run.keep, run.parts, self.index_format)
+            self._documents.put_transcript(run.state(seal), run.keep, run.parts, self.index_format, masks)
             if embed:
                 embed()
 

@@ -35,7 +35,7 @@ from mdrecall.hosts.progress import (
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import NotePath, append_note
 from mdrecall.sources.repository import place_of
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.types import HostRecord
 
 if TYPE_CHECKING:
@@ -139,7 +139,7 @@ def _continue(path: str, settings: Settings, now: datetime, has_time: Callable[[
     """
     progress = load_progress(path)
     stamp = stamp_of_transcript(progress.transcript)
-    if not stamp or TombstoneFile(settings.index_path).load().is_forgotten_session(progress.session):
+    if not stamp or open_tombstones(settings).load().is_forgotten_session(progress.session):
         return None
     found, last, is_all = _read_on(progress, settings, has_time)
     done = progress._replace(number=last.number, offset=last.end or 0, seen=stamp if is_all else "")

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, Self
+from typing import Protocol, Self, TypeAlias
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.types import (
@@ -25,6 +25,9 @@ from mdrecall.types import (
     Transcript,
 )
 from mdrecall.types.documents import Listing, Stamp
+
+#: Documents with their chunks.
+Indexed: TypeAlias = Sequence[tuple[Document, Iterable[IndexedChunk]]]
 
 
 class Lock(Protocol):
@@ -70,6 +73,14 @@ class DocumentWriter(Protocol):
         """Return the format of all documents: empty without any, ``?`` if they were written in several formats."""
         ...
 
+    def masks(self) -> str:
+        """Return what stands for the forgotten texts that all documents are free of; ``?`` if they differ."""
+        ...
+
+    def mark_masked(self, masks: str) -> None:
+        """Record that all documents are free of some forgotten texts."""
+        ...
+
     def hashes(self, source: SourceName) -> Mapping[str, bytes]:
         """Return every file of a source with a hash of its indexed content."""
         ...
@@ -92,26 +103,20 @@ class DocumentWriter(Protocol):
         ...
 
     def remember_agreement(
-        self,
-        source: SourceName,
-        settle_ns: int,
-        known: Mapping[str, tuple[int, ...]],
-        listed: Mapping[str, Stamp],
+        self, source: SourceName, settle_ns: int, known: Mapping[str, tuple[int, ...]], listed: Mapping[str, Stamp]
     ) -> None:
-        """Record that the index has the stamps of all files, so that the next comparison need not read them.
-
-        It does nothing if they differ, if the index has changed since, or where it would save no time.
-        """
+        """Record that the index has the stamps of all files, if it has, so that the next comparison is quicker."""
         ...
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
         """Return the hash and format of an indexed document; None if it is not indexed."""
         ...
 
-    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
-        """Add or replace documents. Every chunk gets a number that no chunk of this index has ever had.
+    def put(self, items: Indexed, index_format: str, masks: str = "") -> None:
+        """Add or replace documents; ``masks`` stands for the forgotten texts that they are free of.
 
-        Chunks are taken one by one, so that those of a long document need not be in memory together.
+        Every chunk gets a number that no chunk of this index has ever had. Chunks are taken one by one, so that those
+        of a long document need not be in memory together.
         """
         ...
 
@@ -135,13 +140,7 @@ class DocumentWriter(Protocol):
         """Return how far each transcript has been indexed, by path."""
         ...
 
-    def put_transcript(
-        self,
-        state: Transcript,
-        keep: int,
-        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
-        index_format: str,
-    ) -> None:
+    def put_transcript(self, state: Transcript, keep: int, parts: Indexed, index_format: str, masks: str = "") -> None:
         """Keep the first parts of a transcript, replace the rest by others, and store how far it was read."""
         ...
 
@@ -357,6 +356,10 @@ class IndexAdmin(Protocol):
 
     def scrub(self) -> bool:
         """Remove what earlier states of the index have left behind; False if a reader still uses one of them."""
+        ...
+
+    def exchange_forgotten(self, merge: Callable[[bytes], bytes]) -> None:
+        """Give ``merge`` what other machines with this index have forgotten, and keep what it returns for them."""
         ...
 
     def may_remove(self) -> bool:

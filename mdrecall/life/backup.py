@@ -22,6 +22,7 @@ from mdrecall.errors import FileMissing, FileUnwritable, NothingToWrite, ReadErr
 from mdrecall.locks import try_flock
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.opening import read_below
+from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.state_files import draft
 from mdrecall.types import Stamp
 
@@ -33,8 +34,10 @@ SESSIONS = "sessions/"
 MEMORIES = "memories.jsonl"
 SETTINGS = "settings/mdrecall.json"
 STATE = "state/"
-#: What is kept beside the index and cannot be made from notes: what was forgotten, and what was recalled and promoted.
-STATE_FILES = {"forgotten": ".forgotten", "recalls": ".recalls"}
+#: What is kept beside the index and cannot be made from notes: what was recalled and promoted.
+STATE_FILES = {"recalls": ".recalls"}
+#: What was forgotten.
+FORGOTTEN = "state/forgotten.jsonl"
 #: A larger file is no note, and no transcript that anybody wants to carry; it is named and left out.
 MAX_FILE_BYTES = 256 << 20
 #: How often the archive is written while notes change; after that it says which of them did.
@@ -177,6 +180,8 @@ def _read_others(request: BackupRequest, left_out: list[str]) -> Iterator[_Part]
     if request.memories:
         lines = [json.dumps(memory, ensure_ascii=False, separators=(",", ":")) for memory in request.memories]
         yield _Part(MEMORIES, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+    if forgotten := open_tombstones(request.settings).merge(b""):
+        yield _Part(FORGOTTEN, forgotten)
     folder, index = os.path.split(request.settings.index_path)
     for name, ending in STATE_FILES.items():
         yield from _try_read(folder, index + ending, STATE + name, left_out)

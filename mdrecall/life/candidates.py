@@ -17,7 +17,7 @@ from mdrecall.life.openclaw_recalls import read_openclaw_recalls
 from mdrecall.life.recalls import MAX_DAYS, Recall, hash_text, is_dated_note, read_recalls
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import load_tombstones, tombstones_path
+from mdrecall.sources.tombstones import open_tombstones
 
 #: OpenClaw reads the notes of as many days each night, counts an entry of at most as many characters, at this score.
 _DAILY_DAYS, _DAILY_CHARS, _DAILY_SCORE = 14, 280, 0.62
@@ -47,7 +47,7 @@ class _Notes:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._forgotten = load_tombstones(tombstones_path(settings.index_path))
+        self._forgotten = open_tombstones(settings).load()
         self._known: dict[str, list[Entry]] = {}
 
     def find(self, path: str) -> list[Entry]:

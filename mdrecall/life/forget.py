@@ -14,6 +14,16 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
+from mdrecall.core.life.tombstones import (
+    ANY_SESSION,
+    MAX_UNITS,
+    Days,
+    Entry,
+    Tombstones,
+    build_tombstones,
+    host_key,
+    make_entry,
+)
 from mdrecall.errors import QueryError, ReadError, RecallError, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.life.forget_places import NoteChange, Notes, OtherPlaces, Place, StateFiles, find_in_transcript
 from mdrecall.life.recalls import forget_paths
@@ -27,18 +37,7 @@ from mdrecall.life.trash import (
 )
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.memory import Memory
-from mdrecall.sources.tombstones import (
-    ANY_SESSION,
-    Days,
-    Entry,
-    Tombstones,
-    build_tombstones,
-    host_key,
-    load_tombstones,
-    new_salt,
-    save_entries,
-    tombstones_path,
-)
+from mdrecall.sources.tombstones import done_line, entry_line, new_salt, open_tombstones, read_machine, undo_line
 from mdrecall.state_files import make_private_folder
 from mdrecall.types import Conversation, ProgressCallback
 from mdrecall.types.documents import parse_citation
@@ -88,7 +87,6 @@ class ForgetPlan(NamedTuple):
     """What forgetting would do."""
 
     entry: Entry
-    salt: bytes
     places: tuple[Place, ...]
     more: int
     """How many further places there are."""
@@ -147,32 +145,32 @@ class Forgetting:
         self._others = tuple(others)
         self._notes = Notes(self._settings, memory.loaded.home if memory.loaded else os.sep)
         self._files = StateFiles(self._settings, files)
-        self._path = tombstones_path(self._settings.index_path)
+        self._tombstones = open_tombstones(self._settings)
 
     def plan(self, request: ForgetRequest, now: datetime) -> ForgetPlan:
         """Return what forgetting would do, and change nothing; raise ``QueryError`` if that is not clear."""
         check_request(request)
-        known = load_tombstones(self._path)
-        salt = known.salt or new_salt()
+        known = self._tombstones.load()
+        salt = read_machine(self._settings.state_dir) or new_salt()
         matches, participants, sessions = self._match_sessions(request)
         texts = self._texts_of_notes(request)
-        entry = build_tombstones(salt).entry(
-            os.urandom(4).hex(), f"{now:%Y-%m-%dT%H:%M:%SZ}", request.phrases, sessions, texts
+        at = f"{now:%Y-%m-%dT%H:%M:%SZ}"
+        entry = make_entry(salt, os.urandom(4).hex(), at, request.phrases, sessions, texts)
+        entry = entry._replace(
+            agent=self._settings.agent_id, is_masked=request.is_masked, keeps_trash=request.trash_days > 0
         )
-        entry = entry._replace(is_masked=request.is_masked, keeps_trash=request.trash_days > 0)
         unfinished = [each for each in known.entries if not each.is_done]
         problems: list[str] = []
-        places = self._find_places(build_tombstones(salt, [entry]), problems)
+        places = self._find_places(build_tombstones([entry]), problems)
         shown = tuple(islice(places, MAX_PLACES))
         more = sum(1 for _ in places)
         return ForgetPlan(
             entry,
-            salt,
             shown,
             more,
             tuple(matches),
             tuple(participants),
-            known.covers(entry),
+            self._covers(known, entry),
             request.trash_days,
             len(unfinished),
             tuple(problems),
@@ -184,20 +182,21 @@ class Forgetting:
         if not plan.has_work:
             return ForgetReport(plan.entry.id, True)
         with self._take_lock():
-            known = load_tombstones(self._path)
-            if known.salt not in (b"", plan.salt):
-                raise StoreBusy("Another process was first to forget something.", hint="Try again.")
-            if plan.places or not known.covers(plan.entry):
+            if plan.places or not self._covers(self._tombstones.load(), plan.entry):
                 if plan.trash_days:
                     until = f"{now + timedelta(days=plan.trash_days):%Y-%m-%d}"
-                    self._fill_trash(build_tombstones(plan.salt, [plan.entry]), until)
-                save_entries(self._path, plan.salt, [*known.entries, plan.entry])
+                    self._fill_trash(build_tombstones([plan.entry]), until)
+                try:
+                    self._tombstones.add_own(self._settings.state_dir, [entry_line(plan.entry)], plan.entry.salt)
+                except StoreUnavailable:
+                    drop_from_trash(self._settings.index_path, plan.entry.id)
+                    raise
             problems: list[str] = []
             return ForgetReport(plan.entry.id, self._finish(progress, problems), tuple(problems))
 
     def finish(self, progress: ProgressCallback | None = None) -> bool:
         """Finish what earlier runs have left; True if nothing is left."""
-        if all(entry.is_done for entry in load_tombstones(self._path).entries):
+        if all(entry.is_done for entry in self._tombstones.load().entries):
             return True
         with self._take_lock():
             return self._finish(progress, [])
@@ -215,7 +214,7 @@ class Forgetting:
                 entry.is_done,
                 kept.get(entry.id, ""),
             )
-            for entry in reversed(load_tombstones(self._path).entries)
+            for entry in reversed(self._tombstones.load().entries)
         ]
 
     def undo(self, id: str, progress: ProgressCallback | None = None) -> dict[str, str] | None:
@@ -224,13 +223,11 @@ class Forgetting:
         Return how each note was restored; None if nothing was kept, so that only the tombstone is gone.
         """
         with self._take_lock():
-            known = load_tombstones(self._path)
-            entry = next((each for each in known.entries if each.id == id), None)
-            if entry is None:
+            if not any(entry.id == id for entry in self._tombstones.load().entries):
                 raise QueryError(f"Nothing was forgotten under the id {id!r}.", hint="Take one from the list.")
             removed = find_in_trash(self._settings.index_path, id)
             max_bytes = self._settings.mdrecall.max_file_bytes
-            save_entries(self._path, known.salt, [each for each in known.entries if each.id != id])
+            self._tombstones.add_own(self._settings.state_dir, [undo_line(id)])
             restored = {each.inside: restore_text(each, max_bytes) for each in removed or ()}
             drop_from_trash(self._settings.index_path, id)
         self._memory.sync(progress=progress)
@@ -241,16 +238,19 @@ class Forgetting:
 
         ``problems`` gets the places that cannot be opened.
         """
-        known = load_tombstones(self._path)
-        due = [entry for entry in known.entries if not entry.is_done]
+        due = [entry for entry in self._tombstones.load().entries if not entry.is_done]
         # Entries that mask and entries that remove, with the trash or without, are cleared one after the other.
         for how in dict.fromkeys((entry.is_masked, entry.keeps_trash) for entry in due):
             some = [entry for entry in due if (entry.is_masked, entry.keeps_trash) == how]
-            self._clear(build_tombstones(known.salt, some), problems)
+            self._clear(build_tombstones(some), problems)
         is_clean = self._purge(progress) and not problems
         if is_clean:
-            save_entries(self._path, known.salt, [entry._replace(is_done=True) for entry in known.entries])
+            self._tombstones.add_own(self._settings.state_dir, [done_line(entry.id) for entry in due])
         return is_clean
+
+    def _covers(self, known: Tombstones, entry: Entry) -> bool:
+        """True if this agent has forgotten all of an entry before; another one has not cleared this index."""
+        return build_tombstones(each for each in known.entries if each.agent == entry.agent).covers(entry)
 
     def _clear(self, forgotten: Tombstones, problems: list[str]) -> None:
         gone = [path for path in self._notes.scan().stamps if forgotten.is_forgotten_path(path)]
@@ -300,11 +300,11 @@ class Forgetting:
                 yield from place.find(forgotten)
 
     def _find_in_transcripts(self, forgotten: Tombstones) -> Iterator[Place]:
-        if not (forgotten.phrases or forgotten.sessions) or not self._reads_transcripts():
+        if not (forgotten.has_phrases or forgotten.has_sessions) or not self._reads_transcripts():
             return
         from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
 
-        reader, known = open_transcripts(self._settings), load_tombstones(self._path)
+        reader, known = open_transcripts(self._settings), self._tombstones.load()
         for conversation in list_conversations(reader):
             try:
                 with reader.open(conversation.path) as opened:
@@ -336,7 +336,7 @@ class Forgetting:
             path = path.removeprefix("./")
             if path not in listing.stamps and path not in deleted:
                 # A run that was killed may have deleted the note already; its tombstones are there.
-                if load_tombstones(self._path).is_forgotten_path(path):
+                if self._tombstones.load().is_forgotten_path(path):
                     continue
                 raise QueryError(f"There is no note {path}.", hint="Give a path from the list of notes.", name="path")
             text = self._notes.read_text(path, listing) if path in listing.stamps else deleted[path]
@@ -434,6 +434,9 @@ def check_request(request: ForgetRequest) -> None:
             raise QueryError(message, hint=f"Give at least {_LEAST_LETTERS} letters or digits.", name="text")
         if not readings:
             raise QueryError(f"{phrase!r} has neither letters nor digits.", hint="Give some words.", name="text")
+        if max(map(len, readings)) > MAX_UNITS:
+            message = f"The text has more than {MAX_UNITS:,} words."
+            raise QueryError(message, hint="Give a part of it, or the lines of a note.", name="text")
     for name, day in (("since", request.since), ("until", request.until)):
         if day and not _DAY.fullmatch(day):
             raise QueryError(f"{day!r} is not a day.", hint="Give it as YYYY-MM-DD.", name=name)

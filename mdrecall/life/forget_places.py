@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.phrases import FORGOTTEN, Span, cut_line, mask_spans
+from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.errors import FileChanged, ReadError
 from mdrecall.life.activity import activity_path, clear_activity
 from mdrecall.life.deleted import list_trash_files, original_path, remove_empty_folders
@@ -16,7 +17,6 @@ from mdrecall.life.trash import RemovedText, trash_folder
 from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.opening import decode, read_below, stamp_of
-from mdrecall.sources.tombstones import Tombstones
 from mdrecall.sources.transcripts.host_reader import CACHE_FILE
 from mdrecall.sources.transcripts.host_state import HostState, copy_name
 from mdrecall.state_files import draft
@@ -125,7 +125,7 @@ class Notes:
 
     def find(self, forgotten: Tombstones) -> Iterator[NoteChange]:
         """Yield what forgetting does to each note that holds something of it; a note that cannot be read is left."""
-        if not (forgotten.phrases or forgotten.paths):
+        if not (forgotten.has_phrases or forgotten.has_paths):
             return
         for note in self._list(self.scan()):
             with suppress(ReadError):

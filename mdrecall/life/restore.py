@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Settings
+from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError, RecallError
 from mdrecall.life import backup
 from mdrecall.life.imports.exports import LimitedBytes, open_archive, open_member
@@ -21,8 +22,8 @@ from mdrecall.sources.editing import hash_content, replace_content
 from mdrecall.sources.files import AGENT_FILES, ROOT_FILES
 from mdrecall.sources.notes import create_file
 from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import Tombstones, load_tombstones, parse_tombstones, save_entries, tombstones_path
-from mdrecall.state_files import draft, make_private_folder
+from mdrecall.sources.tombstones import convert_old, open_tombstones, parse_lines
+from mdrecall.state_files import draft
 
 Action: TypeAlias = Literal["new", "same", "differs", "forgotten", "refused", "failed"]
 
@@ -31,6 +32,8 @@ _MAX_MANIFEST_BYTES = 64 << 20
 #: More than anybody has of notes and conversations; it bounds how long the check of a hostile archive takes.
 _MAX_TOTAL_BYTES = 16 << 30
 _READ_BYTES = 1 << 20
+#: What was forgotten, in archives of an earlier version.
+_OLD_FORGOTTEN = f"{backup.STATE}forgotten"
 # What no name of a note has: control characters, backslashes, and what a terminal would not show.
 _BAD_NAME = re.compile("[\x00-\x1f\x7f-\x9f\\\\\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SESSION = re.compile(r"sessions\.json|[\w][\w.:@+-]*\.jsonl[\w.:@+-]*")
@@ -135,13 +138,12 @@ def restore(found: Backup, target: RestoreTarget, *, apply: bool) -> list[Restor
     What was forgotten comes first, so that no note brings it back.
     """
     forgotten = _restore_forgotten(found, target, apply=apply)
-    theirs = _load_forgotten(found)
-    ours = load_tombstones(tombstones_path(target.settings.index_path))
+    theirs, ours = parse_lines(_read_forgotten(found)), open_tombstones(target.settings).load()
     done = [] if forgotten is None else [forgotten]
     for name in sorted(found.files):
         if name.startswith(backup.NOTES):
             done.append(_restore_note(found, target, name, (ours, theirs), apply=apply))
-        elif name not in (backup.MEMORIES, f"{backup.STATE}forgotten"):
+        elif name not in (backup.MEMORIES, backup.FORGOTTEN, _OLD_FORGOTTEN):
             done.append(_restore_file(found, target, name, apply=apply))
     return done
 
@@ -250,28 +252,22 @@ def _find_place(target: RestoreTarget, name: str) -> tuple[str, str]:
 
 def _restore_forgotten(found: Backup, target: RestoreTarget, *, apply: bool) -> Restored | None:
     """Add what was forgotten there to what was forgotten here; None if that is nothing."""
-    name = f"{backup.STATE}forgotten"
-    theirs = _load_forgotten(found)
+    data = _read_forgotten(found)
+    theirs, files = parse_lines(data), open_tombstones(target.settings)
     if not theirs:
         return None
-    path = tombstones_path(target.settings.index_path)
-    ours = load_tombstones(path)
-    known = {entry.id for entry in ours.entries}
-    more = [entry for entry in theirs.entries if entry.id not in known]
-    if not more:
-        return Restored(name, path, "same")
-    if ours and ours.salt != theirs.salt:
-        problem = "what was forgotten here cannot be joined with it; its texts are left out of this restoration only"
-        return Restored(name, path, "refused", problem)
-    if apply:
-        make_private_folder(os.path.dirname(path))
-        save_entries(path, theirs.salt, [*ours.entries, *more])
-    return Restored(name, path, "differs" if ours else "new")
+    known = {(entry.salt, entry.id) for entry in files.load().entries}
+    is_new = any((entry.salt, entry.id) not in known for entry in theirs.entries)
+    if apply and is_new:
+        files.merge(data)
+    return Restored(backup.FORGOTTEN, target.settings.workspace, "new" if is_new else "same")
 
 
-def _load_forgotten(found: Backup) -> Tombstones:
-    name = f"{backup.STATE}forgotten"
-    return parse_tombstones(found.read(name), f"{name} in {found.path}") if name in found.files else Tombstones()
+def _read_forgotten(found: Backup) -> bytes:
+    """Return what was forgotten there; an earlier version kept it under another name."""
+    if backup.FORGOTTEN in found.files:
+        return found.read(backup.FORGOTTEN)
+    return convert_old(found.read(_OLD_FORGOTTEN), found.path) if _OLD_FORGOTTEN in found.files else b""
 
 
 def read_memories(found: Backup) -> Iterator[dict[str, Any]]:

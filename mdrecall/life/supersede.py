@@ -22,7 +22,7 @@ from mdrecall.sources.appending import find_codec
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.editing import LineEdit, hash_content, remove_note, replace_content, replace_lines
 from mdrecall.sources.opening import read_below
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.types import Appended, SearchResult, format_citation
 from mdrecall.types.documents import parse_citation
 
@@ -100,7 +100,7 @@ def add_replacement(
             f"{old.citation} already says that.", name="supersedes", hint="There is nothing to replace."
         )
     index_path = memory.settings.index_path
-    added = TombstoneFile(index_path).load().mask(text)
+    added = open_tombstones(memory.settings).load().mask(text)
     with keep_journal(index_path, old.path, old.line, old.text, added):
         appended = memory.append(text, file=file, now=now, session_key=session_key, author=author)
         try:

@@ -53,14 +53,14 @@ def _open_parts(loaded: Loaded, watcher: Callable[[], dict[str, Any]]) -> "QmdPa
     from mdrecall.qmd.paths import CollectionPaths
     from mdrecall.qmd.status import QmdParts, QmdStatus
     from mdrecall.sources.files import MemoryFiles
-    from mdrecall.sources.tombstones import TombstoneFile
+    from mdrecall.sources.tombstones import open_tombstones
 
     settings = loaded.settings
     files = MemoryFiles(settings, loaded.home)
     database = QmdDatabase(index_path(settings.qmd_dir))
     collections = plan_collections(settings, loaded.home)
     max_bytes = settings.mdrecall.max_file_bytes
-    forgotten = TombstoneFile(settings.index_path)
+    forgotten = open_tombstones(settings)
 
     def mask(text: str, path: str) -> str:
         return forgotten.load().mask(text, path)

@@ -4,14 +4,14 @@ from mdrecall.core.text.fields import read_fields
 from mdrecall.core.text.links import LinkTable, NoteLinks
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import TombstoneFiles
 from mdrecall.types import Fields, Stamp
 
 
 class LinkedNotes:
     """The notes of a workspace with their links."""
 
-    def __init__(self, files: MemoryFiles, tombstones: TombstoneFile) -> None:
+    def __init__(self, files: MemoryFiles, tombstones: TombstoneFiles) -> None:
         self._files = files
         self._tombstones = tombstones
         self._known: dict[str, tuple[Stamp, str, Fields]] = {}

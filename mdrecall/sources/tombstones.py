@@ -1,256 +1,278 @@
-"""What was forgotten, so that no sync, rebuild, import, digest or capture brings it back.
+"""The files of what was forgotten, so that no sync, rebuild, import, digest or capture brings it back.
 
-The file beside the index holds hashes only: of phrases, of session ids, and of the lines of notes that were forgotten.
-They are keyed with a random salt, so that they cannot be looked up in a prepared table; who has the file and guesses
-the exact text can still check the guess.
+They lie in the workspace, because they belong to the memory and not to an index: ``.mdrecall/forgotten/<salt>.jsonl``,
+one file for each machine, which adds lines to its own and reads those of all. The first line has the salt. Any other
+one is something that was forgotten, or names the id of something that is done or may come back. Nothing is changed or
+removed, so that files can be joined line by line. They hold hashes only, and may come from anybody: what is wrong in
+them is skipped, links are not followed, and sizes are bounded.
 """
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdrecall.config.settings import Settings
-from mdrecall.errors import StoreUnavailable
-from mdrecall.named_tuple import NamedTuple
+from mdrecall.core.life.tombstones import MAX_UNITS, Entry, Tombstones, build_tombstones
+from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, SymlinkRefused
+from mdrecall.sources.opening import open_parent, read_below
 from mdrecall.types import Document, Listing, SourceName, TranscriptRecord
 
 if TYPE_CHECKING:
-    from mdrecall.core.life.phrases import Span
     from mdrecall.core.redact import Redactor
     from mdrecall.interfaces import OpenTranscript, Source
 
-#: The ending of the file beside the index.
-_ENDING = ".forgotten"
-#: A file of tombstones of this size has about 400,000 hashes; with more, reading it would slow every search.
+_FOLDER = ".mdrecall/forgotten"
+_ENDING = ".jsonl"
+#: What the file beside an index was called that earlier versions kept.
+_OLD_ENDING = ".forgotten"
+#: The name of the file in the state folder with the salt of this machine.
+_MACHINE = "mdrecall-machine"
+#: All files together: about 400,000 hashes. With more, reading them would slow every search.
 MAX_BYTES = 16 * 1024 * 1024
-_VERSION = 1
+#: More machines than a person or a small team has: each costs one more hash for every word.
+_MAX_FILES = 64
+_VERSION = 2
 _SALT_BYTES = 16
-#: Long enough that two texts never have the same hash.
-_HASH_BYTES = 16
-#: Short, because it only says for which words a longer look is worth it, and so gives little away of a phrase.
-_FIRST_BYTES = 2
+#: The first line is shorter.
+_HEAD_BYTES = 200
+#: What lines say about an entry by its id.
+_KINDS = ("forget", "done", "undo")
+#: What comes of reading a line that somebody else has made.
+_UNUSABLE = (StopIteration, ValueError, KeyError, TypeError, IndexError, RecursionError, OverflowError)
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+#: The lines of each salt, every one once, in their order.
+_Lines: TypeAlias = dict[bytes, dict[bytes, None]]
 
 
-#: Stands for every session.
-ANY_SESSION = "*"
+class TombstoneFiles:
+    """The tombstones of a workspace; they are read again only when a file has changed."""
 
-
-class Days(NamedTuple):
-    """A range of days, as ``YYYY-MM-DD``; an empty end is open."""
-
-    since: str = ""
-    until: str = ""
-
-    def holds(self, day: str) -> bool:
-        """True if a day is in the range. A record without a day is only in the range of all days."""
-        if not day:
-            return not (self.since or self.until)
-        return (not self.since or day >= self.since) and (not self.until or day <= self.until)
-
-
-class Entry(NamedTuple):
-    """What one run of forgetting has forgotten."""
-
-    id: str
-    at: str
-    """When, as ISO 8601."""
-    is_done: bool
-    """False while, or if a process was killed before, every place was cleared."""
-    phrases: tuple[tuple[str, int, str], ...] = ()
-    """For each phrase the short hash of its first unit, how many units it has, and its hash."""
-    sessions: tuple[tuple[str, str, str], ...] = ()
-    """For each session the hash of its id, and the first and last forgotten day."""
-    paths: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    """For each note the hash of its path and those of the lines that were forgotten."""
-    is_masked: bool = False
-    """True if what was forgotten is masked in notes, not removed."""
-    keeps_trash: bool = False
-    """True if what is in the trash stays there."""
-
-    @property
-    def hashes(self) -> tuple[object, ...]:
-        """What it stands for, apart from when and how it was forgotten."""
-        return self.phrases, self.sessions, self.paths
-
-
-class Tombstones(NamedTuple):
-    """What was forgotten in one workspace; false if that is nothing."""
-
-    salt: bytes = b""
-    entries: tuple[Entry, ...] = ()
-    firsts: Mapping[str, tuple[int, ...]] = MappingProxyType({})
-    phrases: frozenset[str] = frozenset()
-    sessions: Mapping[str, tuple[Days, ...]] = MappingProxyType({})
-    paths: Mapping[str, frozenset[str]] = MappingProxyType({})
-
-    def __bool__(self) -> bool:
-        return bool(self.entries)
-
-    @property
-    def fingerprint(self) -> str:
-        """A short text that changes with what is forgotten; empty if that is nothing."""
-        if not self.entries:
-            return ""
-        import hashlib
-
-        return hashlib.blake2b(repr([entry.hashes for entry in self.entries]).encode(), digest_size=8).hexdigest()
-
-    def mask(self, text: str, path: str = "") -> str:
-        """Return a text with every forgotten sentence masked; its lines keep their numbers.
-
-        ``path`` is that of a note. If the note was forgotten as a whole, the lines that it had then are masked.
-        """
-        spans = self.find_spans(text, path)
-        if not spans:
-            return text
-        from mdrecall.core.life.phrases import mask_spans
-
-        return mask_spans(text, spans)
-
-    def find_spans(self, text: str, path: str = "") -> list[Span]:
-        """Return where a text, or the note at a path, has what was forgotten, in whole sentences and lines."""
-        if not text or not (self.phrases or self.paths):
-            return []
-        from mdrecall.core.life.phrases import find_runs, join_spans, widen_to_sentences
-
-        lines = self.paths.get(self._hash("path", path)) if path else None
-        found = self._find_lines(text, lines) if lines else []
-        if self.phrases:
-            runs = find_runs(
-                text,
-                lambda first: self.firsts.get(self._first(first), ()),
-                lambda run: self._hash("phrase", *run) in self.phrases,
-            )
-            found += widen_to_sentences(text, runs)
-        return join_spans(found)
-
-    def is_forgotten_path(self, path: str) -> bool:
-        """True if lines of a note were forgotten, or all of it. What is written to it later is new, see ``mask``."""
-        return bool(self.paths) and self._hash("path", path) in self.paths
-
-    def is_forgotten_session(self, session: str, day: str = "") -> bool:
-        """True if a session was forgotten: all of it, or what was said on this day."""
-        if not self.sessions:
-            return False
-        return any(days.holds(day) for days in self.sessions.get(self._hash("session", session), ()))
-
-    def is_forgotten_transcript(self, path: str, day: str = "") -> bool:
-        """True if the session of a transcript was forgotten, by its path or by the id in the name of its file."""
-        if not self.sessions:
-            return False
-        folder, _, name = path.rpartition("/")
-        host = host_key(folder.rpartition("/")[2])
-        keys = (path, name, name.partition(".jsonl")[0], host, ANY_SESSION)
-        return any(self.is_forgotten_session(key, day) for key in dict.fromkeys(keys))
-
-    def mask_record(self, record: TranscriptRecord, path: str) -> TranscriptRecord:
-        """Return a record of the transcript at a path without what was forgotten."""
-        from mdrecall.core.life.phrases import FORGOTTEN
-
-        if not record.text:
-            return record
-        if self.is_forgotten_transcript(path, record.day):
-            return record._replace(text=FORGOTTEN)
-        masked = self.mask(record.text)
-        return record if masked is record.text else record._replace(text=masked)
-
-    def covers(self, entry: Entry) -> bool:
-        """True if everything that an entry stands for was forgotten already."""
-        return (
-            self.phrases.issuperset(phrase for _, _, phrase in entry.phrases)
-            and all(Days(since, until) in self.sessions.get(key, ()) for key, since, until in entry.sessions)
-            and all(self.paths.get(path, frozenset()).issuperset(lines) for path, lines in entry.paths)
-        )
-
-    def entry(self, id: str, at: str, phrases: Iterable[str], sessions: Mapping[str, Days],
-              notes: Mapping[str, str]) -> Entry:  # fmt: skip
-        """Return a new entry: phrases, session ids with their days, and notes by path with their text."""
-        from mdrecall.core.life.phrases import read_phrase
-
-        units = [found for phrase in phrases for found in read_phrase(phrase)]
-        return Entry(
-            id,
-            at,
-            False,
-            tuple((self._first(each[0]), len(each), self._hash("phrase", *each)) for each in units),
-            tuple((self._hash("session", session), *days) for session, days in sessions.items()),
-            tuple((self._hash("path", path), self._line_hashes(text)) for path, text in notes.items()),
-        )
-
-    def _line_hashes(self, text: str) -> tuple[str, ...]:
-        from mdrecall.core.life.phrases import read_phrase
-
-        return tuple({self._hash("line", *units): None for line in text.split("\n") for units in read_phrase(line)})
-
-    def _find_lines(self, text: str, hashes: frozenset[str]) -> list[Span]:
-        from mdrecall.core.life.phrases import Span, read_phrase
-
-        found, at = [], 0
-        for line in text.split("\n"):
-            if any(self._hash("line", *units) in hashes for units in read_phrase(line)):
-                found.append(Span(at, at + len(line)))
-            at += len(line) + 1
-        return found
-
-    def _first(self, unit: str) -> str:
-        return _digest(self.salt, ("first", unit), _FIRST_BYTES)
-
-    def _hash(self, *parts: str) -> str:
-        return _digest(self.salt, parts, _HASH_BYTES)
-
-
-def host_key(host: str) -> str:
-    """Return what stands for every session of a host."""
-    return f"host:{host}"
-
-
-def tombstones_path(index_path: str) -> str:
-    """Return where the tombstones of an index are."""
-    return index_path + _ENDING
-
-
-class TombstoneFile:
-    """The tombstones beside an index; the file is read again only when it has changed."""
-
-    def __init__(self, index_path: str) -> None:
-        self.path = tombstones_path(index_path)
-        self._stamp: tuple[int, ...] | None = None
-        """None until it has been looked at; empty if there was no file."""
+    def __init__(self, workspace: str, index_path: str = "") -> None:
+        """``index_path`` says where an earlier version kept them, beside the index. They are taken over once."""
+        self._workspace = workspace
+        self._old = index_path and index_path + _OLD_ENDING
+        self._stamp: tuple[object, ...] | None = None
+        """None until they have been looked at."""
         self._loaded = Tombstones()
 
     def load(self) -> Tombstones:
-        """Return what is forgotten now. While the folder cannot be read, what was read last holds."""
+        """Return what is forgotten now. While the folder cannot be read, what was read last holds.
+
+        Raise ``StoreUnavailable`` if it was never read: what was forgotten would come back.
+        """
         try:
-            found = os.stat(self.path)
-        except (FileNotFoundError, NotADirectoryError):
-            self._stamp, self._loaded = (), Tombstones()
-            return self._loaded
-        except OSError as error:
-            if self._stamp is not None:
-                return self._loaded
-            raise _unreadable(self.path, error.strerror or "") from error
-        stamp = found.st_mtime_ns, found.st_size, found.st_ino
-        if stamp != self._stamp:
-            self._stamp, self._loaded = stamp, load_tombstones(self.path)
+            stamp = (_stat_old(self._old), *self._list())
+            if stamp != self._stamp:
+                self._loaded = parse_lines(self._read_all())
+                self._stamp = stamp
+        except (OSError, ReadError) as error:
+            if self._stamp is None:
+                raise _make_unreadable(os.path.join(self._workspace, _FOLDER), str(error)) from error
         return self._loaded
+
+    def add_own(self, state_dir: str, lines: Sequence[bytes], salt: bytes = b"") -> None:
+        """Append lines to the file of this machine, by default that of its salt; raise ``StoreUnavailable``."""
+        own = salt or read_machine(state_dir) or new_salt()
+        if lines:
+            self.add(own, lines)
+            keep_machine(state_dir, own)
+
+    def add(self, salt: bytes, lines: Iterable[bytes]) -> None:
+        """Append lines to the file of a salt so that they outlast a crash; raise ``StoreUnavailable``."""
+        from mdrecall.sources.appending import open_folder, sync_folder, write_at_end
+
+        shown, data = f"{_FOLDER}/{salt.hex()}{_ENDING}", b"".join(line + b"\n" for line in lines)
+        if sum(size for _, _, size, _ in self._list()) + len(data) > MAX_BYTES:
+            message = f"Too much would be forgotten by its text: {_FOLDER} would have more than {MAX_BYTES:,} bytes."
+            raise StoreUnavailable(message, hint="Forget whole sessions, or delete the notes and rebuild the index.")
+        try:
+            with open_folder(self._workspace, _FOLDER) as folder:
+                file = os.open(os.path.basename(shown), _APPEND, 0o600, dir_fd=folder)
+                try:
+                    found = os.fstat(file)
+                    if not stat.S_ISREG(found.st_mode):
+                        raise NotAFile(f"{shown} is not a regular file.", path=shown)
+                    head = b"" if b"\n" in os.pread(file, _HEAD_BYTES, 0) else _dump_head(salt)
+                    # A machine that lost its power may have left half a line, which nobody reads.
+                    is_broken = found.st_size and os.pread(file, 1, found.st_size - 1) != b"\n"
+                    write_at_end(file, b"\n" * bool(is_broken) + head + data, found.st_size)
+                finally:
+                    os.close(file)
+                sync_folder(folder)
+        except (OSError, ReadError) as error:
+            why = error.strerror if isinstance(error, OSError) else error
+            message = f"What was forgotten is kept in the workspace, and {shown} cannot be written there: {why}."
+            hint = f"Nothing was forgotten. Check the disk, and who may write to {self._workspace}."
+            raise StoreUnavailable(message, hint=hint) from error
+
+    def merge(self, data: bytes) -> bytes:
+        """Add the lines of other files that are not here yet, and return all lines, those of the others first.
+
+        Raise ``StoreUnavailable`` if they cannot be added.
+        """
+        theirs, ours = split_lines(data), split_lines(self._read_all())
+        self._add_missing(theirs, ours)
+        salts = sorted({*theirs, *ours})
+        return b"".join(_join_lines(salt, theirs.get(salt, {}) | ours.get(salt, {})) for salt in salts)
+
+    def _add_missing(self, theirs: _Lines, ours: _Lines) -> None:
+        for salt, lines in theirs.items():
+            if missing := [line for line in lines if line not in ours.get(salt, {}) and _parse_line(line, salt)]:
+                self.add(salt, missing)
+
+    def _list(self) -> list[tuple[str, int, int, int]]:
+        """Return name, time, size and inode of each file; a folder or a file that is a link counts as absent."""
+        try:
+            folder, _ = open_parent(self._workspace, f"{_FOLDER}/x", shown=_FOLDER)
+        except (FileMissing, SymlinkRefused):
+            return []
+        found: list[tuple[str, int, int, int]] = []
+        try:
+            with os.scandir(folder) as entries:
+                for count, entry in enumerate(entries):
+                    if entry.name.endswith(_ENDING) and entry.is_file(follow_symlinks=False):
+                        about = entry.stat(follow_symlinks=False)
+                        found.append((entry.name, about.st_mtime_ns, about.st_size, about.st_ino))
+                    if max(count, len(found)) > _MAX_FILES or sum(each[2] for each in found) > MAX_BYTES:
+                        why = f"it has more than {_MAX_FILES} files, or {MAX_BYTES:,} bytes"
+                        raise _make_unreadable(os.path.join(self._workspace, _FOLDER), why)
+        finally:
+            os.close(folder)
+        return sorted(found)
+
+    def _read_all(self) -> bytes:
+        """Return all lines, with those that an earlier version kept beside the index. They are moved here if possible.
+
+        Without a workspace that can be written they stay there.
+        """
+        with suppress(FileNotFoundError, NotADirectoryError), open(self._old, "rb") as file:
+            old = convert_old(file.read(MAX_BYTES + 1), self._old)
+            try:
+                self._add_missing(split_lines(old), split_lines(self._read()))
+            except StoreUnavailable:
+                return old + self._read()
+            os.unlink(self._old)
+        return self._read()
+
+    def _read(self) -> bytes:
+        """Return the content of all files, one after the other."""
+        parts = []
+        for name, *_ in self._list():
+            shown = f"{_FOLDER}/{name}"
+            with suppress(FileMissing, NotAFile, SymlinkRefused):
+                data = read_below(self._workspace, shown, shown=shown, max_bytes=MAX_BYTES).data
+                split_lines(data, os.path.join(self._workspace, shown))
+                parts.append(data)
+        return b"\n".join(parts)
+
+
+def open_tombstones(settings: Settings) -> TombstoneFiles:
+    """Return the tombstones of a workspace."""
+    return TombstoneFiles(settings.workspace, settings.index_path)
+
+
+def read_machine(state_dir: str) -> bytes:
+    """Return the salt that stands for this machine; empty if it has none yet."""
+    with suppress(OSError, ValueError), open(os.path.join(state_dir, _MACHINE), "rb") as file:
+        salt = bytes.fromhex(file.read(2 * _SALT_BYTES + 1).decode().strip())
+        return salt if len(salt) == _SALT_BYTES else b""
+    return b""
+
+
+def keep_machine(state_dir: str, salt: bytes) -> None:
+    """Keep the salt of this machine, unless it has one. If that fails, the next run begins another file."""
+    from mdrecall.state_files import draft
+
+    if not read_machine(state_dir):
+        with suppress(OSError), draft(os.path.join(state_dir, _MACHINE)) as target:
+            target.file.write(f"{salt.hex()}\n".encode())
+            target.publish()
+
+
+def new_salt() -> bytes:
+    """Return a salt for a machine that has none."""
+    return os.urandom(_SALT_BYTES)
+
+
+def entry_line(entry: Entry) -> bytes:
+    """Return the line of something that was forgotten."""
+    fields = {"phrases": entry.phrases, "sessions": entry.sessions, "paths": entry.paths, "agent": entry.agent}
+    more = {"masked": entry.is_masked, "trash": entry.keeps_trash}
+    return _dump(
+        {"forget": entry.id, "at": entry.at} | {name: value for name, value in (fields | more).items() if value}
+    )
+
+
+def done_line(id: str) -> bytes:
+    """Return the line that says that every place was cleared."""
+    return _dump({"done": id})
+
+
+def undo_line(id: str) -> bytes:
+    """Return the line that says that something may come back."""
+    return _dump({"undo": id})
+
+
+def split_lines(data: bytes, shown: str = "") -> _Lines:
+    """Return the lines below each line with a salt; raise ``StoreUnavailable`` if none has one."""
+    found: _Lines = {}
+    own: dict[bytes, None] = {}
+    for line in data.split(b"\n"):
+        if b'"salt"' in line and (salt := _read_salt(line, shown)):
+            own = found.setdefault(salt, {})
+        elif line.strip():
+            own[line] = None
+    # Without the end of a line, it is what a machine that lost its power has left of the first one.
+    if not found and b"\n" in data.strip(b"\n"):
+        raise _make_unreadable(shown, "no line has a salt")
+    return found
+
+
+def parse_lines(data: bytes) -> Tombstones:
+    """Return the tombstones of some lines. A line that is none of them is skipped."""
+    lines = ((salt, line) for salt, below in split_lines(data).items() for line in below)
+    found = [parsed for salt, line in lines if (parsed := _parse_line(line, salt))]
+    done, undone = ({id for kind, id, _ in found if kind == wanted} for wanted in ("done", "undo"))
+    kept = (entry._replace(is_done=id in done) for _, id, entry in found if entry and id not in undone)
+    return build_tombstones(sorted(kept, key=lambda entry: entry.at))
+
+
+def convert_old(data: bytes, shown: str) -> bytes:
+    """Return the lines of what an earlier version kept in one file."""
+    try:
+        content = json.loads(data)
+        if content["version"] != 1:
+            raise _make_unreadable(shown, "it was written by a later version of mdrecall")
+        salt = bytes.fromhex(content["salt"])
+        lines: dict[bytes, None] = {}
+        for id, at, is_done, phrases, sessions, paths, is_masked, keeps_trash in content["entries"]:
+            fields = {"phrases": phrases, "sessions": sessions, "paths": paths, "masked": is_masked}
+            entry = _read_entry({"forget": id, "at": at, "trash": keeps_trash} | fields, salt)
+            lines |= {entry_line(entry): None} | ({done_line(entry.id): None} if is_done else {})
+        return _join_lines(salt, lines)
+    except _UNUSABLE as error:
+        raise _make_unreadable(shown, str(error)) from error
 
 
 class Masks:
     """Redaction of secrets, and of what was forgotten: every text that leaves its file passes through it."""
 
-    def __init__(self, redactor: Redactor, forgotten: TombstoneFile) -> None:
+    def __init__(self, redactor: Redactor, forgotten: TombstoneFiles) -> None:
         self._redactor = redactor
         self._forgotten = forgotten
         self.problems = redactor.problems
+        self.of_secrets = redactor.fingerprint
 
     @property
     def fingerprint(self) -> str:
         """A text that changes if a text would be masked differently."""
-        return self._redactor.fingerprint + self._forgotten.load().fingerprint
+        return self.of_secrets + self._forgotten.load().fingerprint
 
     def redact(self, text: str) -> str:
         """Return a text without secrets and without what was forgotten; its lines are kept."""
@@ -261,13 +283,13 @@ def open_masks(settings: Settings) -> Masks:
     """Return what masks the texts of an agent."""
     from mdrecall.core.redact import make_redactor
 
-    return Masks(make_redactor(settings.logging.redact_patterns), TombstoneFile(settings.index_path))
+    return Masks(make_redactor(settings.logging.redact_patterns), open_tombstones(settings))
 
 
 class UnforgottenNotes:
     """The notes of another source without what was forgotten."""
 
-    def __init__(self, source: Source, forgotten: TombstoneFile) -> None:
+    def __init__(self, source: Source, forgotten: TombstoneFiles) -> None:
         self._source = source
         self._forgotten = forgotten
 
@@ -313,116 +335,64 @@ def open_unforgotten(
         yield _UnforgottenTranscript(opened, path, forgotten)
 
 
-def load_tombstones(path: str) -> Tombstones:
-    """Return the tombstones of a file; there are none if there is no file.
-
-    Raise ``StoreUnavailable`` if it cannot be read: what was forgotten would come back.
-    """
-    try:
-        with open(path, "rb") as file:
-            return parse_tombstones(file.read(MAX_BYTES + 1), path)
-    except (FileNotFoundError, NotADirectoryError):
-        return Tombstones()
-    except OSError as error:
-        raise _unreadable(path, str(error)) from error
+def _read_salt(line: bytes, shown: str) -> bytes:
+    """Return the salt of a first line; empty if it is none."""
+    with suppress(*_UNUSABLE):
+        content = json.loads(line)
+        if int(content["version"]) > _VERSION:
+            raise _make_unreadable(shown, "it was written by a later version of mdrecall")
+        salt = bytes.fromhex(content["salt"])
+        return salt if len(salt) == _SALT_BYTES else b""
+    return b""
 
 
-def parse_tombstones(data: bytes, shown: str) -> Tombstones:
-    """Return the tombstones in the content of a file, which errors call ``shown``."""
-    import json
-
-    try:
-        content = json.loads(data)
-        if content["version"] != _VERSION:
-            raise _unreadable(shown, "it was written by a later version of mdrecall")
-        return build_tombstones(bytes.fromhex(content["salt"]), [_read_entry(each) for each in content["entries"]])
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
-        raise _unreadable(shown, str(error)) from error
+def _parse_line(line: bytes, salt: bytes) -> tuple[str, str, Entry | None] | None:
+    """Return what a line says, about which id, with the entry if it says what was forgotten; None for another line."""
+    with suppress(*_UNUSABLE):
+        content = json.loads(line)
+        if isinstance(content, dict):
+            kind = next(kind for kind in _KINDS if kind in content)
+            return kind, str(content[kind]), _read_entry(content, salt) if kind == "forget" else None
+    return None
 
 
-def save_entries(path: str, salt: bytes, entries: Sequence[Entry]) -> Tombstones:
-    """Write tombstones so that they outlast a crash, and return them; without entries the file is removed."""
-    import json
-
-    from mdrecall.state_files import draft
-
-    content = json.dumps({"version": _VERSION, "salt": salt.hex(), "entries": entries}, separators=(",", ":")).encode()
-    if len(content) > MAX_BYTES:
-        message = f"Too much would be forgotten by its text: {path} would have more than {MAX_BYTES:,} bytes."
-        raise StoreUnavailable(message, hint="Forget whole sessions, or delete the notes and rebuild the index.")
-    try:
-        with draft(path) as target:
-            target.file.write(content)
-            target.file.flush()
-            os.fsync(target.file.fileno())
-            target.publish()
-        _sync_folder(os.path.dirname(path))
-    except OSError as error:
-        hint = "Nothing was forgotten. Check the disk and the permissions."
-        raise StoreUnavailable(f"Cannot write {path}: {error.strerror or error}.", hint=hint) from error
-    return build_tombstones(salt, entries)
-
-
-def build_tombstones(salt: bytes, entries: Iterable[Entry] = ()) -> Tombstones:
-    """Return tombstones of some entries."""
-    kept = tuple(entries)
-    firsts: dict[str, set[int]] = {}
-    sessions: dict[str, list[Days]] = {}
-    paths: dict[str, set[str]] = {}
-    for entry in kept:
-        for first, count, _ in entry.phrases:
-            firsts.setdefault(first, set()).add(count)
-        for session, since, until in entry.sessions:
-            sessions.setdefault(session, []).append(Days(since, until))
-        for path, lines in entry.paths:
-            paths.setdefault(path, set()).update(lines)
-    return Tombstones(
-        salt,
-        kept,
-        {first: tuple(sorted(counts, reverse=True)) for first, counts in firsts.items()},
-        frozenset(phrase for entry in kept for _, _, phrase in entry.phrases),
-        {session: tuple(days) for session, days in sessions.items()},
-        {path: frozenset(lines) for path, lines in paths.items()},
-    )
-
-
-def new_salt() -> bytes:
-    """Return a salt for a new file of tombstones."""
-    return os.urandom(_SALT_BYTES)
-
-
-def _read_entry(raw: Any) -> Entry:
-    id_, at, is_done, phrases, sessions, paths, is_masked, keeps_trash = raw
+def _read_entry(content: Any, salt: bytes) -> Entry:
+    phrases = tuple((str(first), int(count), str(phrase)) for first, count, phrase in content.get("phrases", ()))
+    if any(not 1 <= count <= MAX_UNITS for _, count, _ in phrases):
+        raise ValueError("A phrase has at least one word, and not too many.")
     return Entry(
-        str(id_),
-        str(at),
-        bool(is_done),
-        tuple((str(first), int(count), str(phrase)) for first, count, phrase in phrases),
-        tuple((str(session), str(since), str(until)) for session, since, until in sessions),
-        tuple((str(path), tuple(map(str, lines))) for path, lines in paths),
-        bool(is_masked),
-        bool(keeps_trash),
+        str(content["forget"]),
+        str(content["at"]),
+        salt,
+        phrases,
+        tuple((str(session), str(since), str(until)) for session, since, until in content.get("sessions", ())),
+        tuple((str(path), tuple(map(str, lines))) for path, lines in content.get("paths", ())),
+        str(content.get("agent", "")),
+        bool(content.get("masked")),
+        bool(content.get("trash")),
     )
 
 
-def _digest(salt: bytes, parts: Sequence[str], size: int) -> str:
-    data = "\0".join(parts).encode("utf-8", "surrogatepass")
-    # Loaded when it is needed: most workspaces have nothing to hash.
-    import hashlib
-
-    return hashlib.blake2b(data, key=salt, digest_size=size).hexdigest()
+def _join_lines(salt: bytes, lines: Iterable[bytes]) -> bytes:
+    return _dump_head(salt) + b"".join(line + b"\n" for line in lines)
 
 
-def _sync_folder(folder: str) -> None:
-    file = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(file)
-    finally:
-        os.close(file)
+def _dump_head(salt: bytes) -> bytes:
+    return _dump({"version": _VERSION, "salt": salt.hex()}) + b"\n"
 
 
-def _unreadable(path: str, why: str) -> StoreUnavailable:
-    message = f"What was forgotten cannot be read from {path}: {why}."
-    return StoreUnavailable(
-        message, hint="Restore the file. Without it, forgotten text would come back from your files."
-    )
+def _dump(content: dict[str, Any]) -> bytes:
+    return json.dumps(content, separators=(",", ":")).encode()
+
+
+def _stat_old(path: str) -> tuple[int, ...]:
+    """Return what a file looks like; empty if it is not there."""
+    with suppress(FileNotFoundError, NotADirectoryError):
+        found = os.stat(path)
+        return found.st_mtime_ns, found.st_size, found.st_ino
+    return ()
+
+
+def _make_unreadable(path: str, why: str) -> StoreUnavailable:
+    hint = "Restore it. Without it, forgotten text would come back from your files. Delete it if it is not yours."
+    return StoreUnavailable(f"What was forgotten cannot be read from {path}: {why}.", hint=hint)

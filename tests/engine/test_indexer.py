@@ -262,12 +262,10 @@ def test_no_batch_holds_more_text_than_its_limit_and_one_note(
     batches: list[int] = []
     put = SqliteDocuments.put
 
-    def measure(
-        self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str
-    ) -> None:
+    def measure(self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], *more: str) -> None:
         made = [(document, list(chunks)) for document, chunks in items]
         batches.append(sum(len(chunk.chunk.text) for _, chunks in made for chunk in chunks))
-        put(self, made, index_format)
+        put(self, made, *more)
 
     monkeypatch.setattr(SqliteDocuments, "put", measure)
     monkeypatch.setattr("mdrecall.engine.indexer._BATCH_CHARS", 1_000)
@@ -430,10 +428,10 @@ def test_one_document_that_the_store_cannot_write_costs_no_other_document_its_pl
 ) -> None:
     real = SqliteDocuments.put
 
-    def put(self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
+    def put(self: SqliteDocuments, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], *more: str) -> None:
         if any(document.path == "memory/b.md" for document, _ in items):
             raise OverflowError("too large")
-        real(self, items, index_format)
+        real(self, items, *more)
 
     monkeypatch.setattr(SqliteDocuments, "put", put)
     gone = workspace.write("memory/gone.md", "seal")

@@ -42,7 +42,7 @@ class TranscriptFolder:
             Analyser(),
             redact=str,
             thresholds=thresholds,
-            index_format=lambda: describe_index_format(SIZE),
+            index_format=describe_index_format(SIZE),
         )
 
     def write(self, name: str, *texts: str, mode: str = "a") -> Path:

@@ -17,9 +17,10 @@ import pytest
 
 from mdrecall.cli.export import _print_report
 from mdrecall.config.load import load
+from mdrecall.core.life.tombstones import make_entry
 from mdrecall.life.backup import BackupReport
 from mdrecall.life.restore import _explain_refusal
-from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
+from mdrecall.sources.tombstones import TombstoneFiles, entry_line, new_salt
 from tests.cli.conftest import Ran, Run, run_in_this_process
 from tests.conftest import LONG_AGO_NS, Workspace
 from tests.life.samples import SAMPLES
@@ -160,11 +161,9 @@ def test_what_was_forgotten_stays_forgotten_on_both_sides(
 ) -> None:
     fill(workspace)
     old = export(run, workspace).rename(workspace.path.parent / "old.zip")
-    index = Path(load(env=workspace.env, cwd=str(workspace.path)).settings.index_path)
     salt = new_salt()
-    entry = build_tombstones(salt).entry("one", "2026-01-01", ["paints the boat house"], {}, {})
-    index.parent.mkdir(parents=True, exist_ok=True)
-    save_entries(tombstones_path(str(index)), salt, [entry])
+    entry = make_entry(salt, "one", "2026-01-01", ["paints the boat house"], {}, {})
+    TombstoneFiles(str(workspace.path)).add(salt, [entry_line(entry)])
     (workspace.path / "memory/people/bo.md").write_text("Bo rests.\n")
     # A backup from before does not bring it back here.
     assert run("import", "backup", str(old), "--apply", "--overwrite").code == 0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import threading
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,18 +11,21 @@ import apsw
 import pytest
 
 from mdrecall.context import session_context
-from mdrecall.errors import QueryError
+from mdrecall.core.life.tombstones import Days, make_entry
+from mdrecall.errors import QueryError, StoreUnavailable
 from mdrecall.life.curate import Curator
 from mdrecall.life.deleted import list_deleted
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, check_request
 from mdrecall.life.trash import trash_folder
 from mdrecall.memory import Memory
-from mdrecall.sources.tombstones import tombstones_path
+from mdrecall.sources.tombstones import TombstoneFiles, entry_line, undo_line
 from tests.conftest import Workspace, examples
 from tests.life.traces import find_traces, read_dictionaries
 from tests.processes import python
 
 NOW = datetime(2026, 11, 16, 8, 0, tzinfo=UTC)
+#: The folder of tombstones in a workspace.
+FORGOTTEN = ".mdrecall/forgotten"
 LATIN, CJK = "Quibblethorpe is allergic to zorkberries", "深色模式下的密码是豌豆"
 NOTE = f"""# Tuesday
 
@@ -77,6 +81,10 @@ def traces(workspace: Workspace, phrase: str, **how: list[bytes]) -> list[str]:
 
 def snapshot(folder: Path) -> dict[str, bytes]:
     return {str(file): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+def notes_of(workspace: Workspace) -> dict[str, bytes]:
+    return {name: data for name, data in snapshot(workspace.path).items() if FORGOTTEN not in name}
 
 
 def test_a_preview_shows_every_place_and_changes_nothing(filled: Workspace) -> None:
@@ -325,7 +333,7 @@ def test_a_reader_of_an_old_state_is_reported_and_the_next_run_finishes(filled: 
 
 
 def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
-    before = snapshot(filled.path)
+    before = notes_of(filled)
     with filled.memory() as memory:
         forgetting = Forgetting(memory)
         report = forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=30), NOW), NOW)
@@ -336,7 +344,7 @@ def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
         restored = forgetting.undo(report.id)
         assert restored is not None
         assert set(restored.values()) == {"restored"}
-        assert snapshot(filled.path) == before
+        assert notes_of(filled) == before
         assert [hit.path for hit in memory.search("zorkberries", max_results=1)]
         assert forgetting.list_forgotten() == []
         with pytest.raises(QueryError):
@@ -344,7 +352,7 @@ def test_the_trash_gives_it_back_and_ends(filled: Workspace) -> None:
         plan = forgetting.plan(ForgetRequest(paths=("memory/2026-02-10.md",), trash_days=30), NOW)
         report = forgetting.apply(plan, NOW)
         assert forgetting.undo(report.id) == {"memory/2026-02-10.md": "restored"}
-        assert snapshot(filled.path) == before
+        assert notes_of(filled) == before
 
 
 def test_the_trash_is_emptied_after_its_term_and_by_forgetting_for_good(filled: Workspace) -> None:
@@ -451,7 +459,7 @@ def test_a_killed_run_is_finished_by_the_next(filled: Workspace, kills: int) -> 
     index, killed = filled.index, 0
     for number in range(kills):
         # As it was before: the text is in a note and in the index, and nothing is forgotten.
-        Path(tombstones_path(str(index))).unlink(missing_ok=True)
+        shutil.rmtree(filled.path / FORGOTTEN, ignore_errors=True)
         filled.write("memory/2026-02-10.md", NOTE)
         filled.write("memory/other-1.md", f"{LATIN}\n" + "harbour lantern\n" * 50)
         with filled.memory() as memory:
@@ -461,7 +469,9 @@ def test_a_killed_run_is_finished_by_the_next(filled: Workspace, kills: int) -> 
         else:
             assert process.stdout.readline() == "done\n"
         with filled.memory() as memory:
-            memory.search("harbour")
+            if memory_has_forgotten := bool(Forgetting(memory).list_forgotten()):
+                assert not [hit for hit in memory.search("zorkberries") if "zorkberries" in hit.snippet]
+            assert memory_has_forgotten or number < kills / 4
             forget(memory, phrases=(LATIN,))
             assert all(entry.is_done for entry in Forgetting(memory).list_forgotten())
         dictionaries += read_dictionaries(index)
@@ -484,3 +494,120 @@ def test_the_note_about_a_person_is_a_place_too(workspace: Workspace) -> None:
     assert "Likes tea." in note.read_text()
     workspace.write("users/p-1/USER.md", "- Fears the purple zorkberries.\n")
     assert "zorkberries" not in session_context(memory, "main", today=NOW.date(), profile="p-1").text
+
+
+@pytest.mark.parametrize("how", ["rename", "store.path", "reset", "other machine"])
+def test_it_stays_forgotten_where_the_memory_moves(workspace: Workspace, tmp_path: Path, how: str) -> None:
+    workspace.write("memory/2026-02-10.md", NOTE)
+    with workspace.memory() as memory:
+        forget(memory, phrases=(LATIN,))
+        assert find(memory, "bike is green")
+        if how == "reset":
+            memory.reset()
+    env, folder = workspace.env, workspace.path
+    if how == "rename":
+        folder = workspace.path.rename(tmp_path / "renamed")
+    elif how == "store.path":
+        workspace.configure(json.dumps({"memorySearch": {"store": {"path": str(tmp_path / "moved.sqlite")}}}))
+    elif how == "other machine":
+        folder = shutil.copytree(workspace.path, tmp_path / "clone")
+        env = {"HOME": str(tmp_path / "other"), "PATH": env["PATH"]}
+        (tmp_path / "other").mkdir()
+    # As git or a backup would bring it back.
+    (folder / "memory/2026-02-10.md").write_text(NOTE)
+    with Memory.open(folder, env=env) as memory:
+        for query in (LATIN, "zorkberries", "bike"):
+            assert not [hit for hit in memory.search(query) if "zorkberries" in hit.snippet]
+        assert find(memory, "bike is green") == ["memory/2026-02-10.md"]
+        assert "zorkberries" not in memory.read("memory/2026-02-10.md").text
+        assert ".mdrecall" not in str([each.path for each in memory.notes()])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Quibblethorpe is [allergic](https://example.org/a?b=c) to zorkberries",
+        "Quibblethorpe is <b>allergic</b> to zork<i>berries</i>",
+        "Quibblethorpe is al**ler**gic to zork&#98;erries",
+        "Quib\u00adblethorpe is allergic to zork\u200bberries",
+    ],
+)
+def test_it_is_recognised_by_what_is_shown(workspace: Workspace, text: str) -> None:
+    note = workspace.write("memory/a.md", f"# A\n\n- {text}. The bike is green.\n- [ ] {text} #health\n- Tea.\n")
+    with workspace.memory() as memory:
+        forget(memory, phrases=(LATIN,))
+        assert note.read_text() == "# A\n\n- The bike is green.\n- Tea.\n"
+        workspace.write("memory/b.md", f"Copied: {text}.\n\nA pelican stays.\n")
+        assert find(memory, "pelican") == ["memory/b.md"]
+        shown = " ".join(hit.snippet for query in (LATIN, text, "zorkberries") for hit in memory.search(query))
+        assert "Quib" not in shown
+
+
+def bring(workspace: Workspace, *lines: bytes, salt: bytes = bytes(range(16))) -> None:
+    """Write what another machine has forgotten, as git would bring it."""
+    TombstoneFiles(str(workspace.path)).add(salt, lines)
+
+
+def entry_of(phrase: str, id: str = "theirs") -> bytes:
+    return entry_line(make_entry(bytes(range(16)), id, "2026-11-16T08:00:00Z", [phrase], {}, {}))
+
+
+def test_what_another_machine_forgot_leaves_only_the_documents_that_hold_it(filled: Workspace) -> None:
+    with filled.memory() as memory:
+        bring(filled, entry_of(LATIN))
+        report = memory.sync()
+        # The note of the day, four others and a transcript; nothing else is read or embedded again.
+        assert (report.rebuilt, report.added, report.changed, report.removed) == (False, 6, 0, 0)
+        assert not [hit for hit in memory.search("zorkberries") if "zorkberries" in hit.snippet]
+        assert find(memory, "bike is green") == ["memory/2026-02-10.md"]
+        report = memory.sync()
+        assert (report.rebuilt, report.added, report.changed, report.removed) == (False, 0, 0, 0)
+        bring(filled, undo_line("theirs"))
+        assert memory.sync().added == 6
+        assert [hit for hit in memory.search("zorkberries") if "zorkberries" in hit.snippet]
+        assert memory.sync().added == 0
+
+
+def test_until_the_index_was_checked_a_search_leaves_it_out(filled: Workspace) -> None:
+    settings = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
+    filled.configure(json.dumps({"memorySearch": settings | {"sync": {"onSearch": False, "watch": False}}}))
+    bring(filled, entry_of(LATIN))
+    bring(filled, entry_line(make_entry(bytes(range(16)), "s", "", [], {"s2": Days()}, {})))
+    with filled.memory() as memory:
+        answers = [memory.search(query, min_score=0) for query in ("zorkberries", LATIN, "walrus sings dawn")]
+        shown = " ".join(hit.snippet for answer in answers for hit in answer)
+        assert "harbour" in shown
+        assert "zorkberries" not in shown
+        assert "walrus" not in shown
+        assert not memory.note_map().points
+
+
+@pytest.mark.parametrize("trash_days", [0, 30])
+def test_where_the_workspace_cannot_be_written_nothing_is_half_done(filled: Workspace, trash_days: int) -> None:
+    # Nobody can write below a file, not even the superuser.
+    (filled.path / ".mdrecall").write_text("")
+    with filled.memory() as memory:
+        forgetting = Forgetting(memory)
+        plan = forgetting.plan(ForgetRequest(phrases=(LATIN,), trash_days=trash_days), NOW)
+        before = snapshot(filled.path) | snapshot(filled.state)
+        with pytest.raises(StoreUnavailable, match=r"is kept in the workspace, and \.mdrecall/forgotten/") as raised:
+            forgetting.apply(plan, NOW)
+        assert "Nothing was forgotten." in raised.value.hint
+        after = snapshot(filled.path) | snapshot(filled.state)
+        assert {name: data for name, data in after.items() if not name.endswith(".forgetting")} == before
+
+
+def test_agents_that_share_a_workspace_each_clear_their_index(workspace: Workspace) -> None:
+    (workspace.home / ".openclaw").mkdir()
+    agents = {"defaults": {"workspace": str(workspace.path)}, "list": [
+        {"id": each, "workspace": str(workspace.path)} for each in ("main", "other")]}  # fmt: skip
+    (workspace.home / ".openclaw/openclaw.json").write_text(json.dumps({"agents": agents}))
+    workspace.write("MEMORY.md", NOTE)
+    for agent in ("main", "other"):
+        with Memory.open(env=workspace.env, agent=agent) as memory:
+            memory.sync()
+    assert len(find_traces([workspace.home, workspace.state], "zorkberries")) >= 2
+    for agent in ("main", "other"):
+        with Memory.open(env=workspace.env, agent=agent) as memory:
+            forget(memory, phrases=(LATIN,))
+    assert find_traces([workspace.home, workspace.state, workspace.path], "zorkberries") == []

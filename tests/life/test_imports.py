@@ -533,8 +533,8 @@ def test_a_long_list_is_read_item_by_item(workspace: Workspace, run: Run, tmp_pa
 
 
 def test_what_was_forgotten_does_not_come_back(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    from mdrecall.config.load import load
-    from mdrecall.sources.tombstones import Days, build_tombstones, new_salt, save_entries, tombstones_path
+    from mdrecall.core.life.tombstones import Days, make_entry
+    from mdrecall.sources.tombstones import TombstoneFiles, entry_line, new_salt
 
     file = write_conversations(
         tmp_path,
@@ -542,10 +542,9 @@ def test_what_was_forgotten_does_not_come_back(workspace: Workspace, run: Run, t
         said("Carrots", "c-2"),
         said("The code is 4711 green", "c-3"),
     )
-    index = load(env=workspace.env, cwd=str(workspace.path)).settings.index_path
     salt = new_salt()
-    entry = build_tombstones(salt).entry("1", "2026-01-01", ["code is 4711 green"], {"c-2": Days()}, {})
-    save_entries(tombstones_path(index), salt, [entry])
+    entry = make_entry(salt, "1", "2026-01-01", ["code is 4711 green"], {"c-2": Days()}, {})
+    TombstoneFiles(str(workspace.path)).add(salt, [entry_line(entry)])
     counts = run("import", "chatgpt", str(file), "--apply", "--json").json["counts"]
     assert (counts["new"], counts["forgotten"]) == (2, 1)
     text = imported(workspace)

@@ -14,13 +14,14 @@ import pytest
 
 from mdrecall.core.life.promotion import Gates
 from mdrecall.core.life.section import find_promoted_keys
+from mdrecall.core.life.tombstones import make_entry
 from mdrecall.errors import FileChanged, FileUnwritable, ReadError
 from mdrecall.life import promote
 from mdrecall.life.promote import Choice, Plan, apply, choose, find_judged, plan, promote_if_due, undo
 from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import replace_content
-from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
+from mdrecall.sources.tombstones import TombstoneFiles, entry_line, new_salt
 from tests.conftest import Workspace, examples
 from tests.core.life.test_entries import JUNK
 from tests.life.conftest import NOW, recall_line
@@ -179,8 +180,8 @@ def test_a_moved_statement_is_cited_where_it_is_now(pump: Memory, workspace: Wor
 
 def test_forgotten_text_is_not_promoted_though_the_note_has_it(pump: Memory) -> None:
     salt = new_salt()
-    entry = build_tombstones(salt).entry("1", "2026-11-16", [PUMP], {}, {})
-    save_entries(tombstones_path(pump.settings.index_path), salt, [entry])
+    entry = make_entry(salt, "1", "2026-11-16", [PUMP], {}, {})
+    TombstoneFiles(pump.settings.workspace).add(salt, [entry_line(entry)])
     made = make_plan(pump, lists_all=True)
     assert find_judged(made, "pump") is None
     assert refusals(make_plan(pump)) == [f"{NOTE} does not say it any more"]
@@ -330,7 +331,6 @@ import os, sys
 from mdrecall.life import promote
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import replace_content
-from mdrecall.sources.tombstones import build_tombstones, new_salt, save_entries, tombstones_path
 from tests.life.conftest import NOW
 memory = Memory.open(sys.argv[1])
 print("ready", flush=True)

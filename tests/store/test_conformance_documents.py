@@ -430,3 +430,32 @@ def test_what_others_change_is_seen_as_by_somebody_new(seed: int, store: Store, 
             }
             new.admin.close()
     assert store.admin.check() == ()
+
+
+def test_what_documents_were_masked_with_is_known(open_store: OpenStore) -> None:
+    store, other = open_store(), open_store()
+    assert store.documents.masks() == ""
+    store.documents.put([indexed("a.md", "walrus")], "r", "one")
+    assert other.documents.masks() == "one"
+    other.documents.put([indexed("b.md", "seal")], "r", "one")
+    assert store.documents.masks() == "one"
+    # A process that has not heard of the last text that was forgotten.
+    store.documents.put([indexed("c.md", "seal")], "r", "older")
+    assert other.documents.masks() == "?"
+    other.documents.mark_masked("two")
+    assert store.documents.masks() == "two"
+    with store.rebuilding(0) as fresh:
+        fresh.documents.put([indexed("a.md", "walrus")], "r", "three")
+        with store.admin.write_lock("publishing"):
+            store.publish(fresh)
+    assert other.documents.masks() == "three"
+    other.documents.remove("memory", ["a.md"])
+    other.documents.put([indexed("a.md", "walrus")], "r", "four")
+    assert store.documents.masks() == "four", "Nothing is left that was masked in another way."
+
+
+def test_documents_without_a_mask_are_no_reason_to_trust_those_with_one(store: Store) -> None:
+    store.documents.put([indexed("a.md", "walrus")], "r")
+    assert store.documents.masks() == ""
+    store.documents.put([indexed("b.md", "walrus")], "r", "one")
+    assert store.documents.masks() == "?"

@@ -92,10 +92,24 @@ def join_chunks(chunks: Iterable[StoredChunk]) -> str:
         gap = range(max(lines, default=0) + 1, chunk.start_line)
         gap = gap[1:] if lines and len(gap) > len(missing) else gap
         lines.update(zip(gap[:: max(1, len(gap) // max(1, len(missing)))], missing, strict=False))
-        for number, line in enumerate(chunk.text.split("\n"), chunk.start_line):
-            lines[number] = _join_parts(lines.get(number, ""), line)
+        _add_lines(lines, chunk)
         above = chunk.trail
     return "\n".join(lines.get(number, "") for number in range(1, max(lines, default=0) + 1))
+
+
+def join_lines(chunks: Iterable[StoredChunk]) -> str:
+    """Return the headings and the lines, or the messages, that chunks hold, each line whole."""
+    headings: dict[str, None] = {}
+    lines: dict[int, str] = {}
+    for chunk in chunks:
+        headings |= dict.fromkeys(chunk.trail)
+        _add_lines(lines, chunk)
+    return "\n".join((*headings, *lines.values()))
+
+
+def _add_lines(lines: dict[int, str], chunk: StoredChunk) -> None:
+    for number, line in enumerate(chunk.text.split("\n")):
+        lines[chunk.line(number)] = _join_parts(lines.get(chunk.line(number), ""), line)
 
 
 def _join_parts(line: str, part: str) -> str:

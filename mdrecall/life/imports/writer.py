@@ -24,6 +24,7 @@ from mdrecall.core.life.imported import (
     render_entry,
     render_note,
 )
+from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.core.redact import make_redactor
 from mdrecall.errors import BUGS, FileBusy, FileChanged, ReadError, WriteError
 from mdrecall.life.imports.reading import Read, Skipped
@@ -32,7 +33,7 @@ from mdrecall.sources.editing import hash_content, replace_content
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.notes import append_note, create_file, resolve_note
 from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import TombstoneFile, Tombstones
+from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.state_files import make_private_folder
 
 Action: TypeAlias = Literal["new", "changed", "same", "edited", "forgotten", "older"]
@@ -145,7 +146,7 @@ class _Writer(NamedTuple):
 def _open_writer(target: Target) -> _Writer:
     settings = target.settings
     redact = make_redactor(settings.logging.redact_patterns).redact
-    return _Writer(target, TombstoneFile(settings.index_path).load(), redact, dict(_find_known(target)))
+    return _Writer(target, open_tombstones(settings).load(), redact, dict(_find_known(target)))
 
 
 def _find_known(target: Target) -> Iterator[tuple[str, _Known]]:

@@ -4,13 +4,13 @@ import os
 
 from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded
+from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.errors import RecallError
 from mdrecall.life.forget import Forgetting
 from mdrecall.life.forget_places import Place
 from mdrecall.memory import Memory
 from mdrecall.plugins.lancedb.plugin import database_uri, open_memories
 from mdrecall.plugins.lancedb.table import Row, quote
-from mdrecall.sources.tombstones import Tombstones
 
 
 def find_database(loaded: Loaded) -> str:
@@ -48,7 +48,7 @@ class LongTermPlaces:
 
     def clear(self, forgotten: Tombstones) -> None:
         """Delete them. Earlier versions of the table are deleted even if no row is left to delete."""
-        if not forgotten.phrases:
+        if not forgotten.has_phrases:
             return
         memories = open_memories(self._loaded)
         try:
@@ -59,7 +59,7 @@ class LongTermPlaces:
             memories.close()
 
     def _rows(self, forgotten: Tombstones) -> list[Row]:
-        if not forgotten.phrases:
+        if not forgotten.has_phrases:
             return []
         memories = open_memories(self._loaded)
         try:

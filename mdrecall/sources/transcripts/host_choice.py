@@ -9,7 +9,7 @@ from typing import NamedTuple
 from mdrecall.config.load import Loaded
 from mdrecall.errors import FileMissing, NotAFile, QueryError, ReadError
 from mdrecall.sources.repository import find_root
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.sources.transcripts.host_reader import (
     CACHE_FILE,
     HOST_NAMES,
@@ -72,7 +72,7 @@ class HostChoice:
         self._require_root()
         from_ns = _parse_day(since)
         settings = self._loaded.settings
-        redact, forgotten = open_masks(settings).redact, TombstoneFile(settings.index_path).load()
+        redact, forgotten = open_masks(settings).redact, open_tombstones(settings).load()
         issues: list[Issue] = []
         counts: list[int] = []
         for each in list_wanted(self.host, self._wanted, self._cache, issues):
@@ -127,7 +127,7 @@ class HostChoice:
 def _open_cache(loaded: Loaded) -> AboutCache:
     settings = loaded.settings
     path = os.path.join(settings.agent_folder, CACHE_FILE)
-    return AboutCache(path, TombstoneFile(settings.index_path))
+    return AboutCache(path, open_tombstones(settings))
 
 
 def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list[HostSummary]:

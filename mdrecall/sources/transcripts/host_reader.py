@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, PathOutside, ReadError
 from mdrecall.interfaces import OpenTranscript
-from mdrecall.sources.tombstones import TombstoneFile
+from mdrecall.sources.tombstones import TombstoneFiles, open_tombstones
 from mdrecall.sources.transcripts.host_formats import About
 from mdrecall.sources.transcripts.host_state import FollowedHost, HostState, copy_name
 from mdrecall.sources.transcripts.hosts import (
@@ -73,7 +73,7 @@ class HostTranscripts:
 
     name: SourceName = "sessions"
 
-    def __init__(self, folder: str, forgotten: TombstoneFile | None = None) -> None:
+    def __init__(self, folder: str, forgotten: TombstoneFiles | None = None) -> None:
         self._state = HostState(folder)
         self._cache = AboutCache(os.path.join(folder, CACHE_FILE), forgotten)
         self._found: dict[str, HostConversation] = {}
@@ -81,7 +81,7 @@ class HostTranscripts:
     @classmethod
     def from_settings(cls, settings: Settings) -> "HostTranscripts":
         """Return the reader of the hosts that were switched on for the configured agent."""
-        return cls(settings.agent_folder, TombstoneFile(settings.index_path))
+        return cls(settings.agent_folder, open_tombstones(settings))
 
     def scan(self) -> Listing:
         """List every conversation with its stamp. Links are reported and not followed."""
@@ -173,7 +173,7 @@ def is_host_path(path: str) -> bool:
 class AboutCache:
     """What the first records of transcripts say, kept between processes. Losing it costs only time."""
 
-    def __init__(self, path: str, forgotten: TombstoneFile | None = None) -> None:
+    def __init__(self, path: str, forgotten: TombstoneFiles | None = None) -> None:
         """``forgotten`` says which titles are not kept."""
         self._forgotten = forgotten
         self._path = path

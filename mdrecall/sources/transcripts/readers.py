@@ -7,10 +7,11 @@ from itertools import islice
 from typing import TypeAlias
 
 from mdrecall.config.settings import Settings
+from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
-from mdrecall.sources.tombstones import TombstoneFile, Tombstones, open_unforgotten
+from mdrecall.sources.tombstones import TombstoneFiles, open_tombstones, open_unforgotten
 from mdrecall.sources.transcripts.host_reader import HostTranscripts
 from mdrecall.sources.transcripts.openclaw_sqlite import OpenClawTranscripts
 from mdrecall.types import Conversation, Listing, MessagePage, ReadResult, SourceName, Stamp, TranscriptRecord
@@ -26,7 +27,7 @@ MAX_READ_UNITS = 50_000
 
 def open_transcripts(settings: Settings) -> "Transcripts":
     """Return the transcripts of every format."""
-    return Transcripts([make(settings) for make in READERS], TombstoneFile(settings.index_path))
+    return Transcripts([make(settings) for make in READERS], open_tombstones(settings))
 
 
 class Transcripts:
@@ -34,7 +35,7 @@ class Transcripts:
 
     name: SourceName = "sessions"
 
-    def __init__(self, readers: Sequence[TranscriptReader], forgotten: TombstoneFile | None = None) -> None:
+    def __init__(self, readers: Sequence[TranscriptReader], forgotten: TombstoneFiles | None = None) -> None:
         """``forgotten`` says which conversations are left out, as if they were not there."""
         self._readers = tuple(readers)
         self._forgotten = forgotten
@@ -54,7 +55,7 @@ class Transcripts:
 
     def _leave_out_forgotten(self, stamps: dict[str, Stamp]) -> dict[str, Stamp]:
         forgotten = self._load_forgotten()
-        if not forgotten.sessions:
+        if not forgotten.has_sessions:
             return stamps
         return {path: stamp for path, stamp in stamps.items() if not forgotten.is_forgotten_transcript(path)}
 
@@ -89,7 +90,7 @@ class Transcripts:
         """Open a transcript by its path; what was forgotten of it is masked."""
         opened = self._owner(path).open(path, with_tools=with_tools)
         forgotten = self._load_forgotten()
-        return open_unforgotten(opened, path, forgotten) if forgotten.sessions else opened
+        return open_unforgotten(opened, path, forgotten) if forgotten.has_sessions else opened
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
         """Return the records of a file by the first reader that knows its format; None if none does."""

@@ -118,6 +118,16 @@ class PostgresDocuments:
         with self._database.reading(self._gen) as now:
             return now.state.index_format
 
+    def masks(self) -> str:
+        """Return what stands for the forgotten texts that all documents are free of."""
+        with self._database.reading(self._gen) as now:
+            return now.state.masks
+
+    def mark_masked(self, masks: str) -> None:
+        """Record that all documents are free of some forgotten texts."""
+        with self._database.writing(self._gen) as now:
+            now.state = now.state._replace(masks=masks)
+
     def hashes(self, source: SourceName) -> Mapping[str, bytes]:
         """Return every file of a source with a hash of its indexed content."""
         found: dict[str, list[bytes]] = {}
@@ -169,7 +179,7 @@ class PostgresDocuments:
                 self._known = key, _read_known(now.rows(own, source))
             return self._known[1].get(path)
 
-    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
+    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, masks: str = "") -> None:
         """Add or replace documents, whose chunks are taken one by one."""
         with self._database.writing(self._gen) as now:
             if not now.state.place:
@@ -180,7 +190,7 @@ class PostgresDocuments:
                 folder = now.state.place.partition(":")[2]
                 message = f"{self._database.shown} is the index of another folder of this machine, {folder}."
                 raise StoreUnavailable(message, hint="Give this memory a name of its own: mdrecall.store.workspace.")
-            _put(now, items, index_format, self._place)
+            _put(now, items, index_format, masks, self._place)
 
     def remove(self, source: SourceName, paths: Iterable[str]) -> None:
         """Remove documents with their chunks and vectors."""
@@ -218,13 +228,14 @@ class PostgresDocuments:
         self,
         state: Transcript,
         keep: int,
-        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
+        parts: Sequence[tuple[Document, Iterable[IndexedChunk]]],
         index_format: str,
+        masks: str = "",
     ) -> None:
         """Keep the first parts of a transcript, replace the rest, and store how far it was read."""
         with self._database.writing(self._gen) as now:
             _remove(now, now.start_revision(), "sessions", _list_parts(now, state.path, keep))
-            _put(now, parts, index_format, self._place)
+            _put(now, parts, index_format, masks, self._place)
             now.run(
                 "DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(state.path)
             )
@@ -293,9 +304,14 @@ def _read_stamps(found: Iterable[tuple[Any, ...]]) -> dict[str, tuple[int, ...]]
 
 
 def _put(
-    now: Transaction, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, place: str
+    now: Transaction,
+    items: Sequence[tuple[Document, Iterable[IndexedChunk]]],
+    index_format: str,
+    masks: str,
+    place: str,
 ) -> None:
     revision = now.start_revision()
+    known = masks if not now.state.chunks or now.state.masks == masks else "?"
     for source in {document.source for document, _ in items}:
         paths = [document.path for document, _ in items if document.source == source]
         _delete_rows(now, revision, source, paths)
@@ -319,7 +335,9 @@ def _put(
     _put_chunks(now, collected)
     store_removals(now)
     is_same = now.state.index_format in ("", index_format)
-    now.state = now.state._replace(texts=now.state.texts + 1, index_format=index_format if is_same else "?")
+    now.state = now.state._replace(
+        texts=now.state.texts + 1, index_format=index_format if is_same else "?", masks=known
+    )
 
 
 def _document_row(new: Document, head: str) -> tuple[Any, ...]:

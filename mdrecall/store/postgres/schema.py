@@ -16,8 +16,8 @@ from mdrecall.errors import NewerIndex, StoreUnavailable
 #: The schema that all tables are in.
 SCHEMA = "mdrecall"
 #: Since 2, counts and positions of terms take a byte each. Since 3, a document has its day. Since 4, pages
-#: leave out counts that are all zero.
-VERSION = 4
+#: leave out counts that are all zero. Since 5, a workspace has what was forgotten.
+VERSION = 5
 _TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
     CREATE TABLE mdrecall.format(version int4 NOT NULL);
@@ -129,6 +129,8 @@ _ADDED = """
     CREATE INDEX IF NOT EXISTS documents_by_day ON mdrecall.documents(workspace_id, gen, day) WHERE day IS NOT NULL;
     CREATE INDEX IF NOT EXISTS sessions_by_change ON mdrecall.documents(workspace_id, gen, mtime_ns)
         WHERE source = 'sessions';
+    ALTER TABLE mdrecall.workspaces ADD COLUMN IF NOT EXISTS forgotten bytea NOT NULL DEFAULT '';
+    ALTER TABLE mdrecall.generations ADD COLUMN IF NOT EXISTS masks text NOT NULL DEFAULT '';
     CREATE INDEX IF NOT EXISTS documents_by_revision ON mdrecall.documents(workspace_id, gen, source, revision);
 """
 #: Every table with rows of a workspace, those that others depend on last.

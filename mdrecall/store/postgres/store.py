@@ -4,7 +4,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
@@ -134,6 +134,11 @@ def explain_busy(lease: Lease, place: str, verb: str) -> StoreBusy:
     return StoreBusy(f"{place} is being {verb} by {who}.", hint="Try again in a moment.")
 
 
+def _read_forgotten(now: Transaction) -> bytes:
+    found = now.db.execute("SELECT forgotten FROM mdrecall.workspaces WHERE id=%s", (now.workspace,), binary=True)
+    return bytes(row[0]) if (row := found.fetchone()) else b""
+
+
 def _add_generation(now: Transaction) -> int:
     new = "UPDATE mdrecall.workspaces SET next_gen = next_gen + 1 WHERE id=%s RETURNING next_gen - 1"
     row = now.db.execute(new, (now.workspace,)).fetchone()
@@ -221,6 +226,15 @@ class PostgresAdmin:
     def scrub(self) -> bool:
         """Return True: rows that were deleted belong to the server, whose clean-up reuses their space."""
         return True
+
+    def exchange_forgotten(self, merge: Callable[[bytes], bytes]) -> None:
+        """Share what was forgotten with the other machines, which read it before they index anything."""
+        with self._database.reading() as now:
+            known = _read_forgotten(now)
+        if merge(known) != known:
+            with self._database.writing() as now:
+                change = "UPDATE mdrecall.workspaces SET forgotten=%s WHERE id=%s"
+                now.db.execute(change, (merge(_read_forgotten(now)), now.workspace))
 
     def may_remove(self) -> bool:
         """True if the notes of the workspace are where this process is, or nobody has said where they are."""

@@ -11,7 +11,7 @@ Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 # In one statement, because every transaction begins with it: a row for each space, or one without.
 _STATE = """
     SELECT w.gen, w.next_gen, w.revision, w.place, w.next_document, w.next_chunk,
-        g.texts, g.chunks, g.tokens, g.next_block, g.index_format,
+        g.texts, g.chunks, g.tokens, g.next_block, g.index_format, g.masks,
         (1000000 * extract(epoch FROM clock_timestamp()))::int8,
         s.id, s.provider, s.model, s.fingerprint, s.dimensions, s.filled_at, s.ever_filled, s.filled_to, s.vectors
     FROM mdrecall.workspaces w
@@ -27,7 +27,7 @@ _TRIM_EVERY = 64
 _OF_WORKSPACE = 6
 _STORE_WORKSPACE = "UPDATE mdrecall.workspaces SET revision=%s, next_document=%s, next_chunk=%s WHERE id=%s"
 _STORE_GENERATION = """
-    UPDATE mdrecall.generations SET texts=%s, chunks=%s, tokens=%s, next_block=%s, index_format=%s
+    UPDATE mdrecall.generations SET texts=%s, chunks=%s, tokens=%s, next_block=%s, index_format=%s, masks=%s
     WHERE workspace_id=%s AND gen=%s
 """
 _STORE_SPACE = """
@@ -62,6 +62,7 @@ class State(NamedTuple):
     tokens: int = 0
     next_block: int = 1
     index_format: str = ""
+    masks: str = ""
     clock: int = 0
     """The time of the server in microseconds."""
 
@@ -150,7 +151,7 @@ class Transaction:
         if new[:_OF_WORKSPACE] != state[:_OF_WORKSPACE]:
             yield _STORE_WORKSPACE, (new.revision, new.next_document, new.next_chunk, self.workspace)
         if new[_OF_WORKSPACE:] != state[_OF_WORKSPACE:]:
-            yield _STORE_GENERATION, (new.texts, new.chunks, new.tokens, new.next_block, new.index_format, *own)
+            yield _STORE_GENERATION, (*new[_OF_WORKSPACE:-1], *own)
         for row in self.spaces.values():
             if row != spaces.get(row.id):
                 yield _STORE_SPACE, (row.filled_at, row.ever_filled, row.filled_to, row.vectors, *own, row.id)

@@ -36,6 +36,7 @@ _PUT_INDEX_FORMAT = """
     INSERT INTO meta(key, value) VALUES('recipe', ?)
     ON CONFLICT(key) DO UPDATE SET value = '?' WHERE value <> excluded.value
 """
+_PUT_MASKS = "INSERT OR REPLACE INTO meta(key, value) VALUES('masks', ?)"
 _REFRESH_STAMP = """
     UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=?, revision=?
     WHERE source=? AND path=? AND hash=?
@@ -67,6 +68,16 @@ class SqliteDocuments:
         """Return the format of all documents; empty if there have been none."""
         with self._file.reading() as db:
             return next((value for (value,) in rows(db, "SELECT value FROM meta WHERE key='recipe'")), "")
+
+    def masks(self) -> str:
+        """Return what stands for the forgotten texts that all documents are free of."""
+        with self._file.reading() as db:
+            return _read_masks(db)
+
+    def mark_masked(self, masks: str) -> None:
+        """Record that all documents are free of some forgotten texts."""
+        with self._file.writing() as db, transaction(db):
+            db.execute(_PUT_MASKS, (masks,))
 
     def hashes(self, source: SourceName) -> Mapping[str, bytes]:
         """Return every file of a source with a hash of its indexed content."""
@@ -127,10 +138,10 @@ class SqliteDocuments:
                 return KnownDocument(digest.hex(), index_format)
         return None
 
-    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str) -> None:
+    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, masks: str = "") -> None:
         """Add or replace documents, whose chunks are taken one by one."""
         with self._file.writing() as db, transaction(db):
-            _put(db, items, index_format, self._written)
+            _put(db, items, index_format, masks, self._written)
 
     def remove(self, source: SourceName, paths: Iterable[str]) -> None:
         """Remove documents with their chunks and vectors."""
@@ -159,13 +170,14 @@ class SqliteDocuments:
         self,
         state: Transcript,
         keep: int,
-        parts: Sequence[tuple[Document, Sequence[IndexedChunk]]],
+        parts: Sequence[tuple[Document, Iterable[IndexedChunk]]],
         index_format: str,
+        masks: str = "",
     ) -> None:
         """Keep the first parts of a transcript, replace the rest, and store how far it was read."""
         with self._file.writing() as db, transaction(db):
             _remove(db, "sessions", _parts(db, state.path, keep))
-            _put(db, parts, index_format, self._written)
+            _put(db, parts, index_format, masks, self._written)
             marks = ", ".join("?" * len(state))
             db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
 
@@ -181,6 +193,7 @@ def _put(
     db: apsw.Connection,
     documents: Sequence[tuple[Document, Iterable[IndexedChunk]]],
     index_format: str,
+    masks: str,
     written: WrittenTexts,
 ) -> None:
     """Add or replace documents.
@@ -217,6 +230,12 @@ def _put(
         db.execute("REINDEX documents")
     db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
     db.execute(_PUT_INDEX_FORMAT, (index_format,))
+    if _read_masks(db) != masks:
+        db.execute(_PUT_MASKS, (masks if is_first else "?",))
+
+
+def _read_masks(db: apsw.Connection) -> str:
+    return next((value for (value,) in rows(db, "SELECT value FROM meta WHERE key='masks'")), "")
 
 
 def _insert_rows(

@@ -398,6 +398,9 @@ class IndexFile:
             ((page,),), ((free,),) = rows(db, "PRAGMA page_size"), rows(db, "PRAGMA freelist_count")
             return ContentSizes(dict(rows(db, _TEXT_BYTES)), cache, page * free)
 
+    def exchange_forgotten(self, merge: Callable[[bytes], bytes]) -> None:
+        """Do nothing: no other machine uses an index in a file."""
+
     def may_remove(self) -> bool:
         """Return True: an index in a file belongs to the notes of this machine."""
         return True
