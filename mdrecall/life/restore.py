@@ -138,7 +138,7 @@ def restore(found: Backup, target: RestoreTarget, *, apply: bool) -> list[Restor
     What was forgotten comes first, so that no note brings it back.
     """
     forgotten = _restore_forgotten(found, target, apply=apply)
-    theirs, ours = parse_lines(_read_forgotten(found)), open_tombstones(target.settings).load()
+    theirs, ours = parse_lines(_read_forgotten(found), found.path), open_tombstones(target.settings).load()
     done = [] if forgotten is None else [forgotten]
     for name in sorted(found.files):
         if name.startswith(backup.NOTES):
@@ -253,7 +253,7 @@ def _find_place(target: RestoreTarget, name: str) -> tuple[str, str]:
 def _restore_forgotten(found: Backup, target: RestoreTarget, *, apply: bool) -> Restored | None:
     """Add what was forgotten there to what was forgotten here; None if that is nothing."""
     data = _read_forgotten(found)
-    theirs, files = parse_lines(data), open_tombstones(target.settings)
+    theirs, files = parse_lines(data, found.path), open_tombstones(target.settings)
     if not theirs:
         return None
     known = {(entry.salt, entry.id) for entry in files.load().entries}

@@ -76,6 +76,11 @@ class TombstoneFiles:
                 raise _make_unreadable(os.path.join(self._workspace, _FOLDER), str(error)) from error
         return self._loaded
 
+    @property
+    def last(self) -> Tombstones:
+        """What was forgotten when it was loaded last, for those who read many files after that."""
+        return self._loaded if self._stamp is not None else self.load()
+
     def add_own(self, state_dir: str, lines: Sequence[bytes], salt: bytes = b"") -> None:
         """Append lines to the file of this machine, by default that of its salt; raise ``StoreUnavailable``."""
         own = salt or read_machine(state_dir) or new_salt()
@@ -116,7 +121,7 @@ class TombstoneFiles:
 
         Raise ``StoreUnavailable`` if they cannot be added.
         """
-        theirs, ours = split_lines(data), split_lines(self._read_all())
+        theirs, ours = split_lines(data, "another machine"), split_lines(self._read_all())
         self._add_missing(theirs, ours)
         salts = sorted({*theirs, *ours})
         return b"".join(_join_lines(salt, theirs.get(salt, {}) | ours.get(salt, {})) for salt in salts)
@@ -129,8 +134,10 @@ class TombstoneFiles:
     def _list(self) -> list[tuple[str, int, int, int]]:
         """Return name, time, size and inode of each file; a folder or a file that is a link counts as absent."""
         try:
+            # Nearly everybody has none, and is asked before every search.
+            os.lstat(os.path.join(self._workspace, ".mdrecall"))
             folder, _ = open_parent(self._workspace, f"{_FOLDER}/x", shown=_FOLDER)
-        except (FileMissing, SymlinkRefused):
+        except (FileMissing, SymlinkRefused, FileNotFoundError, NotADirectoryError):
             return []
         found: list[tuple[str, int, int, int]] = []
         try:
@@ -234,9 +241,9 @@ def split_lines(data: bytes, shown: str = "") -> _Lines:
     return found
 
 
-def parse_lines(data: bytes) -> Tombstones:
-    """Return the tombstones of some lines. A line that is none of them is skipped."""
-    lines = ((salt, line) for salt, below in split_lines(data).items() for line in below)
+def parse_lines(data: bytes, shown: str = "") -> Tombstones:
+    """Return the tombstones of some lines, which errors call ``shown``. A line that is none of them is skipped."""
+    lines = ((salt, line) for salt, below in split_lines(data, shown).items() for line in below)
     found = [parsed for salt, line in lines if (parsed := _parse_line(line, salt))]
     done, undone = ({id for kind, id, _ in found if kind == wanted} for wanted in ("done", "undo"))
     kept = (entry._replace(is_done=id in done) for _, id, entry in found if entry and id not in undone)
@@ -304,7 +311,7 @@ class UnforgottenNotes:
     def read(self, path: str, listing: Listing) -> Document:
         """Return a note; its hash is that of the whole file."""
         document = self._source.read(path, listing)
-        text = self._forgotten.load().mask(document.text, path)
+        text = self._forgotten.last.mask(document.text, path)
         return document if text is document.text else document._replace(text=text)
 
 

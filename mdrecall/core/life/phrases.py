@@ -84,47 +84,46 @@ def _split_word(word: str, offset: int) -> Iterator[Unit]:
 
 def read_phrase(phrase: str) -> list[tuple[str, ...]]:
     """Return the units of a phrase as it is written and, if that differs, as it is shown; none without any word."""
-    return [texts for units in _read_units(phrase) if (texts := tuple(unit.text for unit in units))]
+    return [texts for units, _ in _read_units(phrase) if (texts := tuple(unit.text for unit in units))]
 
 
-def _read_units(text: str) -> Iterator[list[Unit]]:
-    """Yield the units of a text as it is written and, if those differ, as it is shown."""
+def _read_units(text: str) -> Iterator[tuple[list[Unit], bool]]:
+    """Yield the units of a text as it is written and, with True if those differ, as it is shown."""
     written = list(split_units(text))
-    yield written
-    if _MARKUP.search(text):
-        shown = list(_split_shown(text))
-        if [unit.text for unit in shown] != [unit.text for unit in written]:
-            yield shown
+    yield written, False
+    shown = _MARKUP.sub(_show, text)
+    if shown != text:
+        units = list(split_units(shown))
+        if [unit.text for unit in units] != [unit.text for unit in written]:
+            yield units, True
 
 
-def _split_shown(text: str) -> Iterator[Unit]:
-    """Yield the units of a text without its markup, each with its place in the text as it is written."""
-    shown, starts, places, size, at = [], [], [], 0, 0
+def _locate_shown(text: str, spans: Iterable[Span]) -> list[Span]:
+    """Return where spans of a text without its markup are in the text as it is written."""
+    starts, places, size, at = [], [], 0, 0
     for mark in (*_MARKUP.finditer(text), None):
         start, end = mark.span() if mark else (len(text), len(text))
-        for part, place in ((text[at:start], Span(at, start)), (_show(mark), Span(start, end))):
-            if part:
-                shown.append(part)
+        for length, place in ((start - at, Span(at, start)), (len(_show(mark)) if mark else 0, Span(start, end))):
+            if length:
                 starts.append(size)
                 places.append(place)
-                size += len(part)
+                size += length
         at = end
+    starts.append(size)
 
     def locate(offset: int) -> Span:
         number = bisect_right(starts, offset) - 1
-        if len(shown[number]) != places[number].end - places[number].start:
+        # The character that a reference stands for is where the whole reference is.
+        if starts[number + 1] - starts[number] != places[number].end - places[number].start:
             return places[number]
         start = places[number].start + offset - starts[number]
         return Span(start, start + 1)
 
-    for unit in split_units("".join(shown)):
-        yield Unit(unit.text, locate(unit.start).start, locate(unit.end - 1).end)
+    return [Span(locate(span.start).start, locate(span.end - 1).end) for span in spans]
 
 
-def _show(mark: re.Match[str] | None) -> str:
+def _show(mark: re.Match[str]) -> str:
     """Return what is shown of markup: the character of a reference, a space for a tag between words."""
-    if mark is None:
-        return ""
     if reference := mark["reference"]:
         # The table of names is loaded only when there is one.
         import html
@@ -139,16 +138,18 @@ def find_runs(
 ) -> list[Span]:
     """Return where units in a row match. ``lengths`` says how many may begin with a unit; it is asked once for each."""
     known: dict[str, tuple[int, ...]] = {}
-    spans: set[Span] = set()
-    for units in _read_units(text):
+    found: set[Span] = set()
+    for units, is_shown in _read_units(text):
+        spans: list[Span] = []
         for place, unit in enumerate(units):
             if unit.text not in known:
                 known[unit.text] = tuple(lengths(unit.text))
             for length in known[unit.text]:
                 run = units[place : place + length]
                 if len(run) == length and matches(tuple(each.text for each in run)):
-                    spans.add(Span(unit.start, run[-1].end))
-    return sorted(spans)
+                    spans.append(Span(unit.start, run[-1].end))
+        found.update(_locate_shown(text, spans) if is_shown and spans else spans)
+    return sorted(found)
 
 
 def widen_to_sentences(text: str, spans: Iterable[Span]) -> list[Span]:
