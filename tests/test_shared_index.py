@@ -203,6 +203,8 @@ def test_what_one_machine_forgets_no_other_brings_back(
         plan = forgetting.plan(ForgetRequest(phrases=("We chose DEC-0054 for the pool",)), now)
         assert forgetting.apply(plan, now).is_complete
     assert b"DEC-0054" not in texts_of(postgres, name)
+    # Not just now, as above.
+    os.utime(machines[by].folder / "memory/2026-02-10.md", (LONG_AGO_S, LONG_AGO_S))
     if is_copied:
         # As git would do it, which leaves the other machine's own note alone.
         for each in {*machines} - {by}:

@@ -118,7 +118,7 @@ def test_a_search_waits_longer_for_an_empty_index_or_one_that_must_be_made_again
         _settings=SimpleNamespace(mdrecall=SimpleNamespace(first_index_wait_ms=30_000, search_wait_ms=500)),
         _store=SimpleNamespace(chunks=SimpleNamespace(count=lambda: chunks)),
         _one_shot=one_shot,
-        _sync=SimpleNamespace(is_outdated=lambda: outdated),
+        _sync=SimpleNamespace(is_outdated=lambda: outdated, is_unchecked=bool),
         _vectors=SimpleNamespace(has_none=lambda: not vectors),
     )
     assert IndexRefresh._choose_wait_s(cast(Any, refresh)) == seconds
@@ -150,7 +150,7 @@ def test_what_is_not_indexed_yet_is_counted() -> None:
     assert [_describe(changes) for changes in ([one], [one, two], [none])] == [
         "1 changed file is",
         "3 changed files are",
-        "the index was made with other settings and is",
+        "the index was made with other settings, or before something was forgotten, and is",
     ]
     assert [_describe_left(count, False) for count in (0, 1, 2_000)] == [
         "",
