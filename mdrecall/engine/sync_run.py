@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
-from mdrecall.core.life.phrases import FORGOTTEN
-from mdrecall.core.text.notes import join_lines
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
@@ -237,6 +235,8 @@ class SyncRun:
 
         False if there was no time for all of them; the next run begins again.
         """
+        from mdrecall.core.life.phrases import FORGOTTEN
+
         store, has_notes = self._store, self._store.admin.may_remove()
         here = {path for indexer in self._indexers for path in indexer.source.scan().stamps}
         with store.admin.write_lock("indexing", _WAIT_S if request.wait_s is None else request.wait_s):
@@ -260,6 +260,9 @@ class SyncRun:
 
     def _list_texts(self) -> Iterator[tuple[SourceName, str, str, set[str]]]:
         """Yield source, path, text and days of each document, with all that is stored about it."""
+        # Only needed after something was forgotten; a search would pay for loading it.
+        from mdrecall.core.text.notes import join_lines
+
         chunks = self._store.chunks
         documents = chunks.list_documents()
         for start in range(0, len(documents), _DOCUMENTS_AT_ONCE):

@@ -18,9 +18,9 @@ LARGEST = 2**63 - 1
 
 #: How much of a file tells if it is text.
 _HEAD_BYTES = 8192
-#: Control characters that text does not have, and the share of them that tells: one that crept in makes no binary file.
+#: Control characters that text does not have. A few that crept in, also into a short note, do not make it binary.
 _CONTROLS = bytes(set(range(32)) - set(b"\t\n\f\r\x1b"))
-_MAX_CONTROL_SHARE = 0.05
+_MAX_CONTROLS, _MAX_CONTROL_SHARE = 8, 0.05
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -110,7 +110,8 @@ def is_binary(data: bytes) -> bool:
     head = data[:_HEAD_BYTES]
     if b"\0" not in head or head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
         return False
-    return len(head) - len(head.translate(None, _CONTROLS)) > _MAX_CONTROL_SHARE * len(head)
+    found = len(head) - len(head.translate(None, _CONTROLS))
+    return found > max(_MAX_CONTROLS, _MAX_CONTROL_SHARE * len(head))
 
 
 def _open(name: str, flags: int, folder: int | None, shown: str) -> int:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from mdrecall.config.settings import IGNORED_FOLDERS
 from mdrecall.errors import QueryError, ReadError, RecallError, message_with_hint
 from mdrecall.memory import Memory
-from mdrecall.sources.opening import decode
+from mdrecall.sources.opening import decode, is_binary
 from mdrecall.types import MODES, Mode
 from tests.conftest import Workspace, examples
 from tests.reliability.content import content_of
@@ -76,10 +76,12 @@ def memory(workspace: Workspace, request: pytest.FixtureRequest) -> Memory:
 @given(note=texts().map(str.encode) | data())
 @example(note=b"")
 @example(note=b"\xff\xfe")
+@example(note=b"\nshort\n\0")
 @example(note=("\n" * 5000 + RARE).encode())
 @example(note=("x" * 60_000 + " " + RARE + " " + "y" * 60_000).encode())
 @example(note=(FAMILY * 30 + " # One" * 6 + " " + FAMILY * 30 + f"\n{RARE}\n").encode())
 def test_any_note_is_indexed_quoted_by_its_lines_and_found(workspace: Workspace, memory: Memory, note: bytes) -> None:
+    assume(not is_binary(note))
     (workspace.path / NOTE).parent.mkdir(exist_ok=True)
     (workspace.path / NOTE).write_bytes(note)
     report = memory.sync()

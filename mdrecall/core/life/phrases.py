@@ -7,9 +7,9 @@ found where its units follow each other, either as they are written or as Markdo
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
-from typing import NamedTuple
 
 from mdrecall.core.text.words import MARKS, fold, is_unspaced
+from mdrecall.named_tuple import NamedTuple
 
 #: What stands for a forgotten text.
 FORGOTTEN = "[forgotten]"
