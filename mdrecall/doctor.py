@@ -148,7 +148,7 @@ def _check_qmd(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Fin
     """Check that qmd is installed, recent enough, and answers. If not, the builtin backend answers instead."""
     if loaded.settings.memory.backend != "qmd":
         return
-    from mdrecall.qmd.capabilities import LEAST_VERSION, check_qmd
+    from mdrecall.qmd.version import check_qmd
 
     qmd = check_qmd(loaded.settings, loaded.environment, loaded.home)
     if qmd.error is not None:
@@ -160,10 +160,6 @@ def _check_qmd(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Fin
         return
     if qmd.version is None:
         yield Finding("qmd", "note", f"reports no version; it printed: {qmd.text or 'nothing'}")
-    elif qmd.version < LEAST_VERSION:
-        required = ".".join(map(str, LEAST_VERSION))
-        yield Finding("qmd", "wrong", f"is {qmd.text}", f"Install {required} or newer: npm install -g @tobilu/qmd")
-        return
     else:
         yield Finding("qmd", "good", f"{qmd.text} answers")
     # Only an update of its index shows if it answers.

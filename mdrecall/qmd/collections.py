@@ -37,13 +37,16 @@ class Collections:
         program: CommandRunner,
         planned: tuple[Collection, ...],
         *,
+        require: Callable[[float], object],
         agent_id: str,
         workspace: str,
         database: QmdDatabase,
         config_path: str,
         timeout_s: float,
     ) -> None:
+        """``require`` raises ``ProgramMissing`` for a qmd that is too old, within some seconds."""
         self.planned = planned
+        self._require = require
         self.database = database
         self._program = program
         self._suffix = f"-{sanitize_name(agent_id, 'agent')}"
@@ -66,6 +69,7 @@ class Collections:
         have another folder or pattern. One with another name for the same files is renamed.
         """
         with self._lock:
+            self._require(self._timeout_s)
             issues: list[Issue] = []
             if moved_to := quarantine_if_damaged(self.database):
                 issues.append(Issue(self.database.path, f"was damaged and has been moved to {moved_to}"))

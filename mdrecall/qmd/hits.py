@@ -46,7 +46,7 @@ def parse_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
         shown = " ".join((text or stderr).split())[:_SHOWN_CHARS]
         raise ProgramUnreadable(
             f"qmd did not print a list of results{f', but: {shown}' if shown else ''}.",
-            hint="Check the output of `qmd search --json`; qmd 1.0.7 or newer is needed.",
+            hint="Check the output of `qmd search --json`.",
         )
     return parse_items(items)
 

@@ -12,13 +12,11 @@ from mdrecall.qmd.backend import QmdBackend, RunningQmd
 from mdrecall.qmd.command import config_path, find_program, index_path, parse_command, prepare, resolve_launcher
 
 if TYPE_CHECKING:
-    from mdrecall.qmd.capabilities import Capabilities
     from mdrecall.qmd.collections import Collections
     from mdrecall.qmd.database import QmdDatabase
     from mdrecall.qmd.embedding import Embedding
     from mdrecall.qmd.export import SessionExport
     from mdrecall.qmd.process import Program
-    from mdrecall.qmd.search import QmdSearch
     from mdrecall.qmd.status import QmdParts
     from mdrecall.qmd.tool_client import ToolClient
     from mdrecall.qmd.updater import Updater
@@ -79,26 +77,37 @@ def _start_qmd(loaded: Loaded, one_shot: bool, open_parts: "Callable[[], QmdPart
     from mdrecall.qmd.answers import QmdAnswers
     from mdrecall.qmd.process import Program
     from mdrecall.qmd.results import Results
+    from mdrecall.qmd.search import QmdSearch
+    from mdrecall.qmd.version import require_version
 
     parts = open_parts()
     export = _open_export(loaded)
     program = Program(command, env=env)
-    collections = _manage_collections(settings, program, parts)
+    version_path = os.path.join(state_dir_of(settings), "version.json")
+
+    def require(within_s: float) -> None:
+        require_version(program, version_path, timeout_s=within_s)
+
+    collections = _manage_collections(settings, program, parts, require)
     updater = _make_updater(loaded, program, collections, parts.database, export)
     server, warm_up = _open_server(loaded, command, env, one_shot)
     snippet_chars = settings.memory.qmd.limits.max_snippet_chars
     results = Results(parts.paths, export, settings.memory_search.chunking, max_snippet_chars=snippet_chars)
-    search = _make_search(settings, program, collections, server)
+    names = [entry.name for entry in collections.planned]
+    search = QmdSearch(program, require=require, names=names, ensure=collections.ensure, server=server)
     answers = QmdAnswers(settings, parts, updater, search, results, one_shot=one_shot)
     return RunningQmd(program, collections, updater, answers, server, warm_up)
 
 
-def _manage_collections(settings: Settings, program: "Program", parts: "QmdParts") -> "Collections":
+def _manage_collections(
+    settings: Settings, program: "Program", parts: "QmdParts", require: Callable[[float], object]
+) -> "Collections":
     from mdrecall.qmd.collections import Collections
 
     return Collections(
         program,
         parts.collections,
+        require=require,
         agent_id=settings.agent_id,
         workspace=settings.workspace,
         database=parts.database,
@@ -145,19 +154,6 @@ def _make_embedding(settings: Settings, program: "Program", database: "QmdDataba
         timeout_s=update.embed_timeout_ms / 1000,
         pending=database.count_unembedded,
     )
-
-
-def _make_search(
-    settings: Settings, program: "Program", collections: "Collections", server: "ToolClient | None"
-) -> "QmdSearch":
-    from mdrecall.qmd.capabilities import probe_capabilities
-    from mdrecall.qmd.search import QmdSearch
-
-    def capabilities(within_s: float) -> "Capabilities":
-        return probe_capabilities(program, settings.qmd_dir, timeout_s=within_s)
-
-    names = [entry.name for entry in collections.planned]
-    return QmdSearch(program, capabilities=capabilities, names=names, ensure=collections.ensure, server=server)
 
 
 def _open_export(loaded: Loaded) -> "SessionExport | None":

@@ -11,15 +11,12 @@ A server that is running is used first. If it cannot be, the program is run.
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import wait
 from typing import Literal, NamedTuple
 
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS
 from mdrecall.core.text.stopwords import find_stop_words
 from mdrecall.core.text.words import fold, is_unspaced, surface_words, tokens
-from mdrecall.engine.background import run_in_background
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, message_with_hint
-from mdrecall.qmd.capabilities import Capabilities
 from mdrecall.qmd.hits import RawHit, parse_answer, parse_output
 from mdrecall.qmd.process import CommandRunner
 from mdrecall.qmd.tool_client import Mode, ToolCall, ToolClient, build_calls
@@ -29,18 +26,11 @@ from mdrecall.types import Issue
 POOL = 40
 # qmd accepts no more searches than this in one call.
 _LISTS_PER_CALL = 10
-# Each list is a process of its own in a qmd that cannot take several.
-_MAX_SINGLE_LISTS = 4
 # The server's share of the time, so that some is left to run the program if the server does not answer.
 _SERVER_SHARE = 0.6
 # For vectors qmd treats a minimum score of 0 as absent, and then uses 0.3.
 _LOWEST_VECTOR_SCORE = "0.01"
 _NO_COLLECTION = re.compile(r"^Collection not found: (?P<name>\S+)", re.MULTILINE)
-_NOT_SUPPORTED = re.compile(
-    r"unknown (?:flag|option|command)|unrecognized (?:option|command)|flag provided but not defined"
-    r"|unexpected argument",
-    re.IGNORECASE,
-)
 _QUERY_PREFIX = re.compile(r"^(lex|vec|hyde|intent|expand):", re.IGNORECASE)
 _LEADING_DASH = re.compile(r'(?<!\S)-+(?=[\w"])')
 
@@ -150,14 +140,15 @@ class QmdSearch:
         self,
         program: CommandRunner,
         *,
-        capabilities: Callable[[float], Capabilities],
+        require: Callable[[float], object],
         names: Sequence[str],
         ensure: Callable[[], object],
         server: ToolClient | None = None,
     ) -> None:
-        """``capabilities`` takes a time limit in seconds; ``ensure`` adds collections that qmd has lost."""
+        """``require`` raises ``ProgramMissing`` for a qmd that is too old, within some seconds; ``ensure`` adds
+        collections that qmd has lost."""
         self._program = program
-        self._capabilities = capabilities
+        self._require = require
         self._names = tuple(names)
         self._ensure = ensure
         self._server = server
@@ -176,6 +167,7 @@ class QmdSearch:
         )
         if not parsed.names or (mode == "search" and not parsed.lists):
             return SearchHits((), mode, "program")
+        self._require(parsed.left_s())
         if self._server is not None:
             try:
                 found = self._search_server(parsed, self._server)
@@ -206,27 +198,20 @@ class QmdSearch:
         return SearchHits(_merge_hits(hits), query.mode, "server")
 
     def _search_program(self, query: _Query) -> SearchHits:
-        able = self._capabilities(query.left_s())
         try:
-            return self._run(query, able)
+            return self._run(query)
         except ProgramFailed as error:
-            if _NO_COLLECTION.search(error.output):
-                return self._restore_collections_and_run(query, able)
-            if query.mode == "query" or not _NOT_SUPPORTED.search(error.output):
+            if not _NO_COLLECTION.search(error.output):
                 raise
-            # A version without this command: use the older one, or the one that every version has.
-            if query.mode == "search" and able.no_rerank:
-                return self._run(query, able._replace(no_rerank=False))
-            return self._run(query._replace(mode="query"), able)
+        return self._restore_collections_and_run(query)
 
-    def _restore_collections_and_run(self, query: _Query, able: Capabilities) -> SearchHits:
+    def _restore_collections_and_run(self, query: _Query) -> SearchHits:
         """Add missing collections and search again. One that is still missing is reported and left out."""
         self._ensure()
         issues: list[Issue] = []
         while True:
             try:
-                found = self._run(query, able)
-                return found._replace(issues=(*found.issues, *issues))
+                return self._run(query)._replace(issues=tuple(issues))
             except ProgramFailed as error:
                 missing = _NO_COLLECTION.search(error.output)
                 names = tuple(name for name in query.names if missing and name != missing["name"])
@@ -235,55 +220,16 @@ class QmdSearch:
                 issues.append(Issue(missing["name"], "was not searched: qmd has no such collection"))
                 query = query._replace(names=names)
 
-    def _run(self, query: _Query, able: Capabilities) -> SearchHits:
-        if able.many_collections or len(query.names) == 1:
-            return SearchHits(_merge_hits(self._run_in(query.names, query, able)), query.mode, "program")
-        calls = [lambda name=name: self._run_in((name,), query, able) for name in query.names]
-        hits: list[RawHit] = []
-        errors: list[BackendUnavailable] = []
-        issues: list[Issue] = []
-        for name, outcome in zip(query.names, _run_all(calls), strict=True):
-            if isinstance(outcome, BackendUnavailable):
-                errors.append(outcome)
-                issues.append(Issue(name, f"was not searched: {message_with_hint(outcome)}"))
-            else:
-                hits += outcome
-        if len(errors) == len(query.names):
-            raise errors[0]
-        return SearchHits(_merge_hits(hits), query.mode, "program", tuple(issues))
-
-    def _run_in(self, names: Sequence[str], query: _Query, able: Capabilities) -> tuple[RawHit, ...]:
-        if query.mode != "search":
-            min_score = ["--min-score", _LOWEST_VECTOR_SCORE] if query.mode == "vsearch" else []
-            return self._run_command([query.mode, "--json", *min_score], query.text, names, query)
-        if able.no_rerank:
-            lines = "\n".join(f"lex: {words}" for words in query.lists)
-            return self._run_command(["query", "--json", "--no-rerank"], lines, names, query)
-        hits = self._run_command(["search", "--json"], query.lists[0], names, query)
-        if hits or len(query.lists) == 1:
-            return hits
-        single = sorted(query.lists[1:], key=lambda words: (words.count(" "), -len(words)))[:_MAX_SINGLE_LISTS]
-        calls = [lambda words=words: self._run_command(["search", "--json"], words, names, query) for words in single]
-        outcomes = _run_all(calls)
-        return tuple(hit for outcome in outcomes if not isinstance(outcome, BackendUnavailable) for hit in outcome)
-
-    def _run_command(self, command: list[str], text: str, names: Sequence[str], query: _Query) -> tuple[RawHit, ...]:
-        """Run one search command. Options precede ``--``, so that no word of the query is taken for one."""
-        chosen = [word for name in names for word in ("-c", name)]
+    def _run(self, query: _Query) -> SearchHits:
+        """Run the command of a mode. Options precede ``--``, so that no word of the query is taken for one."""
+        command, text = [query.mode, "--json"], query.text
+        if query.mode == "search":
+            command, text = ["query", "--json", "--no-rerank"], "\n".join(f"lex: {words}" for words in query.lists)
+        elif query.mode == "vsearch":
+            command += ["--min-score", _LOWEST_VECTOR_SCORE]
+        chosen = [word for name in query.names for word in ("-c", name)]
         output = self._program.run([*command, "-n", str(query.limit), *chosen, "--", text], timeout_s=query.left_s())
-        hits = parse_output(output.stdout, output.stderr)
-        return tuple(hit if hit.collection or len(names) > 1 else hit._replace(collection=names[0]) for hit in hits)
-
-
-def _run_all(calls: Sequence[Callable[[], tuple[RawHit, ...]]]) -> list[tuple[RawHit, ...] | BackendUnavailable]:
-    """Make the calls concurrently and return each result or ``BackendUnavailable``; raise any other error."""
-    futures = [run_in_background(call, name="mdrecall-qmd-search") for call in calls]
-    wait(futures)
-    errors = [future.exception() for future in futures]
-    return [
-        error if isinstance(error, BackendUnavailable) else future.result()
-        for future, error in zip(futures, errors, strict=True)
-    ]
+        return SearchHits(_merge_hits(parse_output(output.stdout, output.stderr)), query.mode, "program")
 
 
 def _add_word_lists(calls: Iterable[ToolCall], query: _Query) -> list[ToolCall]:

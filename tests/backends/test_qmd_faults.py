@@ -20,6 +20,11 @@ def missing(qmd_workspace: QmdWorkspace) -> None:
     qmd_workspace.program = str(qmd_workspace.workspace.home / "no-such-qmd")
 
 
+def is_too_old(qmd_workspace: QmdWorkspace) -> None:
+    assert qmd_workspace.qmd
+    qmd_workspace.qmd.forget().reply("--version", out="qmd 2.5.3")
+
+
 def hangs(qmd_workspace: QmdWorkspace) -> None:
     qmd_workspace.settings_of_qmd["limits"] = {"timeoutMs": 1000}
     qmd_workspace.faulty(hang=True)
@@ -66,6 +71,7 @@ def is_damage_report(qmd_workspace: QmdWorkspace) -> None:
 
 FAULTS: dict[Fault, str] = {
     missing: "no-such-qmd",
+    is_too_old: "2.5.3 is too old: 2.6 or newer is needed",
     hangs: "did not answer within",
     leaves_a_child: "did not answer within",
     says_garbage: "Service unavailable",

@@ -95,10 +95,11 @@ def test_the_doctor_looks_at_qmd(qmd_workspace: QmdWorkspace, run: Run) -> None:
 
 def test_the_doctor_names_a_qmd_that_is_too_old(qmd_workspace: QmdWorkspace, run: Run) -> None:
     assert qmd_workspace.qmd
-    qmd_workspace.qmd.forget().reply("--version", out="qmd 0.9.0")
+    qmd_workspace.qmd.forget().reply("--version", out="qmd 2.5.3")
     ran = run("doctor")
     assert ran.code == 2
-    assert "1.0.7 or newer" in ran.out
+    assert "qmd 2.5.3 is too old: 2.6 or newer is needed." in ran.out
+    assert "npm install" in ran.out
 
 
 def test_where_qmd_was_never_there_everything_is_about_builtin(workspace: Workspace, run: Run) -> None:

@@ -125,6 +125,7 @@ class AgentHome:
         return Collections(
             program,
             plan_collections(settings, str(self.home)),
+            require=lambda within_s: None,
             agent_id=settings.agent_id,
             workspace=settings.workspace,
             database=self.database,

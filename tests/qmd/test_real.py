@@ -12,12 +12,12 @@ import apsw
 import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
-from mdrecall.qmd.capabilities import probe_capabilities
 from mdrecall.qmd.command import WORK_DIR, config_path, index_path, parse_command
 from mdrecall.qmd.mcporter import Mcporter
 from mdrecall.qmd.process import Program
 from mdrecall.qmd.session import Session
 from mdrecall.qmd.tool_client import Mode, build_calls
+from mdrecall.qmd.version import require_version
 from tests.processes import marked, until
 from tests.qmd.real import PATIENCE_S, Agent, Tools, node_of
 
@@ -62,7 +62,8 @@ def test_index_and_configuration_are_where_we_say(agent: Agent) -> None:
     agent.index(fox=FOX)
     assert os.path.getsize(index_path(str(agent.qmd_dir))) > 0
     assert "notes:" in Path(config_path(str(agent.qmd_dir))).read_text()
-    assert probe_capabilities(agent.program(), str(agent.qmd_dir), timeout_s=PATIENCE_S).many_collections
+    require_version(agent.program(), str(agent.qmd_dir / "version.json"), timeout_s=PATIENCE_S)
+    assert (agent.qmd_dir / "version.json").exists()
 
 
 def test_a_question_that_begins_with_a_dash_is_a_question(agent: Agent) -> None:

@@ -6,12 +6,9 @@ from typing import Any
 
 import pytest
 
-from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.qmd.capabilities import parse_capabilities
+from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramTimedOut
 from mdrecall.qmd.search import QmdSearch, SearchHits
 from tests.qmd.agent_home import Reply, Scripted
-
-NEW, BEFORE_RERANK, OLD = "qmd 2.8.3", "qmd 2.0.1", "qmd 1.0.7"
 
 
 def listed(*files: str) -> str:
@@ -43,20 +40,24 @@ class Server:
 class Desk:
     def __init__(
         self,
-        version: str = NEW,
         names: tuple[str, ...] = ("a", "b"),
         server: Server | None = None,
         **replies: list[Reply],
     ) -> None:
         self.program = Scripted(**replies)
         self.ensured = 0
+        self.too_old: ProgramMissing | None = None
         self.search = QmdSearch(
             self.program,
-            capabilities=lambda within_s: parse_capabilities(version),
+            require=self._require,
             names=names,
             ensure=self._ensure,
             server=server,
         )
+
+    def _require(self, within_s: float) -> None:
+        if self.too_old:
+            raise self.too_old
 
     def _ensure(self) -> None:
         self.ensured += 1
@@ -96,31 +97,12 @@ def test_by_meaning_the_question_is_asked_as_it_is() -> None:
     assert first[-1] == second[-1] == "what is that?"
 
 
-def test_before_2_1_words_are_searched_together_and_then_alone_in_each_collection() -> None:
-    desk = Desk(BEFORE_RERANK, search=[listed() for _ in range(6)])
-    desk.ask()
-    asked = sorted((call[0], call[5], call[-1]) for call in desk.program.calls)
-    assert asked == sorted(
-        ("search", name, words) for name in "ab" for words in ("billing migration", "billing", "migration")
-    )
-
-
-def test_a_collection_that_fails_is_told_and_the_others_are_searched() -> None:
-    desk = Desk(BEFORE_RERANK, search=[ProgramBusy("locked"), listed("b/x.md")])
-    found = desk.ask("billing")
-    assert paths(found) == ["b/x.md"]
-    assert [issue.path for issue in found.issues] in (["a"], ["b"])
-    assert "locked" in found.issues[0].problem
-
-
-def test_when_all_collections_fail_it_is_a_failure() -> None:
-    with pytest.raises(ProgramBusy):
-        Desk(OLD, search=[ProgramBusy("locked"), ProgramBusy("locked")]).ask("billing")
-
-
-def test_an_old_qmd_that_does_not_name_the_collection_was_asked_for_one() -> None:
-    found = Desk(OLD, ("a",), search=['[{"docid": "#abc", "score": 1}]']).ask("billing")
-    assert [(hit.collection, hit.docid) for hit in found.hits] == [("a", "abc")]
+def test_a_qmd_that_is_too_old_is_not_asked() -> None:
+    desk = Desk(server=Server(CURRENT))
+    desk.too_old = ProgramMissing("too old")
+    with pytest.raises(ProgramMissing):
+        desk.ask()
+    assert desk.program.calls == []
 
 
 def test_a_file_that_is_found_twice_is_one_and_equal_texts_are_two() -> None:
@@ -148,15 +130,6 @@ def test_one_that_cannot_be_bound_is_left_out_and_told() -> None:
     assert paths(found) == ["a/x.md"]
     assert [issue.path for issue in found.issues] == ["b"]
     assert "b" not in desk.program.calls[-1][:-1]
-
-
-def test_a_command_that_a_version_does_not_have_is_asked_in_another_way() -> None:
-    unknown = ProgramFailed("x", code=1, output="error: unknown command 'vsearch'")
-    desk = Desk(vsearch=[unknown], query=[listed("a/x.md")])
-    found = desk.ask(mode="vsearch")
-    assert (paths(found), found.mode) == (["a/x.md"], "query")
-    desk = Desk(query=[ProgramFailed("x", code=1, output="Unknown option: --no-rerank")], search=[listed("a/x.md")])
-    assert paths(desk.ask()) == ["a/x.md"]
 
 
 def test_any_other_failure_is_one() -> None:
