@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import os
 import shutil
 import signal
@@ -23,15 +22,12 @@ from mdrecall.errors import (
 from mdrecall.qmd.command import WORK_DIR
 from mdrecall.qmd.database import file_identity
 from mdrecall.qmd.process import Output, Program
-from mdrecall.qmd.tool_client import parse_result, parse_tools, tool_error
+from mdrecall.qmd.tool_client import parse_result, tool_error
 
 # Bounds the start of the daemon, which starts Node and then qmd.
 _START_S = 10.0
 # Bounds stopping it; after that it is killed.
 _STOP_S = 5.0
-# mcporter reports a timeout of the tool itself if it is given a little longer, and needs a few seconds to start.
-_EXTRA_S = 2.0
-_LEAST_S = 5.0
 # How long a daemon outlives a memory that was never closed.
 _IDLE_MS = 600_000
 # What the daemon appends to its folder for its socket, and how long the path of a socket may be.
@@ -74,33 +70,17 @@ class Mcporter:
         self._daemon_dir = ""
         self._is_daemon_started = False
         self._daemon_is_ours = False
-        self._tools: dict[str, dict[str, Any]] | None = None
         self._closed = False
 
     @property
     def config_path(self) -> str:
         return os.path.join(self._folder, "mcporter.json")
 
-    def tools(self, timeout_s: float, *, at_most_s: float = math.inf) -> Mapping[str, dict[str, Any]]:
-        """Return the tools of the server, which are requested once. Everything is over after ``at_most_s``."""
-        if self._tools is None:
-            arguments = ["list", self._server, "--json", "--schema", "--timeout", _milliseconds(timeout_s)]
-            answer = self._run(arguments, "list", timeout_s, at_most_s)
-            if not isinstance(answer.get("tools"), list):
-                raise _mcporter_error("mcporter list", answer, timeout_s)
-            self._tools = parse_tools(answer["tools"])
-        return self._tools
-
-    def call(
-        self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float, at_most_s: float = math.inf
-    ) -> dict[str, Any]:
-        """Return the structured answer of a tool.
-
-        mcporter gets a little longer than the tool, to report its timeout. Everything is over after ``at_most_s``.
-        """
+    def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
+        """Return the structured answer of a tool. All is over after ``timeout_s``, with the start of a daemon."""
         command = ["call", "--server", self._server, "--tool", tool, "--args", json.dumps(arguments)]
         command += ["--output", "json", "--timeout", _milliseconds(timeout_s)]
-        answer = self._run(command, tool, timeout_s, at_most_s)
+        answer = self._run(command, tool, timeout_s)
         name = f"mcporter {self._server}.{tool}"
         if "error" in answer and "issue" in answer:
             raise _mcporter_error(name, answer, timeout_s)
@@ -121,26 +101,25 @@ class Mcporter:
         if self._daemon_dir != self._folder:
             shutil.rmtree(self._daemon_dir, ignore_errors=True)
 
-    def _run(self, command: Sequence[str], what: str, timeout_s: float, at_most_s: float) -> dict[str, Any]:
+    def _run(self, command: Sequence[str], what: str, timeout_s: float) -> dict[str, Any]:
         began = time.monotonic()
-        program = self._ensure_ready(at_most_s)
-        left_s = at_most_s - (time.monotonic() - began)
-        limit_s = min(max(timeout_s + _EXTRA_S, _LEAST_S), left_s)
-        if limit_s <= 0:
-            raise ProgramTimedOut(f"mcporter was not ready within {at_most_s:g} seconds.")
-        return _parse_output(program.run([*self._config_flag, *command], timeout_s=limit_s, check=False), what)
+        program = self._ensure_ready(timeout_s)
+        left_s = timeout_s - (time.monotonic() - began)
+        if left_s <= 0:
+            raise ProgramTimedOut(f"mcporter was not ready within {timeout_s:g} seconds.")
+        return _parse_output(program.run([*self._config_flag, *command], timeout_s=left_s, check=False), what)
 
     @property
     def _config_flag(self) -> tuple[str, str]:
         return ("--config", self.config_path)
 
-    def _ensure_ready(self, at_most_s: float) -> Program:
+    def _ensure_ready(self, timeout_s: float) -> Program:
         """Write the configuration, start the daemon, and return the program."""
         with self._lock:
             if self._closed:
                 raise ProgramStopped("mcporter was not called: the memory is closed.")
             program = self._program = self._set_up()
-        until = time.monotonic() + min(_START_S, at_most_s)
+        until = time.monotonic() + min(_START_S, timeout_s)
         if self._start_daemon and self._starting.acquire(timeout=max(0.0, until - time.monotonic())):
             try:
                 if not self._is_daemon_started:
@@ -268,19 +247,3 @@ def _mcporter_error(name: str, answer: Mapping[str, Any], timeout_s: float) -> B
         hint = "Raise its time limit in the settings."
         return ProgramTimedOut(f"{name} did not answer within {timeout_s:g} seconds.", hint=hint)
     return tool_error(name, complaint)
-
-
-class DeadlineClient:
-    """mcporter for callers with a deadline: no call takes longer than its timeout, not even to report one."""
-
-    def __init__(self, mcporter: Mcporter) -> None:
-        self._mcporter = mcporter
-
-    def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
-        return self._mcporter.tools(timeout_s, at_most_s=timeout_s)
-
-    def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
-        return self._mcporter.call(tool, arguments, timeout_s=timeout_s, at_most_s=timeout_s)
-
-    def close(self) -> None:
-        self._mcporter.close()

@@ -181,7 +181,7 @@ def _open_server(
     settings = loaded.settings
     mcporter = settings.memory.qmd.mcporter
     if mcporter.enabled:
-        from mdrecall.qmd.mcporter import DeadlineClient, Mcporter
+        from mdrecall.qmd.mcporter import Mcporter
         from mdrecall.qmd.process import Program
 
         client = Mcporter(
@@ -193,7 +193,7 @@ def _open_server(
             folder=os.path.join(state_dir_of(settings), "mcporter"),
             index=index_path(settings.qmd_dir),
         )
-        return DeadlineClient(client), _do_nothing
+        return client, _do_nothing
     if one_shot or not settings.mdrecall.qmd.session:
         return None, _do_nothing
     from mdrecall.qmd.session import Session

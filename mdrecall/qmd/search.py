@@ -11,7 +11,7 @@ A server that is running is used first. If it cannot be, the program is run.
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS
 from mdrecall.core.text.stopwords import find_stop_words
@@ -19,7 +19,7 @@ from mdrecall.core.text.words import fold, is_unspaced, surface_words, tokens
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, message_with_hint
 from mdrecall.qmd.hits import RawHit, parse_answer, parse_output
 from mdrecall.qmd.process import CommandRunner
-from mdrecall.qmd.tool_client import Mode, ToolCall, ToolClient, build_calls
+from mdrecall.qmd.tool_client import Mode, ToolClient
 from mdrecall.types import Issue
 
 #: How many files a keyword search asks for. Which of them are best is known only after they have been read.
@@ -34,7 +34,6 @@ _NO_COLLECTION = re.compile(r"^Collection not found: (?P<name>\S+)", re.MULTILIN
 _QUERY_PREFIX = re.compile(r"^(lex|vec|hyde|intent|expand):", re.IGNORECASE)
 _LEADING_DASH = re.compile(r'(?<!\S)-+(?=[\w"])')
 
-Way = Literal["server", "program"]
 #: How many words of a question are searched. Each adds a list, and qmd takes ten lists per call.
 MAX_KEYWORDS = 12
 # Bounds the number of lists: with more words than this, those that leave out one word are omitted.
@@ -113,7 +112,6 @@ class SearchHits(NamedTuple):
     hits: tuple[RawHit, ...]
     mode: Mode
     """The mode that was used in the end."""
-    way: Way
     issues: tuple[Issue, ...] = ()
 
 
@@ -166,11 +164,11 @@ class QmdSearch:
             time.monotonic() + within_s,
         )
         if not parsed.names or (mode == "search" and not parsed.lists):
-            return SearchHits((), mode, "program")
+            return SearchHits((), mode)
         self._require(parsed.left_s())
         if self._server is not None:
             try:
-                found = self._search_server(parsed, self._server)
+                return self._search_server(parsed, self._server)
             except ProgramStopped:
                 raise
             except BackendUnavailable as error:
@@ -178,24 +176,15 @@ class QmdSearch:
                 parsed.left_s()
                 issue = Issue("qmd mcp", f"was not used: {message_with_hint(error)}")
                 return self._search_program(parsed)._replace(issues=(issue,))
-            if found is not None:
-                return found
         return self._search_program(parsed)
 
-    def _search_server(self, query: _Query, server: ToolClient) -> SearchHits | None:
-        """Search through the server; None if it has no suitable tool."""
+    def _search_server(self, query: _Query, server: ToolClient) -> SearchHits:
         share = _SERVER_SHARE if query.mode == "search" else 1.0
         until = time.monotonic() + query.left_s(share)
-        tools = server.tools(max(0.0, until - time.monotonic()))
-        text = query.lists[0] if query.mode == "search" else query.text
-        calls = build_calls(query.mode, text, tools, limit=query.limit, collections=query.names)
-        if not calls:
-            return None
         hits: list[RawHit] = []
-        for tool, arguments in _add_word_lists(calls, query):
-            answer = server.call(tool, arguments, timeout_s=max(0.01, until - time.monotonic()))
-            hits += parse_answer(answer)
-        return SearchHits(_merge_hits(hits), query.mode, "server")
+        for arguments in _build_calls(query):
+            hits += parse_answer(server.call("query", arguments, timeout_s=max(0.01, until - time.monotonic())))
+        return SearchHits(_merge_hits(hits), query.mode)
 
     def _search_program(self, query: _Query) -> SearchHits:
         try:
@@ -229,22 +218,18 @@ class QmdSearch:
             command += ["--min-score", _LOWEST_VECTOR_SCORE]
         chosen = [word for name in query.names for word in ("-c", name)]
         output = self._program.run([*command, "-n", str(query.limit), *chosen, "--", text], timeout_s=query.left_s())
-        return SearchHits(_merge_hits(parse_output(output.stdout, output.stderr)), query.mode, "program")
+        return SearchHits(_merge_hits(parse_output(output.stdout, output.stderr)), query.mode)
 
 
-def _add_word_lists(calls: Iterable[ToolCall], query: _Query) -> list[ToolCall]:
-    """Return the calls of a keyword search with all word lists in them, as many at once as qmd accepts."""
-    if query.mode != "search":
-        return list(calls)
-    complete: list[ToolCall] = []
-    for tool, arguments in calls:
-        if "searches" not in arguments:
-            complete.append((tool, arguments))
-            continue
-        for start in range(0, len(query.lists), _LISTS_PER_CALL):
-            searches = [{"type": "lex", "query": words} for words in query.lists[start : start + _LISTS_PER_CALL]]
-            complete.append((tool, {**arguments, "searches": searches}))
-    return complete
+def _build_calls(query: _Query) -> list[dict[str, Any]]:
+    """Return the arguments of the calls to a server that together answer a query."""
+    base: dict[str, Any] = {"limit": query.limit, "minScore": 0, "collections": list(query.names)}
+    if query.mode == "query":
+        return [{**base, "query": query.text}]
+    kind, texts = ("lex", query.lists) if query.mode == "search" else ("vec", (query.text,))
+    searches = [{"type": kind, "query": text} for text in texts]
+    starts = range(0, len(searches), _LISTS_PER_CALL)
+    return [{**base, "searches": searches[start : start + _LISTS_PER_CALL], "rerank": False} for start in starts]
 
 
 def _merge_hits(hits: Iterable[RawHit]) -> tuple[RawHit, ...]:

@@ -20,7 +20,7 @@ from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, P
 from mdrecall.qmd.command import WORK_DIR, short_name
 from mdrecall.qmd.database import file_identity
 from mdrecall.qmd.process import kill_group, spawn
-from mdrecall.qmd.tool_client import parse_result, parse_tools, tool_error
+from mdrecall.qmd.tool_client import parse_result, tool_error
 
 _PROTOCOL = "2025-06-18"
 _HANDSHAKE_ID = 0
@@ -57,23 +57,12 @@ class Session:
         self._opened: tuple[int, int] | None = None
         self._lock = threading.Lock()
         self._connection: Connection | None = None
-        self._tools: tuple[Connection, dict[str, dict[str, Any]]] | None = None
         self._closed = False
 
     def warm_up(self) -> None:
         """Start the server without waiting for it. A failure is reported by the first call."""
         with contextlib.suppress(BackendUnavailable):
             self._connect()
-
-    def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
-        """Return the tools of the running server, which are requested once."""
-        begun = time.monotonic()
-        connection = self._connect_responsive(timeout_s)
-        if self._tools and self._tools[0] is connection:
-            return self._tools[1]
-        found = parse_tools(connection.request("tools/list", {}, timeout_s=timeout_s, begun=begun).get("tools", []))
-        self._tools = (connection, found)
-        return found
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         """Return the structured answer of a tool."""

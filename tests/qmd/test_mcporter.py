@@ -162,21 +162,6 @@ def test_the_socket_of_a_deep_folder_has_a_short_path(tmp_path: Path) -> None:
     assert not folder.exists()
 
 
-def test_the_tools_are_asked_for_once(porter: Porter) -> None:
-    tools = [{"name": "query", "inputSchema": {"properties": {"rerank": {}}}}]
-    porter.reply("list", out=json.dumps({"status": "ok", "tools": tools}))
-    for _ in range(2):
-        assert porter.porter.tools(PATIENCE_S) == {"query": {"properties": {"rerank": {}}}}
-    assert [asked[0] for asked in porter.asked] == ["daemon", "list"]
-
-
-def test_a_server_that_cannot_list_its_tools_is_told(porter: Porter) -> None:
-    issue = {"kind": "offline", "rawMessage": "Connection closed"}
-    porter.reply("list", out=json.dumps({"status": "offline", "error": "x", "issue": issue}), code=1)
-    with pytest.raises(ProgramFailed, match="Connection closed"):
-        porter.porter.tools(PATIENCE_S)
-
-
 def trouble(raw: str, kind: str = "other") -> str:
     return json.dumps({"server": "qmd", "tool": "query", "error": "x", "issue": {"kind": kind, "rawMessage": raw}})
 
@@ -210,7 +195,7 @@ def test_an_answer_without_structure_is_its_content(porter: Porter) -> None:
 def test_the_whole_ends_when_it_must(porter: Porter) -> None:
     porter.reply("call", hang=True)
     with pytest.raises(ProgramTimedOut):
-        porter.porter.call("query", {}, timeout_s=PATIENCE_S, at_most_s=1.0)
+        porter.porter.call("query", {}, timeout_s=1.0)
 
 
 def test_a_missing_mcporter_is_told(tmp_path: Path) -> None:

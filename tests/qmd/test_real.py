@@ -15,16 +15,14 @@ from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramT
 from mdrecall.qmd.command import WORK_DIR, config_path, index_path, parse_command
 from mdrecall.qmd.mcporter import Mcporter
 from mdrecall.qmd.process import Program
+from mdrecall.qmd.search import QmdSearch
 from mdrecall.qmd.session import Session
-from mdrecall.qmd.tool_client import Mode, build_calls
+from mdrecall.qmd.tool_client import Mode
 from mdrecall.qmd.version import require_version
 from tests.processes import marked, until
 from tests.qmd.real import PATIENCE_S, Agent, Tools, node_of
 
 FOX = "# Fox\n\nThe red fox sleeps under the hedge.\n"
-TOOLS: dict[str, dict[str, Any]] = {
-    "query": {"properties": dict.fromkeys(("query", "searches", "rerank", "collections"))}
-}
 POOL = "# Pool\n\nwe open twenty connections in the database pool\n"
 
 
@@ -38,9 +36,9 @@ def search(agent: Agent, query: str, program: Program | None = None) -> list[str
 
 
 def ask(calls: Session | Mcporter, query: str) -> list[str]:
-    """Ask without looking at the tools, which takes a second with mcporter."""
-    [(tool, arguments)] = build_calls("search", query, TOOLS, limit=5, collections=["notes"])
-    return files(calls.call(tool, arguments, timeout_s=PATIENCE_S)["results"])
+    searches = [{"type": "lex", "query": query}]
+    arguments = {"searches": searches, "rerank": False, "limit": 5, "collections": ["notes"]}
+    return files(calls.call("query", arguments, timeout_s=PATIENCE_S)["results"])
 
 
 def session_of(agent: Agent) -> Session:
@@ -171,7 +169,6 @@ def test_agents_do_not_see_each_other(
 def test_mcporter_without_a_daemon_leaves_nothing(agent: Agent) -> None:
     agent.index(fox=FOX)
     porter = porter_of(agent, start_daemon=False)
-    assert set(TOOLS["query"]["properties"]) <= set(porter.tools(PATIENCE_S)["query"]["properties"])
     with pytest.raises(ProgramFailed, match="Document not found: nothing"):
         porter.call("get", {"file": "nothing"}, timeout_s=PATIENCE_S)
     assert until(lambda: not marked(agent.mark))
@@ -180,7 +177,7 @@ def test_mcporter_without_a_daemon_leaves_nothing(agent: Agent) -> None:
 
 def test_a_session_sees_what_is_indexed_after_its_start(agent: Agent) -> None:
     session = session_of(agent)
-    session.tools(PATIENCE_S)
+    session.call("status", {}, timeout_s=PATIENCE_S)
     agent.index(fox=FOX)
     assert ask(session, "fox") == ["notes/fox.md"]
     session.close()
@@ -203,8 +200,9 @@ def test_every_way_of_searching_works_with_the_models_of_the_user(
     found = agent.program().run(["vsearch", *flags], timeout_s=PATIENCE_S)
     assert files(json.loads(found.stdout))[0] == "notes/pool.md"
     session = session_of(agent)
-    asked: dict[Mode, str] = {"search": "database pool", "vsearch": question, "query": question}
-    for mode, query in asked.items():
-        [(tool, arguments)] = build_calls(mode, query, session.tools(PATIENCE_S), limit=5, collections=["notes"])
-        assert files(session.call(tool, arguments, timeout_s=PATIENCE_S)["results"])[0] == "notes/pool.md", mode
+    both = QmdSearch(agent.program(), require=print, names=["notes"], ensure=print, server=session)
+    modes: list[Mode] = ["search", "vsearch", "query"]
+    for mode in modes:
+        hits, _, issues = both.search(question, mode, limit=5, within_s=PATIENCE_S)
+        assert (hits[0].collection, hits[0].path, issues) == ("notes", "pool.md", ()), mode
     session.close()

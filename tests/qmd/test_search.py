@@ -18,13 +18,9 @@ def listed(*files: str) -> str:
 class Server:
     """Someone who passes questions on, and answers as a test tells it to."""
 
-    def __init__(self, tool: Mapping[str, Any], *answers: dict[str, Any] | BackendUnavailable) -> None:
-        self._tools = {"query": {"properties": tool}} if tool else {}
+    def __init__(self, *answers: dict[str, Any] | BackendUnavailable) -> None:
         self._answers = list(answers)
         self.asked: list[dict[str, Any]] = []
-
-    def tools(self, timeout_s: float) -> Mapping[str, dict[str, Any]]:
-        return self._tools
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         self.asked.append(dict(arguments))
@@ -34,7 +30,7 @@ class Server:
         return answer
 
     def close(self) -> None:
-        self._tools = {}
+        self._answers = []
 
 
 class Desk:
@@ -98,7 +94,7 @@ def test_by_meaning_the_question_is_asked_as_it_is() -> None:
 
 
 def test_a_qmd_that_is_too_old_is_not_asked() -> None:
-    desk = Desk(server=Server(CURRENT))
+    desk = Desk(server=Server())
     desk.too_old = ProgramMissing("too old")
     with pytest.raises(ProgramMissing):
         desk.ask()
@@ -146,16 +142,11 @@ def test_without_words_or_collections_nobody_is_asked() -> None:
     assert desk.program.calls == []
 
 
-CURRENT: dict[str, Any] = {"query": {}, "searches": {}, "rerank": {}}
-
-
 def test_a_server_is_asked_ten_lists_at_a_time() -> None:
-    server = Server(
-        CURRENT, {"results": [{"file": "a/x.md", "score": 1}]}, {"results": [{"file": "b/y.md", "score": 1}]}
-    )
+    server = Server({"results": [{"file": "a/x.md", "score": 1}]}, {"results": [{"file": "b/y.md", "score": 1}]})
     desk = Desk(server=server)
     found = desk.ask("apple pear plum cherry fig")
-    assert (paths(found), found.way) == (["a/x.md", "b/y.md"], "server")
+    assert paths(found) == ["a/x.md", "b/y.md"]
     assert [len(asked["searches"]) for asked in server.asked] == [10, 1]
     assert server.asked[0]["searches"][0] == {"type": "lex", "query": "apple pear plum cherry fig"}
     assert server.asked[0]["collections"] == ["a", "b"]
@@ -163,14 +154,17 @@ def test_a_server_is_asked_ten_lists_at_a_time() -> None:
 
 
 def test_a_server_that_fails_is_told_and_the_program_is_run() -> None:
-    desk = Desk(server=Server(CURRENT, ProgramMissing("gone")), query=[listed("a/x.md")])
+    desk = Desk(server=Server(ProgramMissing("gone")), query=[listed("a/x.md")])
     found = desk.ask()
-    assert (paths(found), found.way) == (["a/x.md"], "program")
+    assert paths(found) == ["a/x.md"]
     assert "gone" in found.issues[0].problem
 
 
-def test_a_server_without_a_fitting_tool_is_passed_over() -> None:
-    without: list[dict[str, Any]] = [{}, {"searches": {}}]
-    for tools in without:
-        found = Desk(server=Server(tools), query=[listed("a/x.md")]).ask()
-        assert (found.way, found.issues) == ("program", ())
+def test_a_server_is_asked_by_meaning_without_reranking_and_in_full_as_it_is() -> None:
+    server = Server()
+    desk = Desk(server=server)
+    desk.ask('-red --"fox" real-time -', mode="vsearch")
+    desk.ask("what\n is that?", mode="query")
+    base = {"limit": 6, "minScore": 0, "collections": ["a", "b"]}
+    vector = {"type": "vec", "query": 'red "fox" real-time -'}
+    assert server.asked == [{**base, "searches": [vector], "rerank": False}, {**base, "query": "what is that?"}]

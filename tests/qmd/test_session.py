@@ -48,11 +48,6 @@ def test_one_server_answers_every_question(session: Session, fake_qmd: FakeQmd) 
     ]  # fmt: skip
 
 
-def test_the_tools_are_asked_for_once(session: Session, fake_qmd: FakeQmd) -> None:
-    assert session.tools(PATIENCE_S) == session.tools(PATIENCE_S) == {"query": {"properties": {"query": {}}}}
-    assert [message["method"] for message in fake_qmd.messages].count("tools/list") == 1
-
-
 def test_an_answer_without_structure_is_its_content(session: Session, fake_qmd: FakeQmd) -> None:
     fake_qmd.tool("get", result={"content": [{"type": "text", "text": "# Note"}]})
     assert call(session, "get") == {"content": [{"type": "text", "text": "# Note"}]}
@@ -100,7 +95,6 @@ def test_a_server_that_dies_is_told_and_started_again(session: Session, fake_qmd
         call(session, "bad")
     assert told.value.code == 3
     assert call(session) == {"results": [1]}
-    assert session.tools(PATIENCE_S)
     assert fake_qmd.calls == [["mcp"], ["mcp"]]
 
 
@@ -140,8 +134,6 @@ def test_the_time_that_the_start_took_is_a_part_of_the_limit_that_is_told(
     monkeypatch.setattr(session, "_connect_responsive", connect_slowly)
     with pytest.raises(ProgramTimedOut, match=r"within 0\.4 seconds"):
         call(session, timeout_s=0.4)
-    with pytest.raises(ProgramTimedOut, match=r"within 0\.4 seconds"):
-        session.tools(0.4)
 
 
 def test_an_endless_line_is_no_answer(session: Session, fake_qmd: FakeQmd) -> None:
