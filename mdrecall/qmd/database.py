@@ -5,10 +5,9 @@ Every call opens the file again, so it sees an update that is under way and an i
 
 import os
 import re
-from collections.abc import Collection as Names
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramUnreadable
 from mdrecall.qmd.listing import ListedCollection
@@ -16,8 +15,6 @@ from mdrecall.qmd.listing import ListedCollection
 if TYPE_CHECKING:
     import apsw
 
-_COLUMNS = "collection, path, hash, title, modified_at"
-_DOCID = re.compile(r"[0-9a-f]{1,64}")
 _BUSY_HINT = "Try again when qmd has finished writing to it."
 _DAMAGED_HINT = "Index again with force: qmd then builds it again from the notes."
 _NOT_A_FOLDER = re.compile(r"\bENOTDIR\b|\bnot a directory\b", re.IGNORECASE)
@@ -27,18 +24,6 @@ _DUPLICATE = re.compile(
 )
 _DAMAGED = re.compile(r"\bSQLITE_(NOTADB|CORRUPT)(_[A-Z]+)?\b|file is not a database|database disk image is malformed")
 _SIDECAR_ENDINGS = ("-wal", "-shm", "-journal")
-
-
-class QmdDocument(NamedTuple):
-    """A file in qmd's index."""
-
-    collection: str
-    path: str
-    """Relative to the root of its collection, with ``/``."""
-    hash: str
-    """The SHA-256 of its text. The first six digits are its docid."""
-    title: str
-    modified_at: str
 
 
 class QmdDatabase:
@@ -51,29 +36,6 @@ class QmdDatabase:
     def exists(self) -> bool:
         """True if qmd has created its index."""
         return os.path.exists(self.path)
-
-    def document(self, collection: str, path: str) -> QmdDocument | None:
-        """Return the active document at a path of a collection."""
-        where = "collection=? AND path=? AND active=1"
-        return next(iter(self._documents(where, (collection, path))), None)
-
-    def by_docid(self, docid: str, managed: Names[str], *, collection: str = "", file: str = "") -> QmdDocument | None:
-        """Return the document that a docid refers to. A docid is a hash prefix, so several files can share it.
-
-        Prefer the one in the given collection, then the one whose path is or ends with ``file``, then the first in
-        any of the ``managed`` collections. A collection that is not managed is ignored.
-        """
-        digits = docid.strip().removeprefix("#").lower()
-        if not _DOCID.fullmatch(digits):
-            return None
-        found = self._documents("hash=? AND active=1 ORDER BY id", (digits,))
-        if not found:
-            # "g" sorts after every hex digit. A range can use the index on the hashes, LIKE cannot.
-            found = self._documents("hash>? AND hash<? AND active=1 ORDER BY id", (digits, digits + "g"))
-        ours = [row for row in found if row.collection in managed]
-        in_collection = [row for row in ours if row.collection == collection]
-        by_file = [row for row in in_collection or ours if file and (row.path == file or row.path.endswith(f"/{file}"))]
-        return next(iter(by_file or in_collection or ours), None)
 
     def hashes(self) -> dict[tuple[str, str], str]:
         """Return the hash of every active document, by collection and path."""
@@ -103,10 +65,6 @@ class QmdDatabase:
     def check(self) -> None:
         """Raise ``ProgramUnreadable`` if the file is not a database or its first page is damaged."""
         self._rows("SELECT count(*) FROM sqlite_master")
-
-    def _documents(self, where: str, values: Sequence[Any]) -> list[QmdDocument]:
-        rows = self._rows(f"SELECT {_COLUMNS} FROM documents WHERE {where}", values)
-        return [QmdDocument(*(str(value) for value in row)) for row in rows]
 
     def _has_table(self, name: str) -> bool:
         return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type='table' AND name=?", (name,)))

@@ -63,7 +63,7 @@ def _open_parts(loaded: Loaded, watcher: Callable[[], dict[str, Any]]) -> "QmdPa
     def mask(text: str, path: str) -> str:
         return forgotten.load().mask(text, path)
 
-    paths = CollectionPaths(collections, database, workspace=settings.workspace, max_bytes=max_bytes, mask=mask)
+    paths = CollectionPaths(collections, workspace=settings.workspace, max_bytes=max_bytes, mask=mask)
     return QmdParts(files, collections, database, paths, QmdStatus(settings, files, collections, database, watcher))
 
 

@@ -8,14 +8,12 @@ from typing import NamedTuple
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, TranscriptRefused
 from mdrecall.patterns import matches_glob
 from mdrecall.qmd.collection_plan import Collection
-from mdrecall.qmd.database import QmdDatabase
 from mdrecall.qmd.hits import RawHit
 from mdrecall.sources.opening import decode, read_below
 
 #: The beginning of the path of a file outside the workspace; the name of its collection follows.
 PREFIX = "qmd/"
 _BRACES = re.compile(r"\{([^{}]*)\}")
-_NOT_IN_OLD_PATHS = re.compile(r"[^a-z0-9/.]+")
 
 
 class CollectionFile(NamedTuple):
@@ -34,7 +32,6 @@ class CollectionPaths:
     def __init__(
         self,
         collections: Sequence[Collection],
-        database: QmdDatabase,
         *,
         workspace: str,
         max_bytes: int,
@@ -43,24 +40,18 @@ class CollectionPaths:
         """``mask`` is given a text and its path, and returns the text without what was forgotten."""
         self._mask = mask
         self._by_name = {entry.name: entry for entry in collections}
-        self._database = database
         self._workspace = workspace
         self._max_bytes = max_bytes
 
     def resolve_hit(self, hit: RawHit) -> CollectionFile | None:
         """Return the file that a hit refers to; None if it is in no managed collection or does not exist any more."""
         collection = self._by_name.get(hit.collection)
-        if collection is None or not hit.path:
-            if not hit.docid:
-                return None
-            known = self._database.by_docid(hit.docid, self._by_name, collection=hit.collection, file=hit.path)
-            if known is None:
-                return None
-            collection, path = self._by_name[known.collection], known.path
-        else:
-            path = hit.path
-        inside = self._find_on_disk(collection, path)
-        return None if inside is None else self._locate(collection, inside)
+        inside = os.path.normpath(hit.path).replace(os.sep, "/")
+        if collection is None or inside.startswith(("../", "/")):
+            return None
+        if not os.path.isfile(os.path.join(collection.root, inside)):
+            return None
+        return self._locate(collection, inside)
 
     def is_managed(self, hit: RawHit) -> bool:
         """True if a hit names one of the managed collections."""
@@ -117,17 +108,6 @@ class CollectionPaths:
         is_within = not relative.startswith("../") and relative != ".."
         return CollectionFile(collection, inside, relative if is_within else f"{PREFIX}{collection.name}/{inside}")
 
-    def _find_on_disk(self, collection: Collection, path: str) -> str | None:
-        """Return the path on disk for a path of qmd: the same, URL-decoded, or one that old versions simplify to it."""
-        for inside in dict.fromkeys((path, _decode_url(path))):
-            normal = os.path.normpath(inside).replace(os.sep, "/")
-            if normal.startswith("../") or os.path.isabs(normal):
-                return None
-            if os.path.isfile(os.path.join(collection.root, normal)):
-                return normal
-        simple = _simplify(path)
-        return next((inside for inside in _walk_markdown(collection.root) if _simplify(inside) == simple), None)
-
 
 def covers(collection: Collection, inside: str) -> bool:
     """True if a path below the root of a collection matches its pattern."""
@@ -150,24 +130,3 @@ def _expand_pattern(pattern: str) -> Iterator[str]:
             yield from _expand_pattern(pattern[: braces.start()] + choice + pattern[braces.end() :])
         return
     yield from (part.strip() for part in pattern.split(",") if part.strip())
-
-
-def _simplify(path: str) -> str:
-    """Return a path as versions before 2.6 store it: lower-cased, with a dash for other characters."""
-    return "/".join(_NOT_IN_OLD_PATHS.sub("-", part).strip("-").replace("-.", ".") for part in path.lower().split("/"))
-
-
-def _decode_url(path: str) -> str:
-    if "%" not in path:
-        return path
-    from urllib.parse import unquote
-
-    return unquote(path)
-
-
-def _walk_markdown(root: str) -> Iterator[str]:
-    for folder, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if name.endswith(".md"):
-                yield os.path.relpath(os.path.join(folder, name), root).replace(os.sep, "/")

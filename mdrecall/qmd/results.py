@@ -126,9 +126,7 @@ class Results:
             file = self._paths.resolve_hit(hit)
             if file is None:
                 if self._paths.is_managed(hit):
-                    issues.append(
-                        Issue(hit.path or f"#{hit.docid}", explain_read_error(FileMissing("", path=hit.path)))
-                    )
+                    issues.append(Issue(hit.path, explain_read_error(FileMissing("", path=hit.path))))
                 continue
             if file.shown in seen or chars > _MAX_CHARS:
                 continue

@@ -236,7 +236,7 @@ def _merge_hits(hits: Iterable[RawHit]) -> tuple[RawHit, ...]:
     """Return each file once with its best score. Different files with the same text stay separate."""
     best: dict[tuple[str, str], RawHit] = {}
     for hit in hits:
-        key = (hit.collection, hit.path or f"#{hit.docid}")
+        key = (hit.collection, hit.path)
         if key not in best or hit.score > best[key].score:
             best[key] = hit
     return tuple(sorted(best.values(), key=lambda hit: -hit.score))
