@@ -15,9 +15,9 @@ from mdrecall.errors import (
     ProgramTimedOut,
     message_with_hint,
 )
-from mdrecall.qmd.collection_plan import Collection, sanitize_name
+from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.database import QmdDatabase, quarantine_if_damaged
-from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_config, parse_listing
+from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_config
 from mdrecall.qmd.process import CommandRunner
 from mdrecall.state_files import make_private_folder
 from mdrecall.types import Issue, Stop, never
@@ -38,7 +38,6 @@ class Collections:
         planned: tuple[Collection, ...],
         *,
         require: Callable[[float], object],
-        agent_id: str,
         workspace: str,
         database: QmdDatabase,
         config_path: str,
@@ -49,7 +48,6 @@ class Collections:
         self._require = require
         self.database = database
         self._program = program
-        self._suffix = f"-{sanitize_name(agent_id, 'agent')}"
         self._workspace = workspace
         self._config_path = config_path
         self._timeout_s = timeout_s
@@ -61,19 +59,19 @@ class Collections:
         """What the last ``ensure`` could not do, and why."""
         return self._issues
 
-    def ensure(self, listed: tuple[ListedCollection, ...] | None = None, *, stop: Stop = never) -> tuple[Issue, ...]:
+    def ensure(self, *, stop: Stop = never) -> tuple[Issue, ...]:
         """Add the planned collections that qmd lacks, and return what could not be added and why.
 
         If qmd fails for every planned collection, its first failure is raised: then there is nothing to search.
-        ``listed`` is what qmd has, if the caller knows it already. A collection is replaced only if it is known to
-        have another folder or pattern. One with another name for the same files is renamed.
+        A collection is replaced only if it is known to have another folder or pattern. One with another name for the
+        same files is renamed.
         """
         with self._lock:
             self._require(self._timeout_s)
             issues: list[Issue] = []
             if moved_to := quarantine_if_damaged(self.database):
                 issues.append(Issue(self.database.path, f"was damaged and has been moved to {moved_to}"))
-            known = {entry.name: entry for entry in (self._list_collections(stop) if listed is None else listed)}
+            known = {entry.name: entry for entry in self._list_collections()}
             for entry in self.planned:
                 if entry.name in known and _differs(known[entry.name], entry) and not self._make_root(entry):
                     self._try(issues, entry, partial(self._remove, entry.name, stop))
@@ -82,7 +80,7 @@ class Collections:
                 error
                 for entry in self.planned
                 if entry.name not in known
-                and (error := self._try(issues, entry, partial(self._add_or_rename, entry, known, issues, stop)))
+                and (error := self._try(issues, entry, partial(self._make, entry, issues, stop)))
             ]
             self._report_links(issues)
             self._issues = tuple(issues)
@@ -125,37 +123,19 @@ class Collections:
         except (OSError, UnicodeError):
             return ""
 
-    def _list_collections(self, stop: Stop) -> tuple[ListedCollection, ...]:
-        """Return what qmd has: from its configuration, which decides; else from its index; else from its output."""
-        config = self._read_config()
-        if not config and not self.database.exists():
-            return ()
-        if config and (found := parse_config(config)) is not None:
-            return found
-        indexed: tuple[ListedCollection, ...] | None = None
-        with suppress(BackendUnavailable):
-            indexed = self.database.collections()
-        if config and indexed is not None:
-            return indexed
-        try:
-            printed = self._run(["collection", "list", "--json"], stop)
-        except (ProgramMissing, ProgramStopped):
-            raise
-        except BackendUnavailable:
-            # Then nothing is removed, and adding a collection that exists says so.
-            return ()
-        paths = {entry.name: entry.path for entry in indexed or ()}
-        return tuple(
-            entry if entry.path else entry._replace(path=paths.get(entry.name)) for entry in parse_listing(printed)
-        )
+    def _list_collections(self) -> tuple[ListedCollection, ...]:
+        """Return what qmd has: from its configuration, which decides; else from its index; else nothing.
 
-    def _add_or_rename(
-        self, entry: Collection, known: dict[str, ListedCollection], issues: list[Issue], stop: Stop
-    ) -> None:
-        legacy = known.get(entry.name.removesuffix(self._suffix))
-        if legacy and legacy.name not in self._names() and legacy.path and not _differs(legacy, entry):
-            self._rename(legacy.name, entry.name, stop)
-        elif problem := self._make_root(entry):
+        Then nothing is removed, and adding a collection that exists says so.
+        """
+        if (found := parse_config(self._read_config())) is not None:
+            return found
+        with suppress(BackendUnavailable):
+            return self.database.collections() or ()
+        return ()
+
+    def _make(self, entry: Collection, issues: list[Issue], stop: Stop) -> None:
+        if problem := self._make_root(entry):
             issues.append(Issue(entry.root, problem))
         else:
             self._add(entry, stop)
@@ -166,12 +146,12 @@ class Collections:
             self._run(command, stop)
         except ProgramTimedOut:
             # qmd records the collection before it reads the files; the next update reads the rest.
-            if entry.name not in {known.name for known in self._list_collections(stop)}:
+            if entry.name not in {known.name for known in self._list_collections()}:
                 raise
         except ProgramFailed as error:
             other = _FOLDER_IN_USE.search(error.output)
-            if other and other["name"] not in self._names():
-                self._rename(other["name"], entry.name, stop)
+            if other and other["name"] not in (planned.name for planned in self.planned):
+                self._run(["collection", "rename", other["name"], entry.name], stop)
             elif not _NAME_IN_USE.search(error.output):
                 raise
 
@@ -182,11 +162,8 @@ class Collections:
             if not _NOT_FOUND.search(error.output):
                 raise
 
-    def _rename(self, old: str, new: str, stop: Stop) -> None:
-        self._run(["collection", "rename", old, new], stop)
-
-    def _run(self, arguments: list[str], stop: Stop) -> str:
-        return self._program.run(arguments, timeout_s=self._timeout_s, stop=stop).stdout
+    def _run(self, arguments: list[str], stop: Stop) -> None:
+        self._program.run(arguments, timeout_s=self._timeout_s, stop=stop)
 
     def _try(self, issues: list[Issue], entry: Collection, act: Callable[[], None]) -> BackendUnavailable | None:
         """Report and return the failure of one collection; raise only what stops all of them."""
@@ -216,9 +193,6 @@ class Collections:
         except OSError as error:
             return f"cannot be created: {error.strerror}"
         return ""
-
-    def _names(self) -> set[str]:
-        return {entry.name for entry in self.planned}
 
     def _report_links(self, issues: list[Issue]) -> None:
         for entry in self.planned:

@@ -1,15 +1,13 @@
-"""Parses qmd's lists of collections, in every form that its versions print or write.
+"""Parses the collections in qmd's configuration.
 
 None means unknown. Nothing is guessed, because a collection that seems to differ from the plan is removed.
 """
 
 import json
 import re
-from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
+from collections.abc import Iterable
+from typing import NamedTuple
 
-_HEAD = re.compile(r"(?P<name>[A-Za-z0-9._-]+)(?:\s+\(qmd://[^)]*\).*)?")
-_FIELD = re.compile(r"\s*(?P<key>path|pattern|mask)\s*:\s*(?P<value>.+?)\s*", re.IGNORECASE)
 _YAML_KEY = re.compile(r"""(?P<key>"(?:[^"\\]|\\.)*"|'(?:[^']|'')*'|[A-Za-z0-9_./][^:#"']*?):(?:[ ]+(?P<value>.*))?""")
 # A plain scalar that begins like this is a string to every YAML parser.
 _PLAIN = re.compile(r"[A-Za-z0-9_./][^\t]*")
@@ -17,57 +15,11 @@ _NOT_TEXT = re.compile(r"(?i)null|true|false|yes|no|on|off|[0-9.]+(e[0-9]+)?|0x[
 
 
 class ListedCollection(NamedTuple):
-    """A collection as qmd lists it. What qmd does not print is None."""
+    """A collection that qmd has. What it does not tell is None."""
 
     name: str
     path: str | None = None
     pattern: str | None = None
-
-
-def parse_listing(text: str) -> tuple[ListedCollection, ...]:
-    """Parse the output of ``qmd collection list``, which is JSON in some versions and text in others."""
-    try:
-        parsed = json.loads(text)
-    except ValueError:
-        return tuple(_parse_lines(text.splitlines()))
-    return parse_names(parsed) if isinstance(parsed, list) else ()
-
-
-def parse_names(items: Iterable[Any]) -> tuple[ListedCollection, ...]:
-    """Parse collections from JSON: names, or objects with a name. Anything else is skipped."""
-    found = []
-    for item in items:
-        if isinstance(item, str) and item:
-            found.append(ListedCollection(item))
-        elif isinstance(item, dict) and isinstance(name := item.get("name"), str) and name:
-            pattern = item.get("pattern", item.get("mask"))
-            found.append(ListedCollection(name, _text(item.get("path")), _text(pattern)))
-    return tuple(found)
-
-
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _parse_lines(lines: Iterable[str]) -> Iterator[ListedCollection]:
-    current: ListedCollection | None = None
-    for line in lines:
-        if not line.strip():
-            if current:
-                yield current
-            current = None
-        elif line.lower().startswith("collections"):
-            continue
-        elif field := _FIELD.fullmatch(line):
-            if current:
-                key = "path" if field["key"].lower() == "path" else "pattern"
-                current = current._replace(**{key: field["value"]})
-        elif head := _HEAD.fullmatch(line.rstrip()):
-            if current:
-                yield current
-            current = ListedCollection(head["name"])
-    if current:
-        yield current
 
 
 def parse_config(text: str) -> tuple[ListedCollection, ...] | None:

@@ -108,7 +108,6 @@ def _manage_collections(
         program,
         parts.collections,
         require=require,
-        agent_id=settings.agent_id,
         workspace=settings.workspace,
         database=parts.database,
         config_path=config_path(settings.qmd_dir),

@@ -126,7 +126,6 @@ class AgentHome:
             program,
             plan_collections(settings, str(self.home)),
             require=lambda within_s: None,
-            agent_id=settings.agent_id,
             workspace=settings.workspace,
             database=self.database,
             config_path=str(self.config_file),

@@ -1,8 +1,8 @@
-"""What qmd says of its collections, in the words of its versions."""
+"""What qmd's configuration says of its collections."""
 
 import pytest
 
-from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_config, parse_listing, parse_names
+from mdrecall.qmd.listing import ListedCollection, drop_collections, parse_config
 
 CONFIG = """\
 collections:
@@ -27,37 +27,6 @@ global_context: |
 models:
   embed: hf:a/b/c.gguf
 """
-
-
-def test_json_of_names_and_objects_is_understood_and_the_rest_passed_over() -> None:
-    text = '["a",{"name":"b","path":"/x","mask":"*.md"},{"path":"/y"},3]'
-    assert parse_listing(text) == (ListedCollection("a"), ListedCollection("b", "/x", "*.md"))
-
-
-def test_text_is_understood_and_an_orphaned_path_belongs_to_nobody() -> None:
-    text = "memory-dir-main (qmd://memory-dir-main/)\n  Path: /w/memory\n  Pattern: **/*.md\n\n  path: /nobody's\n"
-    assert parse_listing(text) == (ListedCollection("memory-dir-main", "/w/memory", "**/*.md"),)
-
-
-def test_the_text_of_2_8_3_says_no_paths() -> None:
-    text = (
-        "Collections (2):\n\nmemory-root-main (qmd://memory-root-main/)\n  Pattern:  MEMORY.md\n  Files:    0\n"
-        "  Updated:  0s ago\n\nx (qmd://x/) [excluded]\n  Pattern:  **/*.md\n  Files:    1\n  Updated:  0s ago\n"
-    )
-    assert parse_listing(text) == (
-        ListedCollection("memory-root-main", None, "MEMORY.md"),
-        ListedCollection("x", None, "**/*.md"),
-    )
-
-
-def test_a_sentence_is_no_collection() -> None:
-    assert parse_listing("No collections found. Run 'qmd collection add .' to create one.\n") == ()
-
-
-def test_the_status_of_the_server_is_understood() -> None:
-    assert parse_names([{"name": "ws", "path": "/abs", "pattern": "**/*.md", "documents": 5}]) == (
-        ListedCollection("ws", "/abs", "**/*.md"),
-    )
 
 
 def test_the_configuration_that_qmd_writes_is_understood() -> None:
