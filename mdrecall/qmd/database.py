@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramUnreadable
+from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramUnreadable
 from mdrecall.qmd.listing import ListedCollection
 
 if TYPE_CHECKING:
@@ -115,26 +115,19 @@ def file_identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def has_null_byte_path(error: ProgramFailed) -> bool:
-    """True if qmd failed on a stored path with a NUL in it, which no file can have."""
-    return bool(_NOT_A_FOLDER.search(error.output) and _NUL.search(error.output))
+def has_broken_paths(error: BackendUnavailable) -> bool:
+    """True if qmd failed on a stored path with a NUL, which no file can have, or on a document that it has already."""
+    text = error.output if isinstance(error, ProgramFailed) else ""
+    return bool((_NOT_A_FOLDER.search(text) and _NUL.search(text)) or _DUPLICATE.search(text))
 
 
-def is_duplicate_document(error: ProgramFailed) -> bool:
-    """True if qmd failed on a document that is in its index already."""
-    return bool(_DUPLICATE.search(error.output))
-
-
-def is_damage_report(error: ProgramFailed) -> bool:
-    """True if qmd printed that its index is not a database or is broken."""
-    return bool(_DAMAGED.search(error.output))
-
-
-def is_damage_error(error: BaseException | None) -> bool:
-    """True if SQLite itself says that the file is damaged, not merely that it cannot be opened."""
+def is_damaged(error: ProgramFailed | ProgramUnreadable) -> bool:
+    """True if qmd or SQLite says that the index is damaged, not merely that it cannot be opened."""
     import apsw
 
-    return isinstance(error, apsw.CorruptError | apsw.NotADBError)
+    if isinstance(error, ProgramFailed):
+        return bool(_DAMAGED.search(error.output))
+    return isinstance(error.__cause__, apsw.CorruptError | apsw.NotADBError)
 
 
 def quarantine(database: QmdDatabase) -> str:
@@ -147,10 +140,14 @@ def quarantine(database: QmdDatabase) -> str:
     number = 1
     while os.path.lexists(target := f"{database.path}.damaged-{number}"):
         number += 1
-    os.rename(database.path, target)
-    for ending in _SIDECAR_ENDINGS:
-        with suppress(FileNotFoundError):
-            os.rename(database.path + ending, target + ending)
+    try:
+        os.rename(database.path, target)
+        for ending in _SIDECAR_ENDINGS:
+            with suppress(FileNotFoundError):
+                os.rename(database.path + ending, target + ending)
+    except OSError as error:
+        message = f"Cannot move the damaged {database.path}: {error.strerror}."
+        raise BackendUnavailable(message, hint="Remove it.") from error
     return target
 
 
@@ -159,6 +156,6 @@ def quarantine_if_damaged(database: QmdDatabase) -> str:
     try:
         database.check()
     except ProgramUnreadable as error:
-        if is_damage_error(error.__cause__):
+        if is_damaged(error):
             return quarantine(database)
     return ""

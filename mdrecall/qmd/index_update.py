@@ -18,13 +18,7 @@ from mdrecall.errors import (
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.collections import Collections
-from mdrecall.qmd.database import (
-    has_null_byte_path,
-    is_damage_error,
-    is_damage_report,
-    is_duplicate_document,
-    quarantine,
-)
+from mdrecall.qmd.database import has_broken_paths, is_damaged, quarantine
 from mdrecall.qmd.listing import ListedCollection
 from mdrecall.qmd.process import CommandRunner, Output
 from mdrecall.state_files import draft, load, make_private_folder, save
@@ -74,7 +68,7 @@ class IndexUpdate:
         self._with_config = with_config
         self._now = now
         self._pause = pause
-        self._repaired: set[str] = set()
+        self._is_repaired = False
         self.missing: tuple[ListedCollection, ...] = ()
         """The collections whose folder was missing at the last update."""
 
@@ -144,16 +138,14 @@ class IndexUpdate:
         return ""
 
     def _repair(self, error: ProgramFailed | ProgramUnreadable, issues: list[Issue], stop: Stop) -> bool:
-        """Rebuild what made qmd fail, once per kind of failure. True if the update should be tried again."""
-        kind = _repairable_kind(error)
-        if not kind or kind in self._repaired:
+        """Rebuild what made qmd fail, once. True if the update should be tried again."""
+        if self._is_repaired or not (has_broken_paths(error) or is_damaged(error)):
             return False
-        self._repaired.add(kind)
-        if kind != "damaged":
+        self._is_repaired = True
+        if has_broken_paths(error):
             issues += self._collections.rebuild(stop=stop)
             return True
-        moved_to = _quarantine_index(self._collections)
-        if moved_to:
+        if moved_to := quarantine(self._collections.database):
             issues.append(Issue(self._collections.database.path, f"was damaged and has been moved to {moved_to}"))
         return bool(moved_to)
 
@@ -239,22 +231,6 @@ def _stamps(entry: Collection) -> Iterator[str]:
 
 def _stamp(path: str, found: os.stat_result) -> str:
     return f"{path}\0{found.st_size} {found.st_mtime_ns}"
-
-
-def _repairable_kind(error: ProgramFailed | ProgramUnreadable) -> str:
-    """Return which of the repairable failures it is; empty if none."""
-    if isinstance(error, ProgramUnreadable):
-        return "damaged" if is_damage_error(error.__cause__) else ""
-    kinds = {"null byte": has_null_byte_path, "duplicate": is_duplicate_document, "damaged": is_damage_report}
-    return next((kind for kind, matches in kinds.items() if matches(error)), "")
-
-
-def _quarantine_index(collections: Collections) -> str:
-    try:
-        return quarantine(collections.database)
-    except OSError as error:
-        path = collections.database.path
-        raise BackendUnavailable(f"Cannot move the damaged {path}: {error.strerror}.", hint="Remove it.") from error
 
 
 def _write(path: str, text: str) -> None:
