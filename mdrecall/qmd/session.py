@@ -5,7 +5,6 @@ It is also restarted when its index has been replaced by another file, which it 
 
 import contextlib
 import json
-import math
 import os
 import select
 import selectors
@@ -30,21 +29,17 @@ _MAX_LINE_BYTES = 8_000_000
 _TAIL_BYTES = 8_000
 # Bounds writing a message that has no deadline of its own.
 _SEND_S = 5.0
-# Starting Node and opening the index takes about a second; far beyond that the server hangs.
-_START_S = 20.0
 _NO_SUCH_METHOD = -32601
 # The server may work on a few abandoned requests, for instance while it loads a model. With more than that it is
 # likelier that they never end.
 _MAX_ABANDONED = 4
-# A server that does anything at all answers a ping at once.
-_PING_S = 1.0
 
 
 class Session:
     """A server for this process alone. Several threads may call it at once.
 
     A request that times out does not end the server: it may be loading a model that the next request needs. The server
-    is killed if it then does not answer a ping, or if too many requests have been abandoned.
+    is killed when several requests have been abandoned.
     """
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str = WORK_DIR, index: str = "") -> None:
@@ -67,7 +62,7 @@ class Session:
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         """Return the structured answer of a tool."""
         begun = time.monotonic()
-        connection = self._connect_responsive(timeout_s)
+        connection = self._connect()
         params = {"name": tool, "arguments": arguments}
         result = connection.request("tools/call", params, timeout_s=timeout_s, begun=begun)
         return parse_result(f"{self._name} {tool}", result)
@@ -80,20 +75,14 @@ class Session:
         if connection:
             connection.close()
 
-    def _connect_responsive(self, timeout_s: float) -> "Connection":
-        """Return a connection to a server that responds; one with abandoned requests is pinged first."""
-        connection = self._connect()
-        if _is_unresponsive(connection, min(_PING_S, timeout_s / 2)):
-            connection.close("stopped responding and was killed")
-            connection = self._connect()
-        return connection
-
     def _connect(self) -> "Connection":
         with self._lock:
             if self._closed:
                 raise ProgramStopped(f"{self._name} was not called: the memory is closed.")
             if self._connection and self._is_index_replaced():
                 self._connection.close("was stopped because its index has been replaced")
+            if self._connection and self._connection.abandoned >= _MAX_ABANDONED:
+                self._connection.close("stopped responding and was killed")
             if self._connection is None or self._connection.is_dead:
                 process = spawn(self._command, env=self._env, cwd=self._cwd, with_input=True)
                 self._connection = Connection(process, self._name)
@@ -110,7 +99,7 @@ class Session:
 class Connection:
     """A running MCP server behind two pipes. One thread reads the answers, any thread may send requests."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", name: str, *, start_s: float = _START_S) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", name: str) -> None:
         self._process = process
         self._name = name
         self._lock = threading.Lock()
@@ -123,8 +112,6 @@ class Connection:
         self._stderr_tail = b""
         self._pieces: list[bytes] = []
         self._line_bytes = 0
-        self._start_s = start_s
-        self._ready_until = math.inf
         self._reader = threading.Thread(target=self._read, name=f"mdrecall {name}", daemon=True)
 
     @property
@@ -133,13 +120,8 @@ class Connection:
         return self._failure is not None
 
     @property
-    def is_stuck(self) -> bool:
-        """True if the handshake is long overdue."""
-        return not self._ready.is_set() and time.monotonic() > self._ready_until
-
-    @property
     def abandoned(self) -> int:
-        """How many requests that timed out are still being worked on."""
+        """How many requests have timed out and were not answered since."""
         return len(self._abandoned)
 
     def open(self) -> None:
@@ -147,7 +129,6 @@ class Connection:
         for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
             assert pipe
             os.set_blocking(pipe.fileno(), False)
-        self._ready_until = time.monotonic() + self._start_s
         self._reader.start()
 
     def close(self, why: str = "") -> None:
@@ -167,10 +148,10 @@ class Connection:
         ``begun`` is the moment from which the time counts, if starting the server is a part of it.
         """
         deadline = (time.monotonic() if begun is None else begun) + timeout_s
-        if not self._ready.wait(max(0.0, deadline - time.monotonic())):
-            raise self._timeout_error(timeout_s)
         number, answer = self._register()
         try:
+            if not self._ready.wait(max(0.0, deadline - time.monotonic())):
+                raise self._timeout_error(timeout_s)
             message = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
             self._send(message, deadline, timeout_s)
             return self._parse_response(answer.result(max(0.0, deadline - time.monotonic())))
@@ -180,16 +161,6 @@ class Connection:
             return self._parse_response(answer.result(0))
         finally:
             self._unregister(number, answer)
-
-    def responds(self, timeout_s: float) -> bool:
-        """True if the server answers a ping, whatever it is working on."""
-        try:
-            self.request("ping", {}, timeout_s=timeout_s)
-        except ProgramFailed:
-            return not self.is_dead
-        except BackendUnavailable:
-            return False
-        return True
 
     def _register(self) -> tuple[int, Future[dict[str, Any]]]:
         with self._lock:
@@ -349,12 +320,6 @@ class Connection:
     def _timeout_error(self, timeout_s: float) -> ProgramTimedOut:
         hint = "Raise its time limit in the settings; loading a model for the first time takes longer."
         return ProgramTimedOut(f"{self._name} did not answer within {round(timeout_s, 1):g} seconds.", hint=hint)
-
-
-def _is_unresponsive(connection: Connection, ping_s: float) -> bool:
-    if connection.abandoned:
-        return connection.abandoned >= _MAX_ABANDONED or not connection.responds(ping_s)
-    return connection.is_stuck
 
 
 def _is_writable(pipe: int, timeout_s: float) -> bool:

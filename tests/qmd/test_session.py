@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -125,13 +126,13 @@ def test_the_time_that_the_start_took_is_a_part_of_the_limit_that_is_told(
     session: Session, fake_qmd: FakeQmd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake_qmd.server(silent_at_start=True)
-    connect = session._connect_responsive
+    connect = session._connect
 
-    def connect_slowly(timeout_s: float) -> Connection:
+    def connect_slowly() -> Connection:
         time.sleep(0.3)
-        return connect(timeout_s)
+        return connect()
 
-    monkeypatch.setattr(session, "_connect_responsive", connect_slowly)
+    monkeypatch.setattr(session, "_connect", connect_slowly)
     with pytest.raises(ProgramTimedOut, match=r"within 0\.4 seconds"):
         call(session, timeout_s=0.4)
 
@@ -154,21 +155,13 @@ def test_a_question_that_is_given_up_leaves_the_server_to_finish(session: Sessio
     assert fake_qmd.calls == [["mcp"]]
 
 
-def test_a_server_that_listens_no_more_is_replaced(session: Session, fake_qmd: FakeQmd) -> None:
-    fake_qmd.tool("bad", deaf=True)
-    call(session)
-    with pytest.raises(ProgramTimedOut):
-        call(session, "bad", timeout_s=0.2)
-    assert call(session) == {"results": [1]}
-    assert fake_qmd.calls == [["mcp"], ["mcp"]]
-
-
-def test_too_many_forgotten_questions_end_it(session: Session, fake_qmd: FakeQmd) -> None:
-    fake_qmd.tool("slow", result=ANSWER, after="never")
-    call(session)
+@pytest.mark.parametrize("fault", [{"after": "never"}, {"deaf": True}, {"silent_at_start": True}])
+def test_too_many_forgotten_questions_end_it(session: Session, fake_qmd: FakeQmd, fault: dict[str, Any]) -> None:
+    fake_qmd.tool("slow", result=ANSWER, **fault).server(**fault)
     for _ in range(4):
         with pytest.raises(ProgramTimedOut):
             call(session, "slow", timeout_s=0.2)
+    fake_qmd.server(silent_at_start=False)
     assert call(session) == {"results": [1]}
     assert len(fake_qmd.calls) == 2
 
@@ -179,9 +172,9 @@ def test_a_question_longer_than_a_pipe_goes_through(session: Session, fake_qmd: 
     assert call(session, "echo", query=long) == {"query": long}
 
 
-def connected(fake: FakeQmd, **options: float) -> Connection:
+def connected(fake: FakeQmd) -> Connection:
     process = spawn((str(fake.path), "mcp"), env={"PATH": os.environ["PATH"], "MARK": MARK}, cwd="/", with_input=True)
-    connection = Connection(process, "qmd mcp", **options)
+    connection = Connection(process, "qmd mcp")
     connection.open()
     return connection
 
@@ -195,14 +188,6 @@ def test_a_deaf_server_cannot_hold_up_who_asks_at_length(fake_qmd: FakeQmd) -> N
             connection.request("tools/call", {"name": "bad", "arguments": "x" * length}, timeout_s=0.2)
     assert connection.is_dead
     connection.close()
-
-
-def test_a_server_is_stuck_if_it_does_not_introduce_itself(fake_qmd: FakeQmd) -> None:
-    fake_qmd.server(silent_at_start=True)
-    patient, impatient = connected(fake_qmd), connected(fake_qmd, start_s=0.0)
-    assert (patient.is_stuck, impatient.is_stuck) == (False, True)
-    patient.close()
-    impatient.close()
 
 
 def test_many_ask_at_once_and_each_gets_its_own_answer(session: Session, fake_qmd: FakeQmd) -> None:
