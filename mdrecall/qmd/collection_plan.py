@@ -44,10 +44,11 @@ def plan_collections(settings: Settings, home: str) -> tuple[Collection, ...]:
     """
     found = _memory_collections(settings, home) if settings.memory.qmd.include_default_memory else []
     found += _custom_collections(settings, home)
-    found += [
-        _extra_collection(number, extra, settings, home) for number, extra in _uncovered_extras(settings, found, home)
-    ]
-    found += _named_collections(settings, found, home)
+    extras = [(f"extra-{number}", extra) for number, extra in enumerate(settings.memory_search.extra_paths, 1)]
+    found += _uncovered(extras, found, settings, home)
+    found += _uncovered(
+        [(name, extra) for name, (extra, _) in settings.mdrecall.collections.items()], found, settings, home
+    )
     if settings.memory.qmd.sessions.enabled:
         found.append(Collection("sessions", export_dir(settings, home), ALL_NOTES, "sessions"))
     by_name: dict[str, Collection] = {}
@@ -134,30 +135,17 @@ def _custom_collections(settings: Settings, home: str) -> list[Collection]:
     return found
 
 
-def _uncovered_extras(settings: Settings, found: list[Collection], home: str) -> list[tuple[int, ExtraPath]]:
-    """Return the extra paths that no collection covers yet, with their number."""
+def _uncovered(
+    named: Sequence[tuple[str, ExtraPath]], found: list[Collection], settings: Settings, home: str
+) -> list[Collection]:
+    """Return collections for the paths that no collection covers yet."""
     whole = [entry.root for entry in found if entry.pattern == ALL_NOTES]
     fresh = []
-    for number, extra in enumerate(settings.memory_search.extra_paths, 1):
-        path = expand(extra.path, home, settings.workspace)
-        if not any(path == root or path.startswith(root.rstrip("/") + "/") for root in whole):
-            fresh.append((number, extra))
-    return fresh
-
-
-def _named_collections(settings: Settings, found: list[Collection], home: str) -> list[Collection]:
-    """Return the collections of the settings that no other collection covers yet."""
-    whole = [entry.root for entry in found if entry.pattern == ALL_NOTES]
-    fresh = []
-    for name, (extra, _) in settings.mdrecall.collections.items():
+    for name, extra in named:
         path = expand(extra.path, home, settings.workspace)
         if not any(path == root or path.startswith(root.rstrip("/") + "/") for root in whole):
             fresh.append(_collection_at(name, path, extra.pattern or ""))
     return fresh
-
-
-def _extra_collection(number: int, extra: ExtraPath, settings: Settings, home: str) -> Collection:
-    return _collection_at(f"extra-{number}", expand(extra.path, home, settings.workspace), extra.pattern or "")
 
 
 def _collection_at(name: str, path: str, pattern: str) -> Collection:

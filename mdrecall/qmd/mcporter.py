@@ -182,9 +182,6 @@ class Mcporter:
             Program(self._command, env=env, cwd=WORK_DIR).run(
                 [*self._config_flag, "daemon", "stop"], timeout_s=_STOP_S, check=False
             )
-        end = time.monotonic() + _STOP_S
-        while any(map(_is_running, leaders)) and time.monotonic() < end:
-            time.sleep(0.02)
         for leader in leaders:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(leader, signal.SIGKILL)
@@ -209,14 +206,6 @@ def _read_pid(path: str, config_path: str) -> list[int]:
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [number] if is_ours else []
-
-
-def _is_running(number: int) -> bool:
-    try:
-        os.kill(number, 0)
-    except OSError:
-        return False
-    return True
 
 
 def _milliseconds(seconds: float) -> str:
