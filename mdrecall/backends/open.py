@@ -77,12 +77,13 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
     """Open qmd's backend, with the builtin one to answer while qmd cannot."""
     from mdrecall.backends.breaker import Breaker
     from mdrecall.backends.fallback import FallbackBackend
-    from mdrecall.qmd.open import open_qmd, state_dir_of, update_wait_ms
+    from mdrecall.qmd.backend import QmdBackend
+    from mdrecall.qmd.open import state_dir_of, update_wait_ms
 
     settings = loaded.settings
     timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, update_wait_ms(settings, one_shot=one_shot)
     opened: FallbackBackend
-    qmd = open_qmd(loaded, lambda: opened.ensure_fallback(), one_shot=one_shot)
+    qmd = QmdBackend(loaded, lambda: opened.ensure_fallback(), one_shot=one_shot)
     opened = FallbackBackend(
         "qmd",
         qmd,

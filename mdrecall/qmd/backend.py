@@ -4,14 +4,16 @@ import os
 import threading
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
+from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, ReadError, message_with_hint
 from mdrecall.interfaces import Backend
 from mdrecall.locks import FileLock
+from mdrecall.qmd.open import RunningQmd, open_export, open_parts, start_qmd, state_dir_of
 from mdrecall.state_files import make_private_folder
 from mdrecall.types import (
     Conversation,
@@ -31,53 +33,26 @@ from mdrecall.types import (
 
 if TYPE_CHECKING:
     # A search without qmd needs none of these, so they are imported only when qmd is started.
-    from mdrecall.qmd.answers import QmdAnswers
-    from mdrecall.qmd.collections import Collections
     from mdrecall.qmd.export import SessionExport
-    from mdrecall.qmd.process import Program
     from mdrecall.qmd.status import QmdParts
-    from mdrecall.qmd.tool_client import ToolClient
     from mdrecall.qmd.updater import Updater
     from mdrecall.types.note_map import NearNote, NoteMap
-
-
-class RunningQmd(NamedTuple):
-    """The parts of the backend that run qmd."""
-
-    program: "Program"
-    collections: "Collections"
-    updater: "Updater"
-    answers: "QmdAnswers"
-    server: "ToolClient | None"
-    warm_up: Callable[[], None]
-    """Starts the server, so that the first search need not wait for it."""
 
 
 class QmdBackend:
     """Answers for one workspace through a separate qmd, which is started when it is first needed."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        open_parts: "Callable[[Callable[[], dict[str, Any]]], QmdParts]",
-        start: "Callable[[Callable[[], QmdParts]], RunningQmd]",
-        builtin: Callable[[], Backend],
-        open_export: "Callable[[], SessionExport | None]",
-    ) -> None:
-        """``open_parts`` is given the status of the watcher, ``start`` the parts.
-
-        ``start`` may raise ``BackendUnavailable``. ``builtin`` returns the backend that reads other files.
-        ``open_export`` returns what exports the transcripts, if they are to be.
-        """
-        self.open_export = open_export
+    def __init__(self, loaded: Loaded, builtin: Callable[[], Backend], *, one_shot: bool) -> None:
+        """``builtin`` returns the backend that reads what is in no collection."""
+        settings = loaded.settings
+        self._loaded = loaded
         self._settings = settings
-        self._open_parts = open_parts
-        self._start = start
         self._builtin = builtin
+        self._one_shot = one_shot
         self._lock = threading.Lock()
         self._running: RunningQmd | None = None
         self._closed = False
-        lock_path = os.path.join(settings.qmd_dir, "mdrecall", "watch.lock")
+        lock_path = os.path.join(state_dir_of(settings), "watch.lock")
         self.watch = IndexWatcher(
             FileLock(lock_path),
             self._plan_watch,
@@ -92,7 +67,8 @@ class QmdBackend:
         """Start qmd, its server and its updates, which takes long. A failure is reported by the first search."""
         try:
             running = self.ensure_running()
-            running.warm_up()
+            if running.server is not None:
+                running.server.warm_up()
             running.updater.start()
         except BackendUnavailable:
             return
@@ -170,7 +146,7 @@ class QmdBackend:
     @cached_property
     def parts(self) -> "QmdParts":
         """The parts that work without qmd."""
-        return self._open_parts(self.watch.status)
+        return open_parts(self._loaded, self.watch.status)
 
     def ensure_running(self) -> RunningQmd:
         """Return the running parts, starting them first if necessary; raise ``BackendUnavailable``."""
@@ -178,8 +154,12 @@ class QmdBackend:
             if self._closed:
                 raise BackendUnavailable("The memory is closed.")
             if self._running is None:
-                self._running = self._start(lambda: self.parts)
+                self._running = start_qmd(self._loaded, self._one_shot, lambda: self.parts)
             return self._running
+
+    def open_export(self) -> "SessionExport | None":
+        """Return what exports the transcripts, if they are to be exported."""
+        return open_export(self._loaded)
 
     def stop(self) -> None:
         """End every process that was started here. The next call starts them again."""

@@ -45,8 +45,8 @@ def plan_collections(settings: Settings, home: str) -> tuple[Collection, ...]:
     found = _memory_collections(settings, home) if settings.memory.qmd.include_default_memory else []
     found += _custom_collections(settings, home)
     extras = [(f"extra-{number}", extra) for number, extra in enumerate(settings.memory_search.extra_paths, 1)]
-    found += _uncovered(extras, found, settings, home)
-    found += _uncovered(
+    found += _plan_uncovered(extras, found, settings, home)
+    found += _plan_uncovered(
         [(name, extra) for name, (extra, _) in settings.mdrecall.collections.items()], found, settings, home
     )
     if settings.memory.qmd.sessions.enabled:
@@ -135,7 +135,7 @@ def _custom_collections(settings: Settings, home: str) -> list[Collection]:
     return found
 
 
-def _uncovered(
+def _plan_uncovered(
     named: Sequence[tuple[str, ExtraPath]], found: list[Collection], settings: Settings, home: str
 ) -> list[Collection]:
     """Return collections for the paths that no collection covers yet."""

@@ -88,6 +88,9 @@ class Mcporter:
             return parse_result(name, answer)
         return answer
 
+    def warm_up(self) -> None:
+        """Start nothing: the first call starts the daemon."""
+
     def close(self) -> None:
         """Stop the daemon that was started here, with everything it started. Later calls raise ``ProgramStopped``."""
         with self._lock:

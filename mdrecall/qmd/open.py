@@ -2,16 +2,14 @@
 
 import os
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
-from mdrecall.interfaces import Backend
-from mdrecall.qmd.backend import QmdBackend, RunningQmd
 from mdrecall.qmd.command import config_path, find_program, index_path, parse_command, prepare, resolve_launcher
 
 if TYPE_CHECKING:
+    from mdrecall.qmd.answers import QmdAnswers
     from mdrecall.qmd.collections import Collections
     from mdrecall.qmd.database import QmdDatabase
     from mdrecall.qmd.embedding import Embedding
@@ -22,10 +20,14 @@ if TYPE_CHECKING:
     from mdrecall.qmd.updater import Updater
 
 
-def open_qmd(loaded: Loaded, builtin: Callable[[], Backend], *, one_shot: bool) -> QmdBackend:
-    """Open the qmd backend. ``builtin`` returns the backend that reads what is in no collection."""
-    start = partial(_start_qmd, loaded, one_shot)
-    return QmdBackend(loaded.settings, partial(_open_parts, loaded), start, builtin, partial(_open_export, loaded))
+class RunningQmd(NamedTuple):
+    """The parts of the backend that run qmd."""
+
+    program: "Program"
+    collections: "Collections"
+    updater: "Updater"
+    answers: "QmdAnswers"
+    server: "ToolClient | None"
 
 
 def state_dir_of(settings: Settings) -> str:
@@ -45,7 +47,8 @@ def update_wait_ms(settings: Settings, *, one_shot: bool) -> int:
     return settings.memory.qmd.limits.timeout_ms if has_index else settings.mdrecall.first_index_wait_ms
 
 
-def _open_parts(loaded: Loaded, watcher: Callable[[], dict[str, Any]]) -> "QmdParts":
+def open_parts(loaded: Loaded, watcher: Callable[[], dict[str, Any]]) -> "QmdParts":
+    """Make the parts that work without a qmd; ``watcher`` returns the status of the process that watches the files."""
     from mdrecall.qmd.collection_plan import plan_collections
     from mdrecall.qmd.database import QmdDatabase
     from mdrecall.qmd.paths import CollectionPaths
@@ -67,7 +70,7 @@ def _open_parts(loaded: Loaded, watcher: Callable[[], dict[str, Any]]) -> "QmdPa
     return QmdParts(files, collections, database, paths, QmdStatus(settings, files, collections, database, watcher))
 
 
-def _start_qmd(loaded: Loaded, one_shot: bool, open_parts: "Callable[[], QmdParts]") -> RunningQmd:
+def start_qmd(loaded: Loaded, one_shot: bool, find_parts: "Callable[[], QmdParts]") -> RunningQmd:
     """Make the parts that run qmd; raise ``ProgramMissing`` at once if there is none."""
     settings = loaded.settings
     env = prepare(settings.qmd_dir, loaded.environment, home=loaded.home)
@@ -80,8 +83,8 @@ def _start_qmd(loaded: Loaded, one_shot: bool, open_parts: "Callable[[], QmdPart
     from mdrecall.qmd.search import QmdSearch
     from mdrecall.qmd.version import require_version
 
-    parts = open_parts()
-    export = _open_export(loaded)
+    parts = find_parts()
+    export = open_export(loaded)
     program = Program(command, env=env)
     version_path = os.path.join(state_dir_of(settings), "version.json")
 
@@ -90,13 +93,13 @@ def _start_qmd(loaded: Loaded, one_shot: bool, open_parts: "Callable[[], QmdPart
 
     collections = _manage_collections(settings, program, parts, require)
     updater = _make_updater(loaded, program, collections, parts.database, export)
-    server, warm_up = _open_server(loaded, command, env, one_shot)
+    server = _open_server(loaded, command, env, one_shot)
     snippet_chars = settings.memory.qmd.limits.max_snippet_chars
     results = Results(parts.paths, export, settings.memory_search.chunking, max_snippet_chars=snippet_chars)
     names = [entry.name for entry in collections.planned]
     search = QmdSearch(program, require=require, names=names, ensure=collections.ensure, server=server)
     answers = QmdAnswers(settings, parts, updater, search, results, one_shot=one_shot)
-    return RunningQmd(program, collections, updater, answers, server, warm_up)
+    return RunningQmd(program, collections, updater, answers, server)
 
 
 def _manage_collections(
@@ -155,7 +158,8 @@ def _make_embedding(settings: Settings, program: "Program", database: "QmdDataba
     )
 
 
-def _open_export(loaded: Loaded) -> "SessionExport | None":
+def open_export(loaded: Loaded) -> "SessionExport | None":
+    """Return what exports the transcripts, if they are to be exported."""
     settings = loaded.settings
     if not settings.memory.qmd.sessions.enabled:
         return None
@@ -173,17 +177,15 @@ def _open_export(loaded: Loaded) -> "SessionExport | None":
     )
 
 
-def _open_server(
-    loaded: Loaded, command: tuple[str, ...], env: dict[str, str], one_shot: bool
-) -> "tuple[ToolClient | None, Callable[[], None]]":
-    """Return the client of a server that keeps running, and what starts the server ahead of its first use."""
+def _open_server(loaded: Loaded, command: tuple[str, ...], env: dict[str, str], one_shot: bool) -> "ToolClient | None":
+    """Return the client of a server that keeps running."""
     settings = loaded.settings
     mcporter = settings.memory.qmd.mcporter
     if mcporter.enabled:
         from mdrecall.qmd.mcporter import Mcporter
         from mdrecall.qmd.process import Program
 
-        client = Mcporter(
+        return Mcporter(
             Program(("mcporter",), env=loaded.environment),
             server_name=mcporter.server_name,
             start_daemon=mcporter.start_daemon,
@@ -192,14 +194,8 @@ def _open_server(
             folder=os.path.join(state_dir_of(settings), "mcporter"),
             index=index_path(settings.qmd_dir),
         )
-        return client, _do_nothing
     if one_shot or not settings.mdrecall.qmd.session:
-        return None, _do_nothing
+        return None
     from mdrecall.qmd.session import Session
 
-    session = Session(command, env=env, index=index_path(settings.qmd_dir))
-    return session, session.warm_up
-
-
-def _do_nothing() -> None:
-    """Start nothing."""
+    return Session(command, env=env, index=index_path(settings.qmd_dir))

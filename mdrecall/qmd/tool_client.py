@@ -17,6 +17,9 @@ class ToolClient(Protocol):
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         """Return the structured answer of a tool, or ``{"content": [...]}`` if it has none."""
 
+    def warm_up(self) -> None:
+        """Start what can be started ahead of the first call."""
+
     def close(self) -> None:
         """End the processes that were started for this client."""
 

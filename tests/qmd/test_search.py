@@ -29,6 +29,9 @@ class Server:
             raise answer
         return answer
 
+    def warm_up(self) -> None:
+        self.asked = []
+
     def close(self) -> None:
         self._answers = []
 
