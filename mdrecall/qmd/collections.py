@@ -52,12 +52,8 @@ class Collections:
         self._config_path = config_path
         self._timeout_s = timeout_s
         self._lock = threading.RLock()
-        self._issues: tuple[Issue, ...] = ()
-
-    @property
-    def issues(self) -> tuple[Issue, ...]:
+        self.issues: tuple[Issue, ...] = ()
         """What the last ``ensure`` could not do, and why."""
-        return self._issues
 
     def ensure(self, *, stop: Stop = never) -> tuple[Issue, ...]:
         """Add the planned collections that qmd lacks, and return what could not be added and why.
@@ -83,10 +79,10 @@ class Collections:
                 and (error := self._try(issues, entry, partial(self._make, entry, issues, stop)))
             ]
             self._report_links(issues)
-            self._issues = tuple(issues)
+            self.issues = tuple(issues)
             if failures and len(failures) == len(self.planned):
                 raise failures[0]
-            return self._issues
+            return self.issues
 
     def rebuild(self, *, stop: Stop = never) -> tuple[Issue, ...]:
         """Remove every managed collection and add it again, except those whose folder is missing."""

@@ -25,7 +25,6 @@ _DROPPED_VARIABLES = ("INDEX_PATH", "OLDPWD", "QMD_TRUST_LOCAL_CONFIG", "QMD_TRU
 _LOCAL_CONFIGS = (os.path.join(".qmd", "index.yml"), os.path.join(".qmd", "index.yaml"))
 _LAUNCHER = os.path.join("bin", "qmd")
 _PROGRAM = os.path.join("dist", "cli", "qmd.js")
-_NPM_LOCKS = ("package-lock.json",)
 _BUN_LOCKS = ("bun.lock", "bun.lockb")
 # What the launcher sets for the native libraries, unless the user has: otherwise they log into the answers.
 _QUIET = {"LLAMA_LOG_LEVEL": "error", "GGML_LOG_LEVEL": "error", "GGML_BACKEND_SILENT": "1"}
@@ -133,16 +132,12 @@ def _program_behind(command: Sequence[str], env: Mapping[str, str]) -> str:
 
 
 def _is_installed_for_node(package: str) -> bool:
-    """True if a package was installed for Node, judged as the launcher does: by the lock files beside it."""
+    """True if a package was installed for Node: beside it, or at its root, there is no lock file of Bun."""
     parts = package.split(os.sep)
     if "node_modules" not in parts:
         return False
     root = os.sep.join(parts[: len(parts) - 1 - parts[::-1].index("node_modules")])
-    for folder in (package, root):
-        for locks, is_for_node in ((_NPM_LOCKS, True), (_BUN_LOCKS, False)):
-            if any(os.path.exists(os.path.join(folder, lock)) for lock in locks):
-                return is_for_node
-    return True
+    return not any(os.path.exists(os.path.join(folder, lock)) for folder in (package, root) for lock in _BUN_LOCKS)
 
 
 def _expand_home(word: str, home: str) -> str:

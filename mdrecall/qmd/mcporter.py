@@ -63,6 +63,8 @@ class Mcporter:
         self._qmd_command = tuple(qmd_command)
         self._qmd_env = qmd_env
         self._folder = folder
+        self.config_path = os.path.join(folder, "mcporter.json")
+        self._config_flag = ("--config", self.config_path)
         self._index = index
         self._lock = threading.Lock()
         self._starting = threading.Lock()
@@ -72,14 +74,10 @@ class Mcporter:
         self._daemon_is_ours = False
         self._closed = False
 
-    @property
-    def config_path(self) -> str:
-        return os.path.join(self._folder, "mcporter.json")
-
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
         """Return the structured answer of a tool. All is over after ``timeout_s``, with the start of a daemon."""
         command = ["call", "--server", self._server, "--tool", tool, "--args", json.dumps(arguments)]
-        command += ["--output", "json", "--timeout", _milliseconds(timeout_s)]
+        command += ["--output", "json", "--timeout", str(max(1, int(timeout_s * 1000)))]
         answer = self._run(command, tool, timeout_s)
         name = f"mcporter {self._server}.{tool}"
         if "error" in answer and "issue" in answer:
@@ -111,10 +109,6 @@ class Mcporter:
         if left_s <= 0:
             raise ProgramTimedOut(f"mcporter was not ready within {timeout_s:g} seconds.")
         return _parse_output(program.run([*self._config_flag, *command], timeout_s=left_s, check=False), what)
-
-    @property
-    def _config_flag(self) -> tuple[str, str]:
-        return ("--config", self.config_path)
 
     def _ensure_ready(self, timeout_s: float) -> Program:
         """Write the configuration, start the daemon, and return the program."""
@@ -209,10 +203,6 @@ def _read_pid(path: str, config_path: str) -> list[int]:
     except (OSError, ValueError, KeyError, TypeError):
         return []
     return [number] if is_ours else []
-
-
-def _milliseconds(seconds: float) -> str:
-    return str(max(1, int(seconds * 1000)))
 
 
 def _parse_output(output: Output, what: str) -> dict[str, Any]:

@@ -50,7 +50,6 @@ class Output(NamedTuple):
     stdout: str
     stderr: str
     code: int
-    seconds: float
 
 
 class CommandRunner(Protocol):
@@ -65,24 +64,12 @@ class Program:
     """A program that can be run repeatedly and concurrently."""
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], cwd: str = WORK_DIR) -> None:
-        self._command = tuple(command)
-        self._env = env
-        self._cwd = cwd
+        self.command = tuple(command)
+        self.env = env
+        self.cwd = cwd
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._closed = False
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        return self._command
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        return self._env
-
-    @property
-    def cwd(self) -> str:
-        return self._cwd
 
     def run(
         self,
@@ -98,7 +85,7 @@ class Program:
         With ``quiet`` only the end of the output is kept, however long it is. Without ``check`` a non-zero exit code
         is not an error.
         """
-        name = short_name(self._command, arguments)
+        name = short_name(self.command, arguments)
         began = time.monotonic()
         process = self._start(arguments)
         reader = _OutputReader(process, _TAIL_CHARS if quiet else MAX_CHARS, quiet)
@@ -112,7 +99,7 @@ class Program:
                 self._running.discard(process)
         if self._closed:
             raise ProgramStopped(f"{name} was stopped.")
-        output = Output(*reader.texts(), process.returncode, time.monotonic() - began)
+        output = Output(*reader.texts(), process.returncode)
         if check:
             _check(name, output)
         return output
@@ -127,8 +114,8 @@ class Program:
     def _start(self, arguments: Sequence[str]) -> "subprocess.Popen[bytes]":
         with self._lock:
             if self._closed:
-                raise ProgramStopped(f"{short_name(self._command, arguments)} was not started: the memory is closed.")
-            process = spawn((*self._command, *arguments), env=self._env, cwd=self._cwd)
+                raise ProgramStopped(f"{short_name(self.command, arguments)} was not started: the memory is closed.")
+            process = spawn((*self.command, *arguments), env=self.env, cwd=self.cwd)
             self._running.add(process)
         return process
 

@@ -48,7 +48,7 @@ class Scripted:
             raise reply
         if isinstance(reply, Output):
             return reply
-        return Output(reply if isinstance(reply, str) else reply(stop), "", 0, 0.0)
+        return Output(reply if isinstance(reply, str) else reply(stop), "", 0)
 
     def names(self) -> list[str]:
         """The commands that were run."""

@@ -97,7 +97,7 @@ def test_half_a_sign_of_that_is_none(bound: AgentHome, output: str) -> None:
 
 def test_what_qmd_could_not_read_is_told(bound: AgentHome) -> None:
     said = "⚠ Skipped unreadable file: a.md (EACCES)\nSkipped 1 unreadable file(s)\n"
-    program = Scripted(update=[Output("", said, 0, 0.0)])
+    program = Scripted(update=[Output("", said, 0)])
     assert run(bound.update(program)) == ("", (Issue("a.md (EACCES)", "was skipped by qmd: unreadable file"),))
 
 
