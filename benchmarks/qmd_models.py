@@ -81,7 +81,8 @@ def ask(task: Task) -> Iterator[Scored]:
 def find_documents(memory: Memory, workspace: Path, text: str) -> dict[Mode, list[QmdDocument]]:
     """Return the files that each mode of qmd would name, each with the line and the score."""
     near = first_of_files(memory.search(text, mode="vector", max_results=40, min_score=0, explain=True))
-    cosines = {path: result.why.cosine or 0.0 for path, result in near.items() if result.why}
+    parts = ((path, *part) for path, result in near.items() for part in result.why)
+    cosines = {path: value for path, part, value, _ in parts if part == "cosine"}
     by_vector = sorted(cosines, key=lambda path: -cosines[path])[:FILES]
     words = first_of_files(memory.search(text, mode="keyword", max_results=40, min_score=0))
     fused: dict[str, float] = {}

@@ -282,17 +282,16 @@ def top(answer: SearchAnswer) -> dict[str, Any]:
 
 def read_curve(answer: SearchAnswer) -> dict[str, float] | None:
     """Return what the curve has made the first score of, for ``training.calibrate``; None if it made it of nothing."""
-    why = answer[0].why if answer.results else None
-    if why is None or why.listed:
+    why = {part: value for part, value, _ in answer[0].why} if answer.results else {}
+    if "worth" not in why:
         return None
-    parts = dict(why.parts)
     return {
-        "worth": round(why.worth + why.cost, 4),
-        "trust": 0.0 if why.likeness is None else why.trust,
-        "commonness": why.commonness,
-        "unspaced": float("script" in parts),
-        "vectors": float(answer.mode == "vector" and why.trust >= 1),
-        "translated": float("translation" in parts),
+        "worth": round(why["worth"] + why["cost"], 4),
+        "trust": why["trust"] if "likeness" in why else 0.0,
+        "commonness": why["commonness"],
+        "unspaced": float("script" in why["parts"]),
+        "vectors": float(answer.mode == "vector" and why["trust"] >= 1),
+        "translated": float("translation" in why["parts"]),
     }
 
 

@@ -92,7 +92,7 @@ def _take_pictures(page: "Page", base: str, folder: Path) -> None:
         page.wait_for_load_state("networkidle")
         if name == "search":
             page.locator("details.why summary").first.click()
-            page.locator("details.why svg").first.wait_for()
+            page.locator("details.why li").first.wait_for()
         if name == "map":
             page.get_by_role("link", name="Walnut bread").locator("use").hover()
         if name == "forget":

@@ -8,7 +8,7 @@ from mdrecall.types import Appended, FallbackNotice, ReadResult, SearchAnswer, S
 _PLAIN = frozenset((str, int, float, bool))
 _OPTIONAL = (
     "heading", "speaker", "date", "query", "scoredBy", "triggers", "project", "origin", "superseded", "supersededBy",
-    "workspace",
+    "workspace", "why",
 )  # fmt: skip
 
 
@@ -88,22 +88,13 @@ def fallback_to_json(notice: FallbackNotice) -> dict[str, str]:
 
 def result_to_json(result: SearchResult) -> dict[str, Any]:
     """Convert one result, with its citation; what is empty or missing is left out."""
-    json: dict[str, Any] = to_json(result._replace(why=None))
+    json: dict[str, Any] = to_json(result)
     for name in _OPTIONAL:
         if not json.get(name):
             json.pop(name, None)
     json["citation"] = result.citation
-    if result.why and result.why.listed:
-        json["why"] = {"listed": result.why.listed}
-    elif result.why:
-        why = to_json(result.why)
-        del why["listed"]
-        why["terms"] = [
-            {"term": term, "weight": weight, "held": held, "inPassage": in_passage}
-            for term, weight, held, in_passage in result.why.terms
-        ]
-        why["parts"] = dict(result.why.parts)
-        json["why"] = why
+    if result.why:
+        json["why"] = {part: value for part, value, _ in result.why}
     return json
 
 

@@ -11,18 +11,27 @@ from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from string import ascii_lowercase
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from mdrecall.core.ranking.stages import Candidate
 from mdrecall.embed.offline.embedder import OfflineEmbedder
 from mdrecall.memory import Memory
+from mdrecall.types import SearchResult
 from tests.postgres_server import POOLER, POSTGRES, THROUGH, Server, run_pooler, run_server
 
 
 def examples(few: int) -> int:
     """Return how often a test tries something: a few times, or as often as ``MDRECALL_EXAMPLES`` says for a soak."""
     return int(os.environ.get("MDRECALL_EXAMPLES") or few)
+
+
+def values_of(found: SearchResult | Candidate) -> dict[str, Any]:
+    """Return the parts of an explanation by their names."""
+    assert found.why
+    return {part: value for part, value, _ in found.why}
 
 
 # Nothing here depends on how fast the machine is; in CI the examples are the same every time.

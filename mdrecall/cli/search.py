@@ -10,7 +10,7 @@ from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
 from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_fraction, parse_positive
 from mdrecall.cli.output import can_style, print_issues, print_json, print_warning, printable, progress_line, style
 from mdrecall.errors import QueryError
-from mdrecall.types import MODES, SearchAnswer, SearchOptions, SearchResult, StageStep, Why
+from mdrecall.types import MODES, SearchAnswer, SearchOptions, SearchResult, Why
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.workspaces import ServedMemory
@@ -246,38 +246,5 @@ def describe_marks(result: SearchResult) -> str:
 
 
 def _format_explanation(why: Why) -> str:
-    from mdrecall.core.ranking.explanation import describe_changes
-
-    if why.listed:
-        return style(f"    why: {why.listed}", "dim")
-    present = ", ".join(f"{term} {weight:.0%}" for term, weight, _, is_there in why.terms if is_there) or "none"
-    around = ", ".join(f"{term} {weight:.0%}" for term, weight, near, is_there in why.terms if near and not is_there)
-    missing = ", ".join(f"{term} {weight:.0%}" for term, weight, near, _ in why.terms if not near)
-    found = f"why: the passage has {present}"
-    found += f"; the text around it {around}" if around else ""
-    found += f"; missing: {missing}" if missing else ""
-    words = f"words {why.words:.2f} (passage {why.coverage:.0%} of the query"
-    words += f", beside it {why.neighbours:.0%} more" if why.neighbours else ""
-    lines = [found, words + (f", title {why.title:.0%} more)" if why.title else ")")]
-    if why.likeness is not None:
-        passage = "" if why.passage_cosine is None else f", passage {why.passage_cosine:.2f}"
-        cosine = "" if why.cosine is None else f" (cosine {why.cosine:.2f}{passage})"
-        lines.append(f"meaning {why.likeness:.2f}{cosine}, {why.vector_weight:.0%} of the mix")
-    lines += [*describe_changes(why), *_format_sum(why)]
-    return "\n".join(style(f"    {line}", "dim") for line in lines)
-
-
-def _format_sum(why: Why) -> list[str]:
-    """Return what the query takes off, what the worth consists of, and what each stage has changed."""
-    from mdrecall.core.ranking.explanation import describe_cost
-
-    parts = " ".join(f"{name} {value:+.2f}" for name, value in why.parts)
-    lines = [f"worth {why.worth:.2f}: {parts}", "stages: " + "; ".join(map(_format_step, why.stages))]
-    cost = describe_cost(why)
-    return [cost, *lines] if cost else lines
-
-
-def _format_step(step: StageStep) -> str:
-    if step.score is None:
-        return f"{step.stage} worth {step.worth:.2f}"
-    return f"{step.stage} {step.score:.3f}, place {step.place} of {step.of}"
+    sentences = "\n    ".join(sentence for *_, sentence in why if sentence)
+    return "\n".join(style(line, "dim") for line in f"    why: {sentences}".split("\n"))

@@ -16,7 +16,7 @@ from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
 from mdrecall.core.ranking.times import QueryTimes
 from mdrecall.core.text.passages import Passage, split_passages
 from mdrecall.core.text.words import fold
-from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument, Why
+from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import ChunkReader
@@ -119,8 +119,8 @@ class TimeSearch:
         results = to_results(_pick(documents, options.max_results, self._chunks, score))
         caution = f"There is no note of that time. The nearest day before it with one is {format_day(chosen[0])}."
         if explain:
-            why = Why(listed=_EXACT_REASON if is_exact else _NEAREST_REASON)
-            results = tuple(result._replace(why=why) for result in results)
+            reason = _EXACT_REASON if is_exact else _NEAREST_REASON
+            results = tuple(result._replace(why=(("listed", reason, reason),)) for result in results)
         return SearchAnswer(results, caution="" if is_exact else caution)
 
     def _documents_of(self, times: QueryTimes, before: int = 0) -> list[StoredDocument]:

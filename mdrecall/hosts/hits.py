@@ -50,7 +50,7 @@ def find_sure_hits(
 
 
 def _is_sure(hit: SearchResult) -> bool:
-    is_named = hit.why is not None and hit.why.identified >= 1
+    is_named = any(part == "identified" and share >= 1 for part, share, _ in hit.why)
     return hit.confidence == "high" or (hit.confidence == "medium" and is_named)
 
 

@@ -20,6 +20,10 @@ Confidence: TypeAlias = Literal["high", "medium", "low"]
 Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "no_searchable_words", "scope_denied"]
 
 
+#: Why a result has its score: each part by its name in JSON, its value, and what it means in words. The sentence is
+#: empty if the part counted for nothing, or if another one tells it.
+Why: TypeAlias = tuple[tuple[str, Any, str], ...]
+
 _T = TypeVar("_T")
 
 
@@ -125,72 +129,6 @@ class Match(NamedTuple):
     """True if the term was only found as the beginning of longer terms."""
 
 
-class StageStep(NamedTuple):
-    """What a result was worth after a stage of the ranking that changed something for it."""
-
-    stage: str
-    worth: float
-    score: float | None
-    """Its score so far; None before there is one."""
-    place: int | None
-    """Its place, from 1; None before the candidates are in order."""
-    of: int
-    """How many candidates the stage has left."""
-
-
-class Why(NamedTuple):
-    """Why a result has its score: what its passage holds of the query, each share from 0 to 1."""
-
-    terms: tuple[tuple[str, float, bool, bool], ...] = ()
-    """Each term of the query, its share of the weight, True if the text around holds it, True if the passage does."""
-    words: float = 0.0
-    """The share of the query's weight that the text around the passage holds, by how often and how densely."""
-    coverage: float = 0.0
-    """The share that the passage holds by itself."""
-    neighbours: float = 0.0
-    """The share that the passages beside it add."""
-    title: float = 0.0
-    """The share that the path and the headings add."""
-    likeness: float | None = None
-    """How alike query and passage are by their vectors; None without vectors."""
-    cosine: float | None = None
-    """The cosine of the whole chunk; with an embedder beside, the mean of both in the range of the first."""
-    passage_cosine: float | None = None
-    """The cosine of the passage; None if passages have no vectors of their own."""
-    vector_weight: float = 0.0
-    """The share of the likeness in the worth, for this query."""
-    identified: float = 0.0
-    """The share of the query's identifiers and quoted phrases that the passage holds."""
-    naming: float = 0.0
-    """What it gains because the query names its file or heading."""
-    speaker: float = 0.0
-    """What it loses because the query names another speaker."""
-    time: float = 0.0
-    """What it gains because it is of the time that the query names."""
-    recency: float = 1.0
-    """The factor for being older than its near equals, if the query asks for what holds at present; else 1."""
-    decay: float = 1.0
-    """The factor for its age; 1 without temporal decay."""
-    worth: float = 0.0
-    """All of this in one number, which the score is made from."""
-    trust: float = 0.0
-    """The share of the query that the embedder reads."""
-    commonness: float = 0.0
-    """How many chunks hold the words of the query: the logarithm, on average, each word by its weight."""
-    cost: float = 0.0
-    """What the query takes off the worth of each of its results, by trust and commonness; less than 0 adds to it."""
-    translated: float | None = None
-    """The share of the query's words that the text around holds in another language; None in the same script."""
-    file_factor: float = 1.0
-    """What it counts among all results because better ones are from the same file. Its score stays as it is."""
-    parts: tuple[tuple[str, float], ...] = ()
-    """What the worth consists of, each part with its name. Their sum is the worth."""
-    stages: tuple[StageStep, ...] = ()
-    """What each stage of the ranking has changed, in the order in which they ran."""
-    listed: str = ""
-    """Why it is listed although nothing of it was ranked; empty if it was ranked. Nothing else is known of it then."""
-
-
 class SearchResult(NamedTuple):
     """One result: a passage, its lines and its score."""
 
@@ -207,7 +145,7 @@ class SearchResult(NamedTuple):
     """The lines that match, among those that are shown."""
     heading: str
     """The headings above the match, outermost first, joined with `` › ``; empty if there are none."""
-    why: Why | None = None
+    why: Why = ()
     confidence: Confidence = "low"
     """The score in a word."""
     speaker: str = ""

@@ -14,6 +14,7 @@ from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.types import SearchAnswer
 from tests.backends.qmd_workspace import NOTES, QmdWorkspace
+from tests.conftest import values_of
 from tests.processes import marked, until
 from tests.qmd.models import write_models
 
@@ -80,8 +81,7 @@ def test_with_its_models_a_score_is_a_probability_as_well(
     assert (answer.backend, answer.mode, answer.degraded) == ("qmd", mode, "")
     assert answer[0].path == "memory/2026-01-14.md"
     assert answer.confidence != "low"
-    assert answer[0].why
-    assert answer[0].score == pytest.approx(probability(answer[0].why.worth), abs=1e-3)
+    assert answer[0].score == pytest.approx(probability(values_of(answer[0])["worth"]), abs=1e-3)
     foreign = memory.search("how long does a cake take in the oven?")
     assert (foreign.backend, foreign.confidence) == ("qmd", "low")
     assert foreign.caution

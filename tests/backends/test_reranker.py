@@ -10,7 +10,7 @@ import pytest
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer, SearchResult
 from mdrecall.wire import answer_to_json
-from tests.conftest import Workspace
+from tests.conftest import Workspace, values_of
 from tests.embed.tiny_gguf import write_reranker
 from tests.providers.rerank import KEY, RerankServer
 
@@ -44,8 +44,7 @@ def paths(answer: SearchAnswer) -> list[str]:
 
 def explain(result: SearchResult) -> object:
     """What is said of a result besides the stages that it went through."""
-    assert result.why
-    return result.confidence, result.why._replace(stages=())
+    return result.confidence, values_of(result) | {"stages": None}
 
 
 def prefer(server: RerankServer, *names: str) -> None:
@@ -80,8 +79,8 @@ def test_the_results_are_in_its_order_with_its_scores(notes: Workspace, kind: st
         # The word for the score and the explanation stay mdrecall's own; the reranker is one more stage.
         assert {result.path: explain(result) for result in answer} == {result.path: explain(result) for result in plain}
         for place, result in enumerate(answer, 1):
-            assert result.why
-            assert (result.why.stages[-1].stage, result.why.stages[-1].place) == ("rerank_candidates", place)
+            last = values_of(result)["stages"][-1]
+            assert (last["stage"], last["place"]) == ("rerank_candidates", place)
         assert server.asked[0].body["query"] == "walrus"
         assert sorted(text.split("\n")[-1] for text in server.asked[0].body["documents"]) == sorted(NOTES.values())
     assert [entry["scoredBy"] for entry in answer_to_json(answer)["results"]] == [f"{kind}/m-1"] * 3

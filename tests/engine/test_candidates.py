@@ -26,6 +26,7 @@ from mdrecall.types import (
     Term,
     Traits,
 )
+from tests.conftest import values_of
 
 SHOWN = "the walrus sleeps"
 HIDDEN = "its words are above"
@@ -201,7 +202,7 @@ def test_a_hybrid_search_mixes_both_scores_by_the_weight_and_the_trust() -> None
     chunks = FakeChunks({1: ("memory", SHOWN, 0.5), 2: ("memory", HIDDEN, 0.0)})
     answer = search(chunks, FakeVectors({1: 0.2, 2: 0.9}, trust=0.5), explain=True)
     assert numbers(answer) == [1, 2]
-    assert [result.why and result.why.vector_weight for result in answer] == [0.25, 0.25]
+    assert [values_of(result)["vectorWeight"] for result in answer] == [0.25, 0.25]
     assert (answer.provider, answer.model, answer.fallback) == ("fake", "model", "the first is down")
 
 
@@ -209,8 +210,7 @@ def test_a_search_by_vectors_leaves_out_what_only_keywords_find() -> None:
     chunks = FakeChunks({1: ("memory", SHOWN, 0.5), 2: ("memory", HIDDEN, 0.0)})
     answer = search(chunks, FakeVectors({2: 0.9}), mode="vector", explain=True)
     assert numbers(answer) == [2]
-    assert answer[0].why
-    assert answer[0].why.vector_weight == 1.0
+    assert values_of(answer[0])["vectorWeight"] == 1.0
 
 
 def test_if_vectors_cannot_be_read_keywords_answer_alone() -> None:

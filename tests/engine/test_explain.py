@@ -7,7 +7,7 @@ import pytest
 from mdrecall.core.ranking.score import probability, vector_probability
 from mdrecall.types import SearchAnswer
 from mdrecall.wire import result_to_json
-from tests.conftest import Workspace
+from tests.conftest import Workspace, values_of
 
 NOW = datetime(2026, 3, 12, 12, tzinfo=UTC)
 QUESTIONS = [
@@ -43,56 +43,51 @@ def test_parts_make_the_worth_and_the_worth_makes_the_score(filled: Workspace, q
     answer = search(filled, query, mode)
     assert answer.results
     for result in answer:
-        why = result.why
-        assert why
-        if why.listed:  # A day that is asked for is listed, not ranked.
+        why = values_of(result)
+        if "listed" in why:  # A day that is asked for is listed, not ranked.
             continue
-        assert sum(value for _, value in why.parts) == pytest.approx(why.worth, abs=2e-3)
-        is_by_vectors = answer.mode == "vector" and why.trust >= 1
+        assert sum(why["parts"].values()) == pytest.approx(why["worth"], abs=2e-3)
+        is_by_vectors = answer.mode == "vector" and why["trust"] >= 1
         curve = vector_probability if is_by_vectors else probability
-        assert result.score == pytest.approx(curve(why.worth) * why.decay, abs=1e-3)
+        assert result.score == pytest.approx(curve(why["worth"]) * why["decay"], abs=1e-3)
 
 
 @pytest.mark.parametrize("query", QUESTIONS)
 def test_the_last_step_is_where_the_result_is(filled: Workspace, query: str) -> None:
     for place, result in enumerate(search(filled, query), 1):
-        if result.why and result.why.stages:
-            steps = result.why.stages
-            assert steps[0].stage == "find_passages"
-            assert (steps[-1].place, steps[-1].worth, steps[-1].score) == (place, result.why.worth, result.score)
+        why = values_of(result)
+        if "stages" in why:
+            first, *_, last = why["stages"]
+            assert first["stage"] == "find_passages"
+            assert (last["place"], last["worth"], last["score"]) == (place, why["worth"], result.score)
 
 
 def test_a_note_that_is_listed_by_its_day_says_so(filled: Workspace) -> None:
     listed = search(filled, "what happened yesterday?")
-    assert [result.why and result.why.listed for result in listed] == [
+    assert [values_of(result)["listed"] for result in listed] == [
         "it is a note of the time that the query asks for, newest first"
     ] * len(listed)
     (filled.path / "memory/2026-03-11.md").unlink()
     nearest = search(filled, "what happened yesterday?")[0]
-    assert nearest.why
-    assert "nearest day before" in nearest.why.listed
-    assert result_to_json(nearest)["why"] == {"listed": nearest.why.listed}
+    assert "nearest day before" in values_of(nearest)["listed"]
+    assert result_to_json(nearest)["why"] == values_of(nearest)
 
 
 def test_the_parts_say_what_stages_have_changed(filled: Workspace) -> None:
     answer = search(filled, "what did Bob say about where to meet at the library?")
-    speaker = next(result for result in answer if result.why and result.why.speaker)
-    time = search(filled, "billing migration yesterday")[0]
+    speaker = next(why for why in map(values_of, answer) if why["speaker"])
+    time = values_of(search(filled, "billing migration yesterday")[0])
     now = search(filled, "what tea does Ana like now?")
-    old = next(result for result in now if result.why and result.why.recency < 1)
-    assert speaker.why
-    assert dict(speaker.why.parts)["speaker"] == pytest.approx(speaker.why.speaker, abs=1e-3)
-    assert time.why
-    assert dict(time.why.parts)["time"] == pytest.approx(time.why.time, abs=1e-3)
-    assert old.why
-    assert dict(old.why.parts)["recency"] < 0
+    old = next(why for why in map(values_of, now) if why["recency"] < 1)
+    assert speaker["parts"]["speaker"] == pytest.approx(speaker["speaker"], abs=1e-3)
+    assert time["parts"]["time"] == pytest.approx(time["time"], abs=1e-3)
+    assert old["parts"]["recency"] < 0
 
 
 def test_a_word_that_more_notes_hold_costs_more_and_other_notes_change_nothing(filled: Workspace) -> None:
     def cost() -> tuple[float, float]:
-        why = search(filled, "green tea", "keyword")[0].why
-        assert why
-        return why.commonness, why.cost
+        why = values_of(search(filled, "green tea", "keyword")[0])
+        return why["commonness"], why["cost"]
 
     before = cost()
     filled.write("memory/garden.md", "tomatoes and beans")
@@ -105,7 +100,7 @@ def test_a_word_that_more_notes_hold_costs_more_and_other_notes_change_nothing(f
 
 def test_a_file_with_many_results_gives_way(filled: Workspace) -> None:
     answer = search(filled, "billing migration step", "keyword", max_results=40)
-    repeated = [result for result in answer if result.why and result.why.file_factor < 1]
+    repeated = [result for result in answer if values_of(result)["fileFactor"] < 1]
     assert repeated
     counts: dict[str, int] = {}
     for result in answer:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
 from mdrecall.types import MODES, Mode, SearchAnswer, SearchResult
-from tests.conftest import Workspace, examples
+from tests.conftest import Workspace, examples, values_of
 
 TOPICS = {
     "garden": "water the tomatoes and roses, cut the hedge, rake the leaves from the lawn",
@@ -123,7 +123,7 @@ def test_each_half_life_takes_half_and_nothing_from_what_lasts(workspace: Worksp
         workspace.write(path, text)
     now = datetime(2026, 3, 12, tzinfo=UTC)
     answer = workspace.memory().search("walrus", max_results=20, explain=True, now=now)
-    decay = {result.path: result.why.decay for result in answer if result.why}
+    decay = {result.path: values_of(result)["decay"] for result in answer}
     assert decay["MEMORY.md"] == decay["memory/animals.md"] == 1
     aged = [decay[f"memory/{day}.md"] for day in days]
     assert aged == [1.0, 0.5, 0.25, 0.0]
@@ -314,11 +314,11 @@ def test_a_note_that_says_it_in_other_words_is_found_by_meaning(workspace: Works
     assert (words.reason, paths(words)) == ("no_match", [])
     best = memory.search(query, explain=True)[0]
     assert (best.path, best.snippet) == (right, PARAPHRASES[query])
-    assert best.why
     assert best.score < 0.7
-    assert (best.why.words, best.why.coverage, best.why.vector_weight) == (0, 0, 0.35)
-    assert best.why.likeness
-    assert not any(held for _, _, held, _ in best.why.terms)
+    why = values_of(best)
+    assert (why["words"], why["coverage"], why["vectorWeight"]) == (0, 0, 0.35)
+    assert why["likeness"]
+    assert not any(term["held"] for term in why["terms"])
 
 
 def test_of_a_long_note_the_passage_that_says_it_is_shown(workspace: Workspace) -> None:

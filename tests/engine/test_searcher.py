@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from mdrecall.errors import QueryError
 from mdrecall.memory import Memory
-from tests.conftest import Workspace, examples
+from tests.conftest import Workspace, examples, values_of
 
 
 def test_a_natural_question_finds_the_note_that_answers_it(workspace: Workspace) -> None:
@@ -151,10 +151,9 @@ def test_a_workspace_whose_only_note_is_a_link_says_so(workspace: Workspace) -> 
 
 def test_explanations_name_the_terms_and_what_is_missing(workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "the walrus sleeps")
-    why = workspace.memory().search("walrus zebra", explain=True)[0].why
-    assert why is not None
-    assert {term: held for term, _, held, _ in why.terms} == {"walrus": True, "zebra": False}
-    assert workspace.memory().search("walrus")[0].why is None
+    terms = values_of(workspace.memory().search("walrus zebra", explain=True)[0])["terms"]
+    assert {term["term"]: term["held"] for term in terms} == {"walrus": True, "zebra": False}
+    assert workspace.memory().search("walrus")[0].why == ()
 
 
 def test_a_search_sees_what_was_written_just_before(workspace: Workspace) -> None:
@@ -208,8 +207,7 @@ def test_words_beyond_the_row_budget_keep_their_true_weight(
         workspace.write(f"memory/{number:03d}.md", "project plan budget" if number % 5 < 3 else "lunch")
     results = workspace.memory().search("zebra quagga project plan budget", explain=True, min_score=0).results
     assert results[0].path == "memory/both.md"
-    assert results[0].why is not None
-    weights = {term: weight for term, weight, _, _ in results[0].why.terms}
+    weights = {term["term"]: term["weight"] for term in values_of(results[0])["terms"]}
     assert weights["project"] < weights["zebra"] / 3
 
 

@@ -15,6 +15,7 @@ from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.ranking.times import read_times
 from mdrecall.engine.time_search import TimeSearch, _cut, put_first
 from mdrecall.types import SearchAnswer, SearchResult, StoredChunk, StoredDocument
+from tests.conftest import values_of
 
 
 class ListedChunks:
@@ -123,14 +124,12 @@ def test_the_notes_of_a_time_are_listed_or_those_of_the_nearest_day_before() -> 
     assert exact is not None
     assert [(one.path, one.score) for one in exact] == [("memory/2026-03-11.md", 1.0), ("memory/2026-03-11-b.md", 1.0)]
     assert exact.caution == ""
-    assert exact[0].why
-    assert exact[0].why.listed == "it is a note of the time that the query asks for, newest first"
+    assert values_of(exact[0])["listed"] == "it is a note of the time that the query asks for, newest first"
     near = listed("the day before yesterday", texts, explain=True)
     assert near is not None
     assert [(one.path, one.score) for one in near] == [("memory/2026-03-09.md", 0.5)]
     assert near.caution == "There is no note of that time. The nearest day before it with one is 2026-03-09."
-    assert near[0].why
-    assert "which has none" in near[0].why.listed
+    assert "which has none" in values_of(near[0])["listed"]
 
 
 def test_without_a_note_near_a_time_the_answer_says_so_or_the_words_are_searched() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.errors import QueryError
 from mdrecall.types import SearchAnswer
-from tests.conftest import Workspace
+from tests.conftest import Workspace, values_of
 
 NOW = datetime(2026, 3, 12, 12, tzinfo=UTC)
 NOTES = {
@@ -105,7 +105,7 @@ def test_a_note_of_the_named_time_is_above_its_equals(filled: Workspace) -> None
     assert paths(memory.search("trip to Lisbon in February 2025", now=NOW))[0] == "2025-02-10.md"
     answer = memory.search("what did the team plan cost last week", now=NOW, explain=True)
     assert paths(answer)[0] == "2026-03-03.md"
-    assert [result.why.time for result in answer if result.why][:2] == [0.1, 0.0]
+    assert [values_of(result)["time"] for result in answer][:2] == [0.1, 0.0]
 
 
 def test_a_named_time_filters_nothing(filled: Workspace) -> None:
@@ -128,7 +128,7 @@ def test_with_a_cue_word_the_newest_of_near_equals_is_first(filled: Workspace, q
     filled.write("memory/2026-03-10.md", "- the team plan: what it does cost is 12 EUR, der plan kostet\n")
     answer = filled.memory().search(query, now=NOW, explain=True)
     assert paths(answer)[:2] == ["2026-03-10.md", "2026-03-03.md"]
-    recencies = [result.why.recency for result in answer.results[:2] if result.why]
+    recencies = [values_of(result)["recency"] for result in answer.results[:2]]
     assert recencies == pytest.approx([1.0, 1 / 1.35], abs=1e-4)
 
 

@@ -18,7 +18,7 @@ from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
 from mdrecall.interfaces import Embedder
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.types import MODES, Mode, SearchAnswer, SearchRequest, Traits
-from tests.conftest import Workspace
+from tests.conftest import Workspace, values_of
 from tests.engine.embedders import HashEmbedder
 from tests.store.stores import indexed
 
@@ -217,9 +217,7 @@ def test_a_query_half_in_such_a_script_trusts_meaning_half(workspace: Workspace)
     memory = workspace.memory()
     full = memory.search("walrus", min_score=0, explain=True)
     mixed = memory.search(f"mode {KOREAN}", min_score=0, explain=True)
-    assert full[0].why
-    assert mixed[0].why
-    assert mixed[0].why.vector_weight == pytest.approx(full[0].why.vector_weight / 2, abs=1e-4)
+    assert values_of(mixed[0])["vectorWeight"] == pytest.approx(values_of(full[0])["vectorWeight"] / 2, abs=1e-4)
     assert (mixed.mode, mixed[0].path) == ("hybrid", "memory/k.md")
 
 
@@ -231,9 +229,7 @@ def test_a_query_in_chinese_trusts_words_too_even_in_vector_mode(workspace: Work
     alone = memory.search(CHINESE, mode="vector", explain=True)
     assert (usual.mode, usual[0].path) == ("hybrid", "memory/c.md")
     assert (alone.mode, alone[0].path) == ("vector", "memory/c.md")
-    assert usual[0].why
-    assert alone[0].why
-    assert usual[0].why.vector_weight < alone[0].why.vector_weight < 1
+    assert values_of(usual[0])["vectorWeight"] < values_of(alone[0])["vectorWeight"] < 1
 
 
 def test_an_embedder_that_reads_every_script_is_asked_in_chinese(note_index: NoteIndex) -> None:

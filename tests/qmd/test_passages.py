@@ -12,6 +12,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.engine.searcher import STAGES
 from mdrecall.qmd.passages import ChunkSizes, Located, QmdDocument, locate
 from mdrecall.qmd.tool_client import Mode
+from tests.conftest import values_of
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"
 GARDEN = "# Garden\n\nThe tomatoes need water. Ana likes them.\n"
@@ -84,8 +85,10 @@ def test_unspaced_scripts_are_found() -> None:
 def test_on_request_every_passage_is_explained() -> None:
     documents = [QmdDocument("memory/a.md", "memory", BILLING)]
     ((_, best),) = search(documents, "billing zebra", explain=True).passages
-    assert best.why
-    assert [(term, in_passage) for term, _, _, in_passage in best.why.terms] == [("billing", True), ("zebra", False)]
+    assert [(term["term"], term["inPassage"]) for term in values_of(best)["terms"]] == [
+        ("billing", True),
+        ("zebra", False),
+    ]
 
 
 def test_the_stages_are_those_of_the_builtin_index() -> None:
@@ -94,14 +97,14 @@ def test_the_stages_are_those_of_the_builtin_index() -> None:
     documents = [QmdDocument("memory/long.md", "memory", long), QmdDocument("memory/other.md", "memory", BILLING)]
     every = search(documents, "billing migration", options=OPTIONS._replace(max_results=5), explain=True).passages
     assert [number for number, _ in every[:5]].count(1) == 1
-    assert min(entry.why.file_factor for _, entry in every[:5] if entry.why) == pytest.approx(0.8)
+    assert min(values_of(entry)["fileFactor"] for _, entry in every[:5]) == pytest.approx(0.8)
     few = search(documents, "billing migration", options=OPTIONS._replace(max_per_file=2)).passages
     assert [number for number, _ in few].count(0) == 2
     none = search(documents, "billing migration zebra quagga", options=OPTIONS._replace(min_score=0.99))
     assert not none.passages
     assert none.empty.reason == "below_min_score"
     assert {stage.__name__ for stage in STAGES} > {
-        step.stage for _, entry in every if entry.why for step in entry.why.stages
+        step["stage"] for _, entry in every for step in values_of(entry)["stages"]
     }
 
 
@@ -144,10 +147,10 @@ def test_the_score_of_a_model_is_evidence_and_no_probability(mode: Mode) -> None
 
 def test_what_a_model_says_is_explained_like_any_likeness() -> None:
     _, best = search([named(5, 0.64, BILLING)], "billing zebra", mode="vsearch", explain=True).passages[0]
-    assert best.why
-    assert (best.why.cosine, best.why.passage_cosine, best.why.trust) == (0.64, 0.64, 1.0)
-    assert dict(best.why.parts)["likeness"] > 0
-    assert best.score == pytest.approx(probability(best.why.worth), abs=1e-3)
+    why = values_of(best)
+    assert (why["cosine"], why["passageCosine"], why["trust"]) == (0.64, 0.64, 1.0)
+    assert why["parts"]["likeness"] > 0
+    assert best.score == pytest.approx(probability(why["worth"]), abs=1e-3)
 
 
 def test_other_chunks_of_a_file_that_a_model_names_are_found_by_their_words() -> None:

@@ -13,7 +13,7 @@ from mdrecall.core.ranking.diversity import (
     places_in_files,
     spread,
 )
-from mdrecall.core.ranking.explanation import describe_changes, describe_cost, find_matches, find_stems
+from mdrecall.core.ranking.explanation import find_matches, find_stems
 from mdrecall.core.ranking.note_filter import NoteFilter, explain_filter, is_in_path, name_filter, read_filter
 from mdrecall.core.ranking.recency import DayLimits
 from mdrecall.core.text.chunk import chunk_markdown, iter_chunks, title_text
@@ -24,7 +24,7 @@ from mdrecall.core.text.stem import common_beginning, porter_stem, stem
 from mdrecall.core.text.topics import NoteNames, find_topics, note_title
 from mdrecall.errors import QueryError
 from mdrecall.tools import plain_text
-from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName, Why
+from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName
 from mdrecall.ui.parts import find_heading, find_line, split_note
 from mdrecall.ui.why import explain
 from tests.record.ranking import rank_chunks
@@ -202,7 +202,7 @@ def record_explanations() -> Iterator[str]:
         for result in rank_chunks(query, options):
             assert result.why
             yield str(explain(result.why))
-    yield str(explain(Why(listed="it is a note of the time")))
+    yield str(explain((("listed", "", "it is a note of the time"),)))
 
 
 #: Notes that are cut: with sections, long lines, several blank lines, lists, fences, and scripts without spaces.
@@ -330,15 +330,6 @@ def record_order() -> Iterator[str]:
     ):  # fmt: skip
         stems = find_stems(query)
         yield f"{query!r} {sorted(stems)} {list(find_matches(text, stems))}"
-    reasons: dict[str, tuple[Any, ...]] = {
-        "identified": (0.0, 0.5), "naming": (0.1,), "speaker": (-0.25,), "time": (0.12,), "recency": (0.74, 1.0),
-        "decay": (0.5, 1.0), "translated": (0.0, 0.4), "file_factor": (0.8, 1.0), "cost": (0.0, 0.3, -0.2),
-    }  # fmt: skip
-    for name, values in reasons.items():
-        yield from (f"{name} {value}: {describe_changes(Why(**{name: value}))}" for value in values)
-    for common, likeness in product((0.0, 0.4, 0.7, 1.1, 3.0), (None, 0.0)):
-        yield describe_cost(Why(cost=0.3, commonness=common, likeness=likeness, trust=0.66))
-    yield describe_cost(Why(commonness=2.0))
 
 
 ANSWER_FUNCTIONS: dict[str, Callable[[], Iterator[str]]] = {

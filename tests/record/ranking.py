@@ -18,6 +18,7 @@ from mdrecall.core.text.passages import split_passages
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.searcher import STAGES
 from mdrecall.types import Collection, Marks, Match, SearchAnswer, SearchResult, StoredChunk, Traits
+from tests.conftest import values_of
 
 TODAY = date(2026, 3, 12).toordinal()
 #: Notes and conversations about a few things that are called alike.
@@ -136,15 +137,18 @@ def show_answer(answer: SearchAnswer) -> Iterator[str]:
 
 
 def show_result(result: SearchResult) -> str:
-    why = result.why
-    assert why
+    why = values_of(result)
     lines = f"{result.start_line}-{result.end_line} ({result.match_start_line}-{result.match_end_line})"
     about = [result.heading, result.speaker, result.date, result.project, "superseded" if result.superseded else ""]
     held = " ".join(
-        f"{name}{'+' if there else '-'}{'+' if here else '-'}{share:g}" for name, share, there, here in why.terms
+        f"{name}{'+' if there else '-'}{'+' if here else '-'}{share:g}"
+        for name, share, there, here in map(dict.values, why["terms"])
     )
-    parts = " ".join(f"{name}={value:g}" for name, value in why.parts)
-    steps = " ".join(f"{step.stage}:{step.worth:g},{step.score},{step.place}/{step.of}" for step in why.stages)
+    parts = " ".join(f"{name}={value:g}" for name, value in why["parts"].items())
+    steps = " ".join(
+        f"{step['stage']}:{step['worth']:g},{step.get('score')},{step.get('place')}/{step['of']}"
+        for step in why["stages"]
+    )
     return " | ".join(
         [
             f"{result.path}:{lines} {result.score:.4f} {result.confidence} {len(result.snippet)} chars",

@@ -41,7 +41,7 @@ PATH = "memory/2026-01-12.md"
 VIEWS = {
     "search": ("q=postgres", "PgBouncer"),
     "results": ("q=postgres", "PgBouncer"),
-    "why": (f"q=postgres&path={PATH}&line=1", "in the passage"),
+    "why": (f"q=postgres&path={PATH}&line=1", "The passage has postgres"),
     "notes": ("", PATH),
     "timeline": ("year=2026", "Growth"),
     "day": ("day=2026-01-12", "We put PgBouncer"),
@@ -141,7 +141,7 @@ def test_parts_that_are_opened_are_usable_by_all(site: Site, page: "Page") -> No
     let_in(site, page.context)
     page.goto(address(site, "search"))
     page.get_by_text("Why?").first.click()
-    page.get_by_text("in the passage").first.wait_for()
+    page.get_by_text("The passage has postgres").first.wait_for()
     page.get_by_text("Filters").first.click()
     assert find_faults(page) == []
     page.goto(address(site, "state"))

@@ -19,7 +19,7 @@ def test_a_stranger_finds_understands_corrects_and_forgets(site: Site, page: "Pa
     page.locator('#results[data-query="how large is the connection pool"]').wait_for()
     result = page.locator(".result", has_text="20 places")
     result.get_by_text("Why?").click()
-    result.get_by_text("in the passage").first.wait_for()
+    result.get_by_text("The passage has").first.wait_for()
 
     result.get_by_role("link", name="Pool").click()
     page.locator("mark", has_text="20 places").wait_for()

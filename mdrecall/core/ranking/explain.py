@@ -4,7 +4,9 @@ A stage is not asked what it has done. The candidates before and after it are co
 say anything else than what happened, and a new stage is explained without a line of its own.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from mdrecall.core.ranking.features import CHUNK_SHARE, NEIGHBOUR_WEIGHT, TITLE_WEIGHT, Features, Query
 from mdrecall.core.ranking.score import IDENTIFIER_BONUS, query_cost
@@ -16,12 +18,23 @@ from mdrecall.core.ranking.stages import (
     find_user_factor,
 )
 from mdrecall.core.text.passages import is_user
-from mdrecall.types import SearchAnswer, StageStep, Why, format_citation
+from mdrecall.types import SearchAnswer, Why, format_citation
 
 # Fewer digits would hide that the parts add up.
 _DIGITS = 4
 # The parts that a query takes off the worth of each of its results.
 _COSTS = ("trust", "commonness", "script")
+# The sentence of each part that has one of its own, and the value at which it counted for nothing.
+_SENTENCES = {
+    "identified": (0, "holds {:.0%} of the identifiers and quoted phrases"),
+    "naming": (0, "the query names its file or heading"),
+    "speaker": (0, "speaker {:+.2f}: the query names somebody who speaks"),
+    "time": (0, "time {:+.2f}: it is of the time that the query names"),
+    "recency": (1, "there is newer: {:.0%} of its worth, because the query asks for what holds now"),
+    "decay": (1, "age reduces the score to {:.0%}"),
+    "translated": (None, "the text around holds {:.0%} of the query's words in another language"),
+    "fileFactor": (1, "counts {:.0%} among the results, because better ones are from the same file"),
+}
 # The part of the worth that a stage changes.
 _STAGE_PARTS = {
     "prefer_speakers": "speaker",
@@ -64,7 +77,9 @@ def explain_results(candidates: Sequence[Candidate], context: RankingContext) ->
     """Attach a ``Why`` to each candidate if the request asks for it."""
     if not context.explain:
         return list(candidates)
-    return [entry._replace(why=entry.features and _explain(entry, entry.features, context)) for entry in candidates]
+    return [
+        entry._replace(why=_explain(entry, entry.features, context) if entry.features else ()) for entry in candidates
+    ]
 
 
 def _add_steps(stage: str, before: Sequence[Candidate], after: Sequence[Candidate]) -> list[Candidate]:
@@ -72,16 +87,11 @@ def _add_steps(stage: str, before: Sequence[Candidate], after: Sequence[Candidat
     traced = []
     for place, entry in enumerate(after, 1):
         if known.get(_key(entry)) != (place, entry):
-            score, rank = (entry.shown_score, place) if entry.score else (None, None)
-            step = StageStep(stage, entry.worth, score, rank, len(after))
+            scored = {"score": entry.shown_score, "place": place} if entry.score else {}
+            step = {"stage": stage, "worth": entry.worth, **scored, "of": len(after)}
             entry = entry._replace(steps=(*entry.steps, step))
         traced.append(entry)
     return traced
-
-
-def _round_step(step: StageStep) -> StageStep:
-    score = None if step.score is None else round(step.score, _DIGITS)
-    return step._replace(worth=round(step.worth, _DIGITS), score=score)
 
 
 def _key(entry: Candidate) -> tuple[int, int]:
@@ -91,46 +101,105 @@ def _key(entry: Candidate) -> tuple[int, int]:
 def _explain(candidate: Candidate, features: Features, context: RankingContext) -> Why:
     similarity, query = candidate.found.similarity, context.query
     weights = query.weights
-    terms = tuple(
-        (
-            match.term.surface,
-            round(weights.by_term[match.term.text] / weights.total, _DIGITS),
-            match.term.text in features.chunk_held,
-            match.term.text in features.held,
-        )
-        for match in context.matches
-    )
     parts = _list_parts(candidate, features, context)
-    return Why(
-        terms=terms,
-        words=round(features.words, _DIGITS),
-        coverage=round(features.coverage, _DIGITS),
-        neighbours=round(features.neighbours, _DIGITS),
-        title=round(features.title, _DIGITS),
-        likeness=None if features.likeness is None else round(features.likeness, _DIGITS),
-        cosine=similarity.whole if similarity else None,
-        passage_cosine=features.cosine,
-        vector_weight=round(query.vector_weight, _DIGITS),
-        identified=round(features.identified, _DIGITS),
-        naming=features.naming,
-        speaker=round(candidate.speaker, _DIGITS),
-        time=round(candidate.time, _DIGITS),
-        recency=round(candidate.recency, _DIGITS),
-        decay=round(candidate.decay, _DIGITS),
-        worth=round(candidate.worth, _DIGITS),
-        trust=round(query.trust, _DIGITS),
-        commonness=round(weights.commonness, _DIGITS),
-        cost=round(-sum(parts.get(name, 0.0) for name in _COSTS), _DIGITS),
-        translated=None if features.translated is None else round(features.translated, _DIGITS),
-        file_factor=round(candidate.file_factor, _DIGITS),
-        parts=tuple((name, round(value, _DIGITS)) for name, value in parts.items() if round(value, _DIGITS)),
-        stages=tuple(map(_round_step, candidate.steps)),
-    )
+    terms = [
+        {
+            "term": match.term.surface,
+            "weight": weights.by_term[match.term.text] / weights.total,
+            "held": match.term.text in features.chunk_held,
+            "inPassage": match.term.text in features.held,
+        }
+        for match in context.matches
+    ]
+    values: dict[str, Any] = {
+        "terms": terms,
+        "words": features.words,
+        "coverage": features.coverage,
+        "neighbours": features.neighbours,
+        "title": features.title,
+        "likeness": features.likeness,
+        "vectorWeight": query.vector_weight,
+        "identified": features.identified,
+        "naming": features.naming,
+        "speaker": candidate.speaker,
+        "time": candidate.time,
+        "recency": candidate.recency,
+        "decay": candidate.decay,
+        "translated": features.translated,
+        "fileFactor": candidate.file_factor,
+        "trust": query.trust,
+        "commonness": weights.commonness,
+        "cost": -sum(parts.get(name, 0.0) for name in _COSTS),
+        "worth": candidate.worth,
+        "parts": {name: value for name, value in parts.items() if round(value, _DIGITS)},
+        "stages": candidate.steps,
+    }
+    cosines = {"cosine": similarity.whole if similarity else None, "passageCosine": features.cosine}
+    known = {part: value for part, value in {**_round(values), **cosines}.items() if value is not None}
+    sentences = describe_parts(known)
+    return tuple((part, value, sentences.get(part, "")) for part, value in known.items())
+
+
+def _round(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _round(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_round(entry) for entry in value]
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+def describe_parts(why: Mapping[str, Any]) -> dict[str, str]:
+    """Return a sentence without a full stop for each part that counted."""
+    told = {
+        "terms": _describe_terms(why["terms"]),
+        "words": _describe_words(why),
+        "worth": f"worth {why['worth']:.2f}: " + " ".join(f"{part} {add:+.2f}" for part, add in why["parts"].items()),
+        "stages": "stages: " + "; ".join(map(_describe_step, why["stages"])),
+    }
+    if "likeness" in why:
+        passage = f", passage {why['passageCosine']:.2f}" if "passageCosine" in why else ""
+        cosine = f" (cosine {why['cosine']:.2f}{passage})" if "cosine" in why else ""
+        told["likeness"] = f"meaning {why['likeness']:.2f}{cosine}, {why['vectorWeight']:.0%} of the mix"
+    if why["cost"]:
+        told["cost"] = _describe_cost(why)
+    return told | {
+        part: sentence.format(why[part]) for part, (neutral, sentence) in _SENTENCES.items() if why.get(part) != neutral
+    }
+
+
+def _describe_terms(terms: Sequence[Mapping[str, Any]]) -> str:
+    named = [(f"{term['term']} {term['weight']:.0%}", term["held"], term["inPassage"]) for term in terms]
+    inside = ", ".join(name for name, _, is_inside in named if is_inside) or "none"
+    around = ", ".join(name for name, is_held, is_inside in named if is_held and not is_inside)
+    missing = ", ".join(name for name, is_held, _ in named if not is_held)
+    found = f"the passage has {inside}" + (f"; the text around it {around}" if around else "")
+    return found + (f"; missing: {missing}" if missing else "")
+
+
+def _describe_words(why: Mapping[str, Any]) -> str:
+    words = f"words {why['words']:.2f} (passage {why['coverage']:.0%} of the query"
+    words += f", beside it {why['neighbours']:.0%} more" if why["neighbours"] else ""
+    return words + (f", title {why['title']:.0%} more)" if why["title"] else ")")
+
+
+def _describe_step(step: Mapping[str, Any]) -> str:
+    if "score" not in step:
+        return f"{step['stage']} worth {step['worth']:.2f}"
+    return f"{step['stage']} {step['score']:.3f}, place {step['place']} of {step['of']}"
+
+
+def _describe_cost(why: Mapping[str, Any]) -> str:
+    """Return what the query itself takes off the worth of its results, or adds to it."""
+    count = round(math.expm1(why["commonness"]))
+    chunks = "1 chunk" if count == 1 else f"{count} chunks"
+    takes = "takes off" if why["cost"] > 0 else "adds"
+    cost = f"the query {takes} {abs(why['cost']):.2f}: each of its words is in about {chunks}"
+    return f"{cost}, and the embedder reads {why['trust']:.0%} of it" if "likeness" in why else cost
 
 
 def _list_parts(candidate: Candidate, features: Features, context: RankingContext) -> dict[str, float]:
     """Return what a worth consists of: what the passage had at first, and what the stages have changed."""
-    first = candidate.steps[0].worth if candidate.steps else candidate.worth
+    first = candidate.steps[0]["worth"] if candidate.steps else candidate.worth
     is_users = bool(candidate.passage.speaker) and is_user(candidate.passage.speaker)
     own = first / find_user_factor(context) if is_users else first
     parts = _own_parts(features, candidate.found.weighted.identified, context.query)
@@ -139,9 +208,9 @@ def _list_parts(candidate: Candidate, features: Features, context: RankingContex
     parts["user"] = first - own
     last = first
     for step in candidate.steps[1:]:
-        name = _STAGE_PARTS.get(step.stage, step.stage)
-        parts[name] = parts.get(name, 0.0) + step.worth - last
-        last = step.worth
+        name = _STAGE_PARTS.get(step["stage"], step["stage"])
+        parts[name] = parts.get(name, 0.0) + step["worth"] - last
+        last = step["worth"]
     return parts
 
 

@@ -5,7 +5,7 @@ or in another order. Stages are pure functions. ``engine.searcher.STAGES`` lists
 """
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from mdrecall.core.ranking.days import chunk_day, format_day
 from mdrecall.core.ranking.decay import decay_factor, note_time_ms
@@ -23,7 +23,6 @@ from mdrecall.types import (
     Mode,
     SearchAnswer,
     SearchResult,
-    StageStep,
     StoredChunk,
     Why,
     confidence_of,
@@ -122,8 +121,8 @@ class Candidate(NamedTuple):
     score: float = 0.0
     file_factor: float = 1.0
     """The factor for coming after several better ones from its file. It decides which results there are, no score."""
-    why: Why | None = None
-    steps: tuple[StageStep, ...] = ()
+    why: Why = ()
+    steps: tuple[dict[str, Any], ...] = ()
     """What the stages have changed, if the request asks for explanations."""
     reranked: float | None = None
     """The reranker's score, which is shown instead of the score; None if it has none."""

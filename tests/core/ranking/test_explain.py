@@ -1,11 +1,12 @@
 """Explanations: the parts of a worth, and what each stage has changed."""
 
 import math
+from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.explain import explain_results, run_stages
-from mdrecall.core.ranking.explanation import describe_changes, describe_cost, find_matches, find_stems
+from mdrecall.core.ranking.explain import describe_parts, explain_results, run_stages
+from mdrecall.core.ranking.explanation import find_matches, find_stems
 from mdrecall.core.ranking.stages import (
     Candidate,
     RankingContext,
@@ -14,7 +15,7 @@ from mdrecall.core.ranking.stages import (
     score_candidates,
     spread_over_files,
 )
-from mdrecall.types import Why
+from tests.conftest import values_of
 from tests.core.ranking.test_stages import candidate, context, similar
 
 
@@ -24,15 +25,13 @@ def run(candidates: list[Candidate], settings: RankingContext, *stages: Stage) -
     return found
 
 
-def explain(entry: Candidate, settings: RankingContext, *stages: Stage) -> Why:
-    why = run([entry], settings, find_passages, *stages)[0].why
-    assert why
-    return why
+def explain(entry: Candidate, settings: RankingContext, *stages: Stage) -> dict[str, Any]:
+    return values_of(run([entry], settings, find_passages, *stages)[0])
 
 
 def test_without_explain_nothing_is_attached() -> None:
     (entry,) = run([candidate()], context(), find_passages, score_candidates)
-    assert entry.why is None
+    assert entry.why == ()
     assert entry.steps == ()
 
 
@@ -41,12 +40,12 @@ def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it
     entry = candidate(text="# One\nthe walrus\n# Two\nthe zebra", similarity=similar(0.4), cosines=(0.5, 0.25))
     why = explain(entry, settings)
     third = round(1 / 3, 4)
-    assert why.terms == (
+    assert [tuple(term.values()) for term in why["terms"]] == [
         ("walrus", third, True, True), ("zebra", third, True, False), ("quagga", third, False, False),
-    )  # fmt: skip
-    assert (why.coverage, why.neighbours, why.title) == (third, third, 0.0)
-    assert (why.likeness, why.cosine, why.passage_cosine) == (0.5, 0.4, 0.5)
-    assert (why.vector_weight, why.decay) == (0.25, 1.0)
+    ]  # fmt: skip
+    assert (why["coverage"], why["neighbours"], why["title"]) == (third, third, 0.0)
+    assert (why["likeness"], why["cosine"], why["passageCosine"]) == (0.5, 0.4, 0.5)
+    assert (why["vectorWeight"], why["decay"]) == (0.25, 1.0)
 
 
 @pytest.mark.parametrize(
@@ -65,21 +64,21 @@ def test_the_parts_of_a_worth_add_up_to_it(query: str, entry: Candidate) -> None
     found = run([entry], settings, find_passages, score_candidates)
     assert found
     for one in found:
-        assert one.why
-        assert sum(value for _, value in one.why.parts) == pytest.approx(one.worth, abs=1e-3)
-        assert one.why.worth == pytest.approx(one.worth, abs=1e-4)
+        why = values_of(one)
+        assert sum(why["parts"].values()) == pytest.approx(one.worth, abs=1e-3)
+        assert why["worth"] == pytest.approx(one.worth, abs=1e-4)
 
 
 def test_by_vectors_only_the_likeness_is_the_whole_worth_and_nothing_is_taken_off() -> None:
     why = explain(candidate(similarity=similar(0.6), cosines=(0.8,)), context(explain=True, mode="vector"))
-    assert why.parts == (("likeness", 0.72),)
-    assert why.cost == 0
+    assert why["parts"] == {"likeness": 0.72}
+    assert why["cost"] == 0
 
 
 def test_the_words_of_the_user_are_a_part_of_their_own() -> None:
     settings = context("walrus", explain=True, weight=0.0)
     of_user, of_other = (
-        dict(explain(candidate(text=f"{name}: the walrus\n\n{name}: yes"), settings).parts) for name in ("User", "Eva")
+        explain(candidate(text=f"{name}: the walrus\n\n{name}: yes"), settings)["parts"] for name in ("User", "Eva")
     )
     assert of_user["user"] == pytest.approx(0.1 * sum(of_other.values()), abs=1e-3)
     assert "user" not in of_other
@@ -89,18 +88,18 @@ def test_a_text_in_another_script_is_worth_what_its_likeness_and_its_translated_
     why = explain(
         candidate(text="图书馆", strength=0.0, similarity=similar(0.9), translated=1.0), context(explain=True)
     )
-    assert [name for name, _ in why.parts] == ["translation"]
-    assert (why.cost, why.translated) == (0, 1)
+    assert list(why["parts"]) == ["translation"]
+    assert (why["cost"], why["translated"]) == (0, 1)
 
 
 def test_a_stage_that_changes_nothing_for_a_result_is_not_named() -> None:
     settings = context(explain=True, weight=0.0)
-    steps = explain(candidate(), settings, score_candidates, spread_over_files).stages
-    assert [(step.stage, step.place, step.of) for step in steps] == [
+    steps = explain(candidate(), settings, score_candidates, spread_over_files)["stages"]
+    assert [(step["stage"], step.get("place"), step["of"]) for step in steps] == [
         ("find_passages", None, 1),
         ("score_candidates", 1, 1),
     ]
-    assert [step.score is None for step in steps] == [True, False]
+    assert ["score" in step for step in steps] == [False, True]
 
 
 def test_what_gives_way_to_another_file_says_so() -> None:
@@ -109,46 +108,69 @@ def test_what_gives_way_to_another_file_says_so() -> None:
     other = candidate(6, path="memory/b.md", strength=0.8)
     found = run([*entries, other], settings, find_passages, score_candidates, spread_over_files)
     assert [entry.chunk.id for entry in found] == [1, 2, 3, 6, 4, 5]
-    steps = {entry.chunk.id: entry.why.stages[-1] for entry in found if entry.why}
-    factors = {entry.chunk.id: entry.why.file_factor for entry in found if entry.why}
+    steps = {entry.chunk.id: values_of(entry)["stages"][-1] for entry in found}
+    factors = {entry.chunk.id: values_of(entry)["fileFactor"] for entry in found}
     assert factors == {1: 1, 2: 1, 3: 1, 6: 1, 4: 0.8, 5: 0.64}
-    assert [(steps[number].stage, steps[number].place) for number in (1, 6, 4)] == [
+    assert [(steps[number]["stage"], steps[number]["place"]) for number in (1, 6, 4)] == [
         ("score_candidates", 1),
         ("spread_over_files", 4),
         ("spread_over_files", 5),
     ]
 
 
-def test_what_changed_a_worth_is_told_only_if_it_did() -> None:
-    changed = Why(
-        identified=0.5, naming=0.1, speaker=-0.2, time=0.25, recency=0.9, decay=0.8, translated=0.0, file_factor=0.7
-    )
-    assert describe_changes(changed) == [
-        "holds 50% of the identifiers and quoted phrases",
-        "the query names its file or heading",
-        "speaker -0.20: the query names somebody who speaks",
-        "time +0.25: it is of the time that the query names",
-        "there is newer: 90% of its worth, because the query asks for what holds now",
-        "age reduces the score to 80%",
-        "the text around holds 0% of the query's words in another language",
-        "counts 70% among the results, because better ones are from the same file",
-    ]
-    assert describe_changes(Why()) == []
+#: An explanation in which nothing has counted.
+NEUTRAL = {
+    "terms": [], "words": 0.0, "coverage": 0.0, "neighbours": 0.0, "title": 0.0, "vectorWeight": 0.35,
+    "identified": 0.0, "naming": 0.0, "speaker": 0.0, "time": 0.0, "recency": 1.0, "decay": 1.0, "fileFactor": 1.0,
+    "trust": 0.0, "commonness": math.log1p(7), "cost": 0.0, "worth": 0.45, "stages": [],
+    "parts": {"words": 0.53, "commonness": -0.08},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("why", "told"),
+    ("values", "part", "told"),
     [
-        (Why(), ""),
-        (Why(cost=0.1, commonness=math.log1p(1)), "takes off 0.10: each of its words is in about 1 chunk"),
+        ({"identified": 0.5}, "identified", "holds 50% of the identifiers and quoted phrases"),
+        ({"naming": 0.1}, "naming", "the query names its file or heading"),
+        ({"speaker": -0.2}, "speaker", "speaker -0.20: the query names somebody who speaks"),
+        ({"time": 0.25}, "time", "time +0.25: it is of the time that the query names"),
+        ({"recency": 0.9}, "recency", "there is newer: 90% of its worth, because the query asks for what holds now"),
+        ({"decay": 0.8}, "decay", "age reduces the score to 80%"),
+        ({"translated": 0.0}, "translated", "the text around holds 0% of the query's words in another language"),
+        ({"fileFactor": 0.7}, "fileFactor", "counts 70% among the results, because better ones are from the same file"),
         (
-            Why(cost=-0.1, commonness=math.log1p(7), likeness=0.0, trust=0.25),
-            "adds 0.10: each of its words is in about 7 chunks, and the embedder reads 25% of it",
+            {"cost": 0.1, "commonness": math.log1p(1)},
+            "cost",
+            "the query takes off 0.10: each of its words is in about 1 chunk",
         ),
+        ({"cost": -0.1}, "cost", "the query adds 0.10: each of its words is in about 7 chunks"),
+        ({"likeness": 0.3, "cosine": 0.25}, "likeness", "meaning 0.30 (cosine 0.25), 35% of the mix"),
     ],
 )
-def test_what_the_query_itself_takes_off_or_adds_is_told(why: Why, told: str) -> None:
-    assert describe_cost(why).removeprefix("the query ") == told
+def test_a_part_is_told_only_if_it_counted(values: dict[str, Any], part: str, told: str) -> None:
+    neutral = describe_parts(NEUTRAL)
+    assert list(neutral) == ["terms", "words", "worth", "stages"]
+    assert describe_parts(NEUTRAL | values) == neutral | {part: told}
+
+
+def test_every_number_of_words_and_meaning_is_told() -> None:
+    words = [("walrus", 0.6, True, True), ("pool", 0.25, True, False), ("zebra", 0.15, False, False)]
+    terms = [dict(zip(("term", "weight", "held", "inPassage"), word, strict=True)) for word in words]
+    steps = [
+        {"stage": "find_passages", "worth": 0.45, "of": 9},
+        {"stage": "score_candidates", "worth": 0.45, "score": 0.4567, "place": 2, "of": 9},
+    ]
+    values = {"terms": terms, "words": 0.5, "coverage": 0.6, "neighbours": 0.25, "title": 0.4, "stages": steps}
+    meaning = {"likeness": 0.3, "cosine": 0.25, "passageCosine": 0.75, "cost": 0.08, "trust": 0.7}
+    assert list(describe_parts(NEUTRAL | values | meaning).values()) == [
+        "the passage has walrus 60%; the text around it pool 25%; missing: zebra 15%",
+        "words 0.50 (passage 60% of the query, beside it 25% more, title 40% more)",
+        "worth 0.45: words +0.53 commonness -0.08",
+        "stages: find_passages worth 0.45; score_candidates 0.457, place 2 of 9",
+        "meaning 0.30 (cosine 0.25, passage 0.75), 35% of the mix",
+        "the query takes off 0.08: each of its words is in about 7 chunks, and the embedder reads 70% of it",
+    ]
+    assert describe_parts(NEUTRAL | {"terms": terms[2:]})["terms"] == "the passage has none; missing: zebra 15%"
 
 
 @pytest.mark.parametrize(
