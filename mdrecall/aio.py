@@ -18,7 +18,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
 
 from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import MemoryClosed
@@ -32,12 +32,13 @@ from mdrecall.types import (
     ProgressCallback,
     ReadResult,
     SearchAnswer,
-    SearchOptions,
+    SearchRequest,
     SourceCount,
     Status,
     Stop,
     SyncReport,
     WatchEvent,
+    check_like,
     never,
 )
 
@@ -119,7 +120,8 @@ class AsyncMemory:
     def settings(self) -> Settings:
         return self._memory.settings
 
-    async def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchAnswer:
+    @check_like(SearchRequest)
+    async def search(self, query: str, **options: Any) -> SearchAnswer:
         if progress := options.get("progress"):
             options["progress"] = _call_on_this_loop(progress)
         return await self._call(self._memory.search, query, **options)
@@ -287,8 +289,9 @@ class AsyncMemory:
         return self._threads.call(lambda: act(*args, **kwargs))
 
 
+@check_like(SearchRequest)
 async def search_several(
-    memories: Sequence[AsyncMemory] | Mapping[str, AsyncMemory], query: str, **options: Unpack[SearchOptions]
+    memories: Sequence[AsyncMemory] | Mapping[str, AsyncMemory], query: str, **options: Any
 ) -> SearchAnswer:
     """``mdrecall.search_several`` for asyncio: one answer from all memories, best results first."""
     from mdrecall.several import Found, describe_failure, merge_found, name_memories

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Mapping
 from math import isnan
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded, load
@@ -23,13 +23,13 @@ from mdrecall.types import (
     ProgressCallback,
     ReadResult,
     SearchAnswer,
-    SearchOptions,
     SearchRequest,
     SourceCount,
     Status,
     Stop,
     SyncReport,
     WatchEvent,
+    check_like,
     never,
 )
 from mdrecall.types.documents import parse_citation
@@ -110,7 +110,8 @@ class Memory:
             return cls(loaded.settings, backend, loaded, release)
         return cls(loaded.settings, open_backend(loaded, one_shot=one_shot), loaded)
 
-    def search(self, query: str, **options: Unpack[SearchOptions]) -> SearchAnswer:
+    @check_like(SearchRequest)
+    def search(self, query: str, **options: Any) -> SearchAnswer:
         """Return the best passages for a query, best first; an empty answer says why, and what to do.
 
         ``mode`` is ``keyword``, ``vector`` or ``hybrid``; the default is in the settings (hybrid). ``source`` is

@@ -4,14 +4,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.merging import merge_memories
 from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.memory import Memory, limit_results
-from mdrecall.types import SearchAnswer, SearchOptions
+from mdrecall.types import SearchAnswer, SearchRequest, check_like
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
@@ -48,9 +48,8 @@ class Found(NamedTuple):
         return cls(answer, settings, repr(shared) if shared else os.path.realpath(settings.workspace))
 
 
-def search_several(
-    memories: Sequence[Memory] | Mapping[str, Memory], query: str, **options: Unpack[SearchOptions]
-) -> SearchAnswer:
+@check_like(SearchRequest)
+def search_several(memories: Sequence[Memory] | Mapping[str, Memory], query: str, **options: Any) -> SearchAnswer:
     """Return the best passages of several memories, best first, each with the name of its memory in ``workspace``.
 
     The options are those of ``Memory.search``. In a mapping the memories have names; else they are called after their
@@ -62,7 +61,7 @@ def search_several(
     return merge_found(search_each(searches), options.get("max_results"))
 
 
-def _search(memory: Memory, query: str, options: SearchOptions) -> Found:
+def _search(memory: Memory, query: str, options: Mapping[str, Any]) -> Found:
     return Found.of(memory, memory.search(query, **options))
 
 

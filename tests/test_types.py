@@ -1,12 +1,11 @@
 import json
 import logging
 import pickle
-from datetime import date, datetime
-from typing import Any, get_type_hints
+from typing import Any
 
 import pytest
 
-from mdrecall.types import FileChange, Issue, SearchOptions, SearchRequest, Secret, SyncReport
+from mdrecall.types import FileChange, Issue, Secret, SyncReport
 from mdrecall.types.documents import parse_citation
 from tests.conftest import Workspace
 
@@ -41,14 +40,6 @@ def test_it_is_equal_by_value_and_false_when_empty() -> None:
     assert Secret("a") != "a"
     assert Secret("a")
     assert not Secret("")
-
-
-def test_every_field_of_a_search_request_is_an_option_of_a_search() -> None:
-    assert ("query", *SearchOptions.__annotations__) == SearchRequest._fields
-    # The modules do not import dates, which only type checkers need.
-    dates = {"date": date, "datetime": datetime}
-    options, request = get_type_hints(SearchOptions, localns=dates), get_type_hints(SearchRequest, localns=dates)
-    assert options | {"query": str} == request
 
 
 def test_an_option_that_a_search_does_not_have_is_an_error_that_names_it(workspace: Workspace) -> None:

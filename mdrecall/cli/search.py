@@ -10,7 +10,7 @@ from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
 from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_fraction, parse_positive
 from mdrecall.cli.output import can_style, print_issues, print_json, print_warning, printable, progress_line, style
 from mdrecall.errors import QueryError
-from mdrecall.types import MODES, SearchAnswer, SearchOptions, SearchResult, Why
+from mdrecall.types import MODES, SearchAnswer, SearchRequest, SearchResult, Why
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.workspaces import ServedMemory
@@ -71,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
     if not query.strip():
         raise QueryError("The query is empty.", hint='Say what to search for: mdrecall search "team pricing"')
     with progress_line("Indexing") as progress:
-        asked = SearchOptions(
+        asked = SearchRequest(
+            query,
             queries=more,
             max_results=options.max_results,
             min_score=options.min_score,
@@ -90,7 +91,7 @@ def run(options: argparse.Namespace) -> int:
         workspaces = options.workspaces or [None]
         options.workspace = workspaces[0]
         is_several = options.all_agents or len(workspaces) > 1
-        answer = _search_several(options, query, asked) if is_several else _search(options, query, asked)
+        answer = _search_several(options, asked) if is_several else _search(options, asked)
     whole = " ".join((query, *more))
     answer = add_remedy(answer, whole)
     if options.json:
@@ -102,17 +103,17 @@ def run(options: argparse.Namespace) -> int:
     return 0 if answer.results else 1
 
 
-def _search(options: argparse.Namespace, query: str, asked: SearchOptions) -> SearchAnswer:
+def _search(options: argparse.Namespace, asked: SearchRequest) -> SearchAnswer:
     with open_memory(options) as memory:
-        answer = memory.search(query, **asked)
+        answer = memory.search(**asked._asdict())
     if memory.settings.mdrecall.recalls.record:
         from mdrecall.life.recalls import record_answer
 
-        record_answer(memory.settings, query, answer)
+        record_answer(memory.settings, asked.query, answer)
     return answer
 
 
-def _search_several(options: argparse.Namespace, query: str, asked: SearchOptions) -> SearchAnswer:
+def _search_several(options: argparse.Namespace, asked: SearchRequest) -> SearchAnswer:
     """Search the memories of all agents, or of several folders; one that fails does not stop the others."""
     if options.caller.open:
         # The process that is asked has one of them open, and its own folder; the command does the work itself.
@@ -129,12 +130,12 @@ def _search_several(options: argparse.Namespace, query: str, asked: SearchOption
     def search(served: "ServedMemory") -> Found:
         loaded = load(env=options.caller.env, workspace=served.workspace, agent=served.agent, config=served.config)
         with Memory.of(loaded, one_shot=True) as memory:
-            return Found.of(memory, memory.search(query, **asked))
+            return Found.of(memory, memory.search(**asked._asdict()))
 
     served = select_memories(selection, options.caller.env)
     outcomes = search_each({each.name: partial(search, each) for each in served})
     answer = merge_found(outcomes, options.max_results)
-    record_shown(outcomes, query, answer)
+    record_shown(outcomes, asked.query, answer)
     return answer
 
 

@@ -5,7 +5,7 @@
 
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.recall_prompt import cites
@@ -47,7 +47,7 @@ from mdrecall.tools.toolset import (
     read_text,
     read_texts,
 )
-from mdrecall.types import ProgressCallback, ReadResult, SearchAnswer, SearchOptions, SearchResult, SourceName
+from mdrecall.types import ProgressCallback, ReadResult, SearchAnswer, SearchRequest, SearchResult, SourceName
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json, result_to_json
 
 if TYPE_CHECKING:
@@ -137,21 +137,14 @@ SESSION_GET = ToolSpec(
 )
 
 
-class SearchCall(NamedTuple):
-    """The arguments of a call of ``memory_search``."""
-
-    query: str
-    corpus: str | None
-    options: SearchOptions
-
-
-def parse_search(arguments: Mapping[str, Any]) -> SearchCall:
-    """Return what a model asks for; raise ``ArgumentError`` if it makes no sense."""
+def parse_search(arguments: Mapping[str, Any]) -> tuple[SearchRequest, str | None]:
+    """Return the search that a model asks for, and its corpus; raise ``ArgumentError`` if it makes no sense."""
     queries = read_texts(arguments, "queries")
     query = read_text(arguments, "query", required=not queries) or queries.pop(0)
     corpus = read_choice(arguments, "corpus", _CORPORA)
     path, collection = read_text(arguments, "path"), read_text(arguments, "collection")
-    options = SearchOptions(
+    request = SearchRequest(
+        query,
         queries=queries,
         max_results=read_integer(arguments, "maxResults", least=1, most=_MAX_RESULTS),
         min_score=read_number(arguments, "minScore"),
@@ -162,7 +155,7 @@ def parse_search(arguments: Mapping[str, Any]) -> SearchCall:
         paths=[path] if path else (),
         collections=[collection] if collection else (),
     )
-    return SearchCall(query, corpus, options)
+    return request, corpus
 
 
 class MemorySearch:
@@ -176,19 +169,18 @@ class MemorySearch:
         self._progress = progress
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        call = parse_search(arguments)
+        request, corpus = parse_search(arguments)
         try:
-            found = self.search(call)
+            found = self.search(request)
         except RecallError as error:
             return answer_failed_search(error)
-        record_recalls(self._memory.settings, call.query, found, self._session_key)
-        return answer_search(found, call.corpus, self._memory.settings, self._session_key)
+        record_recalls(self._memory.settings, request.query, found, self._session_key)
+        return answer_search(found, corpus, self._memory.settings, self._session_key)
 
-    def search(self, call: SearchCall) -> SearchAnswer:
+    def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the answer of the memory itself."""
-        options = call.options.copy()
-        options["session_key"], options["progress"] = self._session_key, self._progress
-        return self._memory.search(call.query, **options)
+        asked = request._replace(session_key=self._session_key, progress=self._progress)
+        return self._memory.search(**asked._asdict())
 
 
 def record_recalls(settings: Settings, query: str, found: SearchAnswer, session_key: str) -> None:

@@ -12,14 +12,13 @@ from mdrecall.tools.activity import inner_tool, record_call
 from mdrecall.tools.notes import (
     SEARCH,
     MemorySearch,
-    SearchCall,
     answer_failed_search,
     answer_search,
     parse_search,
     record_recalls,
 )
 from mdrecall.tools.toolset import ToolAnswer, Toolset
-from mdrecall.types import SearchAnswer
+from mdrecall.types import SearchAnswer, SearchRequest
 
 
 class SeveralSearch:
@@ -41,21 +40,21 @@ class SeveralSearch:
         self._session_key = session_key
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        call = parse_search(arguments)
-        outcomes = search_each({name: partial(self._search, name, call) for name in self._names})
+        request, corpus = parse_search(arguments)
+        outcomes = search_each({name: partial(self._search, name, request) for name in self._names})
         try:
-            found = merge_found(outcomes, call.options.get("max_results"))
+            found = merge_found(outcomes, request.max_results)
         except RecallError as error:
             return answer_failed_search(error)
-        record_shown(outcomes, call.query, found, self._session_key)
-        self._record(outcomes, call.query, found)
-        return answer_search(found, call.corpus, self._settings, self._session_key)
+        record_shown(outcomes, request.query, found, self._session_key)
+        self._record(outcomes, request.query, found)
+        return answer_search(found, corpus, self._settings, self._session_key)
 
-    def _search(self, name: str, call: SearchCall) -> Found:
+    def _search(self, name: str, request: SearchRequest) -> Found:
         memory, tools = self._make_tools(name)
         for tool in map(inner_tool, tools):
             if isinstance(tool, MemorySearch):
-                return Found.of(memory, tool.search(call))
+                return Found.of(memory, tool.search(request))
         # Another plugin is in its memory slot.
         raise MemoryDisabled("This memory has no notes to search.", hint="Use its own tools.")
 

@@ -32,11 +32,11 @@ from mdrecall.types.search import (
     ReadResult,
     Reason,
     SearchAnswer,
-    SearchOptions,
     SearchRequest,
     SearchResult,
     Term,
     Why,
+    check_like,
     confidence_of,
 )
 from mdrecall.types.sync import (
@@ -116,7 +116,6 @@ __all__ = [
     "ReadResult",
     "Reason",
     "SearchAnswer",
-    "SearchOptions",
     "SearchRequest",
     "SearchResult",
     "Secret",
@@ -139,6 +138,7 @@ __all__ = [
     "Visible",
     "WatchEvent",
     "Why",
+    "check_like",
     "confidence_of",
     "format_citation",
     "never",

@@ -1,7 +1,7 @@
 """Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, dataclass_transform
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, dataclass_transform
 
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types.documents import Issue, Origin, SourceName, format_citation
@@ -24,6 +24,8 @@ Reason: TypeAlias = Literal["", "no_match", "below_min_score", "index_empty", "n
 #: empty if the part counted for nothing, or if another one tells it.
 Why: TypeAlias = tuple[tuple[str, Any, str], ...]
 
+_P = ParamSpec("_P")
+_S = TypeVar("_S")
 _T = TypeVar("_T")
 
 
@@ -37,30 +39,8 @@ def confidence_of(score: float) -> Confidence:
     return "high" if score >= _HIGH_FROM else "medium" if score >= _MEDIUM_FROM else "low"
 
 
-class SearchOptions(TypedDict, total=False):
-    """The keyword arguments of ``Memory.search``; ``SearchRequest`` explains each."""
-
-    max_results: int | None
-    min_score: float | None
-    mode: Mode | None
-    explain: bool
-    source: SourceName | None
-    session_key: str
-    progress: ProgressCallback | None
-    since: str | date | None
-    until: str | date | None
-    now: datetime | None
-    queries: Sequence[str]
-    tags: Sequence[str]
-    paths: Sequence[str]
-    collections: Sequence[str]
-    projects: Sequence[str]
-    current_projects: Sequence[str]
-    session: str
-
-
 class SearchRequest(NamedTuple):
-    """One search, passed unchanged from the interface that received it to the searcher that answers it."""
+    """The arguments of one search, passed unchanged from the interface that receives them to the searcher."""
 
     query: str
     max_results: int | None = None
@@ -97,6 +77,13 @@ class SearchRequest(NamedTuple):
     """The projects at hand. Of entries that hold the same words, theirs come first and those of others last."""
     session: str = ""
     """Search only this conversation, given by its session key or id; empty means every one that may be seen."""
+
+
+def check_like(
+    make: Callable[_P, SearchRequest],
+) -> Callable[[Callable[Concatenate[_S, ...], _T]], Callable[Concatenate[_S, _P], _T]]:
+    """Let type checkers check the arguments of a function, after the first, like those of ``make``."""
+    return lambda function: function
 
 
 class Term(NamedTuple):

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, cast
 from mdrecall.core.ranking.explanation import find_matches, find_stems
 from mdrecall.errors import RecallError
 from mdrecall.several import search_several
-from mdrecall.types import Reason, SearchAnswer, SearchOptions, SearchResult
+from mdrecall.types import Reason, SearchAnswer, SearchRequest, SearchResult
 from mdrecall.ui.html import Child, Html, join, tag
 from mdrecall.ui.visit import Fragment, Page, Visit
 
@@ -74,7 +74,8 @@ def show_results(visit: Visit) -> Fragment:
 def run_search(visit: Visit, *, explain: bool = False) -> SearchAnswer:
     """Return the answer to the query and the filters in the address."""
     given = visit.query
-    options = SearchOptions(
+    request = SearchRequest(
+        given.get("q", "").strip(),
         max_results=_MAX_RESULTS,
         explain=explain,
         source=cast("SourceName", given["source"]) if given.get("source") in ("memory", "sessions") else None,
@@ -86,10 +87,10 @@ def run_search(visit: Visit, *, explain: bool = False) -> SearchAnswer:
         session_key=visit.session_key,
         now=visit.now,
     )
-    query = given.get("q", "").strip()
     if given.get("all") and len(visit.memories.names) > 1:
-        return search_several({name: visit.memories.get(name) for name in visit.memories.names}, query, **options)
-    return visit.memory.search(query, **options)
+        memories = {name: visit.memories.get(name) for name in visit.memories.names}
+        return search_several(memories, **request._asdict())
+    return visit.memory.search(**request._asdict())
 
 
 def _as_list(value: str | None) -> tuple[str, ...]:

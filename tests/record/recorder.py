@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-import typing
 from collections.abc import Iterable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
@@ -17,6 +16,7 @@ from mdrecall.cli.hints import MINILM_REMEDY
 from mdrecall.cli.main import COMMANDS as ALL
 from mdrecall.cli.main import build_parser, main
 from mdrecall.config.schema import json_schema
+from mdrecall.types import SearchRequest
 from tests.conftest import environment
 from tests.record.commands import COMMANDS
 from tests.record.functions import RECORDED
@@ -199,11 +199,8 @@ def _methods(cls: type) -> dict[str, list[str]]:
 
 def _parameters(function: Any) -> Iterator[str]:
     for name, parameter in inspect.signature(function).parameters.items():
-        if parameter.kind is inspect.Parameter.VAR_KEYWORD and "Unpack[" in str(parameter.annotation):
-            # Only this one: what others name may not be imported while the program runs.
-            found = parameter.annotation
-            (options,) = typing.get_args(eval(found, function.__globals__) if isinstance(found, str) else found)
-            yield from options.__annotations__
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD and function.__name__.startswith("search"):
+            yield from SearchRequest._fields[1:]
         else:
             yield name
 
