@@ -18,10 +18,11 @@ from mdrecall.errors import (
     WrongAnswer,
     message_with_hint,
 )
-from mdrecall.interfaces import BatchApi, Embedder, JobJournal
+from mdrecall.interfaces import Embedder, JobJournal
 from mdrecall.types import Embedding, Job, JobState, Stop
 
 if TYPE_CHECKING:
+    from mdrecall.embed.remote.jobs import BatchApi
     from mdrecall.engine.chunk_embedder import PendingText
 
     PendingTexts: TypeAlias = Mapping[bytes, PendingText]
@@ -62,7 +63,7 @@ class _Open(NamedTuple):
 class Jobs:
     """The batch jobs of one embedder."""
 
-    def __init__(self, api: BatchApi, rules: JobRules) -> None:
+    def __init__(self, api: "BatchApi", rules: JobRules) -> None:
         self.rules = rules
         self.failures = 0
         self.last_error = ""
@@ -111,7 +112,7 @@ class _Run:
     def __init__(
         self,
         jobs: Jobs,
-        api: BatchApi,
+        api: "BatchApi",
         journal: JobJournal,
         embedder: Embedder,
         waiting: "PendingTexts",

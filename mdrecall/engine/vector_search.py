@@ -199,7 +199,7 @@ class VectorSearcher:
             missing = f"there are no vectors from {first.embedder.provider} yet"
             fallback_reason = ": ".join(filter(None, (missing, self._why_empty())))
         read = self._traits(space, traits, vector)
-        # An embedder that knows the words of several languages (interfaces.Translates).
+        # The offline embedder knows the words of several languages.
         shares = getattr(embedder.embedder, "translated_shares", None)
         translate = partial(shares, query) if shares else None
         return EmbeddedQuery(space, vector, read, trust, fallback_reason, translate, is_unspaced_text(query))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 from mdrecall.interfaces.store import (
     ChunkReader,
@@ -21,7 +21,6 @@ from mdrecall.types import (
     Embedding,
     EmbedInput,
     Issue,
-    JobState,
     Listing,
     MessagePage,
     Probe,
@@ -49,7 +48,6 @@ __all__ = [
     "BackendMap",
     "BackendSessions",
     "BackendWatch",
-    "BatchApi",
     "ChunkReader",
     "DocumentWriter",
     "Embedder",
@@ -59,7 +57,6 @@ __all__ = [
     "JobJournal",
     "Lock",
     "OpenTranscript",
-    "Pings",
     "Reranker",
     "Source",
     "Store",
@@ -201,24 +198,6 @@ class Embedder(Protocol):
     def close(self) -> None: ...
 
 
-@runtime_checkable
-class Pings(Protocol):
-    """An embedder that can be checked faster than by embedding texts."""
-
-    def ping(self) -> bytes:
-        """Return the vector of a word within a short deadline; raise an ``EmbedderError`` otherwise."""
-        ...
-
-
-@runtime_checkable
-class Translates(Protocol):
-    """An embedder that knows the words of several languages."""
-
-    def translated_shares(self, query: str, texts: Sequence[str]) -> list[float]:
-        """Return for each text the share of a query's words that it holds, as they are or translated; 0 to 1."""
-        ...
-
-
 class Reranker(Protocol):
     """Judges how well texts answer a query by reading both together."""
 
@@ -244,33 +223,6 @@ class Reranker(Protocol):
         ...
 
     def close(self) -> None: ...
-
-
-class BatchApi(Protocol):
-    """A provider's batch API, which embeds many texts for less money and without a deadline."""
-
-    @property
-    def most_texts(self) -> int:
-        """How many texts fit into one job."""
-        ...
-
-    def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
-        """Upload texts by name, and return the provider's name for the upload."""
-        ...
-
-    def create(self, tag: str, file: str) -> JobState: ...
-
-    def find(self, tag: str, file: str) -> JobState | None:
-        """Return the job that was created of an upload, in case the answer to its creation was lost."""
-        ...
-
-    def state(self, job: str) -> JobState: ...
-
-    def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
-        """Yield the result of each text by its name: its embedding, or why there is none."""
-        ...
-
-    def cancel(self, job: str) -> None: ...
 
 
 class BackendWatch(Protocol):

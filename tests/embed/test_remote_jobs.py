@@ -8,10 +8,9 @@ import pytest
 
 from mdrecall.embed.remote.client import Endpoint
 from mdrecall.embed.remote.embedder import RemoteEmbedder
-from mdrecall.embed.remote.jobs import batch_api_for
+from mdrecall.embed.remote.jobs import BatchApi, batch_api_for
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.errors import KeyRefused, NotThere, WrongAnswer
-from mdrecall.interfaces import BatchApi
 from mdrecall.types import Embedding, EmbedInput, JobState, Secret
 from tests.providers import faults
 from tests.providers.batch import Plan

@@ -3,14 +3,13 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from mdrecall.embed.remote.client import RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import gemini_content
 from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
-from mdrecall.interfaces import BatchApi
 from mdrecall.types import Embedding, EmbedInput, JobState
 
 _ASK = RetryPolicy(seconds=60.0, retries=3)
@@ -25,7 +24,7 @@ _MAX_PAGES = 50
 _MAX_TEXTS = 50_000
 
 
-def batch_api_for(embedder: RemoteEmbedder) -> BatchApi | None:
+def batch_api_for(embedder: RemoteEmbedder) -> "BatchApi | None":
     """Return the batch API of an embedder's provider; None if it has none."""
     if embedder.provider == "gemini":
         return GeminiJobs(embedder)
@@ -45,6 +44,7 @@ class FileJobs:
         self._is_voyage = embedder.provider == "voyage"
 
     def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
+        """Upload texts by name, and return the provider's name for the upload."""
         lines = "".join(
             _line(self._request(name, self._embedder.render_text(passage))) for name, passage in passages.items()
         )
@@ -75,6 +75,7 @@ class FileJobs:
         return self._parse_state(self._client.request_json("POST", "/batches", body, policy=_ONCE))
 
     def find(self, tag: str, file: str) -> JobState | None:
+        """Return the job that was created of an upload, in case the answer to its creation was lost."""
         for entry in self._list_jobs():
             if isinstance(entry, dict) and (entry.get("input_file_id") == file or _tag(entry) == tag):
                 return self._parse_state(entry)
@@ -96,6 +97,7 @@ class FileJobs:
         return self._parse_state(self._client.request_json("GET", f"/batches/{quote(job, safe='')}", policy=_ASK))
 
     def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
+        """Yield the result of each text by its name: its embedding, or why there is none."""
         for file in state.outputs:
             for line in self._client.stream_lines(f"/files/{quote(file, safe='')}/content", policy=_DOWNLOAD):
                 yield from _result(self._embedder, line, ("custom_id",), _openai_row)
@@ -223,6 +225,10 @@ class GeminiJobs:
             reason = _text(error, "message") or status.lower()
             return state._replace(status="failed", outputs=_gemini_outputs(answer), error=reason)
         return state
+
+
+#: What embeds many texts for less money and without a deadline.
+BatchApi: TypeAlias = FileJobs | GeminiJobs
 
 
 def _result(
