@@ -331,9 +331,9 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
 def _fit_results(found: SearchAnswer, *, is_cited: bool, max_chars: int) -> tuple[list[dict[str, Any]], bool]:
     """Return the results as a model gets them, cut to the budget, and True if something was cut."""
     texts = [CitedSnippet(result.snippet, result.citation if is_cited else "") for result in found]
-    fitting = fit_snippets(texts, max_chars)
-    results = [_result_to_json(result, text, is_cited) for result, text in zip(found, fitting.texts, strict=False)]
-    return results, fitting.is_cut
+    kept, is_cut = fit_snippets(texts, max_chars)
+    results = [_result_to_json(result, text, is_cited) for result, text in zip(found, kept, strict=False)]
+    return results, is_cut
 
 
 def _result_to_json(result: SearchResult, snippet: str, is_cited: bool) -> dict[str, Any]:

@@ -20,14 +20,6 @@ class CitedSnippet(NamedTuple):
     citation: str
 
 
-class FittedSnippets(NamedTuple):
-    """The snippets that fit the budget, each with its source."""
-
-    texts: tuple[str, ...]
-    is_cut: bool
-    """True if a snippet was shortened or left out."""
-
-
 def add_source(cited: CitedSnippet) -> str:
     """Return the snippet followed by a line that names its source."""
     return f"{cited.snippet.strip()}\n\n{_footer(cited)}" if cited.citation else cited.snippet
@@ -38,9 +30,10 @@ def remove_source(text: str, citation: str) -> str:
     return text.removesuffix(f"\n\n{_footer(CitedSnippet('', citation))}") if citation else text
 
 
-def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> FittedSnippets:
-    """Return the first snippets that fit; the last one may be shortened, but never its source.
+def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> tuple[tuple[str, ...], bool]:
+    """Return the first snippets that fit, each with its source, and True if one was shortened or left out.
 
+    The last one may be shortened, but never its source.
     The first snippet is always included: in a budget too small for its source, without it.
     """
     texts: list[str] = []
@@ -56,14 +49,14 @@ def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> FittedSnip
             texts.append(add_source(cited._replace(snippet=shorten(cited.snippet.strip(), room))))
         elif not texts:
             texts.append(cut_units(cited.snippet.strip(), left))
-        return FittedSnippets(tuple(texts), True)
-    return FittedSnippets(tuple(texts), False)
+        return tuple(texts), True
+    return tuple(texts), False
 
 
 def fit_results(results: Sequence[SearchResult], max_units: int) -> list[SearchResult]:
     """Return the first results whose snippets fit; the last snippet may be shortened."""
-    kept = fit_snippets([CitedSnippet(result.snippet, "") for result in results], max_units)
-    return [result._replace(snippet=text) for result, text in zip(results, kept.texts, strict=False)]
+    texts, _ = fit_snippets([CitedSnippet(result.snippet, "") for result in results], max_units)
+    return [result._replace(snippet=text) for result, text in zip(results, texts, strict=False)]
 
 
 def _footer(cited: CitedSnippet) -> str:
