@@ -8,7 +8,7 @@ from mdrecall.types import Issue, MemoryReport, Reason, SearchAnswer, SearchResu
 
 
 def result(path: str, score: float, *, line: int = 1, source: SourceName = "memory") -> SearchResult:
-    return SearchResult(path, line, line, score, f"text of {path}", source, line, line, "", None, confidence_of(score))
+    return SearchResult(path, line, line, score, f"text of {path}", source, line, line, "", (), confidence_of(score))
 
 
 def answer(*results: SearchResult, reason: Reason = "", action: str = "", stale: str = "") -> SearchAnswer:
