@@ -12,7 +12,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.sync_run import SourceState, require_notes
 from mdrecall.engine.watch_loop import IndexWatcher
-from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable
+from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.tombstones import open_tombstones
@@ -100,6 +100,14 @@ class BuiltinBackend:
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
+        try:
+            return self._search_fresh(request)
+        except StoreBusy as problem:
+            # Another process deletes, replaces or repairs the index for longer than a search waits.
+            stale = message_with_hint(problem)
+            return SearchAnswer((), "index_empty", self._explain_empty((), stale), stale=stale)
+
+    def _search_fresh(self, request: SearchRequest) -> SearchAnswer:
         if request.source is None and not self._settings.mdrecall.sessions.with_notes:
             has_sessions = "sessions" in self._settings.memory_search.sources
             request = request._replace(source="memory") if has_sessions and not request.session else request

@@ -6,13 +6,17 @@
 import os
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
+from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
+from mdrecall.store.sqlite.connect import IndexLocation, Owner, connect
+from mdrecall.store.sqlite.schema import PAGE_SIZE
 from mdrecall.types import Issue, SearchAnswer, SearchRequest, Visible
 from tests.conftest import Workspace, examples
 from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename
@@ -22,7 +26,7 @@ from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_
 def test_processes_that_search_outlive_what_is_done_to_their_index(tmp_path: Path, harm: str) -> None:
     outcome = attack(tmp_path / harm, harm, times=examples(8), seed=7)
     assert not outcome.is_bad, outcome
-    assert outcome.quarantined == 0, outcome
+    assert (outcome.quarantined, outcome.refusals) == (0, {}), outcome
 
 
 def test_an_index_that_replaces_another_never_meets_its_side_files(workspace: Workspace) -> None:
@@ -82,6 +86,52 @@ def test_an_answer_is_never_empty_because_the_index_was_just_deleted(
     answer = memory.search("walrus")
     assert answer.results or "deleted or replaced" in answer.stale
     assert bool(answer.results) == (times < 4)
+
+
+def test_a_reader_of_a_deleted_index_needs_no_lock_of_a_process_that_writes(workspace: Workspace) -> None:
+    workspace.configure('{"mdrecall": {"searchWaitMs": 0, "firstIndexWaitMs": 0}}')
+    index = prepare(workspace)
+    memory = workspace.memory()
+    memory.sync()
+    writer = FileLock(f"{index}.lock")
+    assert writer.acquire(30, "writing")
+    delete(index)
+    answer = memory.search("walrus")
+    assert (answer.results, "locked by process" in answer.stale) == ((), True), answer
+    assert (memory.status().files, memory.status().dirty) == (0, True)
+    assert memory.read("memory/1.md").text
+    writer.release()
+    memory.sync()
+    assert memory.search("walrus").results
+
+
+def test_a_search_says_why_if_a_damaged_index_cannot_be_repaired_now(workspace: Workspace) -> None:
+    workspace.configure('{"mdrecall": {"searchWaitMs": 0, "firstIndexWaitMs": 0}}')
+    index = prepare(workspace)
+    writer = FileLock(f"{index}.lock")
+    assert writer.acquire(0, "writing")
+    with index.open("r+b") as file:
+        file.seek(PAGE_SIZE)
+        file.write(bytes(index.stat().st_size - PAGE_SIZE))
+    answer = workspace.memory().search("walrus")
+    assert (answer.results, "locked by process" in answer.stale) == ((), True), answer
+    assert "locked by process" in answer.action
+    writer.release()
+    workspace.memory().sync()
+    assert workspace.memory().search("walrus").results
+
+
+def test_a_new_file_without_tables_is_not_taken_for_a_damaged_index(workspace: Workspace) -> None:
+    index = prepare(workspace)
+    memory = workspace.memory()
+    memory.sync()
+    memory.close()
+    opened = memory.settings.index_path
+    location = IndexLocation(opened, True, Owner(memory.settings.agent_id, memory.settings.workspace))
+    # Another process has deleted the index and is about to create the tables of the new one.
+    index.write_bytes(b"")
+    with closing(connect(location, writable=False)) as db:
+        assert list(db.execute("SELECT count(*) FROM chunks")) == [(0,)]
 
 
 def test_an_answer_from_an_empty_workspace_says_so(workspace: Workspace) -> None:

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy
+from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
 from tests.store.stores import OWNER, STAMP, found_in, indexed
@@ -35,6 +35,19 @@ def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
     common, walrus = store.chunks.match_terms(parse_query("common walrus"))
     assert walrus.chunks.keys() == common.chunks.keys()
     assert len(common.chunks) == 1
+
+
+def test_no_thread_closes_the_connection_that_another_one_writes_with(store: SqliteStore) -> None:
+    def write() -> None:
+        store.documents.put([indexed("a.md", "walrus")], "r")
+        other = threading.Thread(target=store.health.use_temporary, args=(StoreUnavailable("It was deleted."),))
+        other.start()
+        other.join()
+        store.documents.put([indexed("b.md", "penguin")], "r")
+
+    store.documents.commit(write)
+    with SqliteStore(store.file_path, is_ours=True, owner=OWNER)._file.latest() as db:
+        assert list(db.execute("SELECT path FROM documents")) == [("a.md",), ("b.md",)]
 
 
 @pytest.mark.parametrize("query", ["common", "the"])

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import TypeVar
 
 import apsw
 
@@ -11,9 +12,11 @@ from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.sqlite.revisions import forget_everything
 from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
-from mdrecall.store.sqlite.side_file_guard import FileReplaced, attach, close
+from mdrecall.store.sqlite.side_file_guard import FileReplaced, attach, close, closing, notice_replacement
 from mdrecall.store.sqlite.sql import rows, single, transaction, translate_errors
 from mdrecall.store.sqlite.texts import add_function
+
+_T = TypeVar("_T")
 
 _MAGIC = b"SQLite format 3\0"
 _FORMATS_AT = slice(18, 20)
@@ -47,33 +50,58 @@ class IndexLocation(NamedTuple):
 
 def prepare(location: IndexLocation, *, create: bool) -> None:
     """Make sure that there is an index of the current format, creating or upgrading it; never change a foreign file."""
+    _repeat_if_replaced(location, lambda: _prepare(location, create=create))
+
+
+def _prepare(location: IndexLocation, *, create: bool) -> None:
     is_new = not check_owner(location)
-    with translate_errors(location.path):
-        db = _open_attached(location, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
-        try:
-            if is_new:
-                # Only the owner may read it: it will hold the text of the notes.
-                with suppress(OSError):
-                    os.chmod(location.path, 0o600)
-            db.execute(f"PRAGMA page_size={PAGE_SIZE}")
-            _upgrade(db, location.path)
-            db.execute("PRAGMA journal_mode=WAL")
-            _claim(db, location)
-        finally:
-            close(db)
+    db = _open_attached(location, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
+    with closing(db), notice_replacement(db):
+        if is_new:
+            # Only the owner may read it: it will hold the text of the notes.
+            with suppress(OSError):
+                os.chmod(location.path, 0o600)
+        db.execute(f"PRAGMA page_size={PAGE_SIZE}")
+        _upgrade(db, location.path)
+        db.execute("PRAGMA journal_mode=WAL")
+        _claim(db, location)
 
 
 def connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:
     """Return a connection to an index that ``prepare`` has checked."""
-    with translate_errors(location.path):
-        db = _open_attached(location, apsw.SQLITE_OPEN_READWRITE)
-        with _closed_on_failure(db):
-            db.execute(f"PRAGMA synchronous={'OFF' if location.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
-            if not writable:
-                db.execute("PRAGMA query_only=1")
-            # The first read opens the side files, which can fail; better here than in the middle of a search.
-            single(db, "PRAGMA schema_version")
-        return db
+    return _repeat_if_replaced(location, lambda: _connect(location, writable=writable))
+
+
+def _connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:
+    db = _open_attached(location, apsw.SQLITE_OPEN_READWRITE)
+    with _closed_on_failure(db), notice_replacement(db):
+        db.execute(f"PRAGMA synchronous={'OFF' if location.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
+        if not writable:
+            db.execute("PRAGMA query_only=1")
+        # The first read opens the side files, which can fail; better here than in the middle of a search.
+        if single(db, "PRAGMA user_version") == VERSION:
+            return db
+    # It has replaced the index that was checked, and may have no tables yet.
+    close(db)
+    prepare(location, create=False)
+    raise FileReplaced(location.path)
+
+
+def _repeat_if_replaced(location: IndexLocation, act: Callable[[], _T]) -> _T:
+    """Return the result of ``act``, which is tried again if the index is replaced at that moment."""
+    for _ in range(_TRIES):
+        with suppress(FileReplaced), translate_errors(location.path):
+            return act()
+    raise StoreBusy(f"The index {location.path} is being replaced again and again.", hint="Try again.")
+
+
+def connect_empty(location: IndexLocation) -> apsw.Connection:
+    """Return a connection to an index in memory that holds nothing."""
+    db = apsw.Connection(":memory:")
+    add_function(db)
+    _upgrade(db, location.path)
+    _claim(db, location)
+    return db
 
 
 def connect_unwritable(location: IndexLocation) -> apsw.Connection:
@@ -123,19 +151,15 @@ def _open(location: IndexLocation, flags: int, query: str = "") -> apsw.Connecti
 
 
 def _open_attached(location: IndexLocation, flags: int) -> apsw.Connection:
-    """Return a connection that has its own side files; try again if the index is replaced at that moment."""
-    for _ in range(_TRIES):
-        db = _open(location, flags)
-        try:
-            if not location.disposable:
-                attach(db)
-            return db
-        except FileReplaced:
-            db.close()
-        except BaseException:
-            db.close()
-            raise
-    raise StoreBusy(f"The index {location.path} is being replaced again and again.", hint="Try again.")
+    """Return a connection that has its own side files."""
+    db = _open(location, flags)
+    try:
+        if not location.disposable:
+            attach(db)
+        return db
+    except BaseException:
+        db.close()
+        raise
 
 
 def _check_readable(db: apsw.Connection, location: IndexLocation) -> None:

@@ -16,7 +16,7 @@ import apsw
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import sidecar_files
-from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_unwritable, prepare
+from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_empty, connect_unwritable, prepare
 from mdrecall.store.sqlite.revisions import bump
 from mdrecall.store.sqlite.side_file_guard import close, closing, restore_length, sweep
 from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
@@ -26,7 +26,7 @@ from mdrecall.types import ContentSizes
 WAIT_S = 5.0
 # How long a read-only or temporary index is used before the index itself is tried again: each try takes its lock.
 _RETRY_S = 10.0
-# A search waits for it. Creating an index is quick; only a process that keeps the lock makes it slow.
+# A search waits for it. Creating or repairing an index is quick; only a process that keeps the lock makes it slow.
 _CREATE_S = 1.0
 _TEXT_BYTES = """
     SELECT source, sum(octet_length(text)) FROM chunks JOIN documents ON documents.id = document_id GROUP BY source
@@ -71,8 +71,8 @@ class IndexFile:
         if self._problem is not None:
             raise StoreUnavailable(str(self._problem), hint=self._problem.hint)
 
-    def open(self) -> None:
-        """Make sure that there is an index to answer from."""
+    def open(self, wait_s: float = _CREATE_S) -> None:
+        """Make sure that there is an index to answer from; wait for a process that writes if it must be created."""
         if self._is_open():
             return
         try:
@@ -83,7 +83,7 @@ class IndexFile:
                 self._leave_fallback()
             if os.path.lexists(self.path) and self._open_existing():
                 return
-            with self.write_lock("creating or repairing the index", _CREATE_S):
+            with self.write_lock("creating or repairing the index", wait_s):
                 self._create_or_repair()
         except StoreUnavailable as problem:
             self._fall_back(problem)
@@ -140,7 +140,7 @@ class IndexFile:
 
     def recreate(self) -> None:
         """Quarantine a damaged index and start an empty one, unless another process has already done so."""
-        with self.write_lock("repairing the index"), self._open_lock:
+        with self.write_lock("repairing the index", _CREATE_S), self._open_lock:
             damaged, self._opened = self._opened, None
             self._generation += 1
             self._close_writer()
@@ -241,10 +241,13 @@ class IndexFile:
         self._leave_fallback()
 
     def _close_writer(self) -> None:
-        if self._writer is not None:
-            with suppress(apsw.ThreadingViolationError):
-                close(self._writer)
-            self._writer = None
+        """Close the connection that writes; one that another thread is writing with goes when that thread is done."""
+        writer, self._writer = self._writer, None
+        if writer is not None and self._thread_lock.acquire(blocking=False):
+            try:
+                close(writer)
+            finally:
+                self._thread_lock.release()
 
     def _close_own_reader(self) -> None:
         db: apsw.Connection | None = getattr(self._local, "db", None)
@@ -311,9 +314,12 @@ class IndexFile:
             if _is_in_use(db) or (self._is_open() and self._local.generation == self._generation):
                 return db
             self._close_own_reader()
-        self.open()
-        generation = self._generation
-        db = self.connection()
+        try:
+            self.open(wait_s=0)
+            generation, db = self._generation, self.connection()
+        except StoreBusy:
+            # A process that is writing will create it. Until then, there is nothing in it.
+            generation, db = -1, connect_empty(self._home)
         with self._open_lock:
             self._readers.add(db)
         self._local.db, self._local.generation, self._local.at_end = db, generation, _CloseAtEnd(db)

@@ -31,6 +31,9 @@ _REGION_BYTES = 32_768
 class FileReplaced(StoreBusy):
     """The path names another file than the one that was just opened."""
 
+    def __init__(self, path: str) -> None:
+        super().__init__(f"The index {path} was replaced while it was opened.", hint="Try again.")
+
 
 def attach(db: apsw.Connection) -> None:
     """Let a new connection read for the first time, after removing the side files of an earlier database."""
@@ -40,14 +43,26 @@ def attach(db: apsw.Connection) -> None:
     with _lock(path) as guard:
         opened = _inode(path)
         if _has_moved(db) or _inode(path) != opened:
-            raise FileReplaced(f"The index {path} was replaced while it was opened.", hint="Try again.")
+            raise FileReplaced(path)
         if guard is not None:
             _remove_strangers(path, _read(guard), opened)
         try:
-            db.execute("PRAGMA schema_version").fetchall()
+            with notice_replacement(db):
+                db.execute("PRAGMA schema_version").fetchall()
         finally:
             if guard is not None:
                 _write(guard, opened, _inode(f"{path}-wal"))
+
+
+@contextmanager
+def notice_replacement(db: apsw.Connection) -> Iterator[None]:
+    """Raise ``FileReplaced`` for an error of SQLite that comes from another file at the path of a database."""
+    try:
+        yield
+    except apsw.Error as error:
+        if _has_moved(db):
+            raise FileReplaced(db.filename) from error
+        raise
 
 
 def close(db: apsw.Connection) -> None:
@@ -55,6 +70,10 @@ def close(db: apsw.Connection) -> None:
     try:
         path = db.filename
     except apsw.ConnectionClosedError:
+        return
+    if not path:
+        # It is in memory.
+        db.close()
         return
     with _lock(path, create=False) as guard, suppress(apsw.ConnectionClosedError):
         is_own = not _has_moved(db) and (guard is None or _read(guard)[:1] == [_inode(path)])
