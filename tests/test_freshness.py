@@ -257,6 +257,61 @@ def test_a_single_question_indexes_a_big_change_itself(workspace: Workspace) -> 
     assert threads == {threading.current_thread().name}
 
 
+@pytest.mark.parametrize("is_first", [False, True])
+def test_a_single_question_leaves_a_note_that_would_take_longer_than_it_waits(
+    workspace: Workspace, is_first: bool
+) -> None:
+    workspace.configure("{mdrecall: {firstIndexWaitMs: 500}}")
+    workspace.write("memory/a.md", "walrus")
+    if not is_first:
+        workspace.memory().sync()
+    big = workspace.write("memory/big.md", f"penguin\n{BIG}")
+    workspace.write("memory/c.md", "seal")
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
+        for word, expected in (("walrus", ["memory/a.md"]), ("seal", ["memory/c.md"]), ("penguin", [])):
+            answer = memory.search(word, mode="keyword")
+            assert (paths(answer), answer.stale) == (
+                expected,
+                "1 changed file is not indexed yet; index again to finish",
+            )
+            assert [(issue.path, "400,008 characters" in issue.problem) for issue in answer.issues] == [
+                ("memory/big.md", True)
+            ]
+        assert memory.status().files == 2
+        assert (memory.sync().added, found(memory, "penguin")) == (1, ["memory/big.md"])
+        os.utime(big, (1e9, 1e9))
+        answer = memory.search("penguin", mode="keyword")
+        assert (paths(answer), answer.stale, answer.issues) == (["memory/big.md"], "", ())
+
+
+def test_of_the_files_that_changed_last_a_search_that_is_late_indexes_so_many_characters(workspace: Workspace) -> None:
+    workspace.configure("{mdrecall: {searchWaitMs: 1}}")
+    workspace.write("memory/a.md", "walrus")
+    workspace.memory().sync()
+    for number in range(8):
+        workspace.write(f"memory/{number}.md", f"seal\n{BIG[:90_000]}")
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
+        answer = memory.search("walrus", mode="keyword")
+        assert answer.stale == "5 changed files are not indexed yet; index again to finish"
+        assert memory.status().files == 1 + 3
+        assert memory.search("walrus", mode="keyword").stale.startswith("2 changed files")
+
+
+def test_a_single_question_does_not_begin_a_rebuild_that_would_take_longer_than_it_waits(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus")
+    workspace.write("memory/big.md", f"penguin\n{BIG}")
+    workspace.memory().sync()
+    workspace.configure("{memorySearch: {chunking: {tokens: 200}}, mdrecall: {firstIndexWaitMs: 500}}")
+    with Memory.open(workspace.path, env=workspace.env, one_shot=True) as memory:
+        answer = memory.search("walrus", mode="keyword")
+        assert (paths(answer), answer.stale) == (
+            ["memory/a.md"],
+            "2 changed files are not indexed yet; index again to finish",
+        )
+        assert memory.sync().rebuilt
+        assert memory.search("walrus").stale == ""
+
+
 def test_closing_while_the_background_indexes_keeps_the_index_sound(workspace: Workspace) -> None:
     workspace.configure("{mdrecall: {searchWaitMs: 0, firstIndexWaitMs: 0}}")
     for number in range(40):

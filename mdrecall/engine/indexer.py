@@ -61,11 +61,17 @@ class FileChanges(NamedTuple):
     vanished: list[str]
     done: Mapping[str, int] = MappingProxyType({})
     """How many bytes of a file that has only grown need not be read again."""
+    most_chars: int | None = None
+    """A longer note is left to a run that has more time; None for any length."""
 
     @property
     def new_bytes(self) -> int:
         """How many bytes there are to read and to index."""
-        return sum(self.listing.stamps[path][0] - self.done.get(path, 0) for path in self.unsettled)
+        return sum(self.new_sizes())
+
+    def new_sizes(self) -> Iterator[int]:
+        """Yield how many bytes there are to index of each file."""
+        return (self.listing.stamps[path][0] - self.done.get(path, 0) for path in self.unsettled)
 
     @property
     def is_dirty(self) -> bool:
@@ -109,6 +115,7 @@ class _Work:
         """The first ones: a list of half a million would take as much memory as a batch."""
         self.counts: Counter[str] = Counter()
         self.failed: list[Issue] = []
+        self.too_long: list[Issue] = []
         self.removed: list[str] = []
         self.settled: list[Document] = []
         self.batch: list[_Prepared] = []
@@ -234,8 +241,8 @@ class Indexer:
             work.done += 1
             if work.chars >= _BATCH_CHARS or len(work.batch) >= _BATCH_DOCUMENTS:
                 self._write(work, embed)
-        left = len(work.plan.unsettled) - work.done
-        if not left:
+        left = len(work.plan.unsettled) - work.done + len(work.too_long)
+        if work.done == len(work.plan.unsettled):
             work.removed += self._still_vanished(work.plan)
         if work.batch or work.settled or work.removed:
             self._write(work, embed)
@@ -318,7 +325,7 @@ class Indexer:
             removed=removed,
             unchanged=len(listing.stamps) - added - changed - len(work.failed) - left,
             left=left,
-            failed=tuple(work.failed),
+            failed=(*work.failed, *work.too_long),
             kept=work.plan.describe_kept(),
             issues=listing.issues,
             changes=tuple(work.changes),
@@ -334,6 +341,10 @@ class Indexer:
         if before is not None and before == KnownDocument(document.hash, self.index_format):
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))
+            return
+        if work.plan.most_chars is not None and len(document.text) > work.plan.most_chars:
+            problem = f"is not indexed yet: its {len(document.text):,} characters take longer than a search waits"
+            work.too_long.append(Issue(path, problem))
             return
         is_long = len(document.text) > _LONG_CHARS
         try:

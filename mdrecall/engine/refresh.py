@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
@@ -125,8 +126,11 @@ class MissingVectors:
 _CLOSING_S = 5.0
 # This much text is indexed in about a tenth of a second, so the calling thread does it.
 _SMALL_BYTES = 300_000
-# This many files are indexed before an answer even on a machine that stalls: they were just written.
+# This many files, up to ``_SMALL_BYTES``, are indexed before an answer even on a machine that stalls: they were just
+# written.
 _FEW_FILES = 8
+# Text in which every word is a new one takes six times as long as any other, most of it for the vectors of the words.
+_SLOWEST_BYTES_PER_S = 400_000
 
 
 class RefreshResult(NamedTuple):
@@ -353,7 +357,12 @@ class IndexRefresh:
         size = sum(entry.new_bytes for entry in changes)
         if not self._one_shot and (size > _SMALL_BYTES or is_outdated):
             return self._flight.start(SyncRequest(changes=changes, progress=progress), within_s=seconds)
-        stop = _delay_stop(_FEW_FILES if seconds else 0, lambda: time.monotonic() >= until)
+        most = max(_SMALL_BYTES, int(seconds * _SLOWEST_BYTES_PER_S)) if seconds else 0
+        if is_outdated and any(stamp[0] > most for entry in changes for stamp in entry.listing.stamps.values()):
+            return SyncReport(left=sum(len(entry.listing.stamps) for entry in changes))
+        sizes = [size for entry in changes for size in entry.new_sizes()]
+        stop = _delay_stop(_count_few(sizes, most), lambda: time.monotonic() >= until)
+        changes = [entry._replace(most_chars=most) for entry in changes]
         request = SyncRequest(changes=changes, progress=progress, stop=stop, wait_s=max(0.0, seconds))
         report = self._flight.run(request, within_s=seconds)
         if report and report.left and not self._one_shot:
@@ -383,6 +392,12 @@ class IndexRefresh:
         except CorruptIndex:
             self._store.admin.recreate()
             return self._sync.run(request._replace(force=False, changes=None))
+
+
+def _count_few(sizes: Sequence[int], most: int) -> int:
+    """Return how many of the files that come first are indexed in any case; one that is too large takes no time."""
+    totals = accumulate(size if size <= most else 0 for size in sizes[:_FEW_FILES])
+    return sum(total <= most for total in totals) if most else 0
 
 
 def _delay_stop(count: int, stop: Stop) -> Stop:

@@ -11,6 +11,7 @@ from mdrecall.engine.refresh import (
     IndexRefresh,
     MissingVectors,
     RefreshResult,
+    _count_few,
     _delay_stop,
     _describe,
     _describe_left,
@@ -98,6 +99,24 @@ def test_a_search_is_stopped_only_after_the_files_that_it_always_indexes() -> No
     stop = _delay_stop(3, lambda: True)
     assert [stop() for _ in range(5)] == [False, False, False, True, True]
     assert not any(_delay_stop(0, lambda: False)() for _ in range(3))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "most", "count"),
+    [
+        ([10] * 20, 1_000, 8),
+        ([10] * 20, 35, 3),
+        ([10, 900, 10], 20, 3),
+        ([10, 10, 10], 20, 2),
+        ([21], 20, 1),
+        ([10], 0, 0),
+        ([], 20, 0),
+    ],
+)
+def test_of_the_files_that_come_first_as_many_are_indexed_in_any_case_as_are_not_too_much_text(
+    sizes: list[int], most: int, count: int
+) -> None:
+    assert _count_few(sizes, most) == count
 
 
 @pytest.mark.parametrize(
