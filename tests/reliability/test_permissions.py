@@ -374,6 +374,33 @@ def test_a_damaged_index_is_built_anew_and_the_search_answers(many: Workspace, d
     assert_in_order(many, index)
 
 
+@pytest.mark.parametrize("one_shot", [False, True])
+@pytest.mark.parametrize(
+    ("table", "column"),
+    [("chunks", "text"), ("vectors_1", "vectors"), ("windows_1", "vectors"), ("dictionaries", "words")],
+)
+def test_a_flipped_bit_is_found_by_a_check_and_by_the_search_that_reads_it(
+    many: Workspace, table: str, column: str, one_shot: bool
+) -> None:
+    many.write(
+        "memory/long.md", "\n\n".join(f"The walrus number {number} sleeps on the ice." for number in range(2_000))
+    )
+    with opened(many) as memory:
+        memory.sync()
+        wanted = memory.search("walrus seal", max_results=30).results
+    db = apsw.Connection(str(many.index))
+    for number, held in list(db.execute(f"SELECT rowid, {column} FROM {table}")):
+        flipped = bytes([*held[:-3], held[-3] ^ 4, *held[-2:]])
+        db.execute(f"UPDATE {table} SET {column}=? WHERE rowid=?", (flipped, number))
+    db.close()
+    with Memory.open(many.path, env=many.env, one_shot=one_shot) as memory:
+        assert "checksum" in " ".join(memory.check())
+        answer = memory.search("walrus seal", max_results=30)
+        assert answer.results == wanted
+        assert any("was damaged" in issue.problem for issue in answer.issues)
+        assert memory.check() == ()
+
+
 @pytest.mark.parametrize("content", [bytes(PAGE), GARBAGE[:PAGE]], ids=["zeros", "garbage"])
 def test_whichever_page_of_the_index_is_lost_the_search_answers(many: Workspace, content: bytes) -> None:
     """Damage that a search does not come across, force does.

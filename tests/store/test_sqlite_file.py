@@ -13,7 +13,7 @@ import pytest
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.store.sqlite import Owner, SqliteStore
-from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION
+from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
 from tests.store.stores import OWNER, STAMP, found_in, indexed
 
 
@@ -85,6 +85,38 @@ def test_the_file_says_whose_it_is_and_which_format_it_has(store: SqliteStore) -
     header = Path(store.file_path).read_bytes()[:100]
     assert int.from_bytes(header[68:72], "big") == APPLICATION_ID
     assert int.from_bytes(header[60:64], "big") == VERSION == len(MIGRATIONS)
+
+
+@pytest.mark.parametrize("version", range(1, VERSION))
+def test_an_older_index_is_filled_again_with_its_cached_embeddings(tmp_path: Path, version: int) -> None:
+    path = str(tmp_path / "index.sqlite")
+    db = apsw.Connection(path)
+    db.execute(f"PRAGMA page_size={PAGE_SIZE}")
+    for migrate in MIGRATIONS[:version]:
+        migrate(db)
+    db.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={version}")
+    db.executemany("INSERT INTO meta VALUES(?, ?)", list(OWNER._asdict().items()))
+    db.execute(
+        """
+        INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe)
+        VALUES(1, 'memory', 'old.md', x'00', 1, 2, 3, 4, 5, 'r')
+        """
+    )
+    if version > 1:
+        db.execute(
+            """
+            INSERT INTO spaces(id, provider, model, fingerprint, dimensions, stored) VALUES(1, 'a', 'b', 'c', 4, 1);
+            CREATE TABLE vectors_1(chunk_id INTEGER); CREATE TABLE windows_1(chunk_id INTEGER);
+            INSERT INTO embedding_cache(space_id, hash, used, vector, windows) VALUES(1, x'00', 1, x'00', x'');
+            """
+        )
+    db.close()
+    store = SqliteStore(path, is_ours=True, owner=OWNER)
+    assert (store.documents.hashes("memory"), store.documents.index_format()) == ({}, "")
+    store.documents.put([indexed("new.md", "walrus")], "r")
+    assert (found_in(store, "walrus"), store.cache.count()) == ({"new.md"}, int(version > 1))
+    assert (store.admin.check(), store.health.quarantined_path) == ((), "")
+    store.admin.close()
 
 
 def test_an_index_of_a_newer_format_is_left_as_it_is(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """Vectors in an index file: both engines find the same, and which one is chosen."""
 
-import json
 import os
 import random
 import subprocess
@@ -14,11 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.text.words import Analyser
 from mdrecall.memory import Memory
-from mdrecall.store.matching import encode_names
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
-from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, VERSION, m011_days
 from mdrecall.types import Embedding, Space
 from tests.conftest import Workspace, examples
 from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
@@ -298,68 +294,6 @@ def test_without_a_provider_there_are_keywords_only(workspace: Workspace) -> Non
         assert memory.sync().unembedded == 0
         assert not memory.probe_embedding().ok
         assert (memory.status().provider, memory.status().vector["available"]) == ("none", False)
-
-
-def test_an_index_of_the_first_format_keeps_its_documents_and_gets_vectors(workspace: Workspace) -> None:
-    text = "the walrus sleeps on the ice"
-    workspace.write("memory/a.md", text)
-    with Memory.open(workspace.path, env=workspace.env) as memory:
-        memory.sync()
-        path = memory.settings.index_path
-    new = apsw.Connection(path)
-    new.execute("DROP INDEX documents_by_revision; ALTER TABLE documents DROP COLUMN revision")
-    new.execute("DROP INDEX chunks_of_projects; ALTER TABLE documents DROP COLUMN fields")
-    new.execute("DROP INDEX documents_by_day; ALTER TABLE documents DROP COLUMN day")
-    new.execute("ALTER TABLE chunks DROP COLUMN records; ALTER TABLE chunks DROP COLUMN marks")
-    kept = {name: list(new.execute(f"SELECT * FROM {name}")) for name in ("meta", "documents", "chunks")}
-    kept["chunks"] = [(*row, text[1:].decode()) for *row, text in kept["chunks"]]
-    new.close()
-    for suffix in ("", "-wal", "-shm"):
-        Path(path + suffix).unlink(missing_ok=True)
-    old = apsw.Connection(path)
-    MIGRATIONS[0](old)
-    old.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=1")
-    for name, found in kept.items():
-        assert found
-        old.executemany(f"INSERT INTO {name} VALUES({','.join('?' * len(found[0]))})", found)
-    words, names = Analyser().indexable(text)
-    old.execute("INSERT INTO keyword(rowid, words, names, title) VALUES(1, ?, ?, '')", (words, encode_names(names)))
-    old.close()
-    with Memory.open(workspace.path, env=workspace.env) as memory:
-        assert memory.search("walrus", mode="keyword")[0].path == "memory/a.md"
-        report = memory.sync()
-        assert (report.added, report.changed, report.removed, report.unchanged) == (0, 0, 0, 1)
-        assert memory.status().vector["chunks"] == 1
-        assert memory.search("sea animal resting", min_score=0)[0].path == "memory/a.md"
-        workspace.write("memory/b.md", "a second note")
-        assert memory.sync().added == 1
-        assert memory.search("second")[0].path == "memory/b.md"
-        assert memory.check() == ()
-    upgraded = apsw.Connection(path)
-    assert list(upgraded.execute("PRAGMA user_version")) == [(VERSION,)]
-    assert list(upgraded.execute("SELECT id FROM chunks ORDER BY id")) == [(1,), (2,)]
-    upgraded.close()
-
-
-def test_an_index_without_days_gets_them(workspace: Workspace) -> None:
-    workspace.write("memory/2026-03-01.md", "the walrus sleeps")
-    workspace.write("talk.md", "---\ndate: 2026-03-02\n---\nthe seal swims")
-    workspace.write("plain.md", "the deploy went well")
-    with Memory.open(workspace.path, env=workspace.env) as memory:
-        memory.sync()
-        path = memory.settings.index_path
-    db = apsw.Connection(path)
-    (days,) = db.execute("SELECT json_group_array(day) FROM (SELECT day FROM documents ORDER BY id)")
-    db.execute("DROP INDEX documents_by_day; ALTER TABLE documents DROP COLUMN day")
-    db.execute(f"PRAGMA user_version={MIGRATIONS.index(m011_days)}")
-    db.close()
-    with Memory.open(workspace.path, env=workspace.env) as memory:
-        assert memory.sync().unchanged == 3
-        assert memory.search("what happened on 2026-03-02?")[0].path == "talk.md"
-    db = apsw.Connection(path)
-    assert db.execute("SELECT json_group_array(day) FROM (SELECT day FROM documents ORDER BY id)").fetchone() == days
-    assert len([day for day in json.loads(days[0]) if day]) == 2
-    db.close()
 
 
 def test_status_tells_when_vectors_are_too_many_to_be_compared_exactly(

@@ -5,7 +5,6 @@ import random
 from array import array
 from collections.abc import Sequence
 from operator import mul
-from pathlib import Path
 
 import apsw
 import pytest
@@ -22,8 +21,6 @@ from mdrecall.store.int8 import (
     write_floats,
 )
 from mdrecall.store.matrix import MatrixEngine
-from mdrecall.store.sqlite import SqliteStore, VectorSearch
-from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE
 from mdrecall.store.sqlite.vector_blocks import (
     CREATE_BLOCKS,
     count_vectors,
@@ -35,7 +32,6 @@ from mdrecall.store.sqlite.vector_blocks import (
     stored_between,
 )
 from tests.conftest import examples
-from tests.store.stores import OWNER, find_space, pack
 
 # So long that three fill a block.
 SIZE = 2_600
@@ -75,6 +71,20 @@ def test_chunks_that_come_one_by_one_share_blocks() -> None:
     for number in range(1, 31):
         put_vectors(db, 1, number, {number: vector(number, 0)})
     assert len(list(read_blocks(db, 1))) == 10
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["first = 3", "checksum = checksum + 1", "offsets = x'0000000003000000'", "vectors = zeroblob(length(vectors))"],
+)
+def test_a_block_that_is_not_what_its_checksum_says_is_damage(damage: str) -> None:
+    db = apsw.Connection(":memory:")
+    db.execute(CREATE_BLOCKS.format(number=1))
+    put_vectors(db, 1, 1, {number: vector(number, 0) for number in (1, 2)})
+    assert len(list(read_blocks(db, 1))) == 1
+    db.execute(f"UPDATE vectors_1 SET {damage}")
+    with pytest.raises(apsw.CorruptError, match="checksum"):
+        list(read_blocks(db, 1))
 
 
 class BlockSpace:
@@ -179,38 +189,6 @@ def test_vectors_are_rounded_alike_with_numpy_and_without(vectors: list[list[flo
 def test_a_vector_that_was_rounded_once_stays_the_same(vector: list[float]) -> None:
     (once,) = to_int8([write_floats(array("f", vector))])
     assert to_int8([to_floats(once)]) == [once]
-
-
-def test_vectors_of_an_older_format_are_kept(tmp_path: Path) -> None:
-    path = tmp_path / "index.sqlite"
-    SqliteStore(str(path), is_ours=True, owner=OWNER).admin.open()
-    for old in tmp_path.iterdir():
-        old.unlink()
-    db = apsw.Connection(str(path))
-    db.execute(f"PRAGMA page_size={PAGE_SIZE}")
-    for migrate in MIGRATIONS[:7]:
-        migrate(db)
-    db.execute(
-        f"""
-        PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version=7;
-        INSERT INTO meta(key, value) VALUES('agent', 'main'), ('workspace', '/workspace');
-        INSERT INTO spaces(id, provider, model, fingerprint, dimensions, stored) VALUES(1, 'test', 'axes', 'f1', 4, 1);
-        CREATE TABLE vectors_1(
-            chunk_id INTEGER PRIMARY KEY, revision INTEGER NOT NULL, vector BLOB NOT NULL
-        ) STRICT;
-        CREATE INDEX vectors_1_by_revision ON vectors_1(revision);
-        CREATE TABLE windows_1(chunk_id INTEGER PRIMARY KEY, vectors BLOB NOT NULL) STRICT;
-        """
-    )
-    for number, values in enumerate(((1, 0, 0, 0), (0.5, 0.5, 0.5, 0.5), (0, 0, 0, 0)), start=1):
-        db.execute("INSERT INTO vectors_1 VALUES(?, 5, ?)", (number, pack(values)))
-    db.close()
-    store = SqliteStore(str(path), is_ours=True, owner=OWNER, search=VectorSearch("matrix"))
-    try:
-        found = store.vectors.nearest(find_space(store), pack((1, 0, 0, 0)), 5)
-        assert found == [(1, 1.0), (2, 0.5), (3, 0.0)]
-    finally:
-        store.admin.close()
 
 
 def cosine(one: Sequence[float], other: Sequence[float]) -> float:

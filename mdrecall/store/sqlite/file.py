@@ -20,6 +20,7 @@ from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_empty,
 from mdrecall.store.sqlite.revisions import bump
 from mdrecall.store.sqlite.side_file_guard import close, closing, restore_length, sweep
 from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
+from mdrecall.store.sqlite.vector_blocks import check_contents
 from mdrecall.types import ContentSizes
 
 #: How long a writer waits for another one before it reports who that is.
@@ -244,10 +245,8 @@ class IndexFile:
         """Close the connection that writes; one that another thread is writing with goes when that thread is done."""
         writer, self._writer = self._writer, None
         if writer is not None and self._thread_lock.acquire(blocking=False):
-            try:
-                close(writer)
-            finally:
-                self._thread_lock.release()
+            self._thread_lock.release()
+            close(writer)
 
     def _close_own_reader(self) -> None:
         db: apsw.Connection | None = getattr(self._local, "db", None)
@@ -376,11 +375,14 @@ class IndexFile:
                 self._local.inside = None
 
     def check(self) -> tuple[str, ...]:
-        """Return the problems that SQLite finds in the file; empty if it is sound."""
+        """Return the problems that SQLite finds in the file; empty if it is sound. Raise if a checksum is wrong."""
         # On a connection of its own: the full-text index is checked against what a connection remembers of it.
         self.open()
         with translate_errors(self.path), self.latest() as db:
-            return tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
+            problems = tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
+            if not problems:
+                check_contents(db)
+            return problems
 
     def scrub(self) -> bool:
         """Remove what earlier states of the index have left in its files; False if a reader still uses one of them.

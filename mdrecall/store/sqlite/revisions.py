@@ -12,7 +12,7 @@ import apsw
 from mdrecall.store.caches import ChangedStamps
 from mdrecall.store.int8 import ChangedVectors, unpack_passages
 from mdrecall.store.sqlite.sql import rows, single
-from mdrecall.store.sqlite.vector_blocks import count_vectors, find_vectors, read_blocks, remove_vectors
+from mdrecall.store.sqlite.vector_blocks import check_row, count_vectors, find_vectors, read_blocks, remove_vectors
 from mdrecall.types import SourceName
 
 #: Removals are remembered for this many revisions, which bounds two tables that only grow otherwise. A cache that is
@@ -154,8 +154,11 @@ class SpaceRows:
         """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
         size = single(self.db, "SELECT dimensions FROM spaces WHERE id=?", (self.number,))
         chosen = "SELECT value FROM json_each(?)"
-        statement = f"SELECT chunk_id, vectors FROM windows_{self.number} WHERE chunk_id IN ({chosen})"
-        return {chunk_id: unpack_passages(blob, size) for chunk_id, blob in rows(self.db, statement, (str(list(ids)),))}
+        statement = f"SELECT checksum, chunk_id, vectors FROM windows_{self.number} WHERE chunk_id IN ({chosen})"
+        found = list(rows(self.db, statement, (str(list(ids)),)))
+        for row in found:
+            check_row(*row)
+        return {chunk_id: unpack_passages(blob, size) for _, chunk_id, blob in found}
 
     def vectors_of(self, ids: Iterable[int]) -> dict[int, bytes]:
         """Return the vectors of chunks as signed bytes. A chunk without one is left out."""

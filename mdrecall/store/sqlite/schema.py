@@ -1,11 +1,7 @@
 """The tables, and the numbered migrations that upgrade an older index when it is opened."""
 
-from itertools import islice
-
 import apsw
 
-#: Bounds the memory for vectors that are being upgraded.
-_VECTORS_AT_ONCE = 10_000
 #: Chunks are a little over 1 KB: on pages of 4 KB a quarter of the space would be lost between them. It must stay the
 #: same: a rebuilt index is copied into the live file page by page.
 PAGE_SIZE = 8192
@@ -173,34 +169,16 @@ def m007_history(db: apsw.Connection) -> None:
 
 
 def m008_vectors_in_blocks(db: apsw.Connection) -> None:
-    """Vectors as signed bytes, many in one row."""
-    from mdrecall.store.int8 import to_int8
-    from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors
-
-    for (space,) in list(db.execute("SELECT id FROM spaces WHERE stored")):
-        db.execute(
-            f"ALTER TABLE vectors_{space} RENAME TO old_vectors; DROP INDEX IF EXISTS vectors_{space}_by_revision"
-        )
-        db.execute(CREATE_BLOCKS.format(number=space))
-        (revision,) = next(db.execute("SELECT value FROM counters WHERE name='revision'"))
-        old = db.execute("SELECT chunk_id, vector FROM old_vectors ORDER BY chunk_id")
-        while some := list(islice(old, _VECTORS_AT_ONCE)):
-            ids, vectors = zip(*some, strict=True)
-            put_vectors(db, space, revision, dict(zip(ids, to_int8(vectors), strict=True)))
-        db.execute("DROP TABLE old_vectors")
+    """Vectors as signed bytes, many in one row; ``m012`` has them made again."""
 
 
 def m009_compressed_texts(db: apsw.Connection) -> None:
-    """Texts in bytes, which may be compressed (``texts``), and the dictionary that they are compressed with.
-
-    Vectors of passages take a quarter of a byte for each number. The older ones are dropped, and come back when the
-    index is rebuilt.
-    """
-    columns = "id, document_id, ordinal, start_line, end_line, overlap, trail, records"
+    """Texts in bytes, which may be compressed (``texts``), and the dictionary that they are compressed with."""
     db.execute(
-        f"""
+        """
         CREATE TABLE dictionaries(key INTEGER PRIMARY KEY, words BLOB NOT NULL) STRICT;
-        CREATE TABLE new_chunks(
+        DROP TABLE chunks;
+        CREATE TABLE chunks(
             id INTEGER PRIMARY KEY,
             document_id INTEGER NOT NULL REFERENCES documents(id),
             ordinal INTEGER NOT NULL,
@@ -212,14 +190,8 @@ def m009_compressed_texts(db: apsw.Connection) -> None:
             text BLOB NOT NULL,
             UNIQUE(document_id, ordinal)
         ) STRICT;
-        INSERT INTO new_chunks({columns}, text)
-        SELECT {columns}, CAST(CASE WHEN substr(text, 1, 3) = '---' THEN 'P' ELSE 'p' END || text AS BLOB) FROM chunks;
-        DROP TABLE chunks;
-        ALTER TABLE new_chunks RENAME TO chunks;
         """
     )
-    for (space,) in list(db.execute("SELECT id FROM spaces WHERE stored")):
-        db.execute(f"DELETE FROM windows_{space}")
 
 
 def m010_marks_and_fields(db: apsw.Connection) -> None:
@@ -238,20 +210,19 @@ def m010_marks_and_fields(db: apsw.Connection) -> None:
 
 def m011_days(db: apsw.Connection) -> None:
     """The day that a note is about, if it tells: a question about a time need not read every document."""
-    from mdrecall.core.ranking.days import note_day
-    from mdrecall.store.sqlite.texts import FRONT_MATTER_MARKS, UNPACK, add_function
-    from mdrecall.types.documents import file_path
+    db.execute(
+        """
+        ALTER TABLE documents ADD COLUMN day INTEGER;
+        CREATE INDEX documents_by_day ON documents(day) WHERE day IS NOT NULL;
+        """
+    )
 
-    add_function(db)
-    db.execute("ALTER TABLE documents ADD COLUMN day INTEGER")
-    notes = f"""
-        SELECT documents.id, path,
-            CASE WHEN substr(text, 1, 1) IN {FRONT_MATTER_MARKS} THEN substr({UNPACK}(text), 1, 1000) ELSE '' END
-        FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0 WHERE source <> 'sessions'
-    """
-    days = [(note_day(file_path(path), head), number) for number, path, head in db.execute(notes)]
-    db.executemany("UPDATE documents SET day=? WHERE id=?", [entry for entry in days if entry[0] is not None])
-    db.execute("CREATE INDEX documents_by_day ON documents(day) WHERE day IS NOT NULL")
+
+def m012_checksums(db: apsw.Connection) -> None:
+    """Texts and vectors with checksums. An older index has none: it is filled again, with its cached embeddings."""
+    from mdrecall.store.sqlite.revisions import forget_everything
+
+    forget_everything(db)
 
 
 MIGRATIONS = (
@@ -266,5 +237,6 @@ MIGRATIONS = (
     m009_compressed_texts,
     m010_marks_and_fields,
     m011_days,
+    m012_checksums,
 )
 VERSION = len(MIGRATIONS)

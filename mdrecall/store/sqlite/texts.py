@@ -1,7 +1,8 @@
 """The texts of chunks, compressed with a dictionary of the words that several of them share.
 
-A stored text begins with a letter: ``p`` for a plain text, ``d`` for a compressed one, ``w`` for one compressed with
-the dictionary whose key follows. A capital letter says that the text begins with ``---``, as front matter does.
+A stored text begins with a letter and a checksum of the plain text. The letter is ``p`` for a plain text, ``d`` for a
+compressed one, ``w`` for one compressed with the dictionary whose key follows. A capital letter says that the text
+begins with ``---``, as front matter does.
 """
 
 import struct
@@ -41,7 +42,8 @@ _FEWEST_CHUNKS = 3
 _MOST_WRITTEN_CHARS = 5_000_000
 # To name a shorter word takes as much space as the word.
 _SHORTEST_WORD = 3
-_KEY = struct.Struct("<I")
+# A key or a checksum.
+_NUMBER = struct.Struct("<I")
 
 
 class Dictionary(NamedTuple):
@@ -88,10 +90,10 @@ def pack_text(text: str, dictionary: Dictionary | None) -> bytes:
         mark, compressor = b"d", _new_compressor(b"") if dictionary is None else dictionary.compressor.copy()
         packed = compressor.compress(plain) + compressor.flush()
         if dictionary is not None:
-            mark, packed = b"w", _KEY.pack(dictionary.key) + packed
+            mark, packed = b"w", _NUMBER.pack(dictionary.key) + packed
         if len(packed) >= len(plain):
             mark, packed = b"p", plain
-    return (mark.upper() if text.startswith("---") else mark) + packed
+    return (mark.upper() if text.startswith("---") else mark) + _NUMBER.pack(zlib.crc32(plain)) + packed
 
 
 def add_function(db: apsw.Connection) -> None:
@@ -155,12 +157,12 @@ def _new_compressor(words: bytes) -> "zlib._Compress":
     return zlib.compressobj(_LEVEL, zlib.DEFLATED, _RAW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, words)
 
 
-def _decompress(packed: bytes, words: bytes) -> str:
+def _decompress(packed: bytes, words: bytes) -> bytes:
     decompressor = zlib.decompressobj(_RAW, words)
     plain = decompressor.decompress(packed)
     if not decompressor.eof:
         raise zlib.error("the end is missing")
-    return plain.decode()
+    return plain
 
 
 def _make_unpacker(connection: "weakref.ref[apsw.Connection]") -> Callable[..., str]:
@@ -170,19 +172,21 @@ def _make_unpacker(connection: "weakref.ref[apsw.Connection]") -> Callable[..., 
         if key not in known:
             db = connection()
             assert db is not None, "a function of a connection runs only while the connection is there"
-            found = rows(db, "SELECT words FROM dictionaries WHERE key=?", _KEY.unpack(key))
+            found = rows(db, "SELECT words FROM dictionaries WHERE key=?", _NUMBER.unpack(key))
             known[key] = next(words for (words,) in found)
         return known[key]
 
     def unpack(stored: Any) -> str:
-        mark = stored[:1].lower()
-        if mark == b"p":
-            return str(stored[1:], "utf-8")
+        mark, checksum, packed = stored[:1].lower(), stored[1:5], stored[5:]
         try:
             if mark == b"w":
-                return _decompress(stored[5:], find_words(stored[1:5]))
-            return _decompress(stored[1:], b"")
+                plain = _decompress(packed[4:], find_words(packed[:4]))
+            else:
+                plain = packed if mark == b"p" else _decompress(packed, b"")
         except (zlib.error, struct.error, StopIteration) as error:
             raise apsw.CorruptError("a text cannot be decompressed") from error
+        if _NUMBER.pack(zlib.crc32(plain)) != checksum:
+            raise apsw.CorruptError("a text is not what its checksum says")
+        return str(plain, "utf-8")
 
     return unpack

@@ -1,10 +1,11 @@
 """The vectors of a space in blocks: one row holds as many as fill a page, so that a million are read in a moment.
 
 The ranges of chunk numbers that two blocks cover never overlap: the block of a chunk is the last that begins at or
-before its number. Within a block the chunks are in the order of their numbers.
+before its number. Within a block the chunks are in the order of their numbers. Every row has a checksum.
 """
 
 import sys
+import zlib
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,9 +15,10 @@ import apsw
 from mdrecall.store.int8 import VectorBlock
 from mdrecall.store.sqlite.schema import PAGE_SIZE
 from mdrecall.store.sqlite.sql import rows, single
+from mdrecall.store.sqlite.texts import UNPACK
 
-#: SQLite keeps a row on its page if it leaves 35 bytes of it; the other columns and lengths take fewer than 40.
-_BLOCK_BYTES = PAGE_SIZE - 75
+#: SQLite keeps a row on its page if it leaves 35 bytes of it; the other columns and lengths take fewer than 45.
+_BLOCK_BYTES = PAGE_SIZE - 80
 _OFFSET_BYTES = 4
 CREATE_BLOCKS = """
     CREATE TABLE IF NOT EXISTS vectors_{number}(
@@ -24,6 +26,7 @@ CREATE_BLOCKS = """
         last INTEGER NOT NULL,
         size INTEGER NOT NULL,
         revision INTEGER NOT NULL,
+        checksum INTEGER NOT NULL,
         offsets BLOB NOT NULL,
         vectors BLOB NOT NULL
     ) STRICT;
@@ -37,9 +40,32 @@ def count_vectors(db: apsw.Connection, space: int) -> int:
 
 
 def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE") -> Iterator[VectorBlock]:
-    """Yield blocks in the order of their chunks."""
-    found = rows(db, f"SELECT first, offsets, vectors FROM vectors_{space} WHERE {where} ORDER BY first")
-    return (VectorBlock(*row) for row in found)
+    """Yield blocks in the order of their chunks; raise if one is damaged."""
+    statement = f"SELECT checksum, first, offsets, vectors FROM vectors_{space} WHERE {where} ORDER BY first"
+    for checksum, *row in rows(db, statement):
+        check_row(checksum, *row)
+        yield VectorBlock(*row)
+
+
+def checksum_row(number: int, *held: bytes) -> int:
+    """Return the checksum of a row that has a number and holds some bytes."""
+    return zlib.crc32(b"".join(held), number & 0xFFFF_FFFF)
+
+
+def check_row(checksum: int, number: int, *held: bytes) -> None:
+    """Raise if a row is damaged."""
+    if checksum_row(number, *held) != checksum:
+        raise apsw.CorruptError("a vector is not what its checksum says")
+
+
+def check_contents(db: apsw.Connection) -> None:
+    """Raise if a text of the index or a vector of any space is damaged."""
+    single(db, f"SELECT coalesce(sum(length({UNPACK}(text))), 0) FROM chunks")
+    for (space,) in list(rows(db, "SELECT id FROM spaces WHERE stored")):
+        for _ in read_blocks(db, space):
+            pass
+        for row in rows(db, f"SELECT checksum, chunk_id, vectors FROM windows_{space}"):
+            check_row(*row)
 
 
 def chunks_in(block: VectorBlock) -> list[int]:
@@ -142,5 +168,6 @@ def _insert_blocks(
         if sys.byteorder == "big":
             offsets.byteswap()
         held = b"".join([vectors[number] for number in some])
-        made.append((some[0], some[-1], len(some), revision, offsets.tobytes(), held))
-    db.executemany(f"INSERT INTO vectors_{space} VALUES(?, ?, ?, ?, ?, ?)", made)
+        checksum = checksum_row(some[0], offsets.tobytes(), held)
+        made.append((some[0], some[-1], len(some), revision, checksum, offsets.tobytes(), held))
+    db.executemany(f"INSERT INTO vectors_{space} VALUES(?, ?, ?, ?, ?, ?, ?)", made)

@@ -24,7 +24,14 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import SpaceRows, is_stored, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.store.sqlite.texts import UNPACK, WrittenTexts
-from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors, read_offsets, stored_between
+from mdrecall.store.sqlite.vector_blocks import (
+    CREATE_BLOCKS,
+    checksum_row,
+    chunks_in,
+    put_vectors,
+    read_blocks,
+    stored_between,
+)
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
@@ -43,7 +50,9 @@ _SPACES = """
 """
 _TABLES = f"""
     {CREATE_BLOCKS}
-    CREATE TABLE IF NOT EXISTS windows_{{number}}(chunk_id INTEGER PRIMARY KEY, vectors BLOB NOT NULL) STRICT;
+    CREATE TABLE IF NOT EXISTS windows_{{number}}(
+        chunk_id INTEGER PRIMARY KEY, checksum INTEGER NOT NULL, vectors BLOB NOT NULL
+    ) STRICT;
     UPDATE spaces SET stored = 1 WHERE id = {{number}};
 """
 _NEXT_IDS = "SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
@@ -125,11 +134,10 @@ class VecEngine:
             SELECT first, place, {_COSINE} AS cosine FROM each ORDER BY cosine DESC, first, place LIMIT ?
         """
         found = list(rows(space.db, statement, (*to_int8([query]), limit)))
-        blocks = f"SELECT first, offsets FROM vectors_{space.number} WHERE first=?"
         chunks = {
-            first: read_offsets(first, offsets)
-            for block in {first for first, _, _ in found}
-            for first, offsets in rows(space.db, blocks, (block,))
+            block.first: chunks_in(block)
+            for number in {first for first, _, _ in found}
+            for block in read_blocks(space.db, space.number, f"first={number:d}")
         }
         return [(chunks[first][place], cosine) for first, place, cosine in found]
 
@@ -298,8 +306,11 @@ class SqliteVectors:
             with_passages = [(chunk_id, made.passages) for chunk_id, made in known if made.passages]
             packed = pack_passages([passages for _, passages in with_passages], len(rounded[0]) if rounded else 0)
             db.executemany(
-                f"INSERT OR REPLACE INTO windows_{space}(chunk_id, vectors) VALUES(?, ?)",
-                [(chunk_id, windows) for (chunk_id, _), windows in zip(with_passages, packed, strict=True)],
+                f"INSERT OR REPLACE INTO windows_{space}(chunk_id, checksum, vectors) VALUES(?, ?, ?)",
+                [
+                    (chunk_id, checksum_row(chunk_id, windows), windows)
+                    for (chunk_id, _), windows in zip(with_passages, packed, strict=True)
+                ],
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
