@@ -393,6 +393,20 @@ def test_many_searches_are_under_way_at_the_same_time_and_leave_asyncios_threads
     assert ran(asked()) == 50
 
 
+def test_connections_to_the_index_do_not_stay_open_for_every_search_that_was_made_at_once(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "the walrus sleeps")
+
+    async def act() -> bool:
+        async with await AsyncMemory.open(workspace.path, env=workspace.env) as memory:
+            await memory.sync()
+            await asyncio.gather(*(memory.search("walrus") for _ in range(40)))
+            readers = cast(Any, memory._memory._backend)._store._file._readers
+            # Four threads that wait for the next call, and one or two that watch or index.
+            return until(lambda: len(readers) <= 6)
+
+    assert ran(act())
+
+
 def test_what_nobody_waits_for_any_more_is_given_away() -> None:
     given: list[str] = []
     begun, let = threading.Event(), threading.Event()

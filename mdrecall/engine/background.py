@@ -30,6 +30,10 @@ class _Job(NamedTuple):
     outcome: Future[Any]
 
 
+# As many threads wait for the next job; each holds a connection to the index, with its memory. The others end.
+_MAX_IDLE = 4
+
+
 class DaemonPool:
     """Threads that are started when needed and used again; the one used last comes first, as its caches are warm."""
 
@@ -94,7 +98,8 @@ class DaemonPool:
                 self._in_progress.pop(job.outcome)
                 if self._waiting:
                     inbox.put(self._waiting.popleft())
-                elif self._is_released:
+                elif self._is_released or len(self._idle) >= _MAX_IDLE:
+                    self._count -= 1
                     inbox.put(None)
                 else:
                     self._idle.append(inbox)

@@ -46,6 +46,15 @@ def test_a_pool_starts_a_thread_for_each_call_that_none_is_idle_for() -> None:
     pool.release()
 
 
+def test_after_many_calls_at_once_a_pool_keeps_a_few_threads() -> None:
+    pool, together = DaemonPool("mdrecall-test-many"), threading.Barrier(20)
+    for _ in range(2):
+        calls = [pool.submit(together.wait) for _ in range(20)]
+        assert sorted(call.result(10) for call in calls) == list(range(20))
+        assert until(lambda: sum(each.name == "mdrecall-test-many" for each in threading.enumerate()) == 4)
+    pool.release()
+
+
 def test_a_pool_that_is_full_makes_calls_wait() -> None:
     pool, go = DaemonPool("mdrecall-test", 1), threading.Event()
     first, second = pool.submit(lambda: go.wait(10)), pool.submit(lambda: "later")

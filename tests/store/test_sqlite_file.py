@@ -275,6 +275,11 @@ def test_connections_of_ended_threads_are_closed(store: SqliteStore) -> None:
     assert len(store._file._readers) <= 2
 
 
+def test_a_connection_that_reads_keeps_few_pages_in_memory(store: SqliteStore) -> None:
+    with store._file.reading() as db:
+        assert list(db.execute("PRAGMA cache_size")) == [(-400,)]
+
+
 def read_everything(store: SqliteStore) -> None:
     assert found_in(store, "walrus") == {"a.md"}
     assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}

@@ -25,6 +25,9 @@ _KNOWN_FORMATS = (b"\1\1", b"\2\2")
 _APPLICATION_ID_AT = slice(68, 72)
 # How often an index is opened that is replaced while it is being opened; once is rare.
 _TRIES = 20
+# Every thread that searches has a connection, and each keeps as many kilobytes of pages. With 2,000, as SQLite would,
+# a search of 8,000 notes took 33 ms instead of 34: the system keeps them as well.
+_READER_KB = 400
 # How long SQLite waits for another connection that writes; as long as for the lock between processes.
 _BUSY_MS = 5_000
 
@@ -77,7 +80,7 @@ def _connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:
     with _closed_on_failure(db), notice_replacement(db):
         db.execute(f"PRAGMA synchronous={'OFF' if location.disposable else 'NORMAL'}; PRAGMA temp_store=MEMORY")
         if not writable:
-            db.execute("PRAGMA query_only=1")
+            db.execute(f"PRAGMA query_only=1; PRAGMA cache_size=-{_READER_KB}")
         # The first read opens the side files, which can fail; better here than in the middle of a search.
         if single(db, "PRAGMA user_version") == VERSION:
             return db
