@@ -58,7 +58,7 @@ def test_files_have_one_job_said_in_their_first_line_and_stay_short() -> None:
     for path in ROOT.rglob("*.py"):
         text = path.read_text()
         assert text.startswith('"""'), path
-        assert text.count("\n") <= 450, path
+        assert text.count("\n") <= 700, path
 
 
 def texts_below_the_doors() -> Iterator[tuple[str, str]]:

@@ -224,7 +224,7 @@ def test_odd_files_are_indexed_without_complaint(workspace: Workspace, text: byt
 PICTURE = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR walrus " + bytes(range(256)) * 8
 
 
-@pytest.mark.parametrize("data", [PICTURE, b"\x00\x01\x02 binary", "walrus".encode("utf-16-le")])
+@pytest.mark.parametrize("data", [PICTURE, b"\x00\x01\x02 binary" * 4, ("walrus" * 4).encode("utf-16-le")])
 def test_a_file_that_is_not_text_is_left_out_and_told_by_index_and_status(workspace: Workspace, data: bytes) -> None:
     path = workspace.write("memory/odd.md", "walrus, as text")
     workspace.write("memory/good.md", "walrus")

@@ -41,15 +41,15 @@ def read_dictionaries(index: Path) -> list[bytes]:
 
 
 def _decompress(data: bytes, dictionaries: Sequence[bytes]) -> Iterator[bytes]:
-    """Yield what can be decompressed, beginning at any byte after a mark of a compressed text."""
+    """Yield what can be decompressed, beginning after any mark of a compressed text and its checksum."""
     if not data.startswith((b"SQLite format 3", *_LOGS)):
         return
     for at, byte in enumerate(data):
         if byte in b"dD":
-            yield from _inflate(data[at + 1 : at + 4096], b"")
+            yield from _inflate(data[at + 5 : at + 4096], b"")
         elif byte in b"wW":
             for words in dictionaries:
-                yield from _inflate(data[at + 5 : at + 4096], words)
+                yield from _inflate(data[at + 9 : at + 4096], words)
 
 
 def _inflate(data: bytes, words: bytes) -> Iterator[bytes]:
