@@ -10,8 +10,11 @@ from mdrecall.hosts.layout import INSTALLABLE
 from mdrecall.mcp_server.install import SCOPES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from mdrecall.hosts.install import Change
     from mdrecall.hosts.layout import Site
+    from mdrecall.hosts.pieces import ServerEntry
 
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
 _DEFAULT_WORKSPACE = "~/mdrecall"
@@ -51,6 +54,7 @@ def add_host_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from mdrecall.cli.output import shorten_home
     from mdrecall.hosts.install import apply_install, plan_install
+    from mdrecall.mcp_server.config_text import render
 
     site = make_site(options, choose_command(options.scope))
     change = plan_install(site, _state_dir())
@@ -67,6 +71,10 @@ def run(options: argparse.Namespace) -> int:
     _print_files(change)
     if step := _NEXT_STEPS.get((options.host, options.scope)):
         print(step)
+    for server, is_there in list_yaml(site):
+        if not is_there:
+            lines = render(server.place, server.values)
+            print(f"Add to {shorten_home(server.path)}, which mdrecall does not edit:\n\n{lines}")
     scope = " --scope project" if options.scope == "project" else ""
     print(f"Restart {options.host} to load it. To undo this, run `mdrecall uninstall {options.host}{scope}`.")
     return 0
@@ -79,6 +87,18 @@ def make_site(options: argparse.Namespace, command: tuple[str, ...]) -> "Site":
 
     folders = find_program_folders(os.environ, os.getcwd())
     return Site(options.host, options.scope, folders, os.getcwd(), command)
+
+
+def list_yaml(site: "Site") -> "Iterator[tuple[ServerEntry, bool]]":
+    """Yield the servers that only a person adds to a file and removes, as it is YAML, and True if one is there."""
+    from mdrecall.hosts.layout import list_pieces
+    from mdrecall.hosts.pieces import ServerEntry
+    from mdrecall.mcp_server.config_text import has_server
+    from mdrecall.mcp_server.install import read_text
+
+    for piece in list_pieces(site):
+        if isinstance(piece, ServerEntry) and piece.place.kind == "yaml":
+            yield piece, has_server(read_text(piece.path) or "", piece.place)
 
 
 def _print_files(change: "Change") -> None:

@@ -105,7 +105,7 @@ def make_selection(options: argparse.Namespace) -> "Selection":
 def _install(options: argparse.Namespace) -> int:
     target = _find_target(options)
     entry = _make_entry(options, target.client)
-    if options.print:
+    if options.print or target.is_yaml:
         return _print_lines(target, entry)
     if options.client == "openclaw":
         from mdrecall.cli.mcp_openclaw import install
@@ -122,10 +122,12 @@ def _uninstall(options: argparse.Namespace) -> int:
         from mdrecall.cli.mcp_openclaw import uninstall
 
         return uninstall(options)
-    name = options.name or _NAME
-    change = plan_removal(_find_target(options), name)
+    name, target = options.name or _NAME, _find_target(options)
+    change = plan_removal(target, name)
     where = shorten_home(change.path)
-    if not change.changes:
+    if target.is_yaml and target.has(name):
+        print(f"mdrecall does not edit {where}. Remove {name} from {target.client.table} in it yourself.")
+    elif not change.changes:
         print(f"{name} is not in {where}.")
     elif options.dry_run:
         print(change.diff, end="")
@@ -150,7 +152,7 @@ def _print_lines(target: "Target", entry: "Entry") -> int:
     from mdrecall.cli.output import shorten_home
     from mdrecall.mcp_server.install import snippet
 
-    print(f"Add to {shorten_home(target.path)}:", file=sys.stderr)
+    print(f"Add to {shorten_home(target.path)}{', which mdrecall does not edit' * target.is_yaml}:", file=sys.stderr)
     print(snippet(target, entry), end="")
     return 0
 

@@ -3,7 +3,7 @@
 import argparse
 import os
 
-from mdrecall.cli.install import add_host_arguments, make_site
+from mdrecall.cli.install import add_host_arguments, list_yaml, make_site
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -22,6 +22,10 @@ def run(options: argparse.Namespace) -> int:
         return 0
     for copy in [copy for change in changes for copy in apply_removal(change)]:
         print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
+    for server, is_there in list_yaml(site):
+        if is_there:
+            where = shorten_home(server.path)
+            print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
     if not any(change.files for change in changes):
         print(f"mdrecall is not installed for {options.host}.")
         return 0

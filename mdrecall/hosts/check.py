@@ -100,13 +100,8 @@ def _find_server(site: Site, scope: str) -> str:
     """Return the file in which a host has mdrecall's MCP server; empty if it has none."""
     try:
         target = target_of(site.host, scope, site.folders, site.project)
-    except RecallError:
-        return ""
-    text = _read(target.path)
-    entry = ServerEntry(target.path, target.place("mdrecall"), {})
-    try:
-        return target.path if text and entry.take(text) != text else ""
-    except ValueError:
+        return target.path if target.has("mdrecall") else ""
+    except (RecallError, ValueError):
         return ""
 
 

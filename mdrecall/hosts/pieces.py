@@ -55,7 +55,7 @@ class FirstNote(NamedTuple):
 
 
 class ServerEntry(NamedTuple):
-    """The MCP server in a table of a configuration file."""
+    """The MCP server in a table of a configuration file; in one of YAML, a person adds and removes it."""
 
     path: str
     place: Place
@@ -123,10 +123,12 @@ class Approvals(NamedTuple):
         return before
 
     def take(self, text: str) -> str | None:
-        """Return the text without the approvals of this file, and without the title of their table if it is alone."""
-        table = re.compile(rf'^\[hooks\.state\."{re.escape(self.hooks)}:[^"\n]*"\]\n(?:(?!\[).*\n?)*', re.MULTILINE)
-        left = table.sub("", text)
-        return left if left == text else re.sub(r"^\[hooks(?:\.state)?\]\s*(?=\[|\Z)", "", left, flags=re.MULTILINE)
+        """Return the text without the approvals of this file, and without their table if it is empty then."""
+        left, states = text, get_value(text, ("hooks", "state"), "toml")
+        for name in states if isinstance(states, dict) else ():
+            if name.startswith(f"{self.hooks}:"):
+                left = remove_value(left, ("hooks", "state", name), "toml")
+        return left if left == text else remove_empty(left, Place("toml", "hooks.state", ""))
 
 
 class Section(NamedTuple):

@@ -1,7 +1,7 @@
 """Put one server into the text of a configuration file, or take it out; every other character stays as it is.
 
 JSON may have comments and trailing commas, as in the files of editors. What was edited is read again and compared with
-what it should say. YAML is not read, so only plain blocks of lines are touched.
+what it should say. YAML is never edited: its lines are for a person to add and to remove.
 """
 
 import json
@@ -19,10 +19,6 @@ class NotEditable(ValueError):
     """A text in which an entry cannot be changed without a loss; it says why."""
 
 
-class DifferentEntry(NotEditable):
-    """The entry is there already with other values, which cannot be merged."""
-
-
 class Place(NamedTuple):
     """Where a server is, or belongs, in a file."""
 
@@ -34,7 +30,7 @@ class Place(NamedTuple):
 
     @property
     def path(self) -> tuple[str, ...]:
-        """The names that lead to the server in JSON."""
+        """The names that lead to the server."""
         return (*self.table.split("."), self.name)
 
 
@@ -48,41 +44,56 @@ class _Member(NamedTuple):
 
 def render(place: Place, values: Mapping[str, Any]) -> str:
     """Return the text of a file that has this server only."""
-    if place.kind == "toml":
-        lines = (f"{name} = {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
-        return "\n".join((f"[{place.table}.{place.name}]", *lines)) + "\n"
     if place.kind == "yaml":
         # JSON is YAML, too.
         return f"{place.table}:\n  {place.name}: {json.dumps(values, ensure_ascii=False)}\n"
-    return json.dumps(_nest(place.path, values), indent=2, ensure_ascii=False) + "\n"
+    return put("", place, values)
 
 
 def put(text: str, place: Place, values: Mapping[str, Any]) -> str:
-    """Return the text with a server, whose other values are kept if it is there already."""
-    if not text.strip("\ufeff \t\r\n"):
-        return render(place, values)
-    return _PUT[place.kind](text, place, values)
+    """Return the text with a server, whose other values are kept if it is there already; YAML as it is."""
+    if place.kind == "yaml":
+        return text
+    servers = get_value(text, place.path[:-1], place.kind)
+    servers = {} if servers is None else servers
+    if not isinstance(servers, dict) or not isinstance(servers.get(place.name, {}), dict):
+        raise NotEditable(f"{place.table} is not a table of servers")
+    wanted = {**servers.get(place.name, {}), **values}
+    if servers.get(place.name) == wanted:
+        return text
+    if place.kind == "json":
+        return set_value(text, place.path, wanted)
+    whole = {**_parse_toml(text), place.table: {**servers, place.name: wanted}}
+    if place.name in servers:
+        return _edit_toml(text, lambda document: document[place.table][place.name].update(values), whole)
+    return _edit_toml(text, lambda document: document.append(place.table, {place.name: wanted}), whole)
 
 
 def remove(text: str, place: Place) -> str:
-    """Return the text without a server; the same text if it is not there."""
-    return _REMOVE[place.kind](text, place) if text.strip("\ufeff \t\r\n") else text
+    """Return the text without a server; the same text if it is not there, or if it is YAML."""
+    return text if place.kind == "yaml" else remove_value(text, place.path, place.kind)
+
+
+def has_server(text: str, place: Place) -> bool:
+    """True if a server is there; in YAML, if any table has an entry of its name."""
+    if place.kind == "yaml":
+        return bool(re.search(rf"^[ \t]+[\"']?{re.escape(place.name)}[\"']?[ \t]*:", text, re.MULTILINE))
+    return get_value(text, place.path, place.kind) is not None
 
 
 def remove_empty(text: str, place: Place) -> str:
-    """Return the text without the table of all servers, if that is empty. A TOML file has no title of it then."""
-    if place.kind != "json" or not text.strip("\ufeff \t\r\n"):
-        return text
+    """Return the text without the table of all servers, if that is empty; YAML as it is."""
     for depth in range(len(place.path) - 1, 0, -1):
-        if get_value(text, place.path[:depth]) != {}:
+        if place.kind == "yaml" or get_value(text, place.path[:depth], place.kind) != {}:
             break
-        text = remove_value(text, place.path[:depth])
+        text = remove_value(text, place.path[:depth], place.kind)
     return text
 
 
-def get_value(text: str, path: Sequence[str]) -> Any:
-    """Return the value at a path in JSON; None if there is none."""
-    found: Any = _parse_json(text) if text.strip("\ufeff \t\r\n") else {}
+def get_value(text: str, path: Sequence[str], kind: str = "json") -> Any:
+    """Return the value at a path in JSON or TOML; None if there is none."""
+    parse = _parse_json if kind == "json" else _parse_toml
+    found: Any = parse(text) if text.strip("\ufeff \t\r\n") else {}
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
@@ -111,10 +122,12 @@ def set_value(text: str, path: Sequence[str], value: object) -> str:
     return _check_json(after, wanted)
 
 
-def remove_value(text: str, path: Sequence[str]) -> str:
-    """Return JSON without what is at a path; the same text if nothing is there."""
-    if get_value(text, path) is None:
+def remove_value(text: str, path: Sequence[str], kind: str = "json") -> str:
+    """Return JSON or TOML without what is at a path; the same text if nothing is there."""
+    if get_value(text, path, kind) is None:
         return text
+    if kind == "toml":
+        return _remove_toml(text, path)
     wanted = node = _parse_json(text)
     brace = _find_root(text)
     for name in path[:-1]:
@@ -207,19 +220,6 @@ def _cut(text: str, part: _Member) -> str:
     if following[0] != "," and head.endswith(","):
         head = head[:-1]
     return head + text[end:]
-
-
-def _put_json(text: str, place: Place, values: Mapping[str, Any]) -> str:
-    servers = get_value(text, place.path[:-1])
-    if not isinstance(servers or {}, dict) or not isinstance((servers or {}).get(place.name, {}), dict):
-        raise NotEditable(f"{place.table} is not a table of servers")
-    before = (servers or {}).get(place.name)
-    wanted = {**(before or {}), **values}
-    return text if before == wanted else set_value(text, place.path, wanted)
-
-
-def _remove_json(text: str, place: Place) -> str:
-    return remove_value(text, place.path)
 
 
 def _insert(text: str, brace: int, name: str, value: object, *, depth: int) -> str:
@@ -345,104 +345,48 @@ def _check_json(after: str, wanted: dict[str, Any]) -> str:
     return after
 
 
-def _put_toml(text: str, place: Place, values: Mapping[str, Any]) -> str:
-    before = _parse_toml(text)
-    servers = before.get(place.table, {})
-    if not isinstance(servers, dict):
-        raise NotEditable(f"{place.table} is not a table of servers")
-    existing = servers.get(place.name)
-    if isinstance(existing, dict) and {**existing, **values} == existing:
-        return text
-    if existing is not None:
-        raise DifferentEntry(f"[{place.table}.{place.name}] is there already with other values")
-    end = _newline(text)
-    after = text + ("" if text.endswith("\n") else end) + end + render(place, values).replace("\n", end)
-    return _check_toml(after, {**before, place.table: {**servers, place.name: dict(values)}}, place)
+def _remove_toml(text: str, path: Sequence[str]) -> str:
+    def cut(values: Any) -> None:
+        for name in path[:-1]:
+            values = values[name]
+        del values[path[-1]]
+
+    wanted = _parse_toml(text)
+    cut(wanted)
+    return _edit_toml(text, cut, wanted)
 
 
-def _remove_toml(text: str, place: Place) -> str:
-    before = _parse_toml(text)
-    servers = before.get(place.table)
-    if not isinstance(servers, dict) or place.name not in servers:
-        return text
-    header = re.compile(rf"\s*\[\s*{re.escape(place.table)}\s*\.\s*[\"']?{re.escape(place.name)}[\"']?\s*[.\]]")
-    kept, is_ours = [], False
-    for line in text.splitlines(keepends=True):
-        is_ours = bool(header.match(line)) if line.lstrip().startswith("[") else is_ours
-        if not is_ours:
-            kept.append(line)
-    others = {name: server for name, server in servers.items() if name != place.name}
-    wanted = {**before, place.table: others} if others else {k: v for k, v in before.items() if k != place.table}
-    return _check_toml("".join(kept).rstrip("\r\n") + _newline(text) if "".join(kept).strip() else "", wanted, place)
+def _edit_toml(text: str, edit: Callable[[Any], object], wanted: dict[str, Any]) -> str:
+    # Only where it is needed: the command that starts a server would pay for loading it.
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    document = tomlkit.parse(text + "\n" if text and not text.endswith("\n") else text)
+    try:
+        edit(document)
+        after = tomlkit.dumps(document).rstrip("\r\n") + "\n"
+        if "\r\n" in text and text.count("\n") == text.count("\r\n"):
+            after = re.sub(r"(?<!\r)\n", "\r\n", after)
+        is_right = _drop_empty(_parse_toml(after)) == _drop_empty(wanted)
+    except (NotEditable, TOMLKitError):
+        is_right = False
+    if not is_right:
+        raise NotEditable("it is written in a form that cannot be edited")
+    return after if after.strip() else ""
+
+
+def _drop_empty(values: Any) -> Any:
+    """Return values without empty tables: in TOML, one that held nothing but another table is gone with that."""
+    if not isinstance(values, dict):
+        return values
+    return {name: kept for name, value in values.items() if (kept := _drop_empty(value)) != {}}
 
 
 def _parse_toml(text: str) -> dict[str, Any]:
-    # Only where it is needed: the command that starts a server would pay for loading it.
+    # Only where it is needed, too.
     import tomllib
 
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise NotEditable(f"it is not TOML: {error}") from error
-
-
-def _check_toml(after: str, wanted: object, place: Place) -> str:
-    try:
-        is_right = _parse_toml(after) == wanted
-    except NotEditable:
-        is_right = False
-    if not is_right:
-        raise NotEditable(f"{place.table} is written in a form that cannot be edited")
-    return after
-
-
-def _put_yaml(text: str, place: Place, values: Mapping[str, Any]) -> str:
-    end, lines = _newline(text), text.splitlines(keepends=True)
-    table = _find_yaml_table(lines, place)
-    entry = f"{place.name}: {json.dumps(values, ensure_ascii=False)}{end}"
-    if table is None:
-        return text + ("" if text.endswith("\n") else end) + f"{place.table}:{end}  {entry}"
-    block = _find_yaml_entry(lines, table, place)
-    if block:
-        if "".join(lines[slice(*block)]).strip() == entry.strip():
-            return text
-        raise DifferentEntry(f"{place.table}.{place.name} is there already with other values")
-    following = next((line for line in lines[table + 1 :] if line.strip() and not line.lstrip().startswith("#")), "")
-    indent = following[: len(following) - len(following.lstrip(" "))] or "  "
-    lines[table] = lines[table] if lines[table].endswith("\n") else lines[table] + end
-    return "".join([*lines[: table + 1], indent + entry, *lines[table + 1 :]])
-
-
-def _remove_yaml(text: str, place: Place) -> str:
-    lines = text.splitlines(keepends=True)
-    table = _find_yaml_table(lines, place)
-    block = None if table is None else _find_yaml_entry(lines, table, place)
-    return text if block is None else "".join([*lines[: block[0]], *lines[block[1] :]])
-
-
-def _find_yaml_table(lines: list[str], place: Place) -> int | None:
-    for number, line in enumerate(lines):
-        if re.match(rf"[\"']?{re.escape(place.table)}[\"']?\s*:", line):
-            if not re.fullmatch(rf"{re.escape(place.table)}:\s*(#.*)?", line.strip()):
-                raise NotEditable(f"{place.table} is written in a form that cannot be edited")
-            return number
-    return None
-
-
-def _find_yaml_entry(lines: list[str], table: int, place: Place) -> tuple[int, int] | None:
-    """Return the first line of an entry, and the one after its last."""
-    start, indent = None, 0
-    for number in range(table + 1, len(lines)):
-        line = lines[number]
-        depth = len(line) - len(line.lstrip(" "))
-        if line.strip() and start is not None and depth <= indent:
-            return start, number
-        if line.strip() and not line.startswith((" ", "#")):
-            return None
-        if start is None and re.match(rf"\s+[\"']?{re.escape(place.name)}[\"']?\s*:", line):
-            start, indent = number, depth
-    return None if start is None else (start, len(lines))
-
-
-_PUT = {"json": _put_json, "toml": _put_toml, "yaml": _put_yaml}
-_REMOVE = {"json": _remove_json, "toml": _remove_toml, "yaml": _remove_yaml}

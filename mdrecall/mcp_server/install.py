@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.config_text import DifferentEntry, NotEditable, Place, put, remove, remove_empty, render
+from mdrecall.mcp_server.config_text import NotEditable, Place, has_server, put, remove, remove_empty, render
 from mdrecall.state_files import make_private_folder
 
 if TYPE_CHECKING:
@@ -92,6 +92,15 @@ class Target(NamedTuple):
     def place(self, name: str) -> Place:
         kind = os.path.splitext(self.path)[1].removeprefix(".")
         return Place(kind if kind in ("toml", "yaml") else "json", self.client.table, name)
+
+    @property
+    def is_yaml(self) -> bool:
+        """True if a person has to edit the file."""
+        return self.place("").kind == "yaml"
+
+    def has(self, name: str) -> bool:
+        """True if a server of this name is in the file; raise ``NotEditable`` if that cannot be found out."""
+        return has_server(read_text(self.path) or "", self.place(name))
 
 
 def find_client(client: str) -> Client:
@@ -186,9 +195,7 @@ def plan(target: Target, entry: Entry) -> Plan:
     try:
         after = put(before or "", target.place(entry.name), target.client.values(entry))
     except NotEditable as error:
-        is_there = isinstance(error, DifferentEntry)
-        way_out = "Replace it with this, or choose another --name" if is_there else "Add this yourself"
-        hint = f"{way_out}:\n\n{snippet(target, entry)}"
+        hint = f"Add this yourself:\n\n{snippet(target, entry)}"
         raise RecallError(f"{path} was not changed: {error}.", hint=hint) from error
     return Plan(path, before, after)
 
@@ -205,7 +212,7 @@ def plan_removal(target: Target, name: str) -> Plan:
         after = remove_empty(after, place)
     except NotEditable as error:
         raise RecallError(f"{path} was not changed: {error}.", hint=f"Remove {name} yourself.") from error
-    return Plan(path, before, None if "".join(after.split()) in ("", "{}", f"{place.table}:") else after)
+    return Plan(path, before, None if "".join(after.split()) in ("", "{}") else after)
 
 
 def write(change: Plan) -> str:

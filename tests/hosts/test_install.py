@@ -1,6 +1,7 @@
 """``mdrecall install`` and ``uninstall``: the right files, and afterwards every file as it was, byte for byte."""
 
 import errno
+import hashlib
 import json
 import os
 import shutil
@@ -203,6 +204,31 @@ def test_no_file_is_made_that_nothing_is_written_to(base: Path) -> None:
     (base / "home/.codex/hooks.json").unlink()
     install("codex", "--scope", "project")
     assert not config.exists()
+
+
+def test_a_server_that_an_earlier_version_wrote_to_yaml_is_taken_back_or_told_of(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config, before = base / "home/.config/goose/config.yaml", OTHERS[".config/goose/config.yaml"]
+    install("goose")
+    assert "Add to ~/.config/goose/config.yaml, which mdrecall does not edit:\n\nextensions:" in capsys.readouterr().out
+    assert config.read_text() == before
+    written = before + '  mdrecall: {"cmd": "mdrecall"}\n'
+    receipt = next((base / "home/.local/state/mdrecall/installed").glob("*goose*"))
+    values = json.loads(receipt.read_text())
+    entry = next(each for each in values["files"] if each["path"] == str(config))
+    entry["after"] = hashlib.sha256(written.encode()).hexdigest()
+    receipt.write_text(json.dumps(values))
+    config.write_text(written)
+    install("goose")
+    assert "which mdrecall does not edit" not in capsys.readouterr().out
+    assert config.read_text() == written
+    main(["uninstall", "goose"])
+    assert config.read_text() == before
+    config.write_text(written)
+    main(["uninstall", "goose"])
+    assert "Remove mdrecall from extensions" in capsys.readouterr().err
+    assert config.read_text() == written
 
 
 def test_a_linked_file_stays_linked(base: Path) -> None:
@@ -438,6 +464,18 @@ def test_doctor_counts_the_hooks_that_codex_has_not_approved(base: Path, capsys:
     approved = config.read_text()
     install("codex")
     assert config.read_text() == approved
+
+
+@pytest.mark.parametrize("title", ["", "[hooks.state]\n"])
+def test_what_codex_wrote_when_hooks_were_approved_goes_with_them(base: Path, title: str) -> None:
+    config, hooks = base / "home/.codex/config.toml", base / "home/.codex/hooks.json"
+    hooks.unlink()
+    before = config.read_text()
+    install("codex")
+    states = "".join(f'\n[hooks.state."{hooks}:{name}:0:0"]\ntrusted_hash = "x"\n' for name in ("stop", "session_end"))
+    config.write_text(f"{config.read_text()}\n{title}{states}\n[tui]\nx = 1  # mine\n")
+    main(["uninstall", "codex"])
+    assert config.read_text() == before + "\n\n[tui]\nx = 1  # mine\n"
 
 
 def test_the_plugin_in_the_wheel_is_what_would_be_installed_with_the_command_by_its_name() -> None:

@@ -30,7 +30,6 @@ FILES = {
     ("cursor", "project"): ("project/.cursor/mcp.json", "mcpServers"),
     ("gemini", "user"): ("home/.gemini/settings.json", "mcpServers"),
     ("gemini", "project"): ("project/.gemini/settings.json", "mcpServers"),
-    ("goose", "user"): ("home/.config/goose/config.yaml", "extensions"),
     ("lmstudio", "user"): ("home/.lmstudio/mcp.json", "mcpServers"),
     ("opencode", "user"): ("home/.config/opencode/opencode.json", "mcp"),
     ("opencode", "project"): ("project/opencode.json", "mcp"),
@@ -45,7 +44,6 @@ FILES = {
 MORE = {
     "claude-code": {"type": "stdio"},
     "copilot": {"type": "local", "tools": ["*"]},
-    "goose": {"type": "stdio", "name": "mdrecall", "enabled": True, "timeout": 300, "envs": {}},
     "opencode": {"type": "local", "enabled": True},
     "vscode": {"type": "stdio"},
 }
@@ -69,10 +67,6 @@ def base(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def servers_in(path: Path, table: str) -> dict[str, Any]:
     text = path.read_text()
-    if path.suffix == ".yaml":
-        # Ours is one line of JSON, which is YAML, too.
-        lines = [line.strip().partition(": ") for line in text.splitlines() if "{" in line]
-        return {name: json.loads(value) for name, _, value in lines}
     values = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     found: dict[str, Any] = values[table]
     return found
@@ -80,7 +74,7 @@ def servers_in(path: Path, table: str) -> dict[str, Any]:
 
 def command_of(entry: dict[str, Any]) -> list[str]:
     """The whole command of an entry, from which it is taken out."""
-    command = entry.pop("command", None) or entry.pop("cmd")
+    command = entry.pop("command")
     return command if isinstance(command, list) else [command, *entry.pop("args")]
 
 
@@ -128,7 +122,6 @@ def test_what_was_installed_can_be_removed_and_the_rest_stays(base: Path, client
     others = {
         ".json": f'{{\n  "{table}": {{\n    "other": {{"command": ["x"]}}\n  }},\n  "z": 1\n}}\n',
         ".toml": f'# mine\nz = 1\n\n[{table}.other]\ncommand = "x"\n',
-        ".yaml": f"# mine\n{table}:\n  other:\n    cmd: x\nz: 1\n",
     }
     path.write_text(others[path.suffix])
     assert install(client, "--scope", scope) == 0
@@ -142,17 +135,17 @@ def test_what_was_installed_can_be_removed_and_the_rest_stays(base: Path, client
 
 @pytest.mark.parametrize(("client", "scope"), FILES)
 def test_a_file_that_the_installation_made_is_gone_afterwards(base: Path, client: str, scope: str) -> None:
-    path, table = base / FILES[client, scope][0], FILES[client, scope][1]
+    path = base / FILES[client, scope][0]
     assert install(client, "--scope", scope) == 0
     assert uninstall(client, "--scope", scope) == 0
     assert list(path.parent.iterdir()) == []
     # What the client has written into it meanwhile stays.
     assert install(client, "--scope", scope) == 0
-    more = {".json": '{\n  "z": 1,', ".toml": "z = 1\n", ".yaml": "z: 1\n"}[path.suffix]
+    more = {".json": '{\n  "z": 1,', ".toml": "z = 1\n"}[path.suffix]
     path.write_text(path.read_text().replace("{", more, 1) if path.suffix == ".json" else more + path.read_text())
     assert uninstall(client, "--scope", scope) == 0
     left = path.read_text()
-    assert "".join(left.split()) in ('{"z":1}', "z=1", "z:1", f"z:1{table}:")
+    assert "".join(left.split()) in ('{"z":1}', "z=1")
 
 
 @pytest.mark.parametrize("text", ["{}\n", '{"mcpServers": {}}', '{\n  "mcpServers": {}\n}\n'])
@@ -264,40 +257,28 @@ def test_comments_and_trailing_commas_of_json_stay(base: Path, before: str, afte
     assert kept.replace("{,", "{") == there
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("a: 1", "a: 1\nextensions:\n  NEW\n"),
-        ("extensions:\n    # a\n    b:\n        cmd: x\n", "extensions:\n    NEW\n    # a\n    b:\n        cmd: x\n"),
-        ("extensions: # a", "extensions: # a\n  NEW\n"),
-    ],
-)
-def test_yaml_is_added_to_and_every_comment_stays(base: Path, before: str, after: str) -> None:
-    path = base / "home/.config/goose/config.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(before)
-    assert install("goose") == 0
-    assert re.sub(r"mdrecall: \{.*\}", "NEW", path.read_text()) == after
-
-
-@pytest.mark.parametrize("text", ["extensions: {}\n", "extensions:\n  mdrecall:\n    cmd: mine\n  other: {}\n"])
-def test_yaml_that_says_something_else_is_not_touched(
-    base: Path, text: str, capsys: pytest.CaptureFixture[str]
+def test_yaml_is_not_edited_and_the_lines_to_add_or_to_remove_are_told(
+    base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = base / "home/.config/goose/config.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text(text)
-    assert install("goose") == 2
-    assert path.read_text() == text
-    assert "extensions:" in capsys.readouterr().err
-
-
-def test_an_entry_that_goose_has_written_anew_is_removed_as_a_block(base: Path) -> None:
-    path = base / "home/.config/goose/config.yaml"
-    path.parent.mkdir(parents=True)
-    path.write_text("extensions:\n  mdrecall:\n    cmd: x\n    args:\n    - mcp\n\n  other:\n    cmd: y\n")
+    assert install("goose") == 0
+    told = capsys.readouterr()
+    table, name, values = told.out.split(maxsplit=2)
+    entry = json.loads(values)
+    assert (table, name) == ("extensions:", "mdrecall:")
+    assert entry.pop("cmd")
+    assert entry.pop("args")[-3:] == ["mcp", "--workspace", str(base / "project")]
+    assert entry == {"type": "stdio", "name": "mdrecall", "enabled": True, "timeout": 300, "envs": {}}
+    assert "~/.config/goose/config.yaml, which mdrecall does not edit" in told.err
     assert uninstall("goose") == 0
-    assert path.read_text() == "extensions:\n  other:\n    cmd: y\n"
+    assert "mdrecall is not in ~/.config/goose/config.yaml." in capsys.readouterr().out
+    assert list((base / "home").iterdir()) == []
+    path.parent.mkdir(parents=True)
+    written = 'extensions:\n  "mdrecall":\n    cmd: x\n  other: {}\n'
+    path.write_text(written)
+    assert uninstall("goose") == 0
+    assert "Remove mdrecall from extensions" in capsys.readouterr().out
+    assert path.read_text() == written
 
 
 def test_a_settings_file_with_comments_in_its_name_is_the_one_that_is_changed(base: Path) -> None:
@@ -329,20 +310,33 @@ def test_a_folder_that_is_hardly_meant_is_named(
     assert ("--workspace" in told) == bool(said)
 
 
-def test_toml_is_added_to_and_every_comment_stays(base: Path) -> None:
+@pytest.mark.parametrize("more", ["", "\n\n[projects.x]\ntrust = 1  # mine"])
+def test_toml_is_added_to_and_every_comment_stays(base: Path, more: str) -> None:
     path = base / "home/.codex/config.toml"
     path.parent.mkdir()
-    before = '# mine\nmodel = "gpt" # best\n\n[mcp_servers.other]\ncommand = "x"'
+    before = f'# mine\nmodel = "gpt" # best\n\n[mcp_servers.other]\ncommand = "x"{more}'
     path.write_text(before)
     assert install("codex") == 0
     assert path.read_text().startswith(before + "\n\n[mcp_servers.mdrecall]\n")
     assert set(servers_in(path, "mcp_servers")) == {"other", "mdrecall"}
+    assert uninstall("codex") == 0
+    assert path.read_text() == before + "\n"
+
+
+def test_a_table_of_that_name_in_toml_is_brought_up_to_date_and_keeps_what_was_added_to_it(base: Path) -> None:
+    path = base / "home/.codex/config.toml"
+    path.parent.mkdir()
+    path.write_text('[mcp_servers.mdrecall]\ncommand = "old"  # mine\nenv = { A = "b" }\n\n[z]\ny = 1\n')
+    assert install("codex") == 0
+    entry = servers_in(path, "mcp_servers")["mdrecall"]
+    assert (entry["command"] != "old", entry["env"]) == (True, {"A": "b"})
+    assert path.read_text().endswith("\n[z]\ny = 1\n")
+    assert "# mine" in path.read_text()
 
 
 @pytest.mark.parametrize(
     "text",
-    ['[mcp_servers.mdrecall]\ncommand = "mine"\n', 'mcp_servers = { other = { command = "x" } }\n', "mcp_servers = 3\n",
-     "not toml\n"],
+    ['mcp_servers = { other = { command = "x" } }\n', "mcp_servers = 3\n", "mcp_servers.mdrecall = 3\n", "not toml\n"],
 )  # fmt: skip
 def test_toml_that_says_something_else_is_not_touched(
     base: Path, text: str, capsys: pytest.CaptureFixture[str]
@@ -352,9 +346,7 @@ def test_toml_that_says_something_else_is_not_touched(
     path.write_text(text)
     assert install("codex") == 2
     assert path.read_text() == text
-    said = capsys.readouterr().err
-    assert "[mcp_servers.mdrecall]" in said
-    assert ("Replace it with this" in said) == ("mine" in text)
+    assert "[mcp_servers.mdrecall]" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("client", ["codex", "cursor"])

@@ -52,10 +52,6 @@ CONFIGS = (
     '\ufeff{"a": "\\u00e9 \\" //"}',
     "[mcpServers.mdrecall]\ncommand = \"old\"\nenv = {A = '1'}\n\n[other]\nx = 1\n",
     '# mine\n[mcpServers.z]\ncommand = "z"',
-    "mcpServers:\n  z:\n    command: z\nother: 1\n",
-    "mcpServers:\n  mdrecall:\n    command: old\n  z: {}\n",
-    "mcpServers: {}\n",
-    "other: 1",
 )
 KEYS = (
     "",
@@ -150,7 +146,7 @@ PATHS = (
 
 def record_configs() -> Iterator[str]:
     """Yield what becomes of configuration files, or why they are left alone."""
-    kinds = [config_text.Place(kind, "mcpServers", "mdrecall") for kind in ("json", "toml", "yaml")]
+    kinds = [config_text.Place(kind, "mcpServers", "mdrecall") for kind in ("json", "toml")]
     nested = config_text.Place("json", "mcp.servers", "mdrecall")
     calls: list[Callable[[str], Any]] = []
     for place in (*kinds, nested):
