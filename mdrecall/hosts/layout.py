@@ -26,6 +26,7 @@ from mdrecall.mcp_server.config_text import Place
 from mdrecall.mcp_server.install import Entry, find_client, read_text, target_of
 
 _NAME = "mdrecall"
+_PLUGIN_MANIFEST = ".claude-plugin/plugin.json"
 _FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugin")
 #: The hooks that are installed, and the seconds after which the host ends them. The hook itself answers well before. No
 #: host grants the end of a session more than that.
@@ -125,10 +126,10 @@ def _dump(values: object) -> str:
     return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
 
 
-def _host(site: Site) -> Host:
+def _hooks(site: Site) -> dict[str, Any]:
     host = find_host(site.host)
     assert host is not None
-    return host
+    return render_hooks(host, site.shell_command)
 
 
 def _server(site: Site) -> ServerEntry:
@@ -141,16 +142,19 @@ def _skill(folder: str) -> OwnFile:
     return OwnFile(os.path.join(folder, "recall", "SKILL.md"), read_skill())
 
 
-def _for_claude(site: Site) -> Iterator[Piece]:
-    """A plugin in the folder of skills, from where Claude Code loads it. No file of another is touched."""
-    folder = site.path("{claude_files}/skills/mdrecall", ".claude/skills/mdrecall")
-    manifest = json.loads(_read(".claude-plugin/plugin.json"))
-    server = {"command": site.command[0], "args": [*site.command[1:], "mcp"]}
-    manifest["mcpServers"][_NAME] |= server
-    hooks = {name: [group] for name, group in render_hooks(_host(site), site.shell_command).items()}
-    yield OwnFile(os.path.join(folder, ".claude-plugin", "plugin.json"), _dump(manifest))
+def _own_folder(site: Site, folder: str, manifest: str, values: dict[str, Any]) -> Iterator[Piece]:
+    """A folder that a host loads whole, with the server in its manifest. No file of another is touched."""
+    values["mcpServers"][_NAME] |= _server(site).values
+    hooks = {name: [group] for name, group in _hooks(site).items()}
+    yield OwnFile(os.path.join(folder, manifest), _dump(values))
     yield OwnFile(os.path.join(folder, "hooks", "hooks.json"), _dump({"hooks": hooks}))
     yield _skill(os.path.join(folder, "skills"))
+
+
+def _for_claude(site: Site) -> Iterator[Piece]:
+    """A plugin in the folder of skills, from where Claude Code loads it."""
+    folder, manifest = site.path("{claude_files}/skills/mdrecall", ".claude/skills/mdrecall"), _PLUGIN_MANIFEST
+    yield from _own_folder(site, folder, manifest, json.loads(_read(manifest)))
 
 
 def _for_codex(site: Site) -> Iterator[Piece]:
@@ -158,7 +162,7 @@ def _for_codex(site: Site) -> Iterator[Piece]:
     yield _server(site)
     if are_all_ours(read_text(hooks) or ""):
         yield Approvals(os.path.realpath(os.path.join(site.folders.codex, "config.toml")), hooks)
-    yield HookEntries(hooks, render_hooks(_host(site), site.shell_command))
+    yield HookEntries(hooks, _hooks(site))
     yield _skill(site.path("{codex}/skills", ".agents/skills"))
 
 
@@ -180,20 +184,20 @@ def _for_copilot(site: Site) -> Iterator[Piece]:
 
 def _for_gemini(site: Site) -> Iterator[Piece]:
     """An extension, or for a project, its settings."""
-    hooks = render_hooks(_host(site), site.shell_command)
     if site.scope == "project":
-        yield _server(site)
-        yield HookEntries(site.path("", ".gemini/settings.json"), hooks)
-        yield _skill(site.path("", ".gemini/skills"))
+        yield from _in_settings(site, ".gemini/skills")
         return
+    values = {"name": _NAME, "version": mdrecall.__version__, "mcpServers": {_NAME: {}}}
     folder = site.path("{home}/.gemini/extensions/mdrecall", "")
-    server = {"command": site.command[0], "args": [*site.command[1:], "mcp"]}
-    extension = {"name": _NAME, "version": mdrecall.__version__, "mcpServers": {_NAME: server}}
-    yield OwnFile(os.path.join(folder, "gemini-extension.json"), _dump(extension))
-    yield OwnFile(
-        os.path.join(folder, "hooks", "hooks.json"), _dump({"hooks": {name: [group] for name, group in hooks.items()}})
-    )
-    yield _skill(os.path.join(folder, "skills"))
+    yield from _own_folder(site, folder, "gemini-extension.json", values)
+
+
+def _in_settings(site: Site, skills: str) -> Iterator[Piece]:
+    """The server and the hooks in one file, and the skill in a folder below the home or the project."""
+    server = _server(site)
+    yield server
+    yield HookEntries(server.path, _hooks(site))
+    yield _skill(site.path(f"{{home}}/{skills}", skills))
 
 
 def _for_opencode(site: Site) -> Iterator[Piece]:
@@ -203,14 +207,6 @@ def _for_opencode(site: Site) -> Iterator[Piece]:
     text = text.replace('const COMMAND = ["mdrecall"]', f"const COMMAND = {json.dumps(list(site.command))}")
     yield OwnFile(site.path("{config}/opencode/plugins/mdrecall.js", ".opencode/plugins/mdrecall.js"), text)
     yield _skill(site.path("{config}/opencode/skills", ".opencode/skills"))
-
-
-def _for_qwen(site: Site) -> Iterator[Piece]:
-    yield _server(site)
-    yield HookEntries(
-        site.path("{home}/.qwen/settings.json", ".qwen/settings.json"), render_hooks(_host(site), site.shell_command)
-    )
-    yield _skill(site.path("{home}/.qwen/skills", ".qwen/skills"))
 
 
 def _for_openclaw(site: Site) -> Iterator[Piece]:
@@ -259,7 +255,7 @@ _LAYOUTS: Mapping[str, Callable[[Site], Iterator[Piece]]] = {
     "copilot": _for_copilot,
     "gemini": _for_gemini,
     "opencode": _for_opencode,
-    "qwen": _for_qwen,
+    "qwen": lambda site: _in_settings(site, ".qwen/skills"),
     "cursor": _without_hooks(),
     "cline": _without_hooks("{home}/Documents/Cline/Rules/mdrecall.md", ".clinerules/mdrecall.md"),
     "windsurf": _without_hooks("{home}/.codeium/windsurf/memories/global_rules.md", ".windsurf/rules/mdrecall.md"),

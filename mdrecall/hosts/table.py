@@ -21,8 +21,6 @@ class Host(NamedTuple):
     """A coding agent that calls mdrecall at its events."""
 
     name: str
-    title: str
-    """Its name for people."""
     events: Mapping[Event, str]
     """What the host calls each event. An event that is missing is never answered."""
     shapes: Mapping[Event, Shape]
@@ -58,7 +56,6 @@ _SPECIFIC: Mapping[Event, Shape] = {"session-start": "specific", "prompt": "spec
 HOSTS = (
     Host(
         "copilot",
-        "Copilot CLI",
         {event: name for event, name in _CLAUDE_EVENTS.items() if event != "after-compaction"},
         {"session-start": "top", "prompt": "top"},
         r"/session-state/[^/]+/events\.jsonl$",
@@ -66,7 +63,6 @@ HOSTS = (
     ),
     Host(
         "codex",
-        "Codex",
         _CLAUDE_EVENTS,
         _SPECIFIC,
         r"(?:^|/)rollout-[^/]+\.jsonl$",
@@ -75,7 +71,6 @@ HOSTS = (
     ),
     Host(
         "gemini",
-        "Gemini CLI",
         # It says that it is about to compact before each request to the model, so that event means nothing.
         {"session-start": "SessionStart", "prompt": "BeforeAgent", "stop": "AfterAgent", "session-end": "SessionEnd"},
         _SPECIFIC,
@@ -86,7 +81,6 @@ HOSTS = (
     ),
     Host(
         "qwen",
-        "Qwen Code",
         _CLAUDE_EVENTS,
         _SPECIFIC,
         r"/\.qwen/projects/.+/chats/",
@@ -95,7 +89,6 @@ HOSTS = (
     ),
     Host(
         "claude-code",
-        "Claude Code",
         _CLAUDE_EVENTS,
         {**_SPECIFIC, "before-compaction": "text"},
         r"/\.claude/projects/",
@@ -104,7 +97,6 @@ HOSTS = (
     ),
     Host(
         "opencode",
-        "OpenCode",
         # mdrecall's own plugin runs inside the host and calls the command, with the names that it likes.
         {event: event for event in _CLAUDE_EVENTS},
         {"session-start": "top", "prompt": "top", "before-compaction": "top"},
