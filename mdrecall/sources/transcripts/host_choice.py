@@ -19,7 +19,7 @@ from mdrecall.sources.transcripts.host_reader import (
     make_record,
 )
 from mdrecall.sources.transcripts.host_state import FollowedHost, HostState
-from mdrecall.sources.transcripts.hosts import find_host_files
+from mdrecall.sources.transcripts.hosts import find_conversations
 from mdrecall.types import Issue
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -58,7 +58,7 @@ class HostChoice:
         self._loaded = loaded
         self._state = HostState(agent_folder)
         self._cache = _open_cache(loaded)
-        self._wanted = FollowedHost(host_root(host, env), find_project(folder) if folder else ())
+        self._wanted = FollowedHost(find_conversations(host, env), find_project(folder) if folder else ())
 
     def follow(self) -> FollowedHost:
         """Read the conversations from now on, where the host keeps them."""
@@ -138,7 +138,7 @@ def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list
     own = FollowedHost("", find_project(folder))
     summaries = []
     for host in HOST_NAMES:
-        root = host_root(host, env)
+        root = find_conversations(host, env)
         found = [each.about for each in list_wanted(host, FollowedHost(root), cache, [])]
         ours = sum(own.wants(about) for about in found)
         shown = root if os.path.exists(root) else ""
@@ -146,16 +146,6 @@ def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list
     if followed or copies:
         cache.save()
     return summaries
-
-
-def host_root(host: str, env: Mapping[str, str]) -> str:
-    """Return where a host keeps its conversations."""
-    row, home = find_host_files(host), env.get("HOME", "")
-    if row:
-        return row.root(home, env)
-    from mdrecall.sources.transcripts.opencode import database_path
-
-    return database_path(home, env)
 
 
 def find_project(folder: str) -> tuple[str, ...]:

@@ -67,6 +67,7 @@ def _below(variable: str, default: str, folder: str) -> Callable[[str, Mapping[s
 
 #: The host that keeps its conversations in a database.
 OPENCODE = "opencode"
+_OPENCODE_DATABASE = _below("XDG_DATA_HOME", ".local/share", "opencode/opencode.db")
 _STEM = re.compile(r"([^/]+)\.jsonl$")
 
 HOSTS = (
@@ -110,6 +111,12 @@ def find_host_files(name: str) -> HostFiles | None:
     return next((host for host in HOSTS if host.name == name), None)
 
 
+def find_conversations(host: str, env: Mapping[str, str]) -> str:
+    """Return the folder, or the database, in which a host keeps its conversations."""
+    row = find_host_files(host)
+    return (row.root if row else _OPENCODE_DATABASE)(env.get("HOME", ""), env)
+
+
 def read_steps(host: str, file: str, *, offset: int = 0, number: int = 0) -> Iterator[HostRecord]:
     """Yield the records of a transcript from an offset on, which is the end of the record with a number.
 
@@ -128,12 +135,9 @@ def read_steps(host: str, file: str, *, offset: int = 0, number: int = 0) -> Ite
 
 def locate_transcript(host: str, session: str, env: Mapping[str, str]) -> str:
     """Return the transcript of a session, as ``read_steps`` takes it; empty if it is not found."""
-    row, home = find_host_files(host), env.get("HOME", "")
+    row, root = find_host_files(host), find_conversations(host, env)
     if row is None:
-        from mdrecall.sources.transcripts.opencode import locate_session
-
-        return locate_session(session, home, env)
-    root = row.root(home, env)
+        return f"{root}#{session}" if os.path.isfile(root) else ""
     found = (path for path, _ in list_files(row, root, []) if session_of(row, path) == session)
     return next((os.path.join(root, path) for path in found), "")
 

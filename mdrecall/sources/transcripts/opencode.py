@@ -8,7 +8,7 @@ its records are the messages in the order of their times, and an offset is a num
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
@@ -36,18 +36,6 @@ class HostSession(NamedTuple):
     session: str
     about: About
     stamp: Stamp
-
-
-def database_path(home: str, env: Mapping[str, str]) -> str:
-    """Return where OpenCode keeps its database."""
-    data = env.get("XDG_DATA_HOME") or os.path.join(home, ".local", "share")
-    return os.path.join(data, "opencode", "opencode.db")
-
-
-def locate_session(session: str, home: str, env: Mapping[str, str]) -> str:
-    """Return the transcript of a session, as ``read_opencode_steps`` takes it; empty without a database."""
-    path = database_path(home, env)
-    return f"{path}#{session}" if os.path.isfile(path) else ""
 
 
 def list_sessions(path: str) -> list[HostSession]:
