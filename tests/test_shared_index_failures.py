@@ -123,7 +123,9 @@ def test_a_lock_of_another_session_does_not_hold_up_a_search(
         with Machine(tmp_path, own_server).open() as memory:
             memory.sync()
             other = locked_server()
-            for use in (lambda: memory.search("lighthouse key"), memory.sync, memory.status):
+            answer = memory.search("lighthouse key")
+            assert (len(answer), "is locked by another session" in answer.stale) == (0, True)
+            for use in (memory.sync, memory.status):
                 with pytest.raises(StoreBusy, match="is locked by another session"):
                     use()
             other.close()

@@ -101,13 +101,14 @@ class BuiltinBackend:
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
         try:
-            return self._search_fresh(request)
+            return self.search_or_raise(request)
         except StoreBusy as problem:
             # Another process deletes, replaces or repairs the index for longer than a search waits.
             stale = message_with_hint(problem)
             return SearchAnswer((), "index_empty", self._explain_empty((), stale), stale=stale)
 
-    def _search_fresh(self, request: SearchRequest) -> SearchAnswer:
+    def search_or_raise(self, request: SearchRequest) -> SearchAnswer:
+        """Do the same, but raise ``StoreBusy`` while another process or session keeps the index."""
         if request.source is None and not self._settings.mdrecall.sessions.with_notes:
             has_sessions = "sessions" in self._settings.memory_search.sources
             request = request._replace(source="memory") if has_sessions and not request.session else request

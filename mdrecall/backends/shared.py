@@ -41,7 +41,7 @@ class SharedBackend:
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         with _say_unavailable():
-            return self._backend.search(request)
+            return self._backend.search_or_raise(request)
 
     def read(
         self,

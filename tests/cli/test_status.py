@@ -237,7 +237,7 @@ def test_the_record_has_the_storage_scan_and_audit_of_openclaw(workspace: Worksp
     assert found["custom"]["indexIdentity"] == {"status": "valid"}
     assert found["custom"]["providerState"] == {"mode": "active", "providerId": "offline"}
     source = {"source": "memory", "files": 1, "chunks": 1, "dirty": False, "eligible": 1, "issues": []}
-    assert found["sourceCounts"] == [source | {"chunkBytes": len("p" + "the walrus")}]
+    assert found["sourceCounts"] == [source | {"chunkBytes": len("p" + "sum." + "the walrus")}]
     scanned = {"source": "memory", "totalFiles": 1, "issues": []}
     assert record["scan"] == {"sources": [scanned], "totalFiles": 1, "issues": []}
     assert (record["audit"]["exists"], record["audit"]["entryCount"]) == (False, 0)
