@@ -186,7 +186,7 @@ def _find_stems(query: str) -> Collection[str]:
     """Return the stems to highlight; none where nothing can be highlighted."""
     if not can_style(sys.stdout):
         return ()
-    from mdrecall.core.ranking.explanation import find_stems
+    from mdrecall.core.ranking.query import find_stems
 
     return find_stems(query)
 
@@ -195,7 +195,7 @@ def highlight(line: str, stems: Collection[str]) -> str:
     """Return a line in which the words with these stems stand out on a terminal."""
     if not can_style(sys.stdout):
         return line
-    from mdrecall.core.ranking.explanation import find_matches
+    from mdrecall.core.ranking.query import find_matches
 
     parts, done = [], 0
     for start, end in find_matches(line, stems):

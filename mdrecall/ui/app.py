@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 VIEWS = {
     "GET search": "search.show_search",
     "GET results": "search.show_results",
-    "GET why": "why.show_why",
+    "GET why": "search.show_why",
     "GET notes": "notes.show_notes",
     "GET timeline": "timeline.show_timeline",
     "GET day": "timeline.show_day",

@@ -1,14 +1,14 @@
-"""Search: results while typing, the words that match, how sure each result is, and why there is none."""
+"""Search: results while typing, the words that match, how sure each result is and why, and why there is none."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
-from mdrecall.core.ranking.explanation import find_matches, find_stems
-from mdrecall.errors import RecallError
+from mdrecall.core.ranking.query import find_matches, find_stems
+from mdrecall.errors import FileMissing, RecallError
 from mdrecall.several import search_several
-from mdrecall.types import Reason, SearchAnswer, SearchRequest, SearchResult
+from mdrecall.types import Reason, SearchAnswer, SearchRequest, SearchResult, Why
 from mdrecall.ui.html import Child, Html, join, tag
-from mdrecall.ui.visit import Fragment, Page, Visit
+from mdrecall.ui.visit import Answer, Fragment, Page, Visit
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -283,3 +283,34 @@ def _offer_why(visit: Visit, result: SearchResult) -> Html:
         tag("p", tag("a", "Show how it was found", href=url), data_load=url + "&part=1"),
         class_="why",
     )
+
+
+def show_why(visit: Visit) -> Answer:
+    """Return the explanation of one result: as a page, or as a part of the page of results."""
+    result = _find_result(visit)
+    body = explain(result.why) if result.why else tag("p", "Nothing is known about how it was found.")
+    if visit.query.get("part"):
+        return Fragment(body)
+    query = visit.query.get("q", "")
+    heading = tag("h1", "Why this was found")
+    place = tag("a", result.citation, href=result_url(visit, result), class_="mono")
+    back = tag("p", tag("a", "Back to the results", href=visit.url("search", q=query)))
+    about = tag("p", "For “", query, "”: ", place, " ", show_score(result))
+    return Page(f"Why {result.path}", join(heading, about, body, back), "search")
+
+
+def _find_result(visit: Visit) -> SearchResult:
+    path, line = visit.query.get("path", ""), visit.query.get("line", "")
+    results = run_search(visit, explain=True).results
+    same_file = [each for each in results if each.path == path]
+    found = next((each for each in same_file if str(each.start_line) == line), None)
+    if found is None:
+        message = f"This search no longer finds {path} at line {line}."
+        raise FileMissing(message, path=path, hint="The notes may have changed. Search again.")
+    return found
+
+
+def explain(why: Why) -> Html:
+    """Return what a result's score is made of, each part in a sentence."""
+    sentences = [sentence for *_, sentence in why if sentence]
+    return tag("ul", (tag("li", text[0].upper() + text[1:], ".") for text in sentences))

@@ -27,7 +27,7 @@ from mdrecall.cli.output import (
 )
 from mdrecall.cli.providers import _describe
 from mdrecall.cli.search import highlight, print_answer
-from mdrecall.core.ranking.explanation import find_stems
+from mdrecall.core.ranking.query import find_stems
 from mdrecall.errors import RecallError
 from mdrecall.types import FallbackNotice, Issue, Probe, Progress, SearchAnswer, SearchResult
 

@@ -13,8 +13,8 @@ from mdrecall.core.ranking.diversity import (
     places_in_files,
     spread,
 )
-from mdrecall.core.ranking.explanation import find_matches, find_stems
 from mdrecall.core.ranking.note_filter import NoteFilter, explain_filter, is_in_path, name_filter, read_filter
+from mdrecall.core.ranking.query import find_matches, find_stems
 from mdrecall.core.ranking.recency import DayLimits
 from mdrecall.core.text.chunk import chunk_markdown, iter_chunks, title_text
 from mdrecall.core.text.fields import read_fields
@@ -26,7 +26,7 @@ from mdrecall.errors import QueryError
 from mdrecall.tools import plain_text
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName
 from mdrecall.ui.parts import find_heading, find_line, split_note
-from mdrecall.ui.why import explain
+from mdrecall.ui.search import explain
 from tests.record.ranking import rank_chunks
 
 SNIPPET = "# Plan\n\nThe boat is blue.\n  It leaks.\u2028x\n\nSource: memory/a.md#L3-L5"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mdrecall.core.ranking.explanation import find_matches, find_stems
+from mdrecall.core.ranking.query import find_matches, find_stems
 from mdrecall.types import SearchResult
 from mdrecall.ui.search import _show_passage, draw_bar
 from tests.conftest import Workspace
