@@ -62,13 +62,12 @@ def run(options: argparse.Namespace) -> int:
     if options.dry_run:
         print("".join(each.diff for each in (change, *shared)), end="")
         return 0
-    is_new = bool(change.files)
+    state = "now" if change.files else "already"
     for each in (*shared, change):
         apply_install(each)
-    print(
-        f"mdrecall is {'now' if is_new else 'already'} installed for {options.host}. Memory: {shorten_home(workspace)}."
-    )
-    _print_files(change)
+    print(f"mdrecall is {state} installed for {options.host}. Memory: {shorten_home(workspace)}.")
+    for each in (change, *shared):
+        _print_files(each)
     if step := _NEXT_STEPS.get((options.host, options.scope)):
         print(step)
     for server, is_there in list_yaml(site):
