@@ -95,7 +95,7 @@ def _answer(
 
 
 def _explain_foreign(event: HookEvent, env: Mapping[str, str]) -> str:
-    """Return why the folder is not used, once in a session. The model is told: a hook cannot speak to the user."""
+    """Return why the folder is not used, once per session. The model reads it, because a hook cannot reach the user."""
     if event.event != "session-start" or event.source in ("resume", "compact", "fork") or event.is_subagent:
         return ""
     from mdrecall.hosts.hook import mark_memory

@@ -53,7 +53,7 @@ def read_files(locations: Locations, env: Mapping[str, str], cwd: str, config: s
         problems: list[str] | None = [] if config is None and path != locations.own_config_path else None
         files.append(ConfigFile(label, read_config(path, env, problems), is_openclaws))
         if problems:
-            told = tuple(f"{problem} Until that is mended, it does not count." for problem in problems)
+            told = tuple(f"{problem} It is ignored until this is fixed." for problem in problems)
             files.append(ConfigFile(label, CAUTIOUS, is_lenient=True, problems=told))
     return files
 

@@ -37,8 +37,8 @@ def _check_install(site: Site, state_dir: str) -> Finding:
     again = f"Run `mdrecall install {site.host}{scope}` again."
     name = f"{site.host} in {site.project}" if site.scope == "project" else site.host
     if not is_found_everywhere(command := site.command[0]):
-        where, hint = ("there", again) if os.path.isabs(command) else ("on the PATH of every terminal", LASTING)
-        return Finding("coding agent", "wrong", f"{name} calls {command}, which is not {where}", hint)
+        why, hint = ("does not exist", again) if os.path.isabs(command) else ("is not on every PATH", LASTING)
+        return Finding("coding agent", "wrong", f"{name} runs {command}, which {why}", hint)
     try:
         files = plan_install(site, state_dir).files
     except RecallError as error:

@@ -108,7 +108,7 @@ def test_a_file_that_cannot_be_read_stops_nothing_and_sends_nothing(tmp_path: Pa
     assert list_agent_ids(env=env, cwd=str(tmp_path)) == ["main"]
     assert result.warnings[:1] == (result.problem,)
     assert str(tmp_path) in result.problem
-    assert result.problem.endswith("Until that is mended, it does not count.")
+    assert result.problem.endswith("It is ignored until this is fixed.")
     assert result.files == (FILE,)
     settings = result.settings
     assert (settings.memory_search.provider, settings.session.dm_scope) == ("offline", "per-account-channel-peer")

@@ -435,7 +435,7 @@ def test_doctor_finds_a_command_that_is_gone_and_files_of_another_version(
     (base / "home/.qwen/skills/recall/SKILL.md").write_text("The skill of mdrecall 0.0.1\n")
     assert [verdict for verdict, said in doctor(capsys) if "another version" in said] == ["note"]
     command.unlink()
-    assert doctor(capsys) == [("wrong", f"qwen calls {command}, which is not there")]
+    assert doctor(capsys) == [("wrong", f"qwen runs {command}, which does not exist")]
 
 
 def test_doctor_finds_a_name_that_only_one_environment_has(
@@ -447,7 +447,7 @@ def test_doctor_finds_a_name_that_only_one_environment_has(
     install("qwen", "--scope", "project")
     assert [verdict for verdict, _ in doctor(capsys)] == ["good"]
     (base / "venv/pyvenv.cfg").touch()
-    said = f"qwen in {base}/project calls mdrecall, which is not on the PATH of every terminal"
+    said = f"qwen in {base}/project runs mdrecall, which is not on every PATH"
     assert doctor(capsys) == [("wrong", said)]
 
 

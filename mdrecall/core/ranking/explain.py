@@ -29,7 +29,7 @@ _SENTENCES = {
     "identified": (0, "holds {:.0%} of the identifiers and quoted phrases"),
     "naming": (0, "the query names its file or heading"),
     "speaker": (0, "speaker {:+.2f}: the query names somebody who speaks"),
-    "time": (0, "time {:+.2f}: it is of the time that the query names"),
+    "time": (0, "time {:+.2f}: its date matches the query"),
     "recency": (1, "there is newer: {:.0%} of its worth, because the query asks for what holds now"),
     "decay": (1, "age reduces the score to {:.0%}"),
     "translated": (None, "the text around holds {:.0%} of the query's words in another language"),

@@ -113,7 +113,7 @@ class Candidate(NamedTuple):
     speaker: float = 0.0
     """What its speaker changes in its worth."""
     time: float = 0.0
-    """What it gains because it is of the time that the query names."""
+    """What it gains because its date matches the query."""
     recency: float = 1.0
     """The factor for being older than its near equals, if the query asks for what holds at present."""
     more: tuple[Passage, ...] = ()

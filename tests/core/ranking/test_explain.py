@@ -133,7 +133,7 @@ NEUTRAL = {
         ({"identified": 0.5}, "identified", "holds 50% of the identifiers and quoted phrases"),
         ({"naming": 0.1}, "naming", "the query names its file or heading"),
         ({"speaker": -0.2}, "speaker", "speaker -0.20: the query names somebody who speaks"),
-        ({"time": 0.25}, "time", "time +0.25: it is of the time that the query names"),
+        ({"time": 0.25}, "time", "time +0.25: its date matches the query"),
         ({"recency": 0.9}, "recency", "there is newer: 90% of its worth, because the query asks for what holds now"),
         ({"decay": 0.8}, "decay", "age reduces the score to 80%"),
         ({"translated": 0.0}, "translated", "the text around holds 0% of the query's words in another language"),
