@@ -44,7 +44,6 @@ RecallError
 │   ├── InputRefused           a text is too long or rejected for another reason
 │   ├── WrongAnswer            a server's answer is not what was requested
 │   │   └── NotThere               it does not know the address, model, job or file
-│   ├── JobFailed              a batch job has failed, expired, or taken too long
 │   └── ModelFileError         a model's file is missing, damaged, or the wrong one
 └── StoreError             the index cannot be used
     ├── NewerIndex             written by a later mdrecall; it is not changed
@@ -53,10 +52,17 @@ RecallError
     ├── StoreBusy              another process is writing
     └── StoreUnavailable       disk full, read-only, or no permission
 
-The message says what is wrong, and ``hint`` what to do about it.
+The message says what is wrong, and ``hint`` what to do about it. A caller would act differently on the names in
+``__all__``, which are public. The others say more exactly what happened: in reports, and in an answer as its type.
 """
 
 from collections.abc import Iterable
+
+__all__ = [
+    "ArgumentError", "BackendUnavailable", "ConfigError", "EmbedderError", "FileBusy", "FileMissing", "MemoryClosed",
+    "MemoryDisabled", "PackageMissing", "PathOutside", "PluginError", "QueryError", "QuestionsError", "ReadError",
+    "RecallError", "ScopeDenied", "StoreBusy", "StoreError", "WorkspaceError", "WriteError",
+]  # fmt: skip
 
 
 class RecallError(Exception):
@@ -83,9 +89,8 @@ def suggest_name(name: str, known: Iterable[str]) -> str:
     """Return the end of a message about an unknown name: the nearest known one if any is near, and all of them."""
     import difflib
 
-    names = list(known)
-    by_folded = {other.lower(): other for other in names}
-    listed = ", ".join(names)
+    by_folded = {other.lower(): other for other in known}
+    listed = ", ".join(by_folded.values())
     close = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=0.6)
     return f"; did you mean {by_folded[close[0]]}? Known here: {listed}" if close else f"; known here: {listed}"
 
@@ -107,9 +112,8 @@ def install_command(name: str, *, upgrade: bool = False) -> str:
     except PackageNotFoundError:
         # It runs from a clone that is not installed. pip finds the extra there.
         wanted = [f"{__file__.rpartition('/mdrecall/')[0]}[{name}]"]
-    pip = (
-        [sys.executable, "-m", "pip", "install"] if find_spec("pip") else ["uv", "pip", "install", "-p", sys.executable]
-    )
+    is_there = find_spec("pip") is not None
+    pip = [sys.executable, "-m", "pip", "install"] if is_there else ["uv", "pip", "install", "-p", sys.executable]
     return shlex.join([*pip, *(["-U"] if upgrade else []), *wanted])
 
 
@@ -321,10 +325,6 @@ class WrongAnswer(EmbedderError):
 
 class NotThere(WrongAnswer):
     """A server does not know the requested address, model, job or file."""
-
-
-class JobFailed(EmbedderError):
-    """A batch job has failed, expired, or taken too long."""
 
 
 class InputRefused(EmbedderError):

@@ -11,7 +11,6 @@ from mdrecall.errors import (
     EmbedderError,
     EmbedderUnavailable,
     InputRefused,
-    JobFailed,
     KeyRefused,
     NotThere,
     RateLimited,
@@ -202,7 +201,7 @@ class _Run:
 
         If that fails too, the error is raised: texts that may already be paid for are not embedded in another way.
         """
-        problem: EmbedderError = JobFailed("The job was not created.")
+        problem: EmbedderError = EmbedderError("The job was not created.")
         for attempt in range(_CREATE_ATTEMPTS):
             try:
                 return self._api.create(job.tag, job.file)
@@ -284,7 +283,7 @@ class _Run:
         if state.status == "failed" or not got:
             message = f"The batch job {state.id} of {self._embedder.provider} failed"
             reason = problem.rstrip(".") or "it returned nothing"
-            self._jobs.record_failure(JobFailed(f"{message}: {reason}."))
+            self._jobs.record_failure(EmbedderError(f"{message}: {reason}."))
         else:
             self._jobs.record_success()
 

@@ -6,17 +6,15 @@ The names below are public; the modules that hold them are not.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from mdrecall.plugins.contract import Diagnostic, Hooks, MemoryPlugin, NoHooks, OpenedPlugin, PluginContext
-    from mdrecall.plugins.registry import Slot, open_slot
+    from mdrecall.plugins.contract import Hooks, MemoryPlugin, NoHooks, OpenedPlugin, PluginContext
+    from mdrecall.plugins.registry import open_slot
 
 __all__ = [
-    "Diagnostic",
     "Hooks",
     "MemoryPlugin",
     "NoHooks",
     "OpenedPlugin",
     "PluginContext",
-    "Slot",
     "open_slot",
 ]
 
@@ -27,5 +25,5 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'mdrecall.plugins' has no attribute {name!r}")
     from importlib import import_module
 
-    home = "registry" if name in ("Slot", "open_slot") else "contract"
+    home = "registry" if name == "open_slot" else "contract"
     return getattr(import_module(f"mdrecall.plugins.{home}"), name)

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from mdrecall.tools.notes import memory_tools
     from mdrecall.tools.toolset import (
         Tool,
-        ToolAnswer,
         Toolset,
         ToolSpec,
         answer,
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Tool",
-    "ToolAnswer",
     "ToolSpec",
     "Toolset",
     "answer",
