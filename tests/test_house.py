@@ -225,8 +225,8 @@ from mdrecall import Memory
 from mdrecall.cli.main import main
 from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.stdio import Streams, serve
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.stdio import serve
+from mdrecall.mcp_server.memories import Selection, select_memories
 
 QUERY = "what does Ana drink?"
 steps = {}
@@ -237,7 +237,7 @@ steps["get"] = count(lambda: run_command("get", "MEMORY.md"))
 server = Answers(Memories(select_memories(Selection())))
 (requests, to_server), (answers, from_server) = os.pipe(), os.pipe()
 answers_of_server = open(answers)
-threading.Thread(target=serve, args=(server, Streams(requests, from_server)), daemon=True).start()
+threading.Thread(target=serve, args=(server, requests, from_server), daemon=True).start()
 client = {"name": "test", "version": "1"}
 ask_server("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=client)
 assert "tea" in ask_server()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mdrecall.mcp_server.install import Client, Entry, Target
-    from mdrecall.mcp_server.workspaces import Selection
+    from mdrecall.mcp_server.memories import Selection
     from mdrecall.memory import Memory
 
 _NAME = "mdrecall"
@@ -95,7 +95,7 @@ def answer_commands(memory: "Memory") -> "Callable[[], None]":
 
 def make_selection(options: argparse.Namespace) -> "Selection":
     """Return the memories that the options choose."""
-    from mdrecall.mcp_server.workspaces import Selection
+    from mdrecall.mcp_server.memories import Selection
 
     return Selection(
         tuple(options.workspace), tuple(options.agent), options.all_agents, options.config, options.read_only
@@ -209,7 +209,7 @@ def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:
 
     ``project`` is how the client calls the current folder; empty to write paths of this machine.
     """
-    from mdrecall.mcp_server.workspaces import select_memories
+    from mdrecall.mcp_server.memories import select_memories
 
     places = select_memories(make_selection(options))
     arguments = ["--all-agents"] if options.all_agents else []

@@ -13,7 +13,7 @@ from mdrecall.errors import QueryError
 from mdrecall.types import MODES, SearchAnswer, SearchRequest, SearchResult, Why
 
 if TYPE_CHECKING:
-    from mdrecall.mcp_server.workspaces import ServedMemory
+    from mdrecall.mcp_server.memories import ServedMemory
 
 _CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)}
 
@@ -119,7 +119,7 @@ def _search_several(options: argparse.Namespace, asked: SearchRequest) -> Search
         # The process that is asked has one of them open, and its own folder; the command does the work itself.
         raise SystemExit(2)
     from mdrecall.config.load import load
-    from mdrecall.mcp_server.workspaces import Selection, select_memories
+    from mdrecall.mcp_server.memories import Selection, select_memories
     from mdrecall.memory import Memory
     from mdrecall.several import Found, merge_found, search_each
     from mdrecall.tools.several import record_shown

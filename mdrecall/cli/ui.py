@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from mdrecall.mcp_server.http import HttpEndpoint
+    from mdrecall.mcp_server.memories import select_memories
     from mdrecall.mcp_server.start import exit_on_signals, log_to_stderr
-    from mdrecall.mcp_server.workspaces import select_memories
     from mdrecall.ui.start import require_packages
     from mdrecall.ui.start import run as serve
 

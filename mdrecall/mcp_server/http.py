@@ -1,24 +1,49 @@
-"""The server over streamable HTTP: where it listens, who may talk to it, and how it starts and ends."""
+"""The server over streamable HTTP, on the official SDK: where it listens, who may talk to it, what one may take.
 
+uvicorn waits forever for the rest of a request, and the SDK keeps a session for half an hour that its client has left.
+So a connection is closed if a request does not come to its end in time, the oldest unfinished one goes if there are too
+many, and the session that has been idle for longest makes room for a new one.
+"""
+
+import asyncio
 import hmac
 import logging
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, NamedTuple
+import re
+import time
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.http_limits import ConnectionLimits, SessionLimits, log_once
-from mdrecall.mcp_server.protocol import MAX_REQUEST_BYTES
+from mdrecall.mcp_server.protocol import (
+    LOG_LEVEL_KEY,
+    MAX_REQUEST_BYTES,
+    STATELESS_VERSIONS,
+    Json,
+    ProtocolError,
+    Request,
+    complete,
+    describe_server,
+)
 
 if TYPE_CHECKING:
     import socket
 
     import uvicorn
+    from mcp.server.context import ServerRequestContext
+    from mcp.server.lowlevel.server import Server
     from mcp.server.transport_security import TransportSecuritySettings
-    from starlette.requests import Request
+    from starlette.requests import Request as HttpRequest
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-    from mdrecall.mcp_server.server import MemoryServer
+    from mdrecall.aio import Threads
+    from mdrecall.mcp_server.answers import Answers
+    from mdrecall.mcp_server.memories import Memories
+    from mdrecall.mcp_server.tools import MakeTools
+
+    _Context = ServerRequestContext[Any]
+
+_log = logging.getLogger(__name__)
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8377
@@ -35,10 +60,25 @@ _NOISY_LOGGERS = (
     "asyncio",
     "mcp.server.streamable_http_manager",
     "mcp.server.transport_security",
-    "mdrecall.mcp_server.http_limits",
+    __name__,
     "uvicorn.error",
 )
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
+#: How long a request may take to arrive. On any network a tool call takes a moment.
+REQUEST_S = 15.0
+#: How many connections may be open, well below the 1,024 files that a process usually may have open.
+MAX_CONNECTIONS = 512
+#: How many of them may be in the middle of a request; each of them is for an instant, if its client means well.
+MAX_UNFINISHED = 128
+#: How many sessions the clients at one address may have. Each client has one; agents on this machine share an address.
+MAX_SESSIONS_PER_CLIENT = 128
+#: The same line is logged once in this time.
+_QUIET_S = 60.0
+_MAX_HEAD_BYTES = 65_536
+_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})", re.IGNORECASE)
+_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*chunked", re.IGNORECASE)
+_END_OF_CHUNKS = b"0\r\n\r\n"
+_SESSION_ID = b"mcp-session-id"
 
 
 class HttpEndpoint(NamedTuple):
@@ -133,15 +173,15 @@ class Guard:
         self._token = token.encode()
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        from starlette.requests import Request
+        from starlette.requests import Request as HttpRequest
 
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        response = await self._respond(Request(scope))
+        response = await self._respond(HttpRequest(scope))
         await (response or self._app)(scope, receive, send)
 
-    async def _respond(self, request: "Request") -> "Response | None":
+    async def _respond(self, request: "HttpRequest") -> "Response | None":
         """Return the response to a request that goes no further; None if it may go on."""
         from starlette.responses import JSONResponse, PlainTextResponse
 
@@ -161,6 +201,336 @@ class Guard:
         scheme, _, token = authorization.partition(" ")
         # The comparison takes the same time for any token, so that it cannot be found out letter by letter.
         return hmac.compare_digest(token.strip().encode(), self._token) and scheme.lower() == "bearer"
+
+
+class RequestProgress:
+    """Follows the bytes of a connection, and knows whether a request is still under way."""
+
+    def __init__(self) -> None:
+        self.is_unfinished = True
+        self.is_too_long = False
+        self._head = b""
+        self._left = 0
+        self._is_chunked = False
+
+    def feed(self, data: bytes) -> None:
+        """Take the next bytes."""
+        while data:
+            self.is_unfinished = True
+            if self._left:
+                taken = min(self._left, len(data))
+                self._left, data = self._left - taken, data[taken:]
+                self.is_unfinished = self._left > 0
+            elif self._is_chunked:
+                self._head, data = (self._head + data)[-len(_END_OF_CHUNKS) :], b""
+                if self._head == _END_OF_CHUNKS:
+                    self._head, self._is_chunked, self.is_unfinished = b"", False, False
+            else:
+                data = self._read_head(data)
+
+    def _read_head(self, data: bytes) -> bytes:
+        """Take bytes of the head of a request, and return those that follow it."""
+        head, ends, rest = (self._head + data).partition(b"\r\n\r\n")
+        if not ends:
+            self._head, self.is_too_long = head[:_MAX_HEAD_BYTES], len(head) > _MAX_HEAD_BYTES
+            return b""
+        length = _LENGTH.search(head)
+        self._head, self._left = b"", int(length[1]) if length else 0
+        self._is_chunked = not length and _CHUNKED.search(head) is not None
+        self.is_unfinished = self._left > 0 or self._is_chunked
+        return rest
+
+
+class ConnectionLimits:
+    """The connections of a server."""
+
+    def __init__(self) -> None:
+        self._open: dict[LimitedConnection, None] = {}
+        self._unfinished: dict[LimitedConnection, None] = {}
+
+    def protocol(self, make: Callable[..., asyncio.Protocol]) -> Callable[..., "LimitedConnection"]:
+        """Return what uvicorn calls for each connection: the protocol that ``make`` makes, within the limits."""
+        return lambda **arguments: LimitedConnection(make(**arguments), self)
+
+    def add(self, connection: "LimitedConnection") -> None:
+        """Count a new connection; an unfinished one makes room for it, or it is refused."""
+        self._open[connection] = None
+        self.begin(connection)
+        if len(self._open) > MAX_CONNECTIONS:
+            self._drop(next(iter(self._unfinished)), "there are too many connections")
+
+    def begin(self, connection: "LimitedConnection") -> None:
+        """Count a request that has begun; if there are too many, the oldest is dropped."""
+        self._unfinished[connection] = None
+        if len(self._unfinished) > MAX_UNFINISHED:
+            self._drop(next(iter(self._unfinished)), "there are too many unfinished requests")
+
+    def end(self, connection: "LimitedConnection") -> None:
+        """Count a request that has arrived."""
+        self._unfinished.pop(connection, None)
+
+    def remove(self, connection: "LimitedConnection") -> None:
+        """Forget a connection that is closed."""
+        self.end(connection)
+        self._open.pop(connection, None)
+
+    def _drop(self, connection: "LimitedConnection", why: str) -> None:
+        self.remove(connection)
+        connection.drop(why)
+
+
+class LimitedConnection:
+    """One connection: passes everything on, and closes itself if a request does not arrive in time."""
+
+    def __init__(self, inner: asyncio.Protocol, limits: ConnectionLimits) -> None:
+        self._inner = inner
+        self._limits = limits
+        self._progress = RequestProgress()
+        self._transport: asyncio.Transport | None = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:
+        self._transport = transport
+        self._inner.connection_made(transport)
+        self._start_timer()
+        self._limits.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        was_unfinished = self._progress.is_unfinished
+        self._progress.feed(data)
+        if self._progress.is_too_long:
+            self.drop("the head of a request was too long")
+            return
+        if self._progress.is_unfinished and not was_unfinished:
+            self._start_timer()
+            self._limits.begin(self)
+        elif not self._progress.is_unfinished:
+            self._stop_timer()
+            self._limits.end(self)
+        self._inner.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        return self._inner.eof_received()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._stop_timer()
+        self._limits.remove(self)
+        self._inner.connection_lost(error)
+
+    def pause_writing(self) -> None:
+        self._inner.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._inner.resume_writing()
+
+    def drop(self, why: str) -> None:
+        """Close the connection without an answer."""
+        _log.warning("A connection was closed: %s", why)
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _start_timer(self) -> None:
+        self._stop_timer()
+        self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self.drop, "a request did not arrive in time")
+
+    def _stop_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+class SessionLimits:
+    """Ends the session that has been idle for longest when there are too many, by the request a client would send."""
+
+    def __init__(self, app: "ASGIApp", most: int) -> None:
+        self._app = app
+        self._most = most
+        # The sessions, the one that was used last at the end: the address of its client, and its requests under way.
+        self._sessions: dict[bytes, tuple[str, int]] = {}
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        client = (scope.get("client") or ("",))[0]
+        session = headers.get(_SESSION_ID, b"")
+        if not session and scope["method"] == "POST":
+            await self._make_room(client, scope)
+        if session in self._sessions:
+            self._use(session, 1)
+
+        async def watch(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                self._note(session, client, scope["method"], message)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, watch)
+        finally:
+            if session in self._sessions:
+                self._use(session, -1)
+
+    def _use(self, session: bytes, requests: int) -> None:
+        client, under_way = self._sessions.pop(session)
+        self._sessions[session] = client, max(0, under_way + requests)
+
+    def _note(self, session: bytes, client: str, method: str, response: "MutableMapping[str, Any]") -> None:
+        """Learn from a response that a session has begun or ended."""
+        begun = dict(response["headers"]).get(_SESSION_ID, b"")
+        if session and (method == "DELETE" or response["status"] == 404):
+            self._sessions.pop(session, None)
+        elif begun and not session and response["status"] < 400:
+            self._sessions[begun] = client, 0
+
+    async def _make_room(self, client: str, scope: "Scope") -> None:
+        own = [session for session, (whose, _) in self._sessions.items() if whose == client]
+        chosen = own if len(own) >= MAX_SESSIONS_PER_CLIENT else list(self._sessions)
+        if chosen is not own and len(self._sessions) < self._most:
+            return
+        idle = next((session for session in chosen if not self._sessions[session][1]), None)
+        if idle is None:
+            return
+        self._sessions.pop(idle)
+        _log.warning("A session was ended to make room for a new one: it had been idle for longest")
+        await self._end(idle, scope)
+
+    async def _end(self, session: bytes, scope: "Scope") -> None:
+        host = [(name, value) for name, value in scope["headers"] if name in (b"host", b"authorization")]
+
+        async def receive() -> "Message":
+            return {"type": "http.request", "body": b"", "more_body": False}
+
+        async def send(message: "Message") -> None:
+            """Nobody waits for this response."""
+
+        await self._app({**scope, "method": "DELETE", "headers": [*host, (_SESSION_ID, session)]}, receive, send)
+
+
+def log_once(now: Callable[[], float] = time.monotonic) -> Callable[[logging.LogRecord], bool]:
+    """Return a filter that lets the same line pass once a minute, whatever its numbers are."""
+    last: dict[str, float] = {}
+
+    def may_pass(record: logging.LogRecord) -> bool:
+        key = f"{record.name} {record.msg}"
+        if key in last and now() - last[key] < _QUIET_S:
+            return False
+        if len(last) > 1000:
+            last.clear()
+        last[key] = now()
+        return True
+
+    return may_pass
+
+
+class MemoryServer(NamedTuple):
+    """The SDK's server with everything that it uses and that has to be closed."""
+
+    server: "Server[Any]"
+    answers: "Answers"
+    threads: "Threads"
+
+    def close(self) -> None:
+        """Close everything that is open; may be called twice."""
+        self.threads.release()
+        self.answers.close()
+
+
+def build_server(
+    memories: "Memories", session_key: str = "", make_tools: "MakeTools | None" = None, *, read_only: bool = False
+) -> MemoryServer:
+    """Return a server for some memories; the arguments are those of ``Answers``."""
+    import mcp_types as types
+    from mcp.server.lowlevel.server import Server
+    from mcp.shared.exceptions import MCPError
+
+    from mdrecall.aio import Threads
+    from mdrecall.mcp_server.answers import Answers
+
+    answers = Answers(memories, session_key, make_tools, read_only=read_only)
+    threads = Threads()
+    server: Server[Any] = Server(
+        **describe_server(),
+        instructions=answers.instructions or None,
+        # No tool takes an argument from a header, which is all that the SDK would look for in a schema.
+        get_tool_input_schema=lambda name: None,
+    )
+
+    async def answer(context: "_Context", params: types.RequestParams) -> Json:
+        queue = _LoopQueue()
+        request = _read_request(context, queue)
+        try:
+            with answers.logs.listen_during_request(request.meta.get(LOG_LEVEL_KEY), _log_sender(context, queue, True)):
+                result = await threads.call(lambda: answers.answer(request))
+        except ProtocolError as error:
+            raise MCPError(error.code, error.message, error.data) from error
+        finally:
+            await queue.drain()
+        if context.protocol_version in STATELESS_VERSIONS:
+            return complete(context.method, result)
+        return result
+
+    async def set_level(context: "_Context", params: types.SetLevelRequestParams) -> types.EmptyResult:
+        send = _log_sender(context, _LoopQueue(), False)
+        answers.logs.listen(context.session.client_params, params.level, send)
+        return types.EmptyResult()
+
+    for method in answers.methods:
+        server.add_request_handler(method, types.RequestParams, answer)
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
+    answers.logs.open()
+    return MemoryServer(server, answers, threads)
+
+
+class _LoopQueue:
+    """Sends on the loop what other threads have to say."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def put(self, send: Callable[[], Awaitable[None]]) -> None:
+        """Send something soon; may be called on any thread."""
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._start, send)
+
+    async def drain(self) -> None:
+        """Wait until everything is sent."""
+        await asyncio.gather(*self._tasks)
+
+    def _start(self, send: Callable[[], Awaitable[None]]) -> None:
+        task = asyncio.ensure_future(_deliver(send))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+async def _deliver(send: Callable[[], Awaitable[None]]) -> None:
+    try:
+        await send()
+    except Exception:
+        # The client has gone.
+        return
+
+
+def _read_request(context: "_Context", queue: _LoopQueue) -> Request:
+    def send_progress(done: int, total: int, label: str) -> None:
+        queue.put(lambda: context.session.report_progress(done, total, label))
+
+    peer = context.session.client_params
+    name = peer.client_info.name if peer else ""
+    wants_progress = (context.meta or {}).get("progress_token") is not None
+    return Request(context.method, context.params or {}, name, send_progress if wants_progress else None)
+
+
+def _log_sender(context: "_Context", queue: _LoopQueue, of_request: bool) -> Callable[[Json], None]:
+    import mcp_types as types
+
+    def send(params: Json) -> None:
+        fields = types.LoggingMessageNotificationParams.model_validate(params)
+        notification = types.LoggingMessageNotification(params=fields)
+        queue.put(lambda: context.session.send_notification(notification, context.request_id if of_request else None))
+
+    return send
 
 
 def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGIApp":

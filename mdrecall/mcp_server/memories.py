@@ -1,24 +1,217 @@
-"""The memories of a server: each opened on first use, kept up to date, and closed at the end."""
+"""The memories of a server: chosen by the command line, opened on first use, kept up to date, closed at the end."""
 
 import logging
+import os
+import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
-from mdrecall.errors import ArgumentError, RecallError, message_with_hint
-from mdrecall.mcp_server.workspaces import ServedMemory, keep_tools
+from mdrecall.config.load import Loaded, list_agent_ids, load
+from mdrecall.config.settings import Plugins, Settings, Slots
+from mdrecall.config.workspace import CURRENT_FOLDER
+from mdrecall.errors import (
+    ArgumentError,
+    ConfigError,
+    MemoryDisabled,
+    RecallError,
+    WorkspaceError,
+    message_with_hint,
+)
 from mdrecall.types import Progress, ProgressCallback, SyncReport
+from mdrecall.types.transcripts import normalize_agent_id
 
 if TYPE_CHECKING:
     from mdrecall.backends.pool import BackendPool
     from mdrecall.memory import Memory
 
 _log = logging.getLogger(__name__)
+_NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
+_DEFAULT_PLUGINS = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))
 #: How long closing waits for a thread that indexes; a sync stops at the next file.
 _JOIN_S = 5.0
 #: A client may name a memory with a text of any length; the error quotes this much of it.
 _MAX_NAME_CHARS = 80
+
+
+class Selection(NamedTuple):
+    """The memories that the command line asks for."""
+
+    workspaces: tuple[str, ...] = ()
+    """Folders, each optionally with a name: ``DIR`` or ``NAME=DIR``."""
+    agents: tuple[str, ...] = ()
+    all_agents: bool = False
+    config: str | None = None
+    read_only: bool = False
+    """True to offer no tool that writes."""
+    is_automatic: bool = False
+    """True if a program starts the server, wherever that is."""
+
+
+class ServedMemory(NamedTuple):
+    """One memory of a server: its name, and what is needed to open it."""
+
+    name: str
+    workspace: str | None
+    """The folder, if it was named or is where the server was started; None if the configuration names it."""
+    agent: str
+    config: str | None
+    home: str
+    plugin: str
+    """The id of the plugin in the memory slot; empty if there is none."""
+    can_append: bool
+    """True if the configuration lets agents append to its notes."""
+    settings: Settings
+    shared_store: tuple[str, str] | None = None
+    """The database that holds the index, and its name there; None if it is in a file."""
+    is_foreign: bool = False
+    """True if it is the folder of a repository that is shared with others, and that nobody has named as a memory."""
+
+
+def select_memories(selection: Selection, env: Mapping[str, str] | None = None) -> tuple[ServedMemory, ...]:
+    """Return the selected memories, the default one first; raise now for one that cannot be used."""
+    served = _select(selection, env)
+    # Two folders under one name in a database would each replace what the other has indexed.
+    folders: dict[tuple[str, str], str] = {}
+    for each in served:
+        if each.shared_store is not None:
+            folder = os.path.realpath(each.settings.workspace)
+            if folders.setdefault(each.shared_store, folder) != folder:
+                message = f"Two folders have the same name {each.shared_store[1]!r} in the database."
+                hint = "Give each folder to an agent of its own, and do not set mdrecall.store.workspace."
+                raise ConfigError(message, hint=hint)
+    return served
+
+
+def _select(selection: Selection, env: Mapping[str, str] | None) -> tuple[ServedMemory, ...]:
+    if selection.all_agents and (selection.agents or selection.workspaces):
+        message = "--all-agents cannot be combined with --agent or --workspace."
+        raise RecallError(message, hint="Leave out --agent and --workspace.")
+    if len(selection.agents) > 1 and selection.workspaces:
+        hint = "Name one agent, whose settings apply to every workspace, or no workspace."
+        raise RecallError("Several agents and workspaces cannot be matched to each other.", hint=hint)
+    if selection.all_agents:
+        ids = tuple(list_agent_ids(env=env, config=selection.config))
+        return _select_agents(ids, selection.config, env, skip_unusable=True)
+    if len(selection.workspaces) > 1 or (selection.workspaces and _split_name(selection.workspaces[0])[0]):
+        return _select_workspaces(selection, env)
+    if len(selection.agents) > 1:
+        return _select_agents(tuple(dict.fromkeys(selection.agents)), selection.config, env)
+    folder = selection.workspaces[0] if selection.workspaces else None
+    agent = selection.agents[0] if selection.agents else None
+    loaded = load(env=env, workspace=folder, agent=agent, config=selection.config, is_automatic=selection.is_automatic)
+    _require_enabled(loaded)
+    is_fixed = folder is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
+    workspace = loaded.settings.workspace if is_fixed else None
+    served = _describe(loaded, loaded.settings.agent_id, workspace, selection.config)
+    if selection.is_automatic and is_fixed:
+        # Most servers have a configured memory, and do not pay for loading this.
+        from mdrecall.sources.repository import is_foreign
+
+        served = served._replace(is_foreign=is_foreign(loaded))
+    return (served,)
+
+
+def _select_agents(
+    agents: tuple[str, ...], config: str | None, env: Mapping[str, str] | None, *, skip_unusable: bool = False
+) -> tuple[ServedMemory, ...]:
+    """Return the memories of agents; ``skip_unusable`` leaves out those that are switched off or were never used."""
+    served = []
+    missing: WorkspaceError | None = None
+    for agent in agents:
+        try:
+            loaded = load(env=env, agent=agent, config=config)
+        except WorkspaceError as error:
+            # OpenClaw makes the folder of an agent when that is first used.
+            if not (skip_unusable and error.is_openclaws):
+                raise
+            missing = error
+            continue
+        if skip_unusable and not loaded.settings.memory_search.enabled:
+            continue
+        served.append(_describe(_require_enabled(loaded), loaded.settings.agent_id, None, config))
+    if not served and missing:
+        raise missing
+    if not served:
+        raise MemoryDisabled("The memory of every agent is switched off.", hint="Set memorySearch.enabled to true.")
+    return tuple(served)
+
+
+def _select_workspaces(selection: Selection, env: Mapping[str, str] | None) -> tuple[ServedMemory, ...]:
+    served: dict[str, ServedMemory] = {}
+    agent = selection.agents[0] if selection.agents else None
+    for text in selection.workspaces:
+        name, folder = _split_name(text)
+        loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
+        folder = loaded.settings.workspace
+        name = normalize_agent_id(name or os.path.basename(os.path.realpath(folder)))
+        if name in served:
+            hint = "Give each a name of its own: --workspace NAME=DIR."
+            raise ConfigError(f"Two workspaces are called {name!r}.", hint=hint)
+        served[name] = _describe(loaded, name, folder, selection.config)
+    return tuple(served.values())
+
+
+def _split_name(text: str) -> tuple[str, str]:
+    """Return name and folder; the name is empty if there is none, or if the whole text is an existing folder."""
+    match = _NAME_AND_FOLDER.fullmatch(text)
+    return ("", text) if match is None or os.path.isdir(text) else (match[1], match[2])
+
+
+def _require_enabled(loaded: Loaded) -> Loaded:
+    if not loaded.settings.memory_search.enabled:
+        origin = loaded.values["memorySearch.enabled"].origin
+        message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
+        raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
+    return loaded
+
+
+def keep_tools(loaded: Loaded) -> Loaded:
+    """Return the settings of a server, which has its tools also where the slot is OpenClaw's business.
+
+    ``none`` in the slot of OpenClaw's file says that OpenClaw loads no memory, not that nobody does. A plugin that is
+    not installed, in whichever file, may be one of OpenClaw's.
+    """
+    plugins, slot = loaded.settings.plugins, loaded.values["plugins.slots.memory"]
+    if plugins.slots == _DEFAULT_PLUGINS.slots:
+        return loaded
+    if slot.value.strip().lower() == "none":
+        keeps = bool(loaded.openclaw_file) and slot.origin.startswith(f"{loaded.openclaw_file}: ")
+    else:
+        from mdrecall.plugins.registry import list_known
+
+        keeps = slot.value.strip() not in list_known()
+    # The list of what OpenClaw may load names the plugin that is in its slot.
+    plugins = plugins._replace(slots=_DEFAULT_PLUGINS.slots, allow=())
+    return loaded._replace(settings=loaded.settings._replace(plugins=plugins)) if keeps else loaded
+
+
+def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
+    if loaded.problem:
+        _log.warning(loaded.problem)
+    kept = keep_tools(loaded)
+    if kept is not loaded:
+        from mdrecall.plugins.registry import diagnose
+
+        for found in diagnose(loaded)[1]:
+            _log.warning("%s This server has the tools of the notes.", found.problem)
+    settings, plugin = kept.settings, kept.settings.plugins.slots.memory
+    if settings.plugins != _DEFAULT_PLUGINS:
+        # Importing it takes as long as half of a start, and most servers have the default plugin.
+        from mdrecall.plugins.registry import choose_plugin
+
+        plugin = choose_plugin(settings.plugins).id
+    can_append = may_append(kept)
+    return ServedMemory(
+        name, workspace, settings.agent_id, config, kept.home, plugin, can_append, settings, kept.shared_store
+    )
+
+
+def may_append(loaded: Loaded) -> bool:
+    """True if agents may append to notes: a server lets them unless the configuration says otherwise."""
+    value = loaded.values["mdrecall.tools.append"]
+    return bool(value.value) or value.origin == "default"
 
 
 class MemoryOpener:
@@ -32,7 +225,6 @@ class MemoryOpener:
     def __call__(self, served: ServedMemory) -> "Memory":
         # Imported here, so that the server answers the client's greeting before this is loaded.
         from mdrecall.backends.pool import BackendPool
-        from mdrecall.config.load import load
         from mdrecall.memory import Memory
 
         with self._lock:
@@ -135,7 +327,7 @@ class Memories:
                     memory = self._open_memory(served)
                     _log.info("The memory of %s is open: %s", name, memory.settings.workspace)
                     self._open[name] = memory
-                    self._start_indexing(name, memory)
+                    self._start_thread(name, self._index_and_watch, memory)
                     if self._is_closed:
                         memory.close()
         return memory
@@ -144,8 +336,8 @@ class Memories:
         """Return what passes on the progress of a memory's first index."""
         return self._progress[self.describe(name).name]
 
-    def _start_indexing(self, name: str, memory: "Memory") -> None:
-        thread = threading.Thread(target=self._index_and_watch, args=(name, memory), name="mdrecall-first", daemon=True)
+    def _start_thread(self, name: str, run: "Callable[[str, Memory], None]", memory: "Memory") -> None:
+        thread = threading.Thread(target=run, args=(name, memory), name="mdrecall-index", daemon=True)
         thread.start()
         # Only now, because a thread that is not running yet cannot be waited for.
         self._index_threads.append(thread)
@@ -170,9 +362,7 @@ class Memories:
             if self._progress[name].run.is_running or self._is_closed:
                 return
             self._progress[name].run = IndexRun(is_running=True)
-        thread = threading.Thread(target=self._sync, args=(name, memory), name="mdrecall-sync", daemon=True)
-        thread.start()
-        self._index_threads.append(thread)
+        self._start_thread(name, self._sync, memory)
 
     def _sync(self, name: str, memory: "Memory") -> None:
         progress = self._progress[name]

@@ -8,6 +8,8 @@ import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
+import mdrecall
+
 Json = dict[str, Any]
 
 #: The versions that begin with ``initialize``, oldest first.
@@ -168,7 +170,12 @@ def _check_version(method: str, params: Mapping[str, Any]) -> None:
     raise ProtocolError(UNSUPPORTED_VERSION, "This connection does not serve this version of the protocol.", data)
 
 
-def complete(method: str, result: Json, server: Json) -> Json:
+def describe_server() -> Json:
+    about = "Long-term memory for AI agents in plain Markdown."
+    return {"name": "mdrecall", "title": "mdrecall", "version": mdrecall.__version__, "description": about}
+
+
+def complete(method: str, result: Json) -> Json:
     """Return a result with what the newer era asks for: its type, who sends it, and how long it may be kept."""
     kept = _NOT_KEPT if method in _CACHEABLE else {}
-    return {**kept, **result, "resultType": "complete", "_meta": {_SERVER_KEY: server}}
+    return {**kept, **result, "resultType": "complete", "_meta": {_SERVER_KEY: describe_server()}}

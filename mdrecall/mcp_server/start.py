@@ -11,15 +11,13 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import RecallError, install_command
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.memories import Memories, Selection, select_memories
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from mdrecall.mcp_server.answers import Answers
-    from mdrecall.mcp_server.http import HttpEndpoint
-    from mdrecall.mcp_server.memories import Memories
-    from mdrecall.mcp_server.server import MemoryServer
+    from mdrecall.mcp_server.http import HttpEndpoint, MemoryServer
     from mdrecall.memory import Memory
 
     Share = Callable[[Memory], Callable[[], None]]
@@ -62,9 +60,7 @@ def run_http(
     # From here on it takes about a second, because the SDK is loaded.
     import asyncio
 
-    from mdrecall.mcp_server.http import serve
-    from mdrecall.mcp_server.memories import Memories
-    from mdrecall.mcp_server.server import build_server
+    from mdrecall.mcp_server.http import build_server, serve
 
     memories = Memories(served, share=share)
     built = build_server(memories, session_key, read_only=selection.read_only)
@@ -84,10 +80,9 @@ def run_stdio(selection: Selection, session_key: str = "", share: "Share | None"
     log_to_stderr()
 
     from mdrecall.mcp_server.answers import Answers
-    from mdrecall.mcp_server.memories import Memories
     from mdrecall.mcp_server.stdio import serve, take_streams
 
-    streams = take_streams()
+    stdin, stdout = take_streams()
     served = select_memories(selection)
     # What an agent writes there unasked would go to everybody who has a copy.
     is_foreign = any(each.is_foreign for each in served)
@@ -96,7 +91,7 @@ def run_stdio(selection: Selection, session_key: str = "", share: "Share | None"
     answers = Answers(Memories(served, share=share), session_key, read_only=selection.read_only or is_foreign)
     answers.logs.open()
     try:
-        serve(answers, streams)
+        serve(answers, stdin, stdout)
     finally:
         _close(answers)
     return 0

@@ -13,11 +13,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, TypeGuard
 
 from mdrecall.engine.background import DaemonPool
 from mdrecall.mcp_server.answers import Answers
-from mdrecall.mcp_server.greeting import describe_server
 from mdrecall.mcp_server.protocol import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -49,19 +48,12 @@ _GONE = select.POLLHUP | select.POLLERR
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-class Streams(NamedTuple):
-    """The real standard input and output, as file descriptors."""
-
-    stdin: int
-    stdout: int
-
-
-def take_streams() -> Streams:
+def take_streams() -> tuple[int, int]:
     """Keep standard input and output for the protocol: whatever prints from now on prints to standard error.
 
     This is done below Python, so that it also holds for C libraries and for programs that are started.
     """
-    streams = Streams(os.dup(0), os.dup(1))
+    streams = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     os.close(nothing)
@@ -69,9 +61,9 @@ def take_streams() -> Streams:
     return streams
 
 
-def serve(answers: Answers, streams: Streams) -> None:
-    """Serve until the client closes the pipe; the handler of a signal may raise out of this."""
-    pipe = Pipe(streams)
+def serve(answers: Answers, stdin: int, stdout: int) -> None:
+    """Serve on two file descriptors until the client closes the pipe; the handler of a signal may raise out of this."""
+    pipe = Pipe(stdin, stdout)
     connection = Connection(answers, pipe)
     pipe.start()
     try:
@@ -87,8 +79,9 @@ def serve(answers: Answers, streams: Streams) -> None:
 class Pipe:
     """The lines of a client, and what is written to it, each with a bound on what may wait."""
 
-    def __init__(self, streams: Streams) -> None:
-        self._stdin, self._stdout = streams
+    def __init__(self, stdin: int, stdout: int) -> None:
+        self._stdin = stdin
+        self._stdout = stdout
         self._queue: SimpleQueue[bytes | None] = SimpleQueue()
         self._changed = threading.Condition()
         self._unanswered = 0
@@ -249,9 +242,9 @@ class Connection:
     def _answer_at_once(self, method: str, params: Mapping[str, Any]) -> Json | None:
         """Return the answer to a request about the connection itself; None for any other."""
         if method == "initialize":
-            return self._answers.greeting.initialize(self._client.initialize(params))
+            return self._answers.initialize(self._client.initialize(params))
         if method == "server/discover":
-            return self._answers.greeting.discover()
+            return self._answers.discover()
         if method == "logging/setLevel":
             self._answers.logs.listen(self, params["level"], self._send_log)
         return {} if method in ("ping", "logging/setLevel") else None
@@ -276,7 +269,7 @@ class Connection:
 
     def _encode_result(self, call: _Call, method: str, result: Json) -> bytes:
         if self._client.is_stateless:
-            result = complete(method, result, describe_server())
+            result = complete(method, result)
         try:
             return _encode(id=call.number, result=result)
         except (TypeError, ValueError, RecursionError):

@@ -78,7 +78,7 @@ def run(
     from mdrecall.mcp_server.start import ignore_signals
 
     # Browsers open connections that they never use. The person at the terminal is not told when they are closed.
-    for name in ("uvicorn.error", "mdrecall.mcp_server.http_limits"):
+    for name in ("uvicorn.error", "mdrecall.mcp_server.http"):
         logging.getLogger(name).setLevel(logging.ERROR)
     port = listening.getsockname()[1]
     guard = build_guarded(memories, endpoint, port, options)

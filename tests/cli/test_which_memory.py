@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.memories import Selection, select_memories
 from tests.cli.conftest import Run
 from tests.conftest import LONG_AGO_NS, Workspace
 

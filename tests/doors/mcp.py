@@ -6,7 +6,7 @@ import sys
 from types import TracebackType
 from typing import Any, Self
 
-from mdrecall.mcp_server.sessions import META_KEY
+from mdrecall.mcp_server.answers import SESSION_KEY
 from tests.doors.calls import Call
 from tests.doors.doors import Told, ToolDoor
 
@@ -38,7 +38,7 @@ class McpServer:
     def call(self, name: str, arguments: dict[str, Any], session_key: str = "") -> tuple[dict[str, Any], bool]:
         """Call a tool on behalf of a conversation; gives its object and whether it is an error."""
         params: dict[str, Any] = {"name": name, "arguments": arguments}
-        result = self._request("tools/call", params | {"_meta": {META_KEY: session_key}} if session_key else params)
+        result = self._request("tools/call", params | {"_meta": {SESSION_KEY: session_key}} if session_key else params)
         body: dict[str, Any] = result["structuredContent"]
         is_error: bool = result.get("isError", False)
         assert result["content"][0]["text"]

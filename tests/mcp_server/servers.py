@@ -16,11 +16,10 @@ import pytest
 from mcp.server.stdio import stdio_server
 
 from mdrecall.mcp_server.answers import Answers
-from mdrecall.mcp_server.memories import Memories, MemoryOpener
-from mdrecall.mcp_server.server import MemoryServer, build_server
-from mdrecall.mcp_server.stdio import Streams, serve
-from mdrecall.mcp_server.toolbox import MakeTools
-from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.http import MemoryServer, build_server
+from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.stdio import serve
+from mdrecall.mcp_server.tools import MakeTools
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S
@@ -101,7 +100,7 @@ def start_on_pipes(answers: Answers) -> tuple[TextIO, TextIO]:
 
     def run() -> None:
         try:
-            serve(answers, Streams(stdin, stdout))
+            serve(answers, stdin, stdout)
         finally:
             os.close(stdin)
             os.close(stdout)

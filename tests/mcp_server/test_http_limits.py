@@ -8,8 +8,8 @@ from typing import Any, ClassVar, cast
 
 import pytest
 
-from mdrecall.mcp_server import http_limits
-from mdrecall.mcp_server.http_limits import ConnectionLimits, RequestProgress, SessionLimits, log_once
+from mdrecall.mcp_server import http
+from mdrecall.mcp_server.http import ConnectionLimits, RequestProgress, SessionLimits, log_once
 from tests.mcp_server.half_requests import attack
 
 
@@ -57,7 +57,7 @@ class _Transport:
 def test_a_request_that_does_not_arrive_is_dropped_and_one_that_has_arrived_may_take_its_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(http_limits, "REQUEST_S", 0.01)
+    monkeypatch.setattr(http, "REQUEST_S", 0.01)
 
     async def act() -> list[bool]:
         make = ConnectionLimits().protocol(lambda: asyncio.Protocol())
@@ -87,7 +87,7 @@ def _connect(limits: ConnectionLimits, data: bytes, inner: asyncio.Protocol | No
 def test_an_unfinished_request_makes_room_for_a_connection_or_else_it_is_refused(
     first: bytes, aborted: list[bool], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(http_limits, "MAX_CONNECTIONS", 2)
+    monkeypatch.setattr(http, "MAX_CONNECTIONS", 2)
 
     async def act() -> list[bool]:
         limits = ConnectionLimits()

@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.cli.main import main
 from mdrecall.config.load import load
-from mdrecall.mcp_server.workspaces import Selection, keep_tools, select_memories
+from mdrecall.mcp_server.memories import Selection, keep_tools, select_memories
 
 AGENTS = "# Agents\n\nBe kind."
 CONFIGS = [

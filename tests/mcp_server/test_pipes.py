@@ -172,7 +172,7 @@ def test_a_tool_that_answers_with_no_json_or_exits_fails_alone(home: Home, argum
 def test_an_input_that_cannot_be_read_has_ended() -> None:
     folder, (reading, writing) = os.open(os.curdir, os.O_RDONLY), os.pipe()
     try:
-        assert list(stdio.Pipe(stdio.Streams(folder, writing)).read_lines()) == [b""]
+        assert list(stdio.Pipe(folder, writing).read_lines()) == [b""]
     finally:
         for file in (folder, reading, writing):
             os.close(file)

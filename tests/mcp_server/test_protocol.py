@@ -14,11 +14,10 @@ import mcp_types.version as sdk_versions
 import pytest
 from mcp.server.stdio import stdio_server
 
-from mdrecall.mcp_server.memories import MemoryOpener
+from mdrecall.mcp_server.http import MemoryServer
+from mdrecall.mcp_server.memories import MemoryOpener, Selection, select_memories
 from mdrecall.mcp_server.protocol import HANDSHAKE_VERSIONS, STATELESS_VERSIONS
-from mdrecall.mcp_server.server import MemoryServer
-from mdrecall.mcp_server.sessions import SessionTools
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.tools import SessionTools
 from tests.conftest import examples
 from tests.mcp_server.servers import Home, process_env, start_on_pipes
 from tests.mcp_server.test_stdio import HELLO
@@ -282,9 +281,9 @@ from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.protocol import Request
 from mdrecall.mcp_server.stdio import serve
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.memories import Selection, select_memories
 answers = Answers(Memories(select_memories(Selection())))
-assert answers.greeting.initialize("2025-11-25")
+assert answers.initialize("2025-11-25")
 print([name for name in {HEAVY!r} if name in sys.modules])
 assert answers.answer(Request("tools/list"))
 print([name for name in {HEAVY!r} if name in sys.modules])

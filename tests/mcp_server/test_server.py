@@ -14,11 +14,9 @@ import pytest
 from mcp import Client, MCPError
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.logs import LogNotifications
-from mdrecall.mcp_server.memories import IndexRun, Memories, MemoryOpener
-from mdrecall.mcp_server.resources import PAGE, _format_time
-from mdrecall.mcp_server.server import MemoryServer, build_server
-from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.answers import PAGE, LogNotifications, _format_time
+from mdrecall.mcp_server.http import MemoryServer, build_server
+from mdrecall.mcp_server.memories import IndexRun, Memories, MemoryOpener, Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
 from mdrecall.sources import opening
 from mdrecall.tools.notes import GET, SEARCH, append_spec
@@ -749,7 +747,7 @@ def test_closing_while_the_index_thread_is_being_started_does_not_fail(
     start = threading.Thread.start
 
     def close_then_start(thread: threading.Thread) -> None:
-        if thread.name == "mdrecall-first":
+        if thread.name == "mdrecall-index":
             memories.close()
         start(thread)
 
@@ -759,7 +757,7 @@ def test_closing_while_the_index_thread_is_being_started_does_not_fail(
 
 def test_a_log_record_that_cannot_be_written_disturbs_nobody(capsys: pytest.CaptureFixture[str]) -> None:
     sent: list[Any] = []
-    logs = LogNotifications(lambda text: text)
+    logs = LogNotifications()
     logs.listen("client", "info", sent.append)
     for message, given in ("%d bytes", "no number"), ("%d bytes", 3):
         logs.handle(logging.LogRecord("mdrecall", logging.INFO, "here.py", 1, message, (given,), None))

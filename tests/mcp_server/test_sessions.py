@@ -8,9 +8,8 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from mdrecall.mcp_server.memories import MemoryOpener
-from mdrecall.mcp_server.sessions import SessionTools
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.memories import MemoryOpener, Selection, select_memories
+from mdrecall.mcp_server.tools import SessionTools
 from tests.mcp_server.servers import Home
 from tests.mcp_server.test_server import with_client
 

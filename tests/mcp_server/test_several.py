@@ -9,9 +9,8 @@ import pytest
 from mcp import Client
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.memories import Memories, MemoryOpener
-from mdrecall.mcp_server.server import MemoryServer, build_server
-from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.http import MemoryServer, build_server
+from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
 from tests.conftest import LONG_AGO_NS
 from tests.mcp_server.servers import Home

@@ -27,7 +27,7 @@ streams = take_streams()
 print("before a memory", flush=True)
 from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.memories import Selection, select_memories
 from mdrecall.tools.toolset import Toolset, ToolSpec, answer
 
 class Printing:
@@ -41,7 +41,7 @@ class Printing:
 
 memories = Memories(select_memories(Selection(workspaces=(sys.argv[1],))))
 answers = Answers(memories, make_tools=lambda memory, key, progress, author: Toolset([Printing()]))
-serve(answers, streams)
+serve(answers, *streams)
 answers.close()
 """
 
@@ -169,7 +169,7 @@ def test_nothing_but_the_protocol_is_on_standard_output_whoever_prints(workspace
 def test_only_the_protocol_reads_what_the_client_sends() -> None:
     code = (
         "import os; from mdrecall.mcp_server.stdio import take_streams; streams = take_streams();"
-        "print(os.read(0, 99), os.read(streams.stdin, 99), flush=True); os.write(streams.stdout, b'answer')"
+        "print(os.read(0, 99), os.read(streams[0], 99), flush=True); os.write(streams[1], b'answer')"
     )
     command, env = [sys.executable, "-c", code], {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, env=env, input=b"request", capture_output=True, check=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.workspaces import Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.memories import Selection, ServedMemory, select_memories
 
 
 @pytest.fixture

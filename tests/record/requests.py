@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from mdrecall.mcp_server.answers import Answers
-from mdrecall.mcp_server.memories import Memories, MemoryOpener
-from mdrecall.mcp_server.stdio import Streams, serve
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
+from mdrecall.mcp_server.stdio import serve
 from tests.record.workspace import CONFIG
 
 _META = "io.modelcontextprotocol/"
@@ -127,7 +126,7 @@ def _talk(selection: Selection, requests: Iterable[Request]) -> Iterator[dict[st
     memories = Memories(select_memories(selection), MemoryOpener())
     answers = Answers(memories, read_only=selection.read_only)
     (stdin, to_server), (from_server, stdout) = os.pipe(), os.pipe()
-    server = threading.Thread(target=serve, args=(answers, Streams(stdin, stdout)), name="mdrecall-record")
+    server = threading.Thread(target=serve, args=(answers, stdin, stdout), name="mdrecall-record")
     server.start()
     known: list[Any] = []
     with open(to_server, "w", buffering=1) as writer, open(from_server) as reader:

@@ -104,8 +104,7 @@ def serve(
     import uvicorn
 
     from mdrecall.mcp_server.http import HttpEndpoint, configure
-    from mdrecall.mcp_server.memories import Memories, MemoryOpener
-    from mdrecall.mcp_server.workspaces import Selection, select_memories
+    from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
     from mdrecall.ui.app import UiOptions
     from mdrecall.ui.start import build_guarded
 

@@ -106,8 +106,7 @@ class AllFields(dict[str, str]):
 @pytest.fixture(scope="module")
 def enclosed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Any]]:
     """A workspace with links to a secret beside it, and its memories."""
-    from mdrecall.mcp_server.memories import Memories, MemoryOpener
-    from mdrecall.mcp_server.workspaces import Selection, select_memories
+    from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
 
     base = tmp_path_factory.mktemp("enclosed")
     outside = base / "outside"

@@ -314,7 +314,7 @@ def test_a_program_that_only_asks_for_the_link_does_not_use_it_up(site: Site) ->
 
 
 def test_half_requests_are_closed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.mcp_server.http_limits.REQUEST_S", 0.05)
+    monkeypatch.setattr("mdrecall.mcp_server.http.REQUEST_S", 0.05)
     host, _, port = site.host.partition(":")
     whole = f"POST /ui/enter HTTP/1.1\r\nHost: {site.host}\r\nContent-Length: 9\r\n\r\n"
     for half in ("", "GET /ui/", whole):

@@ -2,8 +2,7 @@
 
 from datetime import UTC, datetime
 
-from mdrecall.mcp_server.memories import Memories, MemoryOpener
-from mdrecall.mcp_server.workspaces import Selection, select_memories
+from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
 from mdrecall.ui.visit import Visit
 from tests.conftest import Workspace
 

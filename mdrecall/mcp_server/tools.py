@@ -1,4 +1,7 @@
-"""The tools of the memories over MCP: listed with their schemas, called with progress."""
+"""The tools of the memories over MCP: made for each conversation, listed with their schemas, called with progress.
+
+A session key names a conversation, such as ``agent:main:main`` or ``agent:main:telegram:group:7``.
+"""
 
 import logging
 import threading
@@ -9,57 +12,59 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdrecall.core.conversation.session_key import parse
 from mdrecall.errors import RecallError, message_with_hint
-from mdrecall.mcp_server.greeting import ALL_NAMES, READ_TOOLS, SEARCH_TOOL, describe_tool
-from mdrecall.mcp_server.memories import Memories
+from mdrecall.mcp_server.memories import Memories, ServedMemory, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
-from mdrecall.mcp_server.sessions import Sessions
 from mdrecall.tools.hints import message_with_action
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer, read_text, read_texts
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
-    from mdrecall.mcp_server.workspaces import ServedMemory
+    from mdrecall.config.load import Loaded
     from mdrecall.memory import Memory
+    from mdrecall.plugins.registry import Slot
 
 _log = logging.getLogger(__name__)
+#: The tool that searches several memories at once, and those that read what it has found.
+_SEARCH_TOOL = "memory_search"
+_READ_TOOLS = ("memory_get", "session_get")
+#: Stands for every memory in a list of names; no memory can be called so.
+_ALL_NAMES = "*"
 #: How often a client is sent progress at most; indexing may report thousands of files in a second.
 _PROGRESS_INTERVAL_S = 0.1
 #: A client may call a tool by a name of any length; the error quotes this much of it.
 _MAX_NAME_CHARS = 80
+#: Each open plugin may hold a database and an embedder, and a client can name as many conversations as it likes.
+_MAX_OPEN_SLOTS = 64
 #: Noted as the author of what a client appends that has not said its name.
 _UNKNOWN_CLIENT = "an MCP client"
 
 MakeTools: TypeAlias = Callable[["Memory", str, ProgressCallback | None, str], Toolset]
-ListSpecs: TypeAlias = Callable[["ServedMemory", str], Sequence[ToolSpec] | None]
+ListSpecs: TypeAlias = Callable[[ServedMemory, str], Sequence[ToolSpec] | None]
 
 
 class Toolbox:
     """The tools of every memory; where there are several memories, the argument ``agent`` says whose."""
 
-    def __init__(
-        self, memories: Memories, sessions: Sessions, make_tools: MakeTools, list_specs: ListSpecs | None = None
-    ) -> None:
+    def __init__(self, memories: Memories, make_tools: MakeTools, list_specs: ListSpecs | None = None) -> None:
         """``make_tools`` decides which tools a memory has in a session.
 
         ``list_specs`` knows the tools of a memory that is not open, or returns None.
         """
         self._memories = memories
-        self._sessions = sessions
         self._make_tools = make_tools
         self._list_specs = list_specs
 
-    def list_tools(self, request: Request) -> Json:
+    def list_tools(self, request: Request, session_key: str) -> Json:
         try:
-            specs = self._specs(self._sessions.key(request.meta))
+            specs = self._specs(session_key)
         except RecallError as error:
             raise ProtocolError(INTERNAL_ERROR, message_with_action(error)) from error
-        return {"tools": [describe_tool(spec, self._memories.names) for spec in specs]}
+        return {"tools": [_describe_tool(spec, self._memories.names) for spec in specs]}
 
-    def call_tool(self, request: Request) -> Json:
+    def call_tool(self, request: Request, session_key: str) -> Json:
         tool, arguments = request.params["name"], dict(request.params.get("arguments") or {})
-        session_key, author = self._sessions.key(request.meta), request.client or _UNKNOWN_CLIENT
         progress = ProgressReporter(request.send_progress) if request.send_progress else None
-        answer = self._answer(tool, arguments, session_key, progress, author)
+        answer = self._answer(tool, arguments, session_key, progress, request.client or _UNKNOWN_CLIENT)
         if answer is None:
             raise ProtocolError(INVALID_PARAMS, f"Unknown tool: {tool[:_MAX_NAME_CHARS]}")
         content = {"type": "text", "text": answer.plain or answer.text}
@@ -127,15 +132,15 @@ class Toolbox:
                 stack.enter_context(self._memories.progress(name).subscribe(progress))
             # The first one says how the answer looks, because a memory that fails has no say in it.
             tool = SeveralSearch(names, make_tools, self._memories.describe(names[0]).settings, session_key)
-            return Toolset([tool]).call(SEARCH_TOOL, arguments)
+            return Toolset([tool]).call(_SEARCH_TOOL, arguments)
 
     def _pop_workspaces(self, tool: str, arguments: dict[str, Any], session_key: str) -> tuple[str, ...]:
         """Take ``workspaces`` out of the arguments of a search and return the memories that it names, each once."""
-        if tool != SEARCH_TOOL or parse(session_key).kind == "subagent":
+        if tool != _SEARCH_TOOL or not may_remember(session_key):
             return ()
         named = [name for name in read_texts(arguments, "workspaces") if name]
         arguments.pop("workspaces", None)
-        if ALL_NAMES in named:
+        if _ALL_NAMES in named:
             return self._memories.names
         return tuple(dict.fromkeys(self._memories.describe(name, "workspaces").name for name in named))
 
@@ -148,12 +153,109 @@ class Toolbox:
             return self._memories.default
         agent, workspace = read_text(arguments, "agent"), ""
         arguments.pop("agent", None)
-        if tool in READ_TOOLS:
+        if tool in _READ_TOOLS:
             workspace = read_text(arguments, "workspace")
             arguments.pop("workspace", None)
         if workspace:
             return self._memories.describe(workspace, "workspace").name
         return self._memories.describe(agent or self._memories.default).name
+
+
+def may_remember(session_key: str) -> bool:
+    """True if a conversation has any memory: a sub-agent has none."""
+    return parse(session_key).kind != "subagent"
+
+
+def _describe_tool(spec: ToolSpec, names: tuple[str, ...]) -> Json:
+    """Return a tool as the protocol has it; with several memories, it takes the name of one."""
+    return {
+        "name": spec.name,
+        "description": spec.description,
+        "inputSchema": _add_names(spec, names),
+        "annotations": {"readOnlyHint": not spec.writes, "openWorldHint": False},
+    }
+
+
+def _add_names(spec: ToolSpec, names: tuple[str, ...]) -> Json:
+    """Return the parameters of a tool with those that choose among several memories."""
+    if len(names) == 1:
+        return dict(spec.parameters)
+    about = f"Whose memory. Default: {names[0]}. A path belongs to the agent that it was found with."
+    one = {"type": "string", "enum": list(names)}
+    more: dict[str, Any] = {"agent": one | {"description": about}}
+    if spec.name == _SEARCH_TOOL:
+        about = "Search these memories at once instead; * means all. Each result has the workspace that it is from."
+        items = {"type": "string", "enum": [*names, _ALL_NAMES]}
+        more["workspaces"] = {"type": "array", "items": items, "description": about}
+    elif spec.name in _READ_TOOLS:
+        more["workspace"] = one | {"description": "The workspace of the search result; overrides agent."}
+    return {**spec.parameters, "properties": {**(spec.parameters.get("properties") or {}), **more}}
+
+
+class SessionTools:
+    """Makes the tools of a memory in a session from the plugin in its memory slot, opened once for each session.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, *, read_only: bool = False) -> None:
+        """``read_only`` leaves out every tool that writes."""
+        self._read_only = read_only
+        self._lock = threading.Lock()
+        self._open: dict[tuple[int, str], Slot] = {}
+        self._is_closed = False
+
+    def __call__(
+        self, memory: "Memory", session_key: str, progress: ProgressCallback | None = None, author: str = ""
+    ) -> Toolset:
+        """Return the tools of one memory in one session; ``author`` is the client that calls them."""
+        toolset = self._make(memory, session_key, progress, author)
+        return Toolset(tool for tool in toolset if not tool.spec.writes) if self._read_only else toolset
+
+    def list_specs(self, served: ServedMemory, session_key: str) -> list[ToolSpec] | None:
+        """Return the tools of a memory without opening it; None if its settings alone do not decide on them."""
+        from mdrecall.tools.notes import list_specs
+
+        if session_key or served.plugin != "memory-core":
+            return None
+        specs = list_specs(served.settings, can_append=served.can_append)
+        return [spec for spec in specs if not (self._read_only and spec.writes)]
+
+    def _make(self, memory: "Memory", session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:
+        from mdrecall.plugins.registry import CORE, choose_plugin
+
+        loaded = memory.loaded
+        if loaded is None or choose_plugin(memory.settings.plugins).id == CORE:
+            from mdrecall.tools.notes import memory_tools
+
+            can_append = loaded is None or may_append(loaded)
+            return Toolset(memory_tools(memory, session_key, progress, can_append=can_append, author=author))
+        with self._lock:
+            if self._is_closed:
+                return Toolset(())
+            return self._slot(memory, loaded, session_key).toolset
+
+    def _slot(self, memory: "Memory", loaded: "Loaded", session_key: str) -> "Slot":
+        from mdrecall.plugins.registry import open_slot
+
+        key = (id(memory), session_key)
+        slot = self._open.pop(key, None)
+        if slot is None:
+            slot = open_slot(loaded, session_key, memory=memory)
+            for diagnostic in slot.diagnostics:
+                _log.warning("%s %s", diagnostic.problem, diagnostic.hint)
+            if len(self._open) >= _MAX_OPEN_SLOTS:
+                self._open.pop(next(iter(self._open))).close()
+        # Put back at the end, so that the one used longest ago is closed first.
+        self._open[key] = slot
+        return slot
+
+    def close(self) -> None:
+        """Close what is open; may be called twice."""
+        with self._lock:
+            self._is_closed = True
+            while self._open:
+                self._open.popitem()[1].close()
 
 
 class ProgressReporter:
