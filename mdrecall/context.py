@@ -285,7 +285,7 @@ def save_session(
     """
     # What only the end of a conversation needs is not loaded at its start, which a host waits for.
     from mdrecall.core.text.provenance import BY_SESSION
-    from mdrecall.sources.appending import sign
+    from mdrecall.sources.editing import sign
     from mdrecall.sources.notes import create_note
     from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts

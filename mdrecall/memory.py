@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     from mdrecall.core.text.links import NoteLinks
     from mdrecall.interfaces import Backend
     from mdrecall.sources.files import MemoryFiles
-    from mdrecall.sources.linked_notes import LinkedNotes
     from mdrecall.sources.notes import NotePath
+    from mdrecall.sources.reader import LinkedNotes
     from mdrecall.types.note_map import NearNote, NoteMap
 
 
@@ -352,7 +352,7 @@ class Memory:
         return self._open_links().links_of(name)
 
     def _open_links(self) -> LinkedNotes:
-        from mdrecall.sources.linked_notes import LinkedNotes
+        from mdrecall.sources.reader import LinkedNotes
         from mdrecall.sources.tombstones import open_tombstones
 
         if self._linked is None:

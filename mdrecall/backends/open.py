@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.engine.searcher import Searcher
     from mdrecall.interfaces import Backend, Embedder, Source, Store
-    from mdrecall.sources.followed import FollowedFiles
-    from mdrecall.sources.inotify import FolderQueue
+    from mdrecall.sources.watch import FollowedFiles
     from mdrecall.store.postgres import PostgresStore
 
 
@@ -167,14 +166,9 @@ def _follow(loaded: Loaded, files: MemoryFiles) -> FollowedFiles | None:
     polls = loaded.environment.get("WATCHFILES_FORCE_POLLING", "")
     if sys.platform != "linux" or polls or not settings.memory_search.sync.watch:
         return None
-    from mdrecall.sources.followed import FollowedFiles
+    from mdrecall.sources.watch import FollowedFiles
 
-    def open_queue() -> FolderQueue:
-        from mdrecall.sources.inotify import FolderQueue
-
-        return FolderQueue()
-
-    return FollowedFiles(files, settings.mdrecall.watch.scan_seconds * _KEEP_SHARE, open_queue)
+    return FollowedFiles(files, settings.mdrecall.watch.scan_seconds * _KEEP_SHARE)
 
 
 def _build_reranker(loaded: Loaded) -> RerankCaller:

@@ -20,7 +20,7 @@ from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport, never
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Store
-    from mdrecall.sources.followed import FollowedFiles
+    from mdrecall.sources.watch import FollowedFiles
 
 
 class MissingVectors:

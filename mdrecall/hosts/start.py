@@ -9,11 +9,10 @@ from mdrecall.context import Context, prompt_section, session_context
 from mdrecall.core.conversation.session_notes import hide_superseded
 from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall
-from mdrecall.hosts.git_index import list_changed
 from mdrecall.hosts.hits import SESSION_KEY, find_sure_hits, remember_shown, render_hits
 from mdrecall.memory import Memory
 from mdrecall.sources.clock import user_time
-from mdrecall.sources.repository import find_root, project_keys, read_branch
+from mdrecall.sources.repository import find_root, list_changed, project_keys, read_branch
 from mdrecall.types import SearchResult, format_citation
 
 #: A session starts with an overview; its agent can search for the rest.

@@ -70,7 +70,7 @@ def record_activity(settings: Settings, activity: Activity) -> None:
     if not settings.mdrecall.activity.record:
         return
     with suppress(Exception):
-        mask = _open_masks(settings.workspace, settings.index_path, tuple(settings.logging.redact_patterns)).redact
+        mask = _open_masks(settings.workspace, tuple(settings.logging.redact_patterns)).redact
         # Cut after masking, because half of a secret is no secret to the rules.
         shown = activity._replace(
             tool=activity.tool[:_MAX_NAME_CHARS],
@@ -106,12 +106,12 @@ def moment(now: datetime | None = None) -> str:
 
 
 @lru_cache(maxsize=16)
-def _open_masks(workspace: str, index_path: str, patterns: tuple[str, ...]) -> "Masks":
-    """Return what masks the log of an index; kept, so that tombstones are not read again for each call."""
+def _open_masks(workspace: str, patterns: tuple[str, ...]) -> "Masks":
+    """Return what masks the log; kept, so that tombstones are not read again for each call."""
     from mdrecall.core.redact import make_redactor
     from mdrecall.sources.tombstones import Masks, TombstoneFiles
 
-    return Masks(make_redactor(patterns), TombstoneFiles(workspace, index_path))
+    return Masks(make_redactor(patterns), TombstoneFiles(workspace))
 
 
 def _append(path: str, line: str) -> None:

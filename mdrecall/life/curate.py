@@ -13,9 +13,8 @@ from typing import NamedTuple
 from mdrecall.errors import FileMissing, FileUnwritable, PathRefused, ReadError
 from mdrecall.life.deleted import DeletedNote, find_deleted, put_into_deleted, remove_deleted
 from mdrecall.memory import Memory
-from mdrecall.sources.appending import find_codec
 from mdrecall.sources.clock import user_time
-from mdrecall.sources.editing import change_error, hash_content, remove_note, replace_content
+from mdrecall.sources.editing import change_error, find_codec, hash_content, remove_note, replace_content
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.notes import create_file, resolve_note
 from mdrecall.sources.opening import open_below, read_below

@@ -35,9 +35,8 @@ from mdrecall.core.life.statements import Statement, read_statement
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
 from mdrecall.life.candidates import Collected, Located, collect
 from mdrecall.life.recalls import RecallState, lock_recalls, read_promoted
-from mdrecall.sources.appending import find_codec
 from mdrecall.sources.clock import user_moment, user_time
-from mdrecall.sources.editing import hash_content, remove_note, replace_content
+from mdrecall.sources.editing import find_codec, hash_content, remove_note, replace_content
 from mdrecall.sources.files import ROOT_FILES
 from mdrecall.sources.notes import create_file
 from mdrecall.sources.opening import decode, read_below

@@ -22,7 +22,7 @@ from mdrecall.sources.editing import hash_content, replace_content
 from mdrecall.sources.files import AGENT_FILES, ROOT_FILES
 from mdrecall.sources.notes import create_file
 from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import convert_old, open_tombstones, parse_lines
+from mdrecall.sources.tombstones import open_tombstones, parse_lines
 from mdrecall.state_files import draft
 
 Action: TypeAlias = Literal["new", "same", "differs", "forgotten", "refused", "failed"]
@@ -32,8 +32,6 @@ _MAX_MANIFEST_BYTES = 64 << 20
 #: More than anybody has of notes and conversations; it bounds how long the check of a hostile archive takes.
 _MAX_TOTAL_BYTES = 16 << 30
 _READ_BYTES = 1 << 20
-#: What was forgotten, in archives of an earlier version.
-_OLD_FORGOTTEN = f"{backup.STATE}forgotten"
 # What no name of a note has: control characters, backslashes, and what a terminal would not show.
 _BAD_NAME = re.compile("[\x00-\x1f\x7f-\x9f\\\\\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 _SESSION = re.compile(r"sessions\.json|[\w][\w.:@+-]*\.jsonl[\w.:@+-]*")
@@ -143,7 +141,7 @@ def restore(found: Backup, target: RestoreTarget, *, apply: bool) -> list[Restor
     for name in sorted(found.files):
         if name.startswith(backup.NOTES):
             done.append(_restore_note(found, target, name, (ours, theirs), apply=apply))
-        elif name not in (backup.MEMORIES, backup.FORGOTTEN, _OLD_FORGOTTEN):
+        elif name not in (backup.MEMORIES, backup.FORGOTTEN):
             done.append(_restore_file(found, target, name, apply=apply))
     return done
 
@@ -264,10 +262,7 @@ def _restore_forgotten(found: Backup, target: RestoreTarget, *, apply: bool) -> 
 
 
 def _read_forgotten(found: Backup) -> bytes:
-    """Return what was forgotten there; an earlier version kept it under another name."""
-    if backup.FORGOTTEN in found.files:
-        return found.read(backup.FORGOTTEN)
-    return convert_old(found.read(_OLD_FORGOTTEN), found.path) if _OLD_FORGOTTEN in found.files else b""
+    return found.read(backup.FORGOTTEN) if backup.FORGOTTEN in found.files else b""
 
 
 def read_memories(found: Backup) -> Iterator[dict[str, Any]]:

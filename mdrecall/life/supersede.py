@@ -18,9 +18,8 @@ from mdrecall.core.text.notes import CURATED_FILES
 from mdrecall.errors import ArgumentError, ReadError, RecallError
 from mdrecall.life.replacement_journal import Replacement, hash_line, keep_journal, take_unfinished
 from mdrecall.memory import Memory
-from mdrecall.sources.appending import find_codec
 from mdrecall.sources.clock import user_time
-from mdrecall.sources.editing import LineEdit, hash_content, remove_note, replace_content, replace_lines
+from mdrecall.sources.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
 from mdrecall.sources.opening import read_below
 from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.types import Appended, SearchResult, format_citation

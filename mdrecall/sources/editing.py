@@ -1,29 +1,50 @@
-"""Change, replace or remove a note: whole or not at all, and only if it is still the file that was read.
+"""Append to, change, replace or remove a note: whole or not at all, and never through a symbolic link.
 
-The new content is written to a file beside the note, synced, and moved over it. Lines that no edit names stay as they
-are, byte for byte. The note is locked meanwhile, so that nobody appends to a file that is about to be replaced. Other
-programs do not know the lock: text that such a program appends to the replaced file is moved into the note.
+Each component of a path is opened without following a link, and the file is locked by the operating system.
+
+An addition is written at the end in one call, and synced. What the file already holds is never changed: a write that
+fails is undone. If the process is killed, the addition is there as a whole or not at all, unless the system itself
+breaks off the write, which it may do for more than a page. The next addition then starts on a line of its own, and the
+broken one is not mistaken for a complete one.
+
+A change is made only if the note is still the file that was read. The new content is written to a file beside the note,
+synced, and moved over it. Lines that no edit names stay as they are, byte for byte. Other programs do not know the
+lock: text that such a program appends to the replaced file is moved into the note.
 """
 
 import codecs
+import errno
 import fcntl
 import hashlib
 import os
 import re
 import stat
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
+from mdrecall.core.text.headings import find_new_sections
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
 from mdrecall.locks import try_flock
-from mdrecall.sources.appending import find_codec, open_locked_end, sync_folder, write_at_end
 from mdrecall.sources.opening import open_in, open_parent
+from mdrecall.types import Appended
 
-#: As long as an append waits for the lock: longer than any edit takes.
-_WAIT_S = 10.0
+#: How long to wait for another process that is writing; after that its disk is likely to hang.
+WAIT_S = 10.0
+NEW_FILE = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
+
+#: How often to try the lock; short, because a write holds it only briefly.
 _RETRY_S = 0.002
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+#: Enough to tell programs apart. The name comes from the program itself, which could send any text.
+_MAX_AUTHOR_CHARS = 40
+_NOT_IN_AUTHOR = re.compile(r"[^A-Za-z0-9 ._/]+")
+_AUTHOR = re.compile(r"^<!-- by [A-Za-z0-9 ._/-]{1,40} -->\n?", re.MULTILINE)
+
 #: How long a replaced file is watched if another program has it open. One that appends closes it long before.
 _LATE_S = 1.0
 #: For writing, so that a read-only note is left alone, though a file could be moved over it.
@@ -33,6 +54,207 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _MAX_NAMED = 60
 #: A file that was being written when its process was killed. The random part keeps it from being somebody's own.
 _LEFTOVER = re.compile(r"\.[^/]{1,60}\.mdrecall-[0-9a-f]{16}\.tmp")
+
+
+def append_to(
+    folder: int,
+    name: str,
+    shown: str,
+    text: str,
+    *,
+    max_bytes: int,
+    wait_s: float = WAIT_S,
+    after_blank_line: bool = False,
+    author: str = "",
+    finishes: bool = False,
+) -> Appended:
+    """Append a text to a file of an open folder; ``shown`` is how answers and errors call it.
+
+    ``max_bytes`` is how large the file may become. ``finishes`` completes the text if the note ends with its beginning,
+    which a killed process has left there. ``author`` is noted below the text, unless it is empty.
+    """
+    with open_locked_end(folder, name, shown, wait_s) as file:
+        size, data = _read_note(file, shown, max_bytes)
+        codec = find_codec(data)
+        note = data.decode(codec, "replace")
+        newline = "\r\n" if note.partition("\n")[0].endswith("\r") else "\n"
+        if finishes and (rest := _broken_rest(data, text.replace("\n", newline).encode(codec, "replace"))):
+            _write_within(file, rest, size, shown, max_bytes)
+            return Appended(shown, len(rest))
+        fresh = find_new_sections(_AUTHOR.sub("", note.replace("\r\n", "\n")), text.replace("\r\n", "\n"))
+        if not fresh.text:
+            return Appended(shown, 0, fresh.known)
+        body = sign(fresh.text, author)
+        body = body if body.endswith("\n") else body + "\n"
+        if note.strip("\ufeff") and not note.endswith("\n") and not body.startswith("\n"):
+            body = "\n" + body
+        if after_blank_line and note.strip("\ufeff\r\n"):
+            body = "\n" * (2 - _newlines_at_end(note)) + body.lstrip("\n")
+        written = body.replace("\n", newline).encode(codec, "replace")
+        _write_within(file, written, size, shown, max_bytes)
+        start = note.count("\n") + body[: -len(body.lstrip())].count("\n") + 1
+        return Appended(shown, len(written), fresh.known, start, (note + body.rstrip()).count("\n") + 1)
+
+
+def _read_note(file: int, shown: str, max_bytes: int) -> tuple[int, bytes]:
+    """Return the size and the content of a note that may be appended to."""
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        hint = "Move it away, or write to another note."
+        raise FileUnwritable(f"{shown} is not a regular file.", path=shown, hint=hint)
+    if found.st_size > max_bytes:
+        raise _too_large(shown, "has", max_bytes)
+    return found.st_size, _read(file, found.st_size)
+
+
+def _write_within(file: int, data: bytes, size: int, shown: str, max_bytes: int) -> None:
+    """Write at the end of a note of a size, unless it would become too large."""
+    if size + len(data) > max_bytes:
+        raise _too_large(shown, "would have", max_bytes)
+    write_at_end(file, data, size)
+
+
+@contextmanager
+def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
+    """Open a folder of the workspace, and create it if it is missing; an empty name is the workspace itself."""
+    folder = os.open(workspace, _FOLDER)
+    try:
+        for part in name.split("/") if name else ():
+            folder = _enter(folder, part)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _enter(root: int, name: str) -> int:
+    """Open a folder inside an open one, which is closed."""
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=root)
+        sync_folder(root)
+    folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=root)
+    os.close(root)
+    return folder
+
+
+@contextmanager
+def open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S) -> Iterator[int]:
+    """Open a file for appending, or create it, for this process alone; a new file that stays empty goes on failure."""
+    until = time.monotonic() + wait_s
+    while (opened := _try_to_lock(folder, name)) is None:
+        if time.monotonic() >= until:
+            message = f"Another process has locked {shown} for more than {wait_s:g} seconds."
+            raise FileBusy(message, path=shown, hint="Try again; nothing was written.")
+        time.sleep(_RETRY_S)
+    file, is_new = opened
+    try:
+        yield file
+        if is_new:
+            sync_folder(folder)
+    except BaseException:
+        with suppress(OSError):
+            if is_new and not os.fstat(file).st_size:
+                os.unlink(name, dir_fd=folder)
+        raise
+    finally:
+        os.close(file)
+
+
+def _try_to_lock(folder: int, name: str) -> tuple[int, bool] | None:
+    """Return the locked file, and True if it is new; None if another try is needed."""
+    is_new = False
+    try:
+        file = os.open(name, _APPEND, dir_fd=folder)
+    except FileNotFoundError:
+        try:
+            file, is_new = os.open(name, NEW_FILE, 0o644, dir_fd=folder), True
+        except FileExistsError:
+            return None
+    try:
+        # Another process may have replaced or removed the file before it was locked.
+        if try_flock(file) and os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder, follow_symlinks=False)):
+            return file, is_new
+    except FileNotFoundError:
+        pass
+    except BaseException:
+        os.close(file)
+        raise
+    os.close(file)
+    return None
+
+
+def _broken_rest(data: bytes, whole: bytes) -> bytes:
+    """Return what is missing of an addition whose beginning a note ends with; empty if it does not."""
+    at = data.find(whole[:1], max(0, len(data) - len(whole) + 1))
+    while at >= 0:
+        # No copies: a text of megabytes has its first character a million times.
+        if memoryview(data)[at:] == memoryview(whole)[: len(data) - at]:
+            return whole[len(data) - at :]
+        at = data.find(whole[:1], at + 1)
+    return b""
+
+
+def sign(text: str, author: str) -> str:
+    """Return a text with a last line, which Markdown does not show, that says who wrote it."""
+    name = " ".join(_NOT_IN_AUTHOR.sub("-", author).split())[:_MAX_AUTHOR_CHARS].strip("- ")
+    return f"{text.rstrip()}\n<!-- by {name} -->" if name and text.strip() else text
+
+
+def _newlines_at_end(note: str) -> int:
+    """Return how many line ends a note has at its end, at most two: one blank line is enough."""
+    ends = note.replace("\r\n", "\n")
+    return min(2, len(ends) - len(ends.rstrip("\n")))
+
+
+def _too_large(shown: str, verb: str, max_bytes: int) -> FileUnwritable:
+    message = f"{shown} {verb} more than {max_bytes:,} bytes."
+    return FileUnwritable(message, path=shown, hint="Split the file, or raise mdrecall.maxFileBytes.")
+
+
+def _read(file: int, most: int = sys.maxsize) -> bytes:
+    """Return the first bytes of a file, by default all of it."""
+    data = bytearray()
+    while part := os.pread(file, min(1 << 20, most - len(data)), len(data)):
+        data += part
+    return bytes(data)
+
+
+def find_codec(data: bytes) -> str:
+    """Return the encoding of a note: UTF-16 if it has that byte order mark, else UTF-8."""
+    if data.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le"
+    return "utf-16-be" if data.startswith(codecs.BOM_UTF16_BE) else "utf-8"
+
+
+def write_at_end(file: int, data: bytes, size: int) -> None:
+    """Write all of the data at the end, or restore the size of the file."""
+    done = 0
+    try:
+        while done < len(data):
+            done += os.write(file, data[done:])
+        os.fsync(file)
+    except BaseException:
+        with suppress(OSError):
+            # Another process may have appended without the lock: what it wrote must not be lost.
+            if os.fstat(file).st_size == size + done:
+                os.ftruncate(file, size)
+        raise
+
+
+def sync_folder(folder: int) -> None:
+    """Write the names in a folder to the disk, if the disk supports it; the text itself has been synced."""
+    with suppress(OSError):
+        os.fsync(folder)
+
+
+def write_error(error: OSError, workspace: str, shown: str, *, verb: str = "append to") -> FileUnwritable:
+    """Return an error that says why a file cannot be written; ``verb`` says what was tried."""
+    parts = shown.split("/")
+    for name in (os.path.join(workspace, *parts[:depth]) for depth in range(1, len(parts) + 1)):
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and os.path.islink(name):
+            hint = "Replace the link with a folder or a file."
+            return FileUnwritable(f"{shown} is reached through a symbolic link.", path=shown, hint=hint)
+    hint = "Nothing was written. Check the disk and the permissions."
+    return FileUnwritable(f"Cannot {verb} {shown}: {error.strerror or error}.", path=shown, hint=hint)
 
 
 class LineEdit(NamedTuple):
@@ -158,7 +380,7 @@ def _open_locked(workspace: str, path: str, expected_hash: str) -> Iterator[_Not
 
 
 def _lock(folder: int, name: str, shown: str) -> int:
-    until = time.monotonic() + _WAIT_S
+    until = time.monotonic() + WAIT_S
     while True:
         file = open_in(folder, name, _FILE, shown=shown)
         try:
@@ -170,16 +392,9 @@ def _lock(folder: int, name: str, shown: str) -> int:
             raise
         os.close(file)
         if time.monotonic() >= until:
-            message = f"Another process has locked {shown} for more than {_WAIT_S:g} seconds."
+            message = f"Another process has locked {shown} for more than {WAIT_S:g} seconds."
             raise FileBusy(message, path=shown, hint="Try again; the note is as it was.")
         time.sleep(_RETRY_S)
-
-
-def _read(file: int) -> bytes:
-    data = bytearray()
-    while part := os.pread(file, 1 << 20, len(data)):
-        data += part
-    return bytes(data)
 
 
 def _move_over(note: _Note, content: bytes) -> None:
@@ -230,10 +445,10 @@ def _keep_late_text(note: _Note, content: bytes) -> None:
         finally:
             os.close(file)
     elif late != note.data:
-        with open_locked_end(note.folder, note.name, note.shown) as opened:
+        with open_locked_end(note.folder, note.name, note.shown) as file:
             text, end = late.removeprefix(note.data), "\n".encode(find_codec(content))
             starts_line = content.endswith(end) or not content or not note.data.endswith(end)
-            write_at_end(opened.file, text if starts_line else end + text, os.fstat(opened.file).st_size)
+            write_at_end(file, text if starts_line else end + text, os.fstat(file).st_size)
     if is_rewritten:
         raise change_error(note.shown)
 

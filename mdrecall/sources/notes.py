@@ -14,18 +14,16 @@ from datetime import date
 from typing import NamedTuple
 
 from mdrecall.errors import FileBusy, NothingToWrite, PathRefused
-from mdrecall.sources.appending import (
+from mdrecall.sources.editing import (
     NEW_FILE,
     WAIT_S,
-    Addition,
     append_to,
     open_folder,
     sync_folder,
     write_at_end,
     write_error,
 )
-from mdrecall.sources.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES
-from mdrecall.sources.vault import find_daily_note
+from mdrecall.sources.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
 from mdrecall.types import Appended
 
 _ENDING = ".md"
@@ -136,8 +134,16 @@ def append_note(
     try:
         with open_folder(workspace, note.folder) as folder:
             found = note._replace(name=_existing_name(note, os.listdir(folder)))
-            addition = Addition(text, max_bytes, after_blank_line=True, author=author, finishes=finishes)
-            return append_to(folder, found.name, found.shown, addition)
+            return append_to(
+                folder,
+                found.name,
+                found.shown,
+                text,
+                max_bytes=max_bytes,
+                after_blank_line=True,
+                author=author,
+                finishes=finishes,
+            )
     except OSError as error:
         raise write_error(error, workspace, note.shown) from error
 
@@ -163,7 +169,7 @@ def append_daily(
         raise NothingToWrite(f"There is nothing to append to {shown}.", path=shown, hint="Give some text.")
     try:
         with open_folder(workspace) as folder:
-            return append_to(folder, f"{day}.md", shown, Addition(text, max_bytes, wait_s, author=author))
+            return append_to(folder, f"{day}.md", shown, text, max_bytes=max_bytes, wait_s=wait_s, author=author)
     except OSError as error:
         raise write_error(error, workspace, shown) from error
 

@@ -12,24 +12,22 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.tombstones import MAX_UNITS, Entry, Tombstones, build_tombstones
 from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, SymlinkRefused
 from mdrecall.sources.opening import open_parent, read_below
-from mdrecall.types import Document, Listing, SourceName, TranscriptRecord
+from mdrecall.types import Document, Listing, SourceName
 
 if TYPE_CHECKING:
     from mdrecall.core.redact import Redactor
-    from mdrecall.interfaces import OpenTranscript, Source
+    from mdrecall.interfaces import Source
 
 _FOLDER = ".mdrecall/forgotten"
 _ENDING = ".jsonl"
-#: What the file beside an index was called that earlier versions kept.
-_OLD_ENDING = ".forgotten"
 #: The name of the file in the state folder with the salt of this machine.
 _MACHINE = "mdrecall-machine"
 #: All files together: about 400,000 hashes. With more, reading them would slow every search.
@@ -53,10 +51,8 @@ _Lines: TypeAlias = dict[bytes, dict[bytes, None]]
 class TombstoneFiles:
     """The tombstones of a workspace; they are read again only when a file has changed."""
 
-    def __init__(self, workspace: str, index_path: str = "") -> None:
-        """``index_path`` says where an earlier version kept them, beside the index. They are taken over once."""
+    def __init__(self, workspace: str) -> None:
         self._workspace = workspace
-        self._old = index_path and index_path + _OLD_ENDING
         self._stamp: tuple[object, ...] | None = None
         """None until they have been looked at."""
         self._loaded = Tombstones()
@@ -67,9 +63,9 @@ class TombstoneFiles:
         Raise ``StoreUnavailable`` if it was never read: what was forgotten would come back.
         """
         try:
-            stamp = (_stat_old(self._old), *self._list())
+            stamp = tuple(self._list())
             if stamp != self._stamp:
-                self._loaded = parse_lines(self._read_all())
+                self._loaded = parse_lines(self._read())
                 self._stamp = stamp
         except (OSError, ReadError) as error:
             if self._stamp is None:
@@ -90,7 +86,7 @@ class TombstoneFiles:
 
     def add(self, salt: bytes, lines: Iterable[bytes]) -> None:
         """Append lines to the file of a salt so that they outlast a crash; raise ``StoreUnavailable``."""
-        from mdrecall.sources.appending import open_folder, sync_folder, write_at_end
+        from mdrecall.sources.editing import open_folder, sync_folder, write_at_end
 
         shown, data = f"{_FOLDER}/{salt.hex()}{_ENDING}", b"".join(line + b"\n" for line in lines)
         if sum(size for _, _, size, _ in self._list()) + len(data) > MAX_BYTES:
@@ -121,15 +117,12 @@ class TombstoneFiles:
 
         Raise ``StoreUnavailable`` if they cannot be added.
         """
-        theirs, ours = split_lines(data, "another machine"), split_lines(self._read_all())
-        self._add_missing(theirs, ours)
-        salts = sorted({*theirs, *ours})
-        return b"".join(_join_lines(salt, theirs.get(salt, {}) | ours.get(salt, {})) for salt in salts)
-
-    def _add_missing(self, theirs: _Lines, ours: _Lines) -> None:
+        theirs, ours = split_lines(data, "another machine"), split_lines(self._read())
         for salt, lines in theirs.items():
             if missing := [line for line in lines if line not in ours.get(salt, {}) and _parse_line(line, salt)]:
                 self.add(salt, missing)
+        salts = sorted({*theirs, *ours})
+        return b"".join(_join_lines(salt, theirs.get(salt, {}) | ours.get(salt, {})) for salt in salts)
 
     def _list(self) -> list[tuple[str, int, int, int]]:
         """Return name, time, size and inode of each file; a folder or a file that is a link counts as absent."""
@@ -153,20 +146,6 @@ class TombstoneFiles:
             os.close(folder)
         return sorted(found)
 
-    def _read_all(self) -> bytes:
-        """Return all lines, with those that an earlier version kept beside the index. They are moved here if possible.
-
-        Without a workspace that can be written they stay there.
-        """
-        with suppress(FileNotFoundError, NotADirectoryError), open(self._old, "rb") as file:
-            old = convert_old(file.read(MAX_BYTES + 1), self._old)
-            try:
-                self._add_missing(split_lines(old), split_lines(self._read()))
-            except StoreUnavailable:
-                return old + self._read()
-            os.unlink(self._old)
-        return self._read()
-
     def _read(self) -> bytes:
         """Return the content of all files, one after the other."""
         parts = []
@@ -181,7 +160,7 @@ class TombstoneFiles:
 
 def open_tombstones(settings: Settings) -> TombstoneFiles:
     """Return the tombstones of a workspace."""
-    return TombstoneFiles(settings.workspace, settings.index_path)
+    return TombstoneFiles(settings.workspace)
 
 
 def read_machine(state_dir: str) -> bytes:
@@ -250,23 +229,6 @@ def parse_lines(data: bytes, shown: str = "") -> Tombstones:
     return build_tombstones(sorted(kept, key=lambda entry: entry.at))
 
 
-def convert_old(data: bytes, shown: str) -> bytes:
-    """Return the lines of what an earlier version kept in one file."""
-    try:
-        content = json.loads(data)
-        if content["version"] != 1:
-            raise _make_unreadable(shown, "it was written by a later version of mdrecall")
-        salt = bytes.fromhex(content["salt"])
-        lines: dict[bytes, None] = {}
-        for id, at, is_done, phrases, sessions, paths, is_masked, keeps_trash in content["entries"]:
-            fields = {"phrases": phrases, "sessions": sessions, "paths": paths, "masked": is_masked}
-            entry = _read_entry({"forget": id, "at": at, "trash": keeps_trash} | fields, salt)
-            lines |= {entry_line(entry): None} | ({done_line(entry.id): None} if is_done else {})
-        return _join_lines(salt, lines)
-    except _UNUSABLE as error:
-        raise _make_unreadable(shown, str(error)) from error
-
-
 class Masks:
     """Redaction of secrets, and of what was forgotten: every text that leaves its file passes through it."""
 
@@ -313,33 +275,6 @@ class UnforgottenNotes:
         document = self._source.read(path, listing)
         text = self._forgotten.last.mask(document.text, path)
         return document if text is document.text else document._replace(text=text)
-
-
-class _UnforgottenTranscript:
-    """A transcript without what was forgotten, while it is open."""
-
-    def __init__(self, opened: OpenTranscript, path: str, forgotten: Tombstones) -> None:
-        self._opened = opened
-        self._path = path
-        self._forgotten = forgotten
-        self.stamp = opened.stamp
-        self.bytes_after = opened.bytes_after
-        self.records_after = opened.records_after
-        self.seal = opened.seal
-
-    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
-        """Yield every record from an offset on."""
-        for record in self._opened.records(start, number):
-            yield self._forgotten.mask_record(record, self._path)
-
-
-@contextmanager
-def open_unforgotten(
-    transcript: AbstractContextManager[OpenTranscript], path: str, forgotten: Tombstones
-) -> Iterator[OpenTranscript]:
-    """Open the transcript at a path without what was forgotten of it."""
-    with transcript as opened:
-        yield _UnforgottenTranscript(opened, path, forgotten)
 
 
 def _read_salt(line: bytes, shown: str) -> bytes:
@@ -390,14 +325,6 @@ def _dump_head(salt: bytes) -> bytes:
 
 def _dump(content: dict[str, Any]) -> bytes:
     return json.dumps(content, separators=(",", ":")).encode()
-
-
-def _stat_old(path: str) -> tuple[int, ...]:
-    """Return what a file looks like; empty if it is not there."""
-    with suppress(FileNotFoundError, NotADirectoryError):
-        found = os.stat(path)
-        return found.st_mtime_ns, found.st_size, found.st_ino
-    return ()
 
 
 def _make_unreadable(path: str, why: str) -> StoreUnavailable:

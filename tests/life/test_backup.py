@@ -177,20 +177,11 @@ def test_what_was_forgotten_stays_forgotten_on_both_sides(
     assert b"boat house" not in b"".join(read_tree(other.path).values())
 
 
-def test_what_an_archive_of_an_earlier_version_forgot_holds_too(
-    workspace: Workspace, run: Run, other: Workspace, run_there: Run
+def test_an_archive_whose_forgotten_texts_cannot_be_read_is_refused(
+    workspace: Workspace, run: Run, run_there: Run
 ) -> None:
     fill(workspace)
-    entry = make_entry(bytes(16), "one", "2026-01-01", ["paints the boat house"], {}, {})
-    kept = ["one", entry.at, True, entry.phrases, entry.sessions, entry.paths, False, False]
-    old = json.dumps({"version": 1, "salt": bytes(16).hex(), "entries": [kept]}).encode()
-    late = {"notes/memory/late.md": b"Bo paints the boat house. Then he rests.\n", "state/forgotten": old}
-    archive = plant(export(run, workspace), late)
-    for _ in range(2):
-        assert run_there("import", "backup", str(archive), "--apply").code == 0
-        assert (other.path / "memory/late.md").read_text() == "[forgotten] Then he rests.\n"
-    assert len(list((other.path / ".mdrecall/forgotten").iterdir())) == 1
-    bad = plant(export(run, workspace, "--overwrite"), {"state/forgotten.jsonl": b"nonsense\nnonsense\n"})
+    bad = plant(export(run, workspace), {"state/forgotten.jsonl": b"nonsense\nnonsense\n"})
     refused = run_there("import", "backup", str(bad), "--apply")
     assert (refused.code, "no line has a salt" in refused.err) == (2, True)
 

@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from mdrecall.config.load import load
-from mdrecall.sources import inotify
+from mdrecall.sources import watch
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.followed import FollowedFiles
-from mdrecall.sources.inotify import FolderQueue
+from mdrecall.sources.watch import FolderQueue, FollowedFiles
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
 
@@ -45,7 +44,7 @@ def both(tmp_path: Path) -> Iterator[Both]:
     env = {"HOME": str(tmp_path / "home"), "MDRECALL_STATE_DIR": str(tmp_path / "state")}
     loaded = load(env=env, workspace=str(root), config=str(config))
     files = MemoryFiles(loaded.settings, loaded.home)
-    followed = FollowedFiles(files, 1000, FolderQueue)
+    followed = FollowedFiles(files, 1000)
     yield Both(root, files, followed)
     followed.close()
 
@@ -189,7 +188,7 @@ def test_a_queue_that_overflows_hides_nothing(both: Both) -> None:
 
 def test_a_network_file_system_is_looked_at_every_time(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
     _lost(both)
-    monkeypatch.setattr(inotify, "_LOCAL_FILE_SYSTEMS", frozenset())
+    monkeypatch.setattr(watch, "_LOCAL_FILE_SYSTEMS", frozenset())
     assert both.followed.scan() is not both.followed.scan()
     both.check()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import FileUnwritable, NothingToWrite, PathRefused
-from mdrecall.sources.appending import sign
+from mdrecall.sources.editing import sign
 from mdrecall.sources.notes import NotePath, append_note, resolve_note
 from mdrecall.types import Appended
 

@@ -219,30 +219,6 @@ def test_phrases_of_endless_lengths_are_not_all_looked_for() -> None:
     assert len(group.firsts["ab"]) == 200
 
 
-def test_what_an_earlier_version_kept_beside_the_index_is_taken_over_once(tmp_path: Path) -> None:
-    notes, index = tmp_path / "notes", str(tmp_path / "index.sqlite")
-    notes.mkdir()
-    entry = make("Anna has gout", notes={"a.md": "line"})
-    kept = ["f1", entry.at, True, entry.phrases, entry.sessions, entry.paths, True, False]
-    Path(f"{index}.forgotten").write_text(json.dumps({"version": 1, "salt": SALT.hex(), "entries": [kept]}))
-    notes.chmod(0o500)
-    can_write = os.access(notes, os.W_OK)
-    try:
-        files = TombstoneFiles(str(notes), index)
-        assert files.load().mask("Anna has gout.") == "[forgotten]"
-        assert Path(f"{index}.forgotten").exists() is not can_write, "Nothing is lost where nothing can be written."
-    finally:
-        notes.chmod(0o700)
-    expected = build_tombstones([entry._replace(is_masked=True, is_done=True)])
-    assert TombstoneFiles(str(notes), index).load() == expected
-    assert not Path(f"{index}.forgotten").exists()
-    assert TombstoneFiles(str(notes)).load() == expected
-    for content in (b"", b"{", b"[]", b'{"version":9}', b'{"version":1,"salt":"zz","entries":[]}'):
-        Path(f"{index}.forgotten").write_bytes(content)
-        with pytest.raises(StoreUnavailable, match=r"index\.sqlite\.forgotten"):
-            TombstoneFiles(str(notes), index).load()
-
-
 def test_a_machine_keeps_its_salt(tmp_path: Path) -> None:
     state = str(tmp_path / "state")
     assert read_machine(state) == b""

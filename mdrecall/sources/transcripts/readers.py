@@ -2,7 +2,7 @@
 
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import TypeAlias
 
@@ -11,7 +11,7 @@ from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.core.ranking.snippet import cut_units, utf16_units
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
-from mdrecall.sources.tombstones import TombstoneFiles, open_tombstones, open_unforgotten
+from mdrecall.sources.tombstones import TombstoneFiles, open_tombstones
 from mdrecall.sources.transcripts.host_reader import HostTranscripts
 from mdrecall.sources.transcripts.openclaw_sqlite import OpenClawTranscripts
 from mdrecall.types import Conversation, Listing, MessagePage, ReadResult, SourceName, Stamp, TranscriptRecord
@@ -90,7 +90,7 @@ class Transcripts:
         """Open a transcript by its path; what was forgotten of it is masked."""
         opened = self._owner(path).open(path, with_tools=with_tools)
         forgotten = self._load_forgotten()
-        return open_unforgotten(opened, path, forgotten) if forgotten.has_sessions else opened
+        return _open_unforgotten(opened, path, forgotten) if forgotten.has_sessions else opened
 
     def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
         """Return the records of a file by the first reader that knows its format; None if none does."""
@@ -101,6 +101,32 @@ class Transcripts:
             if reader.owns(path):
                 return reader
         raise PathOutside(f"{path} is not a transcript of this agent.", path=path)
+
+
+class _UnforgottenTranscript:
+    """A transcript without what was forgotten, while it is open."""
+
+    def __init__(self, opened: OpenTranscript, path: str, forgotten: Tombstones) -> None:
+        self._opened = opened
+        self._path = path
+        self._forgotten = forgotten
+        self.stamp = opened.stamp
+        self.bytes_after = opened.bytes_after
+        self.records_after = opened.records_after
+        self.seal = opened.seal
+
+    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
+        """Yield every record from an offset on."""
+        for record in self._opened.records(start, number):
+            yield self._forgotten.mask_record(record, self._path)
+
+
+@contextmanager
+def _open_unforgotten(
+    transcript: AbstractContextManager[OpenTranscript], path: str, forgotten: Tombstones
+) -> Iterator[OpenTranscript]:
+    with transcript as opened:
+        yield _UnforgottenTranscript(opened, path, forgotten)
 
 
 def list_conversations(reader: TranscriptReader) -> list[Conversation]:
