@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from mdrecall.backends.pool import BackendPool
     from mdrecall.config.load import Loaded
     from mdrecall.config.settings import Settings
-    from mdrecall.core.text.links import NoteLinks
+    from mdrecall.core.text.notes import NoteLinks
     from mdrecall.memory import Memory
     from mdrecall.types.note_map import NearNote, NoteMap
 

@@ -7,9 +7,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.recall_prompt import recall_section
-from mdrecall.core.conversation.session_key import chat_type_of, parse
-from mdrecall.core.conversation.session_notes import (
+from mdrecall.core.conversation.digest import (
     DAY_SHARE,
     DEFAULT_MESSAGES,
     LONG_TERM_SHARE,
@@ -24,6 +22,8 @@ from mdrecall.core.conversation.session_notes import (
     render,
     share_budget,
 )
+from mdrecall.core.conversation.messages import recall_section
+from mdrecall.core.conversation.visibility import chat_type_of, parse
 from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.engine.project_scope import describe_left_out, is_for, read_projects
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside, ReadError
@@ -284,7 +284,7 @@ def save_session(
     ``now`` must have a time zone. Without a ``slug`` the name of the note contains the time of day in UTC.
     """
     # What only the end of a conversation needs is not loaded at its start, which a host waits for.
-    from mdrecall.core.text.provenance import BY_SESSION
+    from mdrecall.core.text.annotations import BY_SESSION
     from mdrecall.sources.editing import sign
     from mdrecall.sources.notes import create_note
     from mdrecall.sources.tombstones import open_masks

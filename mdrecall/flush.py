@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
+from mdrecall.core.conversation.digest import Message, checkpoint_text
 from mdrecall.core.conversation.flush import (
     DEFAULT_WINDOW,
     Decision,
@@ -26,9 +27,8 @@ from mdrecall.core.conversation.flush import (
     make_prompts,
     record_flush,
 )
-from mdrecall.core.conversation.no_reply import visible_text
-from mdrecall.core.conversation.session_notes import Message, checkpoint_text
-from mdrecall.core.text.provenance import BY_FLUSH
+from mdrecall.core.conversation.messages import visible_text
+from mdrecall.core.text.annotations import BY_FLUSH
 from mdrecall.errors import SessionsError
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import append_daily

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.backends.pool import BackendPool
-    from mdrecall.core.text.links import NoteLinks
+    from mdrecall.core.text.notes import NoteLinks
     from mdrecall.interfaces import Backend
     from mdrecall.sources.files import MemoryFiles
     from mdrecall.sources.notes import NotePath
@@ -140,7 +140,7 @@ class Memory:
 
     def _search_all(self, request: SearchRequest) -> SearchAnswer:
         """Return one answer to several ways to ask."""
-        from mdrecall.core.ranking.fusion import fuse_answers, list_queries
+        from mdrecall.core.ranking.results import fuse_answers, list_queries
 
         queries = list_queries(request.query, request.queries)
         answers = [self._backend.search(request._replace(query=entry, queries=())) for entry in queries]
@@ -210,7 +210,7 @@ class Memory:
         return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)
 
     def _resolve_note(self, file: str, now: datetime | None, session_key: str) -> NotePath:
-        from mdrecall.core.conversation.session_key import parse
+        from mdrecall.core.conversation.visibility import parse
         from mdrecall.sources.clock import user_time
         from mdrecall.sources.notes import find_existing, resolve_daily, resolve_note
 

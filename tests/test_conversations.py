@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mdrecall.context import save_session, session_context
-from mdrecall.core.ranking.snippet import utf16_units
+from mdrecall.core.text.markdown import utf16_units
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside
 from mdrecall.memory import Memory
 from mdrecall.types import Mode

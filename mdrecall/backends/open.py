@@ -113,7 +113,7 @@ def _shorten_waits(loaded: Loaded) -> Loaded:
 
 def _deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:
     """Return the answer to a session that may not search; None if it may."""
-    from mdrecall.core.conversation.session_key import explain_denial, judge
+    from mdrecall.core.conversation.visibility import explain_denial, judge
 
     verdict = judge(settings.memory.qmd.scope, key)
     if verdict.allowed:

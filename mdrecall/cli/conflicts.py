@@ -8,7 +8,7 @@ from mdrecall.cli.options import add_common, add_no_warm, open_memory
 from mdrecall.cli.output import plural, print_json, print_warning, printable, style
 
 if TYPE_CHECKING:
-    from mdrecall.core.life.conflicts import Claim, Conflict
+    from mdrecall.core.life.statements import Claim, Conflict
     from mdrecall.life.supersede import ConflictReport, OldLine
 
 

@@ -9,7 +9,7 @@ from mdrecall.cli.options import add_common, open_memory
 from mdrecall.cli.output import print_json, printable, style
 
 if TYPE_CHECKING:
-    from mdrecall.core.text.links import NoteLink, NoteLinks
+    from mdrecall.core.text.notes import NoteLink, NoteLinks
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

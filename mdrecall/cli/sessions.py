@@ -176,7 +176,7 @@ def _save(options: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from mdrecall.context import save_session
-    from mdrecall.core.conversation.session_notes import DEFAULT_MESSAGES
+    from mdrecall.core.conversation.digest import DEFAULT_MESSAGES
 
     with open_memory(options) as memory:
         path = save_session(

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Protocol
 
 from mdrecall.core.text.chunk import title_text
-from mdrecall.core.text.headings import titles
+from mdrecall.core.text.markdown import titles
 from mdrecall.errors import EmbedderError, StoreError, message_with_hint
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import (

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
-from mdrecall.core.text.headings import titles
+from mdrecall.core.text.markdown import titles
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.named_tuple import NamedTuple
@@ -332,7 +332,7 @@ class Indexer:
         )
 
     def _index_file(self, path: str, work: _Work) -> None:
-        from mdrecall.core.text.fields import read_fields
+        from mdrecall.core.text.notes import read_fields
 
         document = self._read(path, work)
         if document is None:

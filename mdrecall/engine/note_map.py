@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mdrecall.core.text.headings import heading_title, read_lines
-from mdrecall.core.text.topics import NoteNames, find_topics, note_title
+from mdrecall.core.text.markdown import heading_title, read_lines
+from mdrecall.core.text.notes import NoteNames, find_topics, note_title
 from mdrecall.errors import FileMissing
 from mdrecall.interfaces import Store
 from mdrecall.types import StoredChunk, StoredDocument, StoredSpace

@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from mdrecall.core.ranking.current import prefer_current
-from mdrecall.core.ranking.days import NO_MOMENT, Moment
-from mdrecall.core.ranking.explain import explain_results, run_stages
-from mdrecall.core.ranking.features import Query, ReadChunk, TextMemory, is_unspaced_text
-from mdrecall.core.ranking.importance import prefer_important
-from mdrecall.core.ranking.naming import Naming, read_naming
-from mdrecall.core.ranking.note_filter import NoteFilter, explain_filter, name_filter, read_filter, weigh_collections
-from mdrecall.core.ranking.query import MAX_QUERY_CHARS, parse_query
-from mdrecall.core.ranking.recency import (
+from mdrecall.core.ranking.query import (
+    MAX_QUERY_CHARS,
     DayLimits,
-    is_only_time,
-    prefer_newest,
-    prefer_times,
-    quiet_time_words,
+    Naming,
+    NoteFilter,
+    QueryTimes,
+    explain_filter,
+    name_filter,
+    parse_query,
+    read_filter,
     read_limits,
+    read_naming,
+    read_times,
 )
+from mdrecall.core.ranking.recency import is_only_time, prefer_current, prefer_newest, prefer_times, quiet_time_words
+from mdrecall.core.ranking.results import explain_results, run_stages
 from mdrecall.core.ranking.score import (
+    Query,
+    ReadChunk,
     Strengths,
+    TextMemory,
     Weighted,
     Weights,
     most_promising,
@@ -46,15 +49,17 @@ from mdrecall.core.ranking.stages import (
     limit_per_file,
     limit_results,
     merge_neighbours,
+    prefer_important,
     prefer_speakers,
     rerank_candidates,
     reserve_note_places,
     score_candidates,
     spread_over_files,
     to_results,
+    weigh_collections,
 )
-from mdrecall.core.ranking.times import QueryTimes, read_times
-from mdrecall.core.text.words import Analyser
+from mdrecall.core.text.days import NO_MOMENT, Moment
+from mdrecall.core.text.words import Analyser, is_unspaced_text
 from mdrecall.engine.ranking_options import apply_request
 from mdrecall.engine.time_search import TimeSearch, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed

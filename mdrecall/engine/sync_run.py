@@ -235,7 +235,7 @@ class SyncRun:
 
         False if there was no time for all of them; the next run begins again.
         """
-        from mdrecall.core.life.phrases import FORGOTTEN
+        from mdrecall.core.life.tombstones import FORGOTTEN
 
         store, has_notes = self._store, self._store.admin.may_remove()
         here = {path for indexer in self._indexers for path in indexer.source.scan().stamps}

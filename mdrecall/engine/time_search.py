@@ -6,15 +6,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mdrecall.core.ranking.days import Moment, document_day, format_day
-from mdrecall.core.ranking.features import ReadChunk
-from mdrecall.core.ranking.naming import Naming
-from mdrecall.core.ranking.note_filter import NoteFilter
-from mdrecall.core.ranking.recency import NEAREST_DAYS, DayLimits, nearest_days
-from mdrecall.core.ranking.score import Weighted
+from mdrecall.core.ranking.query import DayLimits, Naming, NoteFilter, QueryTimes
+from mdrecall.core.ranking.recency import NEAREST_DAYS, nearest_days
+from mdrecall.core.ranking.score import ReadChunk, Weighted
 from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
-from mdrecall.core.ranking.times import QueryTimes
-from mdrecall.core.text.passages import Passage, split_passages
+from mdrecall.core.text.days import Moment, document_day, format_day
+from mdrecall.core.text.markdown import Passage, split_passages
 from mdrecall.core.text.words import fold
 from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mdrecall.core.text.words import is_mostly_unspaced, is_unspaced_text, script_share
 from mdrecall.engine.deadline import DeadlineCalls
 from mdrecall.engine.deadline import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
@@ -180,8 +181,6 @@ class VectorSearcher:
         weights: Mapping[str, float],
         fallback_reason: str,
     ) -> EmbeddedQuery:
-        from mdrecall.core.ranking.features import is_unspaced_text
-
         vector = embedder.embed(query, weights)
         if len(vector) != 4 * space.space.dimensions:
             raise Unavailable(
@@ -289,8 +288,6 @@ class _QueryEmbedder:
 
 def _find_trust(query: str, traits: Traits) -> float:
     """Return the share of a query that the embedder understands."""
-    from mdrecall.core.text.scripts import is_mostly_unspaced, script_share
-
     share = 1.0 if traits.scripts is None else script_share(query, traits.scripts)
     return share * traits.unspaced_trust if traits.unspaced_trust < 1 and is_mostly_unspaced(query) else share
 
@@ -304,8 +301,6 @@ def find_translated(embedded: EmbeddedQuery | None, chunks: Sequence[StoredChunk
     """Return the share of the query's words that each chunk in another script holds; no other chunk is in it."""
     if embedded is None:
         return {}
-    from mdrecall.core.ranking.features import is_unspaced_text
-
     others = [chunk for chunk in chunks if is_unspaced_text(chunk.text) != embedded.is_unspaced]
     if not others or embedded.translate is None:
         return dict.fromkeys((chunk.id for chunk in others), 0.0)

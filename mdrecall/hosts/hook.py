@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from mdrecall.core.conversation.injected import wrap_memory
+from mdrecall.core.conversation.messages import wrap_memory
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.events import Answer, HookCall, HookEvent
 from mdrecall.hosts.table import Event

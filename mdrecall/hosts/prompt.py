@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from mdrecall.core.conversation.injected import strip_memory
+from mdrecall.core.conversation.messages import strip_memory
 from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.hits import SESSION_KEY, Cited, find_sure_hits, list_shown, remember_shown, render_hits
 from mdrecall.life.triggers import recall_triggers

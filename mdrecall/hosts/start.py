@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import date, timedelta
 
 from mdrecall.context import Context, prompt_section, session_context
-from mdrecall.core.conversation.session_notes import hide_superseded
+from mdrecall.core.conversation.digest import hide_superseded
 from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.hits import SESSION_KEY, find_sure_hits, remember_shown, render_hits

@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.session_key import parse
+from mdrecall.core.conversation.visibility import parse
 from mdrecall.state_files import make_private_folder
 
 if TYPE_CHECKING:

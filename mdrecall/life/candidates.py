@@ -8,10 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.entries import Entry, explain_unfit, find_entries
-from mdrecall.core.life.promotion import Record
-from mdrecall.core.life.tags import find_tags
-from mdrecall.core.ranking.days import Moment, format_day, note_day
+from mdrecall.core.life.promotion import Entry, Record, explain_unfit, find_entries, find_tags
+from mdrecall.core.text.days import Moment, format_day, note_day
 from mdrecall.errors import ReadError
 from mdrecall.life.openclaw_recalls import read_openclaw_recalls
 from mdrecall.life.recalls import MAX_DAYS, Recall, hash_text, is_dated_note, read_recalls

@@ -418,7 +418,7 @@ def _note_problem(place: OtherPlaces, problems: list[str]) -> Iterator[None]:
 
 def check_request(request: ForgetRequest) -> None:
     """Raise ``QueryError`` if a request is empty, or means two things at once."""
-    from mdrecall.core.life.phrases import read_phrase
+    from mdrecall.core.life.tombstones import read_phrase
 
     kinds = [bool(request.phrases), bool(request.paths), request.has_sessions or bool(request.since or request.until)]
     if sum(kinds) != 1:

@@ -8,8 +8,7 @@ from glob import escape, glob
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.phrases import FORGOTTEN, Span, cut_line, mask_spans
-from mdrecall.core.life.tombstones import Tombstones
+from mdrecall.core.life.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
 from mdrecall.errors import FileChanged, ReadError
 from mdrecall.life.activity import activity_path, clear_activity
 from mdrecall.life.deleted import list_trash_files, original_path, remove_empty_folders

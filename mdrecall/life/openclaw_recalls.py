@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdrecall.core.life.promotion import PhaseHits, Record
-from mdrecall.core.life.tags import find_tags
+from mdrecall.core.life.promotion import PhaseHits, Record, find_tags
 from mdrecall.errors import ReadError
 
 if TYPE_CHECKING:

@@ -13,25 +13,27 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.change import find_change
-from mdrecall.core.life.entries import (
+from mdrecall.core.life.promotion import (
+    Candidate,
     Entry,
+    Gates,
+    Promotion,
+    Record,
     adds_nothing,
+    explain_refusal,
     explain_unfit,
     find_content,
     find_entries,
-    strip_clock,
-)
-from mdrecall.core.life.promotion import Candidate, Gates, Record, explain_refusal, passes_gates, rank
-from mdrecall.core.life.section import (
-    Promotion,
     find_promoted_keys,
     is_writable_key,
     join_statements,
+    passes_gates,
+    rank,
     render_section,
+    strip_clock,
     strip_figures,
 )
-from mdrecall.core.life.statements import Statement, read_statement
+from mdrecall.core.life.statements import Statement, find_change, read_statement
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
 from mdrecall.life.candidates import Collected, Located, collect
 from mdrecall.life.recalls import RecallState, lock_recalls, read_promoted

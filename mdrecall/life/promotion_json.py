@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.text.scripts import script_share
+from mdrecall.core.text.words import script_share
 from mdrecall.life.openclaw_recalls import read_openclaw_recalls
 from mdrecall.life.recalls import lock_path, read_promoted, read_recalls, recalls_path
 from mdrecall.sources.clock import user_moment

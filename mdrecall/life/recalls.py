@@ -13,11 +13,10 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.session_key import parse
-from mdrecall.core.life.entries import Entry, find_entries
+from mdrecall.core.conversation.visibility import parse
+from mdrecall.core.life.promotion import Entry, find_entries
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.text.stem import stem
-from mdrecall.core.text.words import surface_words, tokens
+from mdrecall.core.text.words import stem, surface_words, tokens
 from mdrecall.errors import ReadError
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.sources.clock import user_time

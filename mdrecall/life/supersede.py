@@ -8,12 +8,10 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.core.life.change import find_change
-from mdrecall.core.life.conflicts import Claim, Conflicts, find_conflicts
-from mdrecall.core.life.statements import Statement, read_statements
-from mdrecall.core.ranking.days import Moment, Place, note_day
+from mdrecall.core.life.statements import Claim, Conflicts, Statement, find_change, find_conflicts, read_statements
 from mdrecall.core.text.annotations import read_annotated, read_annotations
-from mdrecall.core.text.headings import INSIDE_BLOCK, heading_title, read_lines
+from mdrecall.core.text.days import Moment, Place, note_day
+from mdrecall.core.text.markdown import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.core.text.notes import CURATED_FILES
 from mdrecall.errors import ArgumentError, ReadError, RecallError
 from mdrecall.life.replacement_journal import Replacement, hash_line, keep_journal, take_unfinished

@@ -4,8 +4,8 @@ import os
 from collections.abc import Collection
 from typing import NamedTuple
 
-from mdrecall.core.conversation.session_key import parse
-from mdrecall.core.conversation.triggers import MIN_SCORE, Message, combine_scores
+from mdrecall.core.conversation.messages import MIN_SCORE, Message, combine_scores
+from mdrecall.core.conversation.visibility import parse
 from mdrecall.core.text.notes import CURATED_FILES, iter_note_chunks
 from mdrecall.engine.project_scope import is_for, read_projects
 from mdrecall.errors import ReadError, RecallError

@@ -4,11 +4,9 @@ import time
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.ranking.budget import fit_results
-from mdrecall.core.ranking.diversity import interleave_sources
-from mdrecall.core.ranking.note_filter import read_filter
-from mdrecall.core.ranking.recency import read_limits
-from mdrecall.core.ranking.times import read_times
+from mdrecall.core.ranking.query import read_filter, read_limits, read_times
+from mdrecall.core.ranking.results import fit_results
+from mdrecall.core.ranking.stages import interleave_sources
 from mdrecall.engine.ranking_options import read_ranking_options
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import BackendNotReady

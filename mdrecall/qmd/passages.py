@@ -10,12 +10,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.explain import run_stages
-from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
-from mdrecall.core.ranking.naming import read_naming
-from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.query import NO_TIMES, QueryTimes, parse_query, read_naming
 from mdrecall.core.ranking.recency import quiet_time_words
+from mdrecall.core.ranking.results import run_stages
 from mdrecall.core.ranking.score import (
+    Query,
+    ReadChunk,
     Similarity,
     Strengths,
     leave_out_stop_words,
@@ -36,12 +36,9 @@ from mdrecall.core.ranking.stages import (
     rerank_candidates,
     reserve_note_places,
 )
-from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
-from mdrecall.core.text.headings import titles
+from mdrecall.core.text.markdown import split_passages, titles
 from mdrecall.core.text.notes import iter_note_chunks
-from mdrecall.core.text.passages import split_passages
-from mdrecall.core.text.stem import stem
-from mdrecall.core.text.words import Analyser
+from mdrecall.core.text.words import Analyser, is_unspaced_text, stem
 from mdrecall.engine.project_scope import is_for
 from mdrecall.engine.searcher import STAGES
 from mdrecall.qmd.tool_client import Mode

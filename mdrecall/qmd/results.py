@@ -10,12 +10,10 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.settings import Chunking
-from mdrecall.core.ranking.days import Moment, note_day
-from mdrecall.core.ranking.note_filter import NoteFilter, name_filter
-from mdrecall.core.ranking.recency import DayLimits
+from mdrecall.core.ranking.query import DayLimits, NoteFilter, QueryTimes, name_filter
 from mdrecall.core.ranking.stages import RankingOptions, to_results
-from mdrecall.core.ranking.times import QueryTimes
-from mdrecall.core.text.fields import read_fields
+from mdrecall.core.text.days import Moment, note_day
+from mdrecall.core.text.notes import read_fields
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.project_scope import describe_left_out, read_projects
 from mdrecall.errors import FileMissing, ReadError

@@ -14,8 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS
-from mdrecall.core.text.stopwords import find_stop_words
-from mdrecall.core.text.words import fold, is_unspaced, surface_words, tokens
+from mdrecall.core.text.words import find_stop_words, fold, is_unspaced, surface_words, tokens
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, message_with_hint
 from mdrecall.qmd.hits import RawHit, parse_answer, parse_output
 from mdrecall.qmd.process import CommandRunner

@@ -3,7 +3,7 @@
 import time
 from typing import TYPE_CHECKING
 
-from mdrecall.core.ranking.days import Moment
+from mdrecall.core.text.days import Moment
 from mdrecall.errors import ConfigError
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
-from mdrecall.core.text.headings import find_new_sections
+from mdrecall.core.text.markdown import find_new_sections
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
 from mdrecall.locks import try_flock
 from mdrecall.sources.opening import open_in, open_parent

@@ -3,9 +3,8 @@
 import os
 from collections.abc import Callable, Iterator
 
-from mdrecall.core.ranking.snippet import cut_units, utf16_units
-from mdrecall.core.text.fields import read_fields
-from mdrecall.core.text.links import LinkTable, NoteLinks
+from mdrecall.core.text.markdown import cut_units, utf16_units
+from mdrecall.core.text.notes import LinkTable, NoteLinks, read_fields
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
 from mdrecall.sources.files import MemoryFiles, Root, path_inside
 from mdrecall.sources.opening import decode, read_below

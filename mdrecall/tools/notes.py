@@ -8,10 +8,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.recall_prompt import cites
-from mdrecall.core.conversation.session_key import chat_type_of, parse
-from mdrecall.core.ranking.budget import CitedSnippet, fit_snippets
-from mdrecall.core.ranking.fusion import MAX_QUERIES
+from mdrecall.core.conversation.messages import cites
+from mdrecall.core.conversation.visibility import chat_type_of, parse
+from mdrecall.core.ranking.results import MAX_QUERIES, CitedSnippet, fit_snippets
 from mdrecall.errors import (
     ArgumentError,
     EmbedderError,

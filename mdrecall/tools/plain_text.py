@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from mdrecall.core.ranking.budget import remove_source
+from mdrecall.core.ranking.results import remove_source
 from mdrecall.types.documents import format_citation
 
 #: Everything that a program or a model may take for the end of a line, as ``str.splitlines`` does.

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.ranking.snippet import ELLIPSIS, cut_units, shorten, utf16_units
+from mdrecall.core.text.markdown import ELLIPSIS, cut_units, shorten, utf16_units
 from mdrecall.core.text.words import fold, surface_words, tokens
 from mdrecall.errors import ArgumentError, QueryError, RecallError, ScopeDenied
 from mdrecall.tools.hints import action_for_error

@@ -8,7 +8,7 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
-from mdrecall.core.conversation.session_key import parse
+from mdrecall.core.conversation.visibility import parse
 from mdrecall.errors import ArgumentError, FileBusy, FileChanged, FileMissing, RecallError
 from mdrecall.ui.guard import STATIC, is_same
 from mdrecall.ui.layout import error_page, render_page

@@ -4,7 +4,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.ranking.days import day_number, month_length, weekday
+from mdrecall.core.text.days import day_number, month_length, weekday
 from mdrecall.ui.html import Html, tag
 
 MONTHS = (

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from mdrecall.core.text.annotations import read_annotations
-from mdrecall.core.text.fields import read_front_matter
+from mdrecall.core.text.notes import read_front_matter
 from mdrecall.ui.html import Child, Html, join, tag
 
 if TYPE_CHECKING:

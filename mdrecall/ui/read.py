@@ -7,9 +7,8 @@ import sys
 import threading
 from urllib.parse import quote
 
-from mdrecall.core.text.annotations import least_trusted
-from mdrecall.core.text.fields import read_fields
-from mdrecall.core.text.provenance import line_origins, path_origin
+from mdrecall.core.text.annotations import least_trusted, line_origins, path_origin
+from mdrecall.core.text.notes import read_fields
 from mdrecall.errors import ArgumentError, FileMissing, FileUnreadable, RecallError
 from mdrecall.life.curate import Curator, NotePlace
 from mdrecall.types import ReadResult

@@ -5,8 +5,8 @@ from datetime import datetime
 from functools import lru_cache
 from typing import NamedTuple
 
-from mdrecall.core.ranking.days import Moment, calendar_date, day_number, format_day, note_day
-from mdrecall.core.text.fields import read_front_matter
+from mdrecall.core.text.days import Moment, calendar_date, day_number, format_day, note_day
+from mdrecall.core.text.notes import read_front_matter
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.sources.clock import user_moment, user_time
 from mdrecall.types import Conversation, NoteFile

@@ -598,7 +598,7 @@ HEAVY = {
         (
             ["index"],
             {"mdrecall.embed.offline", "mdrecall.core.text.notes"},
-            {"mdrecall.engine.searcher", "mdrecall.core.ranking.features", "mdrecall.core.text.stopwords"},
+            {"mdrecall.engine.searcher", "mdrecall.core.ranking.score", "mdrecall.core.text.words"},
         ),
     ],
 )

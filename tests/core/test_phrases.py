@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mdrecall.core.life import phrases
-from mdrecall.core.life.phrases import (
+from mdrecall.core.life import tombstones
+from mdrecall.core.life.tombstones import (
     Span,
     cut_line,
     find_runs,
@@ -125,7 +125,7 @@ def test_units_are_words_and_single_characters_with_their_places() -> None:
 @pytest.mark.parametrize(
     "bit", ["<b", "<!--", "](", "](a)(", "][", "[[", "[^a", "&#1", "*", "</b> <b", "](a](", "[[a|[[", "](](a)", "a.</b"]
 )
-@pytest.mark.parametrize("pattern", [phrases._MARKUP, phrases._SENTENCE_END, phrases._STUMP])
+@pytest.mark.parametrize("pattern", [tombstones._MARKUP, tombstones._SENTENCE_END, tombstones._STUMP])
 def test_no_markup_takes_more_steps_than_in_proportion(bit: str, pattern: "re.Pattern[str]") -> None:
     once, twice = (count_steps(pattern, bit * times) for times in (50, 100))
     assert twice <= 2.2 * once + 200

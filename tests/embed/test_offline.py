@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.passages import split_passages
+from mdrecall.core.text.markdown import split_passages
 from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline import pieces as pieces_module
 from mdrecall.embed.offline.languages import Found

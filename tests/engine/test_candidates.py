@@ -6,9 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.core.ranking.days import is_of_days
 from mdrecall.core.ranking.score import Similarity
 from mdrecall.core.ranking.stages import RankingOptions
+from mdrecall.core.text.days import is_of_days
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher

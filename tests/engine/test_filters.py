@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.note_filter import explain_filter, is_in_collection, name_filter, read_filter
+from mdrecall.core.ranking.query import explain_filter, is_in_collection, name_filter, read_filter
 from mdrecall.engine import searcher
 from mdrecall.errors import FileMissing, QueryError
 from mdrecall.memory import Memory

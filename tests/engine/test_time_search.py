@@ -6,13 +6,9 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.core.ranking.days import EPOCH, Moment, is_of_days
-from mdrecall.core.ranking.naming import read_naming
-from mdrecall.core.ranking.note_filter import NoteFilter
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.recency import DayLimits
+from mdrecall.core.ranking.query import DayLimits, NoteFilter, parse_query, read_naming, read_times
 from mdrecall.core.ranking.stages import RankingOptions
-from mdrecall.core.ranking.times import read_times
+from mdrecall.core.text.days import EPOCH, Moment, is_of_days
 from mdrecall.engine.time_search import TimeSearch, _cut, put_first
 from mdrecall.types import SearchAnswer, SearchResult, StoredChunk, StoredDocument
 from tests.conftest import values_of

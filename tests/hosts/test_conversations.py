@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.conversation.injected import wrap_memory
+from mdrecall.core.conversation.messages import wrap_memory
 from mdrecall.sources.transcripts.hosts import locate_transcript, read_steps
 from mdrecall.types import Step
 from tests.hosts.conftest import OpenHost

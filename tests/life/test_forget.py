@@ -403,7 +403,7 @@ import json, os, random, signal, sys
 from datetime import datetime, UTC
 from mdrecall.memory import Memory
 from mdrecall.life.forget import Forgetting, ForgetRequest
-import mdrecall.core.life.phrases, mdrecall.core.redact, mdrecall.embed.offline, mdrecall.engine.transcripts
+import mdrecall.core.life.tombstones, mdrecall.core.redact, mdrecall.embed.offline, mdrecall.engine.transcripts
 import mdrecall.sources.transcripts.readers
 workspace, env, phrase, wanted = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 now, chance = datetime(2026, 11, 16, tzinfo=UTC), random.Random(7)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.life.promotion import Gates
-from mdrecall.core.life.section import find_promoted_keys
+from mdrecall.core.life.promotion import Gates, find_promoted_keys
 from mdrecall.core.life.tombstones import make_entry
 from mdrecall.errors import FileChanged, FileUnwritable, ReadError
 from mdrecall.life import promote

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mdrecall.core.ranking.score import probability
-from mdrecall.core.ranking.snippet import heading_above
 from mdrecall.core.ranking.stages import Candidate, RankingOptions
+from mdrecall.core.text.markdown import heading_above
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.searcher import STAGES
 from mdrecall.qmd.passages import ChunkSizes, Located, QmdDocument, locate

@@ -5,7 +5,17 @@ from itertools import product
 from typing import Any
 
 from mdrecall.core import eval_metrics
-from mdrecall.core.ranking.diversity import (
+from mdrecall.core.ranking.query import (
+    DayLimits,
+    NoteFilter,
+    explain_filter,
+    find_matches,
+    find_stems,
+    is_in_path,
+    name_filter,
+    read_filter,
+)
+from mdrecall.core.ranking.stages import (
     diversify,
     file_factors,
     interleave_sources,
@@ -13,15 +23,11 @@ from mdrecall.core.ranking.diversity import (
     places_in_files,
     spread,
 )
-from mdrecall.core.ranking.note_filter import NoteFilter, explain_filter, is_in_path, name_filter, read_filter
-from mdrecall.core.ranking.query import find_matches, find_stems
-from mdrecall.core.ranking.recency import DayLimits
+from mdrecall.core.text.annotations import line_origins, path_origin
 from mdrecall.core.text.chunk import chunk_markdown, iter_chunks, title_text
-from mdrecall.core.text.fields import read_fields
-from mdrecall.core.text.passages import is_role, is_user, split_line, split_passages
-from mdrecall.core.text.provenance import line_origins, path_origin
-from mdrecall.core.text.stem import common_beginning, porter_stem, stem
-from mdrecall.core.text.topics import NoteNames, find_topics, note_title
+from mdrecall.core.text.markdown import is_role, is_user, split_line, split_passages
+from mdrecall.core.text.notes import NoteNames, find_topics, note_title, read_fields
+from mdrecall.core.text.words import common_beginning, porter_stem, stem
 from mdrecall.errors import QueryError
 from mdrecall.tools import plain_text
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName

@@ -4,11 +4,16 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
-from mdrecall.core.conversation import flush, session_notes
+from mdrecall.core.conversation import digest, flush
 from mdrecall.core.conversation.digest import Origin, find_mark, make_digest, safe_name
-from mdrecall.core.conversation.injected import strip_memory, wrap_memory
-from mdrecall.core.conversation.no_reply import is_silent, visible_text
-from mdrecall.core.conversation.triggers import Message, combine_scores
+from mdrecall.core.conversation.messages import (
+    Message,
+    combine_scores,
+    is_silent,
+    strip_memory,
+    visible_text,
+    wrap_memory,
+)
 from mdrecall.core.conversation.visibility import Rules, explain_withheld, read_party, why_hidden
 from mdrecall.types import HostRecord, Step, TranscriptRecord
 from tests.core.text.test_index_format import make_notes
@@ -129,28 +134,28 @@ def _steps(number: int) -> Iterator[Step]:
     yield Step("assistant", "That was it.")
 
 
-def record_session_notes() -> Iterator[str]:
+def record_digest() -> Iterator[str]:
     """Yield what a session reads first, and what is kept of a conversation."""
     wanted = ((100, 0.5), (300, 0.3), (50, 0.2), (400, 0.1))
     for count, budget in product(range(5), (0, 99, 400, 2000)):
-        yield str(session_notes.share_budget(wanted[:count], budget))
+        yield str(digest.share_budget(wanted[:count], budget))
     for number, (path, text) in enumerate(make_notes(12)):
         for room in (0, 60, 400, 5_000):
-            end = session_notes.excerpt("b.md", text, room, from_end=True)
-            parts = [*session_notes.excerpt_ends(path, text, room), end]
-            shown = session_notes.render(parts).split("\n")
+            end = digest.excerpt("b.md", text, room, from_end=True)
+            parts = [*digest.excerpt_ends(path, text, room), end]
+            shown = digest.render(parts).split("\n")
             lines = [(part.first_line, part.last_line, part.total_lines, part.is_whole) for part in parts]
             yield f"{number} {room} {lines} {[line for line in shown if line.startswith(('[', '## '))]}"
-        yield f"{number} {sum(not line for line in session_notes.hide_superseded(text).split(chr(10)))}"
+        yield f"{number} {sum(not line for line in digest.hide_superseded(text).split(chr(10)))}"
     names = ("", "Late talk!", "x" * 99, "--", "Über  das/Haus")
-    yield " ".join(session_notes.note_name("2026-02-10", slug) for slug in names)
+    yield " ".join(digest.note_name("2026-02-10", slug) for slug in names)
     said = [TranscriptRecord(number, None, 1, "User", f"m{number}") for number in range(3)]
-    yield session_notes.note_text(said, when="now", key="k", session="", source="s")
-    yield session_notes.note_text([], when="now", key="k", session="", source="s")
+    yield digest.note_text(said, when="now", key="k", session="", source="s")
+    yield digest.note_text([], when="now", key="k", session="", source="s")
     spoken = product(("user", "assistant", "tool"), (*SAID, " ", "NO_REPLY"))
-    messages = [session_notes.Message(role, text) for role, text in spoken]
-    yield session_notes.checkpoint_text(messages, "now", str.lower)
-    yield session_notes.checkpoint_text(messages * 9, "now", str.lower)
+    messages = [digest.Message(role, text) for role, text in spoken]
+    yield digest.checkpoint_text(messages, "now", str.lower)
+    yield digest.checkpoint_text(messages * 9, "now", str.lower)
 
 
 def record_visibility() -> Iterator[str]:
@@ -193,7 +198,7 @@ def record_words() -> Iterator[str]:
 CONVERSATIONS: dict[str, Callable[[], Iterator[str]]] = {
     "digests": record_digests,
     "flush": record_flush,
-    "session-notes": record_session_notes,
+    "session-notes": record_digest,
     "visibility": record_visibility,
     "words": record_words,
 }

@@ -6,8 +6,9 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from mdrecall.core.conversation.session_key import explain_denial, judge, parse
-from mdrecall.core.life.phrases import (
+from mdrecall.core.conversation.visibility import explain_denial, judge, parse
+from mdrecall.core.life.promotion import Gates, PhaseHits, Record, explain_refusal, importance_of, passes_gates, rank
+from mdrecall.core.life.tombstones import (
     Span,
     cut_line,
     join_spans,
@@ -15,12 +16,9 @@ from mdrecall.core.life.phrases import (
     split_units,
     widen_to_sentences,
 )
-from mdrecall.core.life.promotion import Gates, PhaseHits, Record, explain_refusal, importance_of, passes_gates, rank
-from mdrecall.core.ranking.days import day_number
-from mdrecall.core.ranking.naming import read_naming
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.snippet import cut_units, heading_above, shorten, show_around
-from mdrecall.core.text.passages import split_passages
+from mdrecall.core.ranking.query import parse_query, read_naming
+from mdrecall.core.text.days import day_number
+from mdrecall.core.text.markdown import cut_units, heading_above, shorten, show_around, split_passages
 from mdrecall.mcp_server import config_text
 from mdrecall.ui import charts
 from tests.core.test_phrases import find_phrase

@@ -4,18 +4,15 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-from mdrecall.core.ranking.days import ms_of_day
-from mdrecall.core.ranking.explain import run_stages
-from mdrecall.core.ranking.features import Query, ReadChunk, is_unspaced_text
-from mdrecall.core.ranking.naming import read_naming
-from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.query import parse_query, read_naming, read_times
 from mdrecall.core.ranking.recency import quiet_time_words
-from mdrecall.core.ranking.score import rank, similarity, strengths, weigh
+from mdrecall.core.ranking.results import run_stages
+from mdrecall.core.ranking.score import Query, ReadChunk, rank, similarity, strengths, weigh
 from mdrecall.core.ranking.stages import Candidate, RankingContext, RankingOptions, describe_doubt, to_results
-from mdrecall.core.ranking.times import read_times
 from mdrecall.core.text.chunk import chunk_markdown
-from mdrecall.core.text.passages import split_passages
-from mdrecall.core.text.words import Analyser
+from mdrecall.core.text.days import ms_of_day
+from mdrecall.core.text.markdown import split_passages
+from mdrecall.core.text.words import Analyser, is_unspaced_text
 from mdrecall.engine.searcher import STAGES
 from mdrecall.types import Collection, Marks, Match, SearchAnswer, SearchResult, StoredChunk, Traits
 from tests.conftest import values_of

@@ -4,15 +4,14 @@ import base64
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, product
 
-from mdrecall.core.life import entries, tags
-from mdrecall.core.life.change import find_change
-from mdrecall.core.life.statements import read_statement, read_statements
-from mdrecall.core.ranking import days, recency
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.time_words import LANGUAGES
-from mdrecall.core.ranking.times import QueryTimes, read_range, read_times
+from mdrecall.core.life import promotion
+from mdrecall.core.life.statements import find_change, read_statement, read_statements
+from mdrecall.core.ranking import recency
+from mdrecall.core.ranking.query import QueryTimes, parse_query, read_limits, read_range, read_times
 from mdrecall.core.redact.masking import find, make_redactor, redact
 from mdrecall.core.redact.user_patterns import compile_patterns
+from mdrecall.core.text import days
+from mdrecall.core.text.time_words import LANGUAGES
 from mdrecall.errors import QueryError
 from mdrecall.types import SourceName, StoredChunk, StoredDocument
 
@@ -193,7 +192,7 @@ def record_recency() -> Iterator[str]:
         yield f"{dates} {[round(factor, 4) for factor in recency.newest_factors(dates)]}"
     for since, until in LIMITS:
         try:
-            limits = recency.read_limits(since, until, TODAY)
+            limits = read_limits(since, until, TODAY)
         except QueryError as error:
             yield f"{error} {error.hint} {error.name}"
         else:
@@ -392,9 +391,9 @@ def record_changes() -> Iterator[str]:
 
 def record_entries() -> Iterator[str]:
     """Yield the entries of notes, which of them are statements, and what they are about."""
-    yield from (f"{text[:60]!r} {entries.explain_unfit(text) or '+'}" for text in UNFIT)
+    yield from (f"{text[:60]!r} {promotion.explain_unfit(text) or '+'}" for text in UNFIT)
     for note in ENTRY_NOTES:
-        yield str([(*one[:3], int(one.is_superseded)) for one in entries.find_entries(note.split("\n"))])
+        yield str([(*one[:3], int(one.is_superseded)) for one in promotion.find_entries(note.split("\n"))])
     clocks = (
         "9:30 x",
         "[09:30:15] - x",
@@ -406,12 +405,12 @@ def record_entries() -> Iterator[str]:
         "9:30 5 x",
         "9:30pm x",
     )
-    yield str([entries.strip_clock(text) for text in clocks])
-    contents = [entries.find_content(text) for text in CONTENTS]
+    yield str([promotion.strip_clock(text) for text in clocks])
+    contents = [promotion.find_content(text) for text in CONTENTS]
     yield str([sorted(content) for content in contents])
     for new in contents:
-        yield "".join("+" if entries.adds_nothing(new, old) else "-" for old in contents)
-    yield from (f"{tags.find_tags(text)} {tags.choose_triggers(text)}" for text in TAGGED)
+        yield "".join("+" if promotion.adds_nothing(new, old) else "-" for old in contents)
+    yield from (f"{promotion.find_tags(text)} {promotion.choose_triggers(text)}" for text in TAGGED)
 
 
 READINGS: dict[str, Callable[[], Iterator[str]]] = {

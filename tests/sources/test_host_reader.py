@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall import Memory
 from mdrecall.config.load import Loaded, load
-from mdrecall.core.conversation.injected import wrap_memory
+from mdrecall.core.conversation.messages import wrap_memory
 from mdrecall.errors import FileMissing, FileTooLarge, NotAFile, PathOutside, QueryError
 from mdrecall.interfaces import TranscriptReader
 from mdrecall.sources.transcripts.host_choice import HostChoice, find_project, summarise_hosts

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.budget import remove_source
+from mdrecall.core.ranking.results import remove_source
 from mdrecall.memory import Memory
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session

@@ -8,7 +8,7 @@ one flush, and a limited number of attempts at it.
 import re
 from typing import Literal, NamedTuple, TypeAlias
 
-from mdrecall.core.conversation.no_reply import NO_REPLY
+from mdrecall.core.conversation.messages import NO_REPLY
 
 #: The context window of the models that most sessions use; OpenClaw's default too.
 DEFAULT_WINDOW = 200_000

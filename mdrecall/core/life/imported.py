@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from mdrecall.core.conversation.session_notes import note_name
+from mdrecall.core.conversation.digest import note_name
 
 #: Characters of a hash in a mark: the chance that two of a million items share one is below one in a hundred.
 _HASH_CHARS = 12

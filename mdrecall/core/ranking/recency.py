@@ -1,22 +1,23 @@
-"""What the times of a query mean for notes: which are of that time, which are newest, and when a time is all there is.
+"""Stages for time: notes of a time that the query names, the newest of near equals, and lines that replace others.
 
 A time never filters: a note of the time gains a little, because people tell of a day on other days too. Only a query
 that asks for nothing but a time lists the notes of that time.
+
+A line that was replaced stays a result, because who asks may want to know what was said before.
 """
 
 import re
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
-from mdrecall.core.ranking.days import chunk_day, format_day
-from mdrecall.core.ranking.features import find_cost
-from mdrecall.core.ranking.stages import Candidate, RankingContext, score_of
-from mdrecall.core.ranking.times import QueryTimes, read_range, remove_spans
-from mdrecall.core.text.stopwords import find_stop_words, stop_words_of
-from mdrecall.core.text.words import surface_words, tokens
-from mdrecall.errors import QueryError
+from mdrecall.core.life.statements import Statement, read_statement, read_statements
+from mdrecall.core.ranking.query import QueryTimes, remove_spans
+from mdrecall.core.ranking.score import find_cost
+from mdrecall.core.ranking.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
+from mdrecall.core.text.days import Moment, Place, chunk_day, is_newer
+from mdrecall.core.text.markdown import heading_above, is_role
+from mdrecall.core.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import SearchAnswer, Term
+from mdrecall.types import Term
 
 # What a note of the week or the year gains; larger values lost questions about conversations.
 _BONUS = 0.1
@@ -75,7 +76,7 @@ def is_only_time(query: str, times: QueryTimes) -> bool:
 
 def _stop_words_by_times(query: str) -> frozenset[str]:
     """Return the stop words of the language that the words for times are in, if that is not English."""
-    from mdrecall.core.ranking.time_reader import find_languages
+    from mdrecall.core.text.time_reader import find_languages
 
     spoken = [key for key in find_languages(query) if key in ("en", "de", "fr", "es")]
     return frozenset() if not spoken or "en" in spoken else frozenset().union(*map(stop_words_of, spoken))
@@ -193,46 +194,148 @@ def _words(text: str) -> set[str]:
     return {word for token in tokens(text) for word in surface_words(token)}
 
 
-class DayLike(Protocol):
-    """A ``datetime.date``, as far as it is needed here; the core has no clock."""
-
-    def toordinal(self) -> int: ...
-
-
-class DayLimits(NamedTuple):
-    """The days to search, both included; None means no limit."""
-
-    first: int | None = None
-    last: int | None = None
-
-    def has(self, day: int) -> bool:
-        """True if a day is within the limits."""
-        return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
-
-    def explain_empty(self) -> SearchAnswer:
-        """Return an empty answer that says that no note is within the limits."""
-        since = "" if self.first is None else f" since {format_day(self.first)}"
-        until = "" if self.last is None else f" until {format_day(self.last)}"
-        return SearchAnswer((), reason="no_match", action=f"There is no note{since}{until}. Choose other days.")
+# Only what may become a result is compared, and of a long passage only its first statements: it bounds the work.
+_MAX_COMPARED = 8
+_MAX_STATEMENTS = 8
+# A stem may end otherwise than its word; so much of both is the same.
+_SURE_CHARS = 3
+# A statement that answers a query holds more than one of its words, if it has as many.
+_MIN_WORDS = 2
 
 
-def read_limits(since: str | DayLike | None, until: str | DayLike | None, today: int) -> DayLimits | None:
-    """Return the days that a request is limited to; None if it is not. Raise ``QueryError`` for what is no time."""
-    if since is None and until is None:
-        return None
-    first = None if since is None else _read_limit("since", since, today)[0]
-    last = None if until is None else _read_limit("until", until, today)[1]
-    if first is not None and last is not None and first > last:
-        message = f"No day is since {format_day(first)} and until {format_day(last)}."
-        raise QueryError(message, hint="Let the range begin before it ends.", name="until")
-    return DayLimits(first, last)
+class _Claim(NamedTuple):
+    """What a candidate states about what the query asks for."""
+
+    entry: Candidate
+    place: Place
+    statements: tuple[Statement, ...]
 
 
-def _read_limit(name: str, value: str | DayLike, today: int) -> tuple[int, int]:
-    if not isinstance(value, str):
-        return value.toordinal(), value.toordinal()
-    found = read_range(value, today)
-    if found is None:
-        hint = "Give a date such as 2026-03-01, or a time such as yesterday, last week or 3 days ago."
-        raise QueryError(f"{name}: {value[:80]!r} is not a date.", hint=hint, name=name)
-    return found.first, found.last
+def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Put a line that replaces another one before it, and what the notes mark as replaced below its equals.
+
+    A query that names a time asks for what held then, so its results stay as they are.
+    """
+    if len(candidates) < 2 or context.times.ranges:
+        return list(candidates)
+    count = min(len(candidates), max(context.options.max_results, 2), _MAX_COMPARED)
+    first = [_lower_replaced(entry, context) for entry in candidates[:count]]
+    ordered = _sink_replaced(_lift_newer(first, context))
+    return [*ordered, *candidates[count:]]
+
+
+def _lower_replaced(entry: Candidate, context: RankingContext) -> Candidate:
+    return age_among(entry, OLDEST_FACTOR, context) if entry.chunk.marks.is_superseded else entry
+
+
+def _sink_replaced(entries: list[Candidate]) -> list[Candidate]:
+    """Move what is marked as replaced below the candidates after it that are as good."""
+    ordered = list(entries)
+    for entry in reversed(entries):
+        if entry.chunk.marks.is_superseded:
+            place = ordered.index(entry)
+            below = place + 1
+            while below < len(ordered) and _is_as_good(ordered[below], entry):
+                below += 1
+            ordered.insert(below, entry)
+            del ordered[place]
+    return ordered
+
+
+def _is_as_good(other: Candidate, entry: Candidate) -> bool:
+    marks = entry.chunk.marks
+    if _naming_of(entry) > _naming_of(other):
+        return False
+    replaces = bool(marks.superseded_by) and marks.superseded_by.partition("#")[0] == other.chunk.path
+    return not other.chunk.marks.is_superseded and (replaces or other.shown_score >= entry.shown_score)
+
+
+def _naming_of(entry: Candidate) -> tuple[float, float]:
+    """Return how much of what the query names a candidate is: its file or heading, and identifiers."""
+    return entry.features.naming if entry.features else 0.0, identifier_share(entry)
+
+
+def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candidate]:
+    """Move a newer statement before the older one that it changes, and let it count as much."""
+    asked = read_statement(context.text)
+    beginnings = sorted({key[:_SURE_CHARS] for key in asked.subject_keys if key[0] != "="}) if asked else []
+    # To look for beginnings of words costs less than to read statements, and most queries have no two to compare.
+    least = 1 if any(map(is_unspaced, "".join(beginnings))) else min(_MIN_WORDS, len(beginnings))
+    found = [(entry, _find_lines(entry, beginnings, least)) for entry in entries]
+    if sum(bool(lines) for _, lines in found) < 2:
+        return entries
+    claims = [_Claim(entry, _place_of(entry), _read_claims(entry, lines)) for entry, lines in found]
+    place = 0
+    while place < len(claims):
+        newer = next(
+            (n for n in range(place + 1, len(claims)) if _replaces(claims[n], claims[place], context.text)), None
+        )
+        if newer is None:
+            place += 1
+            continue
+        claim = claims.pop(newer)
+        claims.insert(place, claim._replace(entry=_count_as_much(claim.entry, claims[place].entry)))
+        # The lifted one may itself be older than another; each step brings a newer day to this place.
+    return [claim.entry for claim in claims]
+
+
+def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
+    is_reranked = newer.reranked is not None and older.reranked is not None
+    return newer._replace(
+        worth=max(newer.worth, older.worth),
+        score=max(newer.score, older.score),
+        reranked=max(newer.reranked or 0.0, older.reranked or 0.0) if is_reranked else newer.reranked,
+    )
+
+
+def _find_lines(entry: Candidate, beginnings: Sequence[str], least: int) -> list[str]:
+    """Return the lines of a candidate that hold at least ``least`` words of the query.
+
+    A conversation between people has none: a sentence in it seldom says what it is about, and what one person says does
+    not replace what another has said.
+    """
+    if entry.passage.speaker and not is_role(entry.passage.speaker):
+        return []
+    span = shown_span(entry)
+    text = entry.chunk.text[span.start : span.end]
+    if _count_held(fold(text), beginnings) < least:
+        return []
+    return [line for line in text.split("\n") if _count_held(fold(line), beginnings) >= least]
+
+
+def _read_claims(entry: Candidate, lines: Sequence[str]) -> tuple[Statement, ...]:
+    """Return the statements of a candidate in some of its lines."""
+    if not lines:
+        return ()
+    heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage).rpartition(" › ")[2]
+    return tuple(read_statements("\n".join(lines), heading)[:_MAX_STATEMENTS])
+
+
+def _count_held(line: str, beginnings: Sequence[str]) -> int:
+    """Return how many of these beginnings of words a line holds."""
+    return sum([beginning in line for beginning in beginnings])
+
+
+def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
+    if not newer.statements or not older.statements or not is_newer(newer.place, older.place):
+        return False
+    # What holds for one project says nothing about another.
+    if newer.entry.chunk.marks.project != older.entry.chunk.marks.project:
+        return False
+    if _naming_of(older.entry) > _naming_of(newer.entry):
+        return False
+    from mdrecall.core.life.statements import find_change
+
+    changes = (find_change(old, new) for old in older.statements for new in newer.statements)
+    # Who names a number looks for it, though another one holds today.
+    return any(change and not (change.kind in ("number", "date") and _names(query, change.old)) for change in changes)
+
+
+def _names(query: str, value: str) -> bool:
+    return not set(map(fold, tokens(query))).isdisjoint(map(fold, tokens(value)))
+
+
+def _place_of(entry: Candidate) -> Place:
+    chunk = entry.chunk
+    changed_day = Moment(chunk.mtime_ns / 1e6).today
+    return Place(chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), changed_day)

@@ -4,29 +4,35 @@ A stage takes the candidates and the ranking context, and returns the candidates
 or in another order. Stages are pure functions. ``engine.searcher.STAGES`` lists them in the order in which they run.
 """
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from typing import Any, TypeAlias
 
-from mdrecall.core.ranking.days import chunk_day, format_day
-from mdrecall.core.ranking.decay import decay_factor, note_time_ms
-from mdrecall.core.ranking.diversity import diversify, file_factors, places_in_files, spread
-from mdrecall.core.ranking.features import Features, Query, ReadChunk, TermFinder, passage_worths, read_passages
-from mdrecall.core.ranking.score import probability, vector_probability
-from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, heading_above, show_around, utf16_units
-from mdrecall.core.ranking.speakers import asks_assistant, doubt, read_speakers
-from mdrecall.core.ranking.times import NO_TIMES, QueryTimes
-from mdrecall.core.text.passages import NO_PASSAGE, Passage, is_user
-from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import (
-    Collection,
-    Match,
-    Mode,
-    SearchAnswer,
-    SearchResult,
-    StoredChunk,
-    Why,
-    confidence_of,
+from mdrecall.core.ranking.query import NO_TIMES, QueryTimes, is_in_collection
+from mdrecall.core.ranking.score import (
+    Features,
+    Query,
+    ReadChunk,
+    TermFinder,
+    gain_by_weight,
+    passage_worths,
+    probability,
+    read_passages,
+    vector_probability,
 )
+from mdrecall.core.text.days import chunk_day, day_number, format_day, ms_of_day
+from mdrecall.core.text.markdown import (
+    MAX_SNIPPET_UNITS,
+    NO_PASSAGE,
+    Passage,
+    heading_above,
+    is_user,
+    show_around,
+    utf16_units,
+)
+from mdrecall.core.text.words import fold
+from mdrecall.named_tuple import NamedTuple
+from mdrecall.types import Collection, Marks, Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
 _USER_FACTOR = 1.1
@@ -433,3 +439,229 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
     if confidence_of(best.score) == "low":
         return "Not sure: the best match may not answer the query."
     return ""
+
+
+#: The factor that a note keeps at any age if it holds every identifier that a query asks for. It is below 1, so that of
+#: two such notes the newer comes first.
+NAMED_FACTOR = 0.97
+
+# Daily notes may have a slug, and be in folders of any depth: memory/2026/11/2026-11-14-late-talk.md.
+_DAILY = r"(?:^|/)memory/(?:.*/)?(\d{4})-(\d{2})-(\d{2})(?:-[^/]*)?\.md$"
+_MS_A_DAY = 86_400_000
+_LONG_LIVED = ("MEMORY.md", "memory.md", "USER.md")
+
+
+def note_time_ms(path: str, mtime_ms: float | None) -> float | None:
+    """Return the time of a note in milliseconds since 1970; None for a note that does not age.
+
+    A daily note is as old as the day in its name. ``MEMORY.md``, ``USER.md`` and other files in ``memory/`` do not age.
+    Any other file is as old as its last change.
+    """
+    if day := re.search(_DAILY, path):
+        number = day_number(*map(int, day.groups()))
+        if number is not None:
+            return ms_of_day(number)
+    path = path.removeprefix("./")
+    if path in _LONG_LIVED or (path.startswith("memory/") and not day):
+        return None
+    return mtime_ms
+
+
+def decay_factor(time_ms: float | None, now_ms: float, half_life_days: float, *, is_named: bool = False) -> float:
+    """Return the factor for a note of this time, which halves with every half-life.
+
+    ``is_named`` says that the note holds every identifier of the query: it keeps most of its score at any age.
+    """
+    if time_ms is None:
+        return 1.0
+    age_days = max(0.0, now_ms - time_ms) / _MS_A_DAY
+    factor: float = 0.5 ** (age_days / half_life_days)
+    return NAMED_FACTOR + (1 - NAMED_FACTOR) * factor if is_named else factor
+
+
+def weigh_collections(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Multiply the odds of the notes of a collection by its weight; of several, the one named first decides."""
+    heavy = [one for one in context.options.collections if one.weight != 1]
+    if not heavy:
+        return list(candidates)
+    weighed = []
+    for entry in candidates:
+        weight = next((one.weight for one in heavy if is_in_collection(entry.chunk.path, one)), 1.0)
+        gain = gain_by_weight(weight, by_vectors_only=context.query.by_vectors_only)
+        weighed.append(entry._replace(worth=entry.worth + gain, weight=gain) if gain else entry)
+    return weighed
+
+
+# Three results of a file count fully: a fact and what belongs to it. Each further one counts this much of the one
+# before, because a file that was shown several times has probably said what it knows.
+_FULL_RESULTS = 3
+_REPEATED_FILE = 0.8
+
+
+def diversify(scores: Sequence[float], words: Sequence[Set[str]], weight: float) -> list[int]:
+    """Return the order of results by maximal marginal relevance (MMR): high scores that repeat no earlier result.
+
+    ``weight`` is the share of the score, the rest is the overlap of words; 1 leaves the order to the scores.
+    """
+    left = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    if weight >= 1 or len(left) <= 1:
+        return left
+    least, most = min(scores), max(scores)
+    relevance = [(score - least) / (most - least) if most > least else 1.0 for score in scores]
+    repetition = [0.0] * len(scores)
+    taken: list[int] = []
+    while left:
+        best = max(
+            left, key=lambda place: (weight * relevance[place] - (1 - weight) * repetition[place], scores[place])
+        )
+        left.remove(best)
+        taken.append(best)
+        for place in left:
+            repetition[place] = max(repetition[place], overlap(words[place], words[best]))
+    return taken
+
+
+def places_in_files(files: Sequence[str]) -> list[int]:
+    """Return the place of each result among those of its file, counted from 0."""
+    counts: dict[str, int] = {}
+    places = []
+    for file in files:
+        places.append(counts.get(file, 0))
+        counts[file] = places[-1] + 1
+    return places
+
+
+def file_factors(files: Sequence[str]) -> list[float]:
+    """Return what each result counts, best first, where a file counts less from its fourth result on."""
+    return [_REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for place in places_in_files(files)]
+
+
+def spread(scores: Sequence[float], factors: Sequence[float]) -> list[int]:
+    """Return the order of results, best first, by what each counts."""
+    return sorted(range(len(scores)), key=lambda place: -scores[place] * factors[place])
+
+
+def overlap(left: Set[str], right: Set[str]) -> float:
+    """Return the share of words that two texts have in common; two texts without words are the same."""
+    if not left and not right:
+        return 1.0
+    return len(left & right) / len(left | right)
+
+
+def interleave_sources(results: Sequence[SearchResult], most: int) -> list[SearchResult]:
+    """Return the first ``most`` results; of several sources one result each in turn, beginning with the best."""
+    by_source: dict[str, list[SearchResult]] = {}
+    for result in results:
+        by_source.setdefault(result.source, []).append(result)
+    if len(by_source) < 2:
+        return list(results[:most])
+    groups = sorted(by_source.values(), key=lambda group: -group[0].score)
+    longest = max(map(len, groups))
+    turns = [group[turn] for turn in range(longest) for group in groups if turn < len(group)]
+    return turns[:most]
+
+
+#: As in OpenClaw: what an entry of a project at hand counts beside others, and one of another project.
+_CURRENT_PROJECT, _OTHER_PROJECT = 1.15, 0.9
+
+
+def importance_factor(importance: int | None) -> float:
+    """Return what an entry counts beside others: 0.8 for an importance of 1, 1.25 for 10, 1 without one."""
+    return 1.0 if importance is None else 0.75 + 0.05 * importance
+
+
+def project_factor(project: str, current: frozenset[str]) -> float:
+    """Return what an entry of some projects counts where others are at hand; 1 if none is, or if it is for all."""
+    if not project or not current:
+        return 1.0
+    return _OTHER_PROJECT if current.isdisjoint(project.split("; ")) else _CURRENT_PROJECT
+
+
+def prefer_important(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Order candidates that hold the same words by score, importance and project, among the places that they have.
+
+    No score changes: it says how likely an entry answers the query, which does not depend on how important it is.
+    """
+    ordered, current = list(candidates), context.query.projects
+    if all(not _has_weight(entry.chunk.marks, current) for entry in candidates):
+        return ordered
+    factors = [_weigh(entry.chunk.marks, current) for entry in candidates]
+    groups: dict[Hashable, list[int]] = {}
+    for place, entry in enumerate(candidates):
+        groups.setdefault(_words_of(entry), []).append(place)
+    for places in groups.values():
+        best_first = sorted(places, key=lambda place: (-candidates[place].score * factors[place], place))
+        for place, chosen in zip(places, best_first, strict=True):
+            ordered[place] = candidates[chosen]
+    return ordered
+
+
+def _has_weight(marks: Marks, projects: frozenset[str]) -> bool:
+    return marks.importance is not None or bool(projects and marks.project)
+
+
+def _weigh(marks: Marks, projects: frozenset[str]) -> float:
+    return importance_factor(marks.importance) * project_factor(marks.project, projects)
+
+
+def _words_of(entry: Candidate) -> Hashable:
+    """Return what must be equal for importance to decide: the words of the query, its names, and the source."""
+    features = entry.features
+    held = (features.held, features.identified, features.naming) if features else ()
+    return entry.chunk.source, held
+
+
+# What the words of another speaker lose if the query names one.
+_OTHER_COST = 0.1
+# How much of the lead of another speaker's words becomes doubt that the memory holds an answer at all. Questions that
+# name the wrong speaker are told from others with an AUC of .60 at 0, .66 at 0.5, .70 at 1.
+_DOUBT = 1.0
+_WORD = r"[^\W\d_]+"
+# Shorter words of a name are initials and particles.
+_MIN_NAME_CHARS = 3
+_ASSISTANT = (
+    r"\b(?:assistant|you (?:had |have |just |once |also )?(?:said|told|gave|wrote|recommend|suggest|mention|list|provid"
+    r"|explain|propos|advis)|your (?:recommendation|suggestion|advice|answer|reply|list))"
+)
+
+
+class Speakers(NamedTuple):
+    """Who speaks in the passages of a search, and whom of them the query names."""
+
+    named: frozenset[str]
+
+    def change(self, speaker: str) -> float:
+        """Return what a passage by this speaker gains or loses."""
+        return -_OTHER_COST if self.named and speaker and speaker not in self.named else 0.0
+
+    def lead_of_others(self, spoken: Iterable[tuple[str, float]]) -> float:
+        """Return by how much the best words of others lead those of the named; 0 if they do not, or nobody is named."""
+        if not self.named:
+            return 0.0
+        best = {True: 0.0, False: 0.0}
+        for speaker, worth in spoken:
+            if speaker:
+                is_named = speaker in self.named
+                best[is_named] = max(best[is_named], worth)
+        return max(0.0, best[False] - best[True])
+
+
+def read_speakers(speakers: Iterable[str], query: str) -> Speakers:
+    """Return which of the speakers a query names, by their whole name or a part of it."""
+    some = set(speakers) - {""}
+    words = set(re.findall(_WORD, fold(query))) if some else set()
+    return Speakers(frozenset(speaker for speaker in some if words & _names_of(speaker)))
+
+
+def doubt(lead: float) -> float:
+    """Return what every passage loses if the words of others lead by so much."""
+    return _DOUBT * lead
+
+
+def asks_assistant(query: str) -> bool:
+    """True if a query is about what the assistant said."""
+    return re.search(_ASSISTANT, query, re.IGNORECASE) is not None
+
+
+def _names_of(speaker: str) -> set[str]:
+    return {word for word in re.findall(_WORD, fold(speaker)) if len(word) >= _MIN_NAME_CHARS or not word.isascii()}

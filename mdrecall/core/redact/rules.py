@@ -10,8 +10,194 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from mdrecall.core.redact import checks
-from mdrecall.core.redact.checks import PASSWORDS
+from mdrecall.patterns import compile_later
+
+#: The words for "password" that are not like the English one, as a part of a pattern.
+PASSWORDS = "mot de passe|contraseña|clave|senha|wachtwoord|hasło|пароль|密码|密碼|口令|パスワード|暗号|비밀번호"
+PASSWORD_HINTS = ("pass", "kennwort", *PASSWORDS.split("|"))
+_PASSWORDS = frozenset(("kennwort", "pwd", *PASSWORDS.split("|")))
+_ENGLISH = ("is ", "was", "will", "should", "has", "got", "now", "set", "changed", "reset", "lautet")
+
+# A word before "key" or "token" may make it a secret, or rule it out.
+_STRONG = compile_later(
+    r"(?:api|access|secret|private|encryption|signing|auth|master|service|account|storage|shared|subscription|app"
+    r"|application|admin|deploy|webhook|bot|client|license|licence|wep|wpa|psk|openai|anthropic|hmac|jwt|ssh)[ _-]?$",
+    re.IGNORECASE,
+)
+_SHOUTED = compile_later(r"[A-Z0-9]_$|(?<![A-Za-z0-9])[A-Z0-9]{2,}$")
+_NEVER = compile_later(
+    r"(?:public|primary|foreign|sort|partition|cache|row|session|idempotency|natural|unique|hot|turn|mon|don|hoc|joc"
+    r"|whis|tur|lac|routing|object|index|lookup|answer|low|off|mid|dedupe|range|hash|context)[ _-]?$",
+    re.IGNORECASE,
+)
+_COUNTED = compile_later(
+    r"(?:max|min|num|pad|eos|bos|unk|mask|sep|per|next|first|last|each|one|single|this)[ _-]?$", re.I
+)
+
+_INFLECTED = compile_later(r"[a-z]{2,}(?:ed|ing|ly|able|ible|tion)")
+_PLACEHOLDER = compile_later(
+    r"<[^<>\d]*>?|\[[^\[\]\d]*\]?|\{\{?[^{}]*\}?\}?|\$\{[^{}]*\}?|\$[A-Z][A-Z0-9_]*|\$\(.*|%[A-Z_]+%|-----BEGIN .*"
+    r"|[^\w]+|https?://[^\s?@]*|\.{2,}|[xX•.]{3,}|your[-_ ].*"
+    r"|(?:process\.env|os\.environ|os\.getenv|env|secrets|vars)[.\[(].*|[A-Za-z_][A-Za-z_.]{2,}\(.*",
+    re.DOTALL,
+)
+_CODE = compile_later(r"[A-Za-z_]+(?:\.[A-Za-z_]+)+|[a-z]+(?:_[a-z]+)+|[A-Z][a-z]+(?:\[.*)?|None|True|False")
+_DATED = compile_later(r"\d{4}-\d\d-\d\d.*|[\w.-]*/.*|[\w-]+\.(?:md|py|ts|js|json|txt|ya?ml|toml|html?|pdf|png|jpe?g)")
+_CARDS = compile_later(
+    r"4(?:\d{15}|\d{18})|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}"
+    r"|6(?:011|5\d\d|4[4-9]\d)\d{12}|3(?:0[0-5]|[68]\d)\d{11}|35(?:2[89]|[3-8]\d)\d{12}|62\d{14,17}"
+)
+# The digits of twice a digit, added, as the checksum of cards needs them.
+_DOUBLED = str.maketrans("0123456789", "0246813579")
+
+#: Words that are not secrets: what people write in the place of one, and what follows "the password is".
+_ORDINARY_WORDS = """
+none null nil undefined true false yes no n/a na nan empty blank required optional todo tbd unknown redacted hidden
+masked omitted missing invalid valid expired wrong correct incorrect default same different unset set string str
+text bytes int integer number float bool boolean any object array list dict map optional[str] str|none any|none self
+this that these those it its the a an and or but nor if so as at by for from in into of off on onto out over per to
+up via with within without is are was were be been being has have had do does did can could may might must shall
+should will would not never always already also only just still now then here there where when what which who whose
+why how all each every some many more most much few less least own my your his her our their one two three first
+last next new old good bad great simple simply easy hard long short strong weak safe secure secret public private
+important essential very too quite really rather pretty flag option argument parameter value values field name names
+file files key keys token tokens password passwords secrets user users username see ask use used using get gets
+given because until unless before after about above below between under again once ok okay fine done sent changed
+stored hashed encrypted saved kept written shared reset rotated known lost gone due ready back free available
+usually probably falsch richtig nicht das der die ein eine leer gleich est erroné le la les un une el los falsa
+"""
+_ORDINARY = frozenset(_ORDINARY_WORDS.split())
+# Words that hardly any sentence of twelve words lacks. None of them is in the word list of wallets (BIP 39).
+_GRAMMAR = frozenset(
+    ("the", "and", "for", "was", "were", "are", "has", "had", "not", "its", "from", "with", "into", "they")
+)
+
+
+def is_named_secret(match: re.Match[str], value: str) -> bool:
+    """Check ``name: value`` and similar forms, by the name, the word before it, and the value."""
+    name, separator = match[1].lower(), match[2]
+    before = match.string[max(0, match.start() - 24) : match.start()]
+    if match.string.startswith("*** ", match.end(2)) and "***" not in before:
+        return False  # A mask, not the end of bold text: what follows it is the next word.
+    if name == "pin":
+        return not before[-1:].isalnum() and _is_pin(value)
+    if not is_value(match, value) or (name == "pwd" and value[0] in "/~."):
+        return False
+    if separator in ("|", "==", "==="):
+        return looks_secret(value)
+    if name in ("key", "token", "clave") and not _is_strong(name, match[1], before):
+        return not _NEVER.search(before) and looks_secret(value)
+    return is_password(name) or match[1].isupper() or not _CODE.fullmatch(value)
+
+
+def is_secret_block(match: re.Match[str], value: str) -> bool:
+    """Check the lines below ``name: |`` in YAML as if they were one value; a word beside it has to look secret."""
+    return is_named_secret(match, " ".join(value.split())) and (match[3] is not None or looks_secret(value))
+
+
+def is_stated_secret(match: re.Match[str], value: str) -> bool:
+    """Check ``the password for … is value``. A value that could be an adjective counts only where none can stand."""
+    name, how = match[1].lower(), match[2].lower()
+    if name.startswith("pin"):
+        return _is_pin(value)
+    if not is_value(match, value) or _INFLECTED.fullmatch(value):
+        return False
+    if not is_password(name):
+        return looks_secret(value)
+    quoted = match.string[match.end() - 1] in "\"'`”“»」』"
+    return quoted or f"{how} ".startswith(_ENGLISH) or any(not char.isalpha() and char not in "-'’" for char in value)
+
+
+def is_short_named_secret(match: re.Match[str], value: str) -> bool:
+    """Check ``pass: value`` and ``pw: value``: alone they may mean anything, after ``smtp_`` they are passwords."""
+    before = match.string[match.start() - 1 : match.start()]
+    if not is_value(match, value) or _CODE.fullmatch(value):
+        return False
+    if before in ("_", "-") or match[1] == "PASS":
+        return True
+    has_sign = any(not char.isalpha() for char in value)
+    return len(value) >= 6 and has_sign and any(map(str.isalpha, value)) and not _DATED.fullmatch(value)
+
+
+def is_mixed(match: re.Match[str], value: str) -> bool:
+    """True if a token has letters and digits, and so is no name of something."""
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+def is_login_in_base64(match: re.Match[str], value: str) -> bool:
+    """True for the Base64 form of ``user:password``."""
+    import base64
+
+    try:
+        user, _, password = base64.b64decode(value, validate=True).decode().partition(":")
+    except ValueError:
+        return False
+    return bool(user and password)
+
+
+def is_seed_phrase(match: re.Match[str], value: str) -> bool:
+    """Check the words of a wallet: 12, 15, 18, 21 or 24 of them, none of which only holds a sentence together."""
+    words = re.findall("[a-z]+", value)
+    return len(words) in (12, 15, 18, 21, 24) and not _GRAMMAR.intersection(words)
+
+
+def is_authorization(match: re.Match[str], value: str) -> bool:
+    """Check an Authorization header: any value after a known scheme, else only one that looks like a secret."""
+    scheme = match.string[match.start() : match.start(1)].rstrip()
+    return is_value(match, value) and (scheme[-1:].isalnum() or looks_secret(value))
+
+
+def is_value(match: re.Match[str], value: str) -> bool:
+    """True if a value can be a secret at all: not an ordinary word, a placeholder or a call."""
+    return value.lower() not in _ORDINARY and not _PLACEHOLDER.fullmatch(value)
+
+
+def looks_secret(value: str) -> bool:
+    """True for at least eight characters with letters and digits and without blanks, except dates and paths."""
+    if len(value) < 8 or any(map(str.isspace, value)) or _DATED.fullmatch(value):
+        return False
+    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+
+
+def is_jwt(match: re.Match[str], value: str) -> bool:
+    """Check a JSON web token: three parts, or two of which the second is JSON too."""
+    parts = value.split(".")
+    return len(parts) > 2 or (len(parts) == 2 and parts[1].startswith("eyJ"))
+
+
+def is_card(match: re.Match[str], value: str) -> bool:
+    """Check a card number: the length and the first digits of a known kind, and the right check digit."""
+    digits = "".join(char for char in match[1] if char.isdigit())
+    return _CARDS.fullmatch(digits) is not None and _luhn(digits)
+
+
+def is_iban(match: re.Match[str], value: str) -> bool:
+    """Check the number of an account by its check digits."""
+    number = "".join(value.split())
+    return int("".join(str(int(char, 36)) for char in number[4:] + number[:4])) % 97 == 1
+
+
+def _luhn(digits: str) -> bool:
+    return sum(map(int, digits[::-2] + digits[-2::-2].translate(_DOUBLED))) % 10 == 0
+
+
+def is_password(name: str) -> bool:
+    """True if a name means a password and nothing else."""
+    return name.startswith("pass") or (name in _PASSWORDS and name != "clave")
+
+
+def _is_strong(name: str, spelling: str, before: str) -> bool:
+    """True if the word before a name such as ``key`` makes it the name of a secret."""
+    if _NEVER.search(before) or _COUNTED.search(before):
+        return False
+    if name == "token":
+        return True
+    return bool(_STRONG.search(before)) or (spelling.isupper() and bool(_SHOUTED.search(before)))
+
+
+def _is_pin(value: str) -> bool:
+    return value.isdigit() and 4 <= len(value) <= 12
+
 
 Check: TypeAlias = Callable[[re.Match[str], str], bool]
 
@@ -100,18 +286,18 @@ def _token(name: str, prefix: str, then: str, flags: re.RegexFlag = _EXACT, *, c
 _NAMED_VALUES = (
     Rule(
         "named value",
-        ("key", "token", "secret", "credential", "pwd", "pin", *checks.PASSWORD_HINTS),
+        ("key", "token", "secret", "credential", "pwd", "pin", *PASSWORD_HINTS),
         rf"{_NAME}[*_`~]{{0,3}}+\\{{0,8}}+[\"']?+[*_`~]{{0,3}}+{_GAP}(=>|:=|={{1,3}}|[:：＝|])[*_`~]{{0,3}}{_GAP}{_VALUE}",
-        checks.is_named_secret,
+        is_named_secret,
         _ANY_CASE,
         trim=True,
     ),
     Rule(
         "sentence",
-        ("pass", "token", "secret", "key", "pin", *checks.PASSWORD_HINTS),
+        ("pass", "token", "secret", "key", "pin", *PASSWORD_HINTS),
         rf"((?<![a-z])(?:pass(?:word|wd|phrase|code|wort)|kennwort|pin|pin code|{PASSWORDS}|token|secret|key))"
         rf"{_OF}[ \t]+({_IS})(?:[ \t]{{0,8}}+:[ \t]{{0,8}}+|[ \t]{{1,8}}+)[*_]{{0,3}}{_VALUE}",
-        checks.is_stated_secret,
+        is_stated_secret,
         _ANY_CASE,
         trim=True,
     ),
@@ -120,14 +306,14 @@ _NAMED_VALUES = (
         ("密码", "密碼", "口令", "暗号", "パスワード", "비밀번호"),
         r"(?:密码|密碼|口令|パスワード|暗号|비밀번호)[为為是就叫はが는은가이] ?[:：]?"
         r" ?(?:[“「『\"'`]([^”」』\"'`\r\n]++)|([!-~]{4,}+))",
-        checks.is_value,
+        is_value,
         trim=True,
     ),
     Rule(
         "short name",
         ("pass", "pw"),
         rf"((?<![a-z])(?:pass|pw))[*_`~]{{0,3}}+[\"']?+[ \t]{{0,8}}+(:=|[:=：＝])[*_`~]{{0,3}}[ \t]{{0,8}}+{_VALUE}",
-        checks.is_short_named_secret,
+        is_short_named_secret,
         _ANY_CASE,
         trim=True,
     ),
@@ -135,13 +321,13 @@ _NAMED_VALUES = (
         "netrc",
         ("login",),
         r"\blogin[ \t\r\n]{1,20}+\S{1,128}+[ \t\r\n]{1,20}+password[ \t\r\n]{1,20}+(\S++)",
-        checks.is_value,
+        is_value,
     ),
     Rule(
         "docker login",
         ('"auth"', '\\"auth'),
         r"\"auth\\{0,4}+\"[ \t\r\n]{0,8}+:[ \t\r\n]{0,8}+\\{0,4}+\"([A-Za-z0-9+/]{8,}+={0,2})",
-        checks.is_login_in_base64,
+        is_login_in_base64,
         hide_all=True,
     ),
     Rule(
@@ -162,7 +348,7 @@ _NAMED_VALUES = (
         ("phrase", "mnemonic", "seed"),
         r"(?i:(?:seed|recovery|backup|wallet|secret)[ _-]?(?:phrase|words)|mnemonic|seed)\b[^:=\n]{0,40}[:=]"
         rf"[ \t\r\n\"'`>*-]{{0,20}}((?:{_SEED_WORD}[ \t,;\r\n]{{1,4}}){{11,23}}{_SEED_WORD})(?![a-z])",
-        checks.is_seed_phrase,
+        is_seed_phrase,
         hide_all=True,
     ),
     Rule(
@@ -177,7 +363,7 @@ _NAMED_VALUES = (
         ("--",),
         r"--(?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|(?:access|secret|private)[-_]key|token|secret|passphrase"
         rf"|password|passwd)[ \t=]{{1,4}}{_VALUE}",
-        checks.is_value,
+        is_value,
         _ANY_CASE,
         trim=True,
     ),
@@ -188,7 +374,7 @@ _NAMED_VALUES = (
         r"(?<!\S)(?:(?:-[sSkLvif]{0,6}[uU]|--(?:proxy-)?user)[ \t=]{0,4}(?!\d{1,6}:\d{1,6}(?!\S))"
         r"(?:\"[^\s:\"]{1,64}:([^\"\r\n]++)|'[^\s:']{1,64}:([^'\r\n]++)|[^\s:\"']{1,64}:(?!//)([^\s\"'`]++))"
         r"|sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']++))",
-        checks.is_value,
+        is_value,
     ),
     Rule(
         "flag",
@@ -196,7 +382,7 @@ _NAMED_VALUES = (
         # Ports of a container and paths are no passwords, and what follows a blank is the name of a database.
         r"(?:mysql|mariadb)[a-z-]{0,16}[ \t](?>(?:[^\r\n|;&`]{0,200}?[ \t])?-p)(?!\d{1,5}:\d|[/.~-])"
         r"(?:\"([^\"\r\n]++)\"|'([^'\r\n]++)'|([^\s\"'`]++))",
-        checks.is_value,
+        is_value,
         trim=True,
     ),
     Rule(
@@ -212,7 +398,7 @@ _NAMED_VALUES = (
         # only the next word can be told from what follows.
         rf"{_NAME}[\"']?[ \t]{{0,8}}+(:)[ \t]{{1,8}}+[|>][0-9+-]{{0,2}}+(?:[ \t]{{0,8}}+\r?\n"
         r"((?>(?:[ \t]{1,40}+(?![\w.-]{1,40}+:(?!\S)|[#-] )[^\r\n]++(?:\r?\n|$)){1,40}))|[ \t]{1,8}+(\S++))",
-        checks.is_secret_block,
+        is_secret_block,
         _ANY_CASE,
         hide_all=True,
     ),
@@ -221,7 +407,7 @@ _NAMED_VALUES = (
         ("authorization",),
         r"authorization\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
         r"(?>(?:(?:bearer|basic|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8}+)?)([^\s\"'\\]++)",
-        checks.is_authorization,
+        is_authorization,
         _ANY_CASE,
         trim=True,
     ),
@@ -241,14 +427,14 @@ _ADDRESSES = (
         ("://",),
         r"://[^\s/?#@:\"'<>`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))"
         r"((?>(?:(?!://)[^\s\"'<>`@]){1,256})(?>(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*))@",
-        checks.is_value,
+        is_value,
     ),
-    Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", checks.is_value),
+    Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", is_value),
     Rule(
         "sentry",
         ("sentry",),
         r"://([0-9A-Za-z]{6,64}+)(?=(?::[0-9A-Za-z]{6,64}+)?@[\w.-]{0,80}sentry)",
-        checks.is_mixed,
+        is_mixed,
     ),
     Rule(
         "signature in address",
@@ -275,7 +461,7 @@ _KEYS = (
     ),
     Rule("aws key id", ("akia", "asia", "abia", "acca"), rf"{_START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}(?![A-Z0-9])"),
     Rule("azure secret", ("q~",), r"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
-    Rule("jwt", ("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?>(?:\.[A-Za-z0-9_-]++)*)\.?", checks.is_jwt),
+    Rule("jwt", ("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?>(?:\.[A-Za-z0-9_-]++)*)\.?", is_jwt),
     Rule("telegram", (":",), r"(?<![A-Za-z0-9_])(?:bot)?(\d{6,}+:[A-Za-z0-9_-]{20,}+)", flags=_ANY_CASE),
     Rule(
         "discord",
@@ -309,14 +495,14 @@ _KEYS = (
         "iban",
         tuple("0123456789"),
         rf"[A-Z]{{2}}\d\d(?<![A-Za-z0-9][A-Z]{{2}}\d\d)(?:{_IBAN_LENGTHS})(?![A-Za-z0-9])",
-        checks.is_iban,
+        is_iban,
     ),
     Rule("github", ("gh",), rf"{_START}gh[opusr]_[A-Za-z0-9]{{20,}}+", flags=_ANY_CASE),
     Rule(
         "payment card",
         tuple("0123456789"),
         rf"(?<![A-Za-z0-9_.+/#-])(?=({_CARD})(?![A-Za-z0-9_]|[.-]\d))",
-        checks.is_card,
+        is_card,
     ),
 )
 
@@ -351,7 +537,7 @@ _TOKENS = (
     _token("grafana", "glsa_", r"[A-Za-z0-9_]{32,}+"),
     _token("sendinblue", "xkeysib-", r"[A-Za-z0-9-]{32,}+"),
     _token("mailgun", "key-", r"[0-9a-f]{32}"),
-    _token("voyage", "pa-", r"[A-Za-z0-9_-]{40,}+", check=checks.is_mixed),
+    _token("voyage", "pa-", r"[A-Za-z0-9_-]{40,}+", check=is_mixed),
     _token("supabase", "sbp_", r"[0-9a-f]{40}"),
     _token("supabase", "sb_secret_", r"[A-Za-z0-9_-]{16,}+"),
     _token("pinecone", "pcsk_", r"[A-Za-z0-9_]{24,}+"),
@@ -359,14 +545,14 @@ _TOKENS = (
     _token("jina", "jina_", r"[A-Za-z0-9_-]{24,}+"),
     _token("cerebras", "csk-", r"[a-z0-9]{24,}+"),
     _token("langsmith", "lsv2_", r"[ps][tk]_[0-9a-f]{16,}+(?>(?:_[0-9a-f]++)?)"),
-    _token("resend", "re_", r"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}+", check=checks.is_mixed),
+    _token("resend", "re_", r"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}+", check=is_mixed),
     _token("figma", "figd_", r"[A-Za-z0-9_-]{24,}+"),
     _token("sentry", "sntrys_", r"[A-Za-z0-9_=+/-]{24,}+"),
     _token("sentry", "sntryu_", r"[0-9a-f]{32,}+"),
     _token("vault", "hvb.", r"[A-Za-z0-9_-]{24,}+"),
     _token("vault", "hvr.", r"[A-Za-z0-9_-]{24,}+"),
     _token("square", "sq0", r"(?:atp|csp)-[A-Za-z0-9_-]{20,}+"),
-    _token("square", "EAAA", r"[A-Za-z0-9_-]{60}(?![A-Za-z0-9_-])", check=checks.is_mixed),
+    _token("square", "EAAA", r"[A-Za-z0-9_-]{60}(?![A-Za-z0-9_-])", check=is_mixed),
     _token("postman", "PMAK-", r"[0-9a-f-]{32,}+"),
     _token("doppler", "dp.", r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}+"),
     _token("pulumi", "pul-", r"[0-9a-f]{40}"),

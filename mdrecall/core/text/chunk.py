@@ -12,7 +12,7 @@ from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import add
 
-from mdrecall.core.text.headings import SECTION, Line, find_trails, read_lines
+from mdrecall.core.text.markdown import SECTION, Line, find_trails, read_lines
 from mdrecall.core.text.words import count_unspaced
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later

@@ -11,7 +11,7 @@ follow a newer version of Unicode, which differs from one Python to the next.
 import re
 from functools import cache, lru_cache
 
-from mdrecall.core.text.stem import porter_stem
+from mdrecall.core.text.words import porter_stem
 
 # Characters and ranges of characters that end a term. FTS5 takes every character that it does not know for a letter.
 _SEPARATORS = """

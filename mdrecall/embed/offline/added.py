@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
-from mdrecall.core.text.scripts import SCRIPTS, script_share
-from mdrecall.core.text.words import fold
+from mdrecall.core.text.words import SCRIPTS, fold, script_share
 from mdrecall.embed.offline.glosses import Entry, Table, make_word_file
 from mdrecall.embed.offline.korean import inflect
 from mdrecall.embed.offline.word_file import RECORD_BITS, Card, read_card

@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from itertools import accumulate, chain, compress, pairwise, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from mdrecall.core.text.passages import split_passages
+from mdrecall.core.text.markdown import split_passages
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.languages import (
     Found,

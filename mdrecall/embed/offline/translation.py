@@ -10,8 +10,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mdrecall.core.text.stem import stem
-from mdrecall.core.text.words import fold
+from mdrecall.core.text.words import fold, stem
 from mdrecall.embed.offline.languages import Languages
 from mdrecall.embed.offline.pieces import Pieces, find_words
 from mdrecall.embed.offline.word_file import (

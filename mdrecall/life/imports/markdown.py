@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from mdrecall.core.life.imported import Item
-from mdrecall.core.text.fields import read_front_matter
+from mdrecall.core.text.notes import read_front_matter
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError
 from mdrecall.life.imports.reading import Read, Request, Skipped
 from mdrecall.sources.files import AGENT_FILES

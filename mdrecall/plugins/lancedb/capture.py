@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeAlias, get_args
 
-from mdrecall.core.ranking.snippet import utf16_units
+from mdrecall.core.text.markdown import utf16_units
 from mdrecall.core.text.words import fold, is_unspaced
 
 Category: TypeAlias = Literal["preference", "fact", "decision", "entity", "other"]

@@ -15,9 +15,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.ranking.score import measure_traits
-from mdrecall.core.ranking.snippet import cut_units, utf16_units
-from mdrecall.core.text.scripts import script_share
-from mdrecall.core.text.words import Analyser
+from mdrecall.core.text.markdown import cut_units, utf16_units
+from mdrecall.core.text.words import Analyser, script_share
 from mdrecall.errors import ArgumentError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.lancedb.capture import categorize

@@ -13,8 +13,8 @@ from mdrecall.config.environment import expand
 from mdrecall.config.load import Loaded
 from mdrecall.config.references import References, UnresolvedValue
 from mdrecall.config.settings import PROVIDERS, LanceDb
-from mdrecall.core.conversation.session_key import parse
-from mdrecall.core.ranking.snippet import utf16_units
+from mdrecall.core.conversation.visibility import parse
+from mdrecall.core.text.markdown import utf16_units
 from mdrecall.errors import ConfigError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.contract import Hooks, PluginContext

@@ -9,8 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from mdrecall.core.conversation.injected import strip_memory
-from mdrecall.core.conversation.no_reply import is_silent
+from mdrecall.core.conversation.messages import is_silent, strip_memory
 from mdrecall.types import Step
 
 #: The end of a command's output is enough to see how it ended, and which commit it made.

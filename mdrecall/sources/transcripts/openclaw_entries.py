@@ -16,8 +16,7 @@ from typing import Any, NamedTuple
 
 from mdrecall import state_files
 from mdrecall.core.conversation.flush import FlushHistory
-from mdrecall.core.conversation.session_key import SessionKey, parse
-from mdrecall.core.conversation.visibility import AUDIENCES, may_be_shared, read_party
+from mdrecall.core.conversation.visibility import SessionKey, may_be_shared, parse, read_party
 from mdrecall.errors import SessionsError
 from mdrecall.locks import openclaw_lock
 from mdrecall.sources.opening import stamp_of
@@ -125,7 +124,7 @@ def _identify(key: str) -> SessionKey:
 
 
 def _strictness(facts: SessionFacts) -> int:
-    return AUDIENCES.index(read_party(facts.session_key, "", chat_type=facts.chat_type).audience)
+    return read_party(facts.session_key, "", chat_type=facts.chat_type).strictness
 
 
 def _parse_all(entries: dict[str, Any]) -> dict[str, SessionFacts]:

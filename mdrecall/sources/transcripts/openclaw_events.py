@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from mdrecall.core.conversation.no_reply import is_silent
+from mdrecall.core.conversation.messages import is_silent
 from mdrecall.sources.transcripts.jsonl import day_of, one_line
 
 #: Where a line comes from. What nobody vouches for is untrusted.

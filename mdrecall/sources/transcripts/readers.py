@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.tombstones import Tombstones
-from mdrecall.core.ranking.snippet import cut_units, utf16_units
+from mdrecall.core.text.markdown import cut_units, utf16_units
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.sources.tombstones import TombstoneFiles, open_tombstones

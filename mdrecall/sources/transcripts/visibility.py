@@ -3,8 +3,7 @@
 from collections.abc import Iterable
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.session_key import parse
-from mdrecall.core.conversation.visibility import AUDIENCES, Party, Rules, explain_withheld, read_party, why_hidden
+from mdrecall.core.conversation.visibility import Party, Rules, explain_withheld, parse, read_party, why_hidden
 from mdrecall.errors import FileMissing
 from mdrecall.interfaces import TranscriptReader
 from mdrecall.sources.transcripts.host_reader import is_host_path
@@ -99,7 +98,7 @@ def _read_requester(conversations: Iterable[Conversation], session_key: str, rul
     """Return the conversation that asks, with what its transcripts say about it; the strictest of them counts."""
     own = (each for each in conversations if each.chat_type and is_named(each, session_key))
     known = [read_party(session_key, rules.agent, chat_type=each.chat_type) for each in own]
-    return max(known, key=lambda party: AUDIENCES.index(party.audience), default=read_party(session_key, rules.agent))
+    return max(known, key=lambda party: party.strictness, default=read_party(session_key, rules.agent))
 
 
 def _read_source(conversation: Conversation, rules: Rules) -> Party:

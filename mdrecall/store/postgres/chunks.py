@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from mdrecall.core.ranking.days import is_of_days, ms_of_day
 from mdrecall.core.text.annotations import unpack_marks
-from mdrecall.core.text.fields import unpack_fields
+from mdrecall.core.text.days import is_of_days, ms_of_day
+from mdrecall.core.text.notes import unpack_fields
 from mdrecall.store.matching import match_terms
 from mdrecall.store.postgres.connect import Database
 from mdrecall.store.postgres.documents import HEAD_CHARS, find_removed

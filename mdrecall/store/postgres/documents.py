@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
-from mdrecall.core.ranking.days import note_day
 from mdrecall.core.text.annotations import pack_marks
-from mdrecall.core.text.fields import pack_fields
+from mdrecall.core.text.days import note_day
 from mdrecall.core.text.index_terms import index_terms
+from mdrecall.core.text.notes import pack_fields
 from mdrecall.errors import StoreUnavailable
 from mdrecall.store.caches import ChangedStamps, StampCache
 from mdrecall.store.matching import encode_names

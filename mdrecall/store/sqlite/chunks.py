@@ -10,9 +10,9 @@ from contextlib import contextmanager
 
 import apsw
 
-from mdrecall.core.ranking.days import is_of_days, ms_of_day
 from mdrecall.core.text.annotations import unpack_marks
-from mdrecall.core.text.fields import unpack_fields
+from mdrecall.core.text.days import is_of_days, ms_of_day
+from mdrecall.core.text.notes import unpack_fields
 from mdrecall.store.matching import ROW_BUDGET, Wanted, match_terms
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.revisions import current_revision

@@ -7,9 +7,9 @@ from typing import Any
 
 import apsw
 
-from mdrecall.core.ranking.days import note_day
 from mdrecall.core.text.annotations import pack_marks
-from mdrecall.core.text.fields import pack_fields
+from mdrecall.core.text.days import note_day
+from mdrecall.core.text.notes import pack_fields
 from mdrecall.errors import StoreError
 from mdrecall.store.caches import StampCache, digest_stamps
 from mdrecall.store.matching import encode_names

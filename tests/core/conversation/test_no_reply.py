@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.no_reply import NO_REPLY, Payload, ReplyStream, is_silent, visible_payload, visible_text
+from mdrecall.core.conversation.messages import NO_REPLY, Payload, ReplyStream, is_silent, visible_payload, visible_text
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mdrecall.core.conversation.recall_prompt import cites, recall_section
-from mdrecall.core.conversation.session_key import parse
+from mdrecall.core.conversation.messages import cites, recall_section
+from mdrecall.core.conversation.visibility import parse
 
 BOTH = ("memory_get", "memory_search", "exec")
 SEARCH = (

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.settings import DEFAULT_SCOPE
-from mdrecall.core.conversation.session_key import explain_denial, judge
+from mdrecall.core.conversation.visibility import explain_denial, judge
 
 #: What OpenClaw allows under its default, and does so here.
 DIRECT = ["main", "agent:main:main", "agent:main:telegram:direct:123", "agent:main:whatsapp:acc:direct:1",

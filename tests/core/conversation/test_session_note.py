@@ -1,4 +1,4 @@
-from mdrecall.core.conversation.session_notes import (
+from mdrecall.core.conversation.digest import (
     MAX_CHECKPOINT_CHARS,
     MAX_CHECKPOINT_MESSAGES,
     Message,

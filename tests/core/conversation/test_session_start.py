@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.conversation.session_notes import (
+from mdrecall.core.conversation.digest import (
     DAY_SHARE,
     LONG_TERM_SHARE,
     excerpt,

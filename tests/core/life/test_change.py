@@ -2,8 +2,7 @@
 
 import pytest
 
-from mdrecall.core.life.change import Change, find_change
-from mdrecall.core.life.statements import read_statement, read_statements
+from mdrecall.core.life.statements import Change, find_change, read_statement, read_statements
 from tests.core.life.changed_facts import CHANGED, GROUP, NOT_CHANGED
 
 # What is told of each of CHANGED, in their order; with ``<>`` the same is told the other way round.

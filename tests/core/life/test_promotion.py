@@ -10,11 +10,11 @@ from mdrecall.core.life.promotion import (
     Record,
     explain_refusal,
     importance_of,
+    join_statements,
     passes_gates,
     rank,
     score_record,
 )
-from mdrecall.core.life.section import join_statements
 
 NOW = 1_795_000_000_000.0
 DAY = 86_400_000.0

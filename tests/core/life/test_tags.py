@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.life.tags import choose_triggers, find_tags
+from mdrecall.core.life.promotion import choose_triggers, find_tags
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.budget import CitedSnippet, fit_results, fit_snippets
-from mdrecall.core.ranking.snippet import utf16_units
+from mdrecall.core.ranking.results import CitedSnippet, fit_results, fit_snippets
+from mdrecall.core.text.markdown import utf16_units
 from mdrecall.types import SearchResult
 
 snippets = st.lists(

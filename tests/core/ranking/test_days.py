@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from mdrecall.core.ranking.days import Moment, chunk_day, note_day
+from mdrecall.core.text.days import Moment, chunk_day, note_day
 from mdrecall.types import StoredChunk
 
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.diversity import diversify, file_factors, interleave_sources, overlap, spread
+from mdrecall.core.ranking.stages import diversify, file_factors, interleave_sources, overlap, spread
 from mdrecall.types import SearchResult, SourceName
 
 bags = st.frozensets(st.sampled_from("abcdef"))

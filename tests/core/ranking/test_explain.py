@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.explain import describe_parts, explain_results, run_stages
 from mdrecall.core.ranking.query import find_matches, find_stems
+from mdrecall.core.ranking.results import describe_parts, explain_results, run_stages
 from mdrecall.core.ranking.stages import (
     Candidate,
     RankingContext,

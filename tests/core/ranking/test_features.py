@@ -3,10 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.features import TermFinder, TextMemory
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import Weights, weigh
-from mdrecall.core.text.passages import split_passages
+from mdrecall.core.ranking.score import TermFinder, TextMemory, Weights, weigh
+from mdrecall.core.text.markdown import split_passages
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Match
 

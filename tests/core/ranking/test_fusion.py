@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.fusion import MAX_QUERIES, fuse_answers, list_queries
+from mdrecall.core.ranking.results import MAX_QUERIES, fuse_answers, list_queries
 from mdrecall.errors import QueryError
 from mdrecall.types import Issue, SearchAnswer, SearchResult
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.ranking.merging import merge_memories
+from mdrecall.core.ranking.results import merge_memories
 from mdrecall.errors import QueryError, RecallError, StoreError
 from mdrecall.types import Issue, MemoryReport, Reason, SearchAnswer, SearchResult, SourceName, confidence_of
 

@@ -4,18 +4,15 @@ from datetime import date
 
 import pytest
 
-from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.query import DayLimits, parse_query, read_limits, read_times
 from mdrecall.core.ranking.recency import (
-    DayLimits,
     is_only_time,
     nearest_days,
     newest_factors,
     prefer_newest,
     quiet_time_words,
-    read_limits,
     time_bonus,
 )
-from mdrecall.core.ranking.times import read_times
 from mdrecall.errors import QueryError
 from tests.core.ranking.test_stages import candidate, context, ids
 

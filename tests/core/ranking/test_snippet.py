@@ -2,8 +2,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.snippet import MAX_SNIPPET_UNITS, cut_units, heading_above, show_around, utf16_units
-from mdrecall.core.text.passages import Passage, split_passages
+from mdrecall.core.text.markdown import (
+    MAX_SNIPPET_UNITS,
+    Passage,
+    cut_units,
+    heading_above,
+    show_around,
+    split_passages,
+    utf16_units,
+)
 
 
 def passage_of(text: str, part: str) -> Passage:

@@ -7,18 +7,25 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.explain import explain_empty
-from mdrecall.core.ranking.features import Query, ReadChunk, find_cost
-from mdrecall.core.ranking.naming import read_naming
-from mdrecall.core.ranking.query import parse_query
+from mdrecall.core.ranking.query import parse_query, read_naming, read_times
 from mdrecall.core.ranking.recency import prefer_times
-from mdrecall.core.ranking.score import Similarity, Weighted, probability, weigh, wordless_worth
-from mdrecall.core.ranking.speakers import Speakers
+from mdrecall.core.ranking.results import explain_empty
+from mdrecall.core.ranking.score import (
+    Query,
+    ReadChunk,
+    Similarity,
+    Weighted,
+    find_cost,
+    probability,
+    weigh,
+    wordless_worth,
+)
 from mdrecall.core.ranking.stages import (
     NO_MATCH,
     Candidate,
     RankingContext,
     RankingOptions,
+    Speakers,
     apply_age,
     describe_doubt,
     diversify_results,
@@ -33,8 +40,7 @@ from mdrecall.core.ranking.stages import (
     spread_over_files,
     to_results,
 )
-from mdrecall.core.ranking.times import read_times
-from mdrecall.core.text.passages import Passage
+from mdrecall.core.text.markdown import Passage
 from mdrecall.core.text.words import Analyser
 from mdrecall.types import Match, Mode, SourceName, StoredChunk, Traits
 from tests.record.ranking import QUERIES, name_query, rank_chunks, show_answer

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.days import calendar_date, day_number, format_day, unit_range, weekday
-from mdrecall.core.ranking.time_reader import hint_words
-from mdrecall.core.ranking.time_words import LANGUAGES
-from mdrecall.core.ranking.times import HINTS, MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
+from mdrecall.core.ranking.query import HINTS, MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
+from mdrecall.core.text.days import calendar_date, day_number, format_day, unit_range, weekday
+from mdrecall.core.text.time_reader import hint_words
+from mdrecall.core.text.time_words import LANGUAGES
 
 TODAY = date(2026, 3, 12).toordinal()
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from mdrecall.core.redact import compile_patterns, find, masking, private_keys, redact
+from mdrecall.core.redact import compile_patterns, find, masking, redact
 from mdrecall.core.redact.rules import RULES, Rule
 from tests.core.redact.steps import count_steps
 
@@ -48,7 +48,7 @@ def test_no_rule_takes_more_than_in_proportion(rule: Rule) -> None:
 
 
 def test_the_marks_of_private_keys_take_no_more_either() -> None:
-    compiled = re.compile(private_keys._MARK, re.IGNORECASE)
+    compiled = re.compile(masking._MARK, re.IGNORECASE)
     for bit in BITS:
         once, twice = (count_steps(compiled, longer(bit, size)) for size in (SIZE, 2 * SIZE))
         assert twice <= 2.2 * once + 200, (bit, once, twice)

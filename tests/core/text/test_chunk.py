@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
-from mdrecall.core.text.headings import (
+from mdrecall.core.text.markdown import (
     BETWEEN_LINES,
     BLOCK,
     HEADING_CHARS,

@@ -2,8 +2,7 @@
 
 import pytest
 
-from mdrecall.core.text.fields import pack_fields, read_fields, unpack_fields
-from mdrecall.core.text.links import LinkTable, NoteLink
+from mdrecall.core.text.notes import LinkTable, NoteLink, pack_fields, read_fields, unpack_fields
 from mdrecall.types import NO_FIELDS, Fields, Link
 
 FRONT_MATTER = [

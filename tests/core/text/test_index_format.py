@@ -11,9 +11,8 @@ import pytest
 from mdrecall.core.text import chunk
 from mdrecall.core.text.annotations import pack_marks
 from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
-from mdrecall.core.text.fields import pack_fields, read_fields
-from mdrecall.core.text.notes import iter_note_chunks
-from mdrecall.core.text.passages import split_passages
+from mdrecall.core.text.markdown import split_passages
+from mdrecall.core.text.notes import iter_note_chunks, pack_fields, read_fields
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 
 FRONT = "---\ntitle: Tea and cups\ntags: [tea, 'green cup']\naliases:\n  - The kettle\n---\n"

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.core.text.index_terms import index_terms
-from mdrecall.core.text.stem import porter_stem, stem
-from mdrecall.core.text.words import Analyser
+from mdrecall.core.text.words import Analyser, porter_stem, stem
 from mdrecall.store.sqlite.schema import m001_documents_chunks_and_keywords
 
 ROOT = Path(__file__).parents[3]

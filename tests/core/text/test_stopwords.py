@@ -3,9 +3,8 @@
 import pytest
 
 from mdrecall.core.ranking.query import MAX_TERMS, parse_query
-from mdrecall.core.text import stopwords
-from mdrecall.core.text.stopwords import find_stop_words
-from mdrecall.core.text.words import fold, surface_words, tokens
+from mdrecall.core.text import words as analyser
+from mdrecall.core.text.words import find_stop_words, fold, surface_words, tokens
 
 
 def content(query: str) -> list[str]:
@@ -74,11 +73,12 @@ def test_a_stop_word_of_another_language_is_none_in_english(query: str, left: li
 
 
 def test_every_stop_word_is_written_as_the_analyser_folds_it() -> None:
-    lists = [text for name, text in vars(stopwords).items() if name.isupper() and isinstance(text, str)]
+    texts = (text for name, text in vars(analyser).items() if name.isupper() and isinstance(text, str))
+    lists = [text for text in texts if text.startswith("\n")]
     assert len(lists) > 20
     assert [word for text in lists for word in text.split() if fold(word) != word] == []
 
 
 def test_a_long_query_of_stop_words_only_still_has_terms() -> None:
-    words = " ".join(stopwords._ENGLISH.split()[: MAX_TERMS + 20])
+    words = " ".join(analyser._ENGLISH.split()[: MAX_TERMS + 20])
     assert len(parse_query(words)) == MAX_TERMS

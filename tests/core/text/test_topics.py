@@ -1,6 +1,6 @@
 """What notes are about: by their folders, tags, headings, links and names."""
 
-from mdrecall.core.text.topics import NoteNames, find_topics, note_title
+from mdrecall.core.text.notes import NoteNames, find_topics, note_title
 from mdrecall.types import Fields, Link
 
 

@@ -2,13 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.stem import common_beginning, stem
 from mdrecall.core.text.words import (
     Analyser,
     character_pairs,
+    common_beginning,
     fold,
     is_plain,
     name_terms,
+    stem,
     surface_words,
     tokens,
 )

@@ -1,24 +1,27 @@
-"""Explanations: what a result holds of the query, what its worth consists of, and what each stage changed for it.
+"""Results: why each was found, answers to several queries or memories as one, and snippets within a budget.
 
 A stage is not asked what it has done. The candidates before and after it are compared, so that an explanation cannot
 say anything else than what happened, and a new stage is explained without a line of its own.
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from mdrecall.core.ranking.features import CHUNK_SHARE, NEIGHBOUR_WEIGHT, TITLE_WEIGHT, Features, Query
-from mdrecall.core.ranking.score import IDENTIFIER_BONUS, query_cost
-from mdrecall.core.ranking.stages import (
-    NO_MATCH,
-    Candidate,
-    RankingContext,
-    Stage,
-    find_user_factor,
+from mdrecall.core.ranking.score import (
+    CHUNK_SHARE,
+    IDENTIFIER_BONUS,
+    NEIGHBOUR_WEIGHT,
+    TITLE_WEIGHT,
+    Features,
+    Query,
+    query_cost,
 )
-from mdrecall.core.text.passages import is_user
-from mdrecall.types import SearchAnswer, Why, format_citation
+from mdrecall.core.ranking.stages import NO_MATCH, Candidate, RankingContext, Stage, find_user_factor
+from mdrecall.core.text.markdown import cut_units, is_user, shorten, utf16_units
+from mdrecall.errors import QueryError, RecallError
+from mdrecall.types import Issue, MemoryReport, Reason, SearchAnswer, SearchResult, Why, format_citation
 
 # Fewer digits would hide that the parts add up.
 _DIGITS = 4
@@ -238,3 +241,200 @@ def _own_parts(features: Features, chunk_identified: float, query: Query) -> dic
         "commonness": -query_cost(0.0, query.weights.commonness, is_unspaced=False),
         "script": -query_cost(0.0, 0.0, is_unspaced=query.is_unspaced),
     }
+
+
+#: Each query is a search of its own, so this bounds what one call may cost.
+MAX_QUERIES = 5
+
+
+def list_queries(query: str, more: Sequence[str]) -> list[str]:
+    """Return the different queries of a request, in their order; raise ``QueryError`` if one is blank or too many."""
+    if isinstance(more, str):
+        raise QueryError("The further queries are a text.", hint="Give them as a list of texts.", name="queries")
+    every = [query, *more]
+    if any(not isinstance(entry, str) or not entry.strip() for entry in more):
+        hint = "Leave it out, or say what to look for."
+        raise QueryError("One of the queries is blank or not a text.", hint=hint, name="queries")
+    if len(every) > MAX_QUERIES:
+        raise QueryError(f"There are {len(every)} queries.", hint=f"Ask at most {MAX_QUERIES} at once.", name="queries")
+    return list(dict.fromkeys(entry.strip() for entry in every))
+
+
+def fuse_answers(queries: Sequence[str], answers: Sequence[SearchAnswer], max_results: int) -> SearchAnswer:
+    """Return one answer to several queries: the best results of all, each passage once, with the query that it suits.
+
+    A passage keeps its best score rather than a sum, so that a score goes on meaning what it means for one query.
+    """
+    found = [
+        result._replace(query=query)
+        for query, answer in zip(queries, answers, strict=True)
+        for result in answer.results
+    ]
+    kept: list[SearchResult] = []
+    for result in sorted(found, key=lambda entry: -entry.score):
+        if not any(_is_same_passage(result, other) for other in kept):
+            kept.append(result)
+    first = next((answer for answer in answers if answer.results), answers[0])
+    best = max(answers, key=lambda answer: max((entry.score for entry in answer.results), default=-1.0))
+    return first.replace(
+        results=tuple(kept[:max_results]),
+        caution=best.caution,
+        **{name: _first_of(answers, name) for name in ("degraded", "fallback", "stale", "not_reranked")},
+        issues=tuple(dict.fromkeys(issue for answer in answers for issue in answer.issues)),
+    )
+
+
+def _is_same_passage(one: SearchResult, other: SearchResult) -> bool:
+    """True if two results match some of the same lines."""
+    return (
+        (one.source, one.path) == (other.source, other.path)
+        and one.match_start_line <= other.match_end_line
+        and other.match_start_line <= one.match_end_line
+    )
+
+
+def _first_of(answers: Sequence[SearchAnswer], name: str) -> str:
+    return next((value for answer in answers if (value := getattr(answer, name))), "")
+
+
+#: If no memory has found anything, the first of these that one of them gives is the reason of the whole answer: the
+#: nearest to a result comes first.
+_REASONS: tuple[Reason, ...] = ("below_min_score", "no_match", "no_searchable_words", "index_empty", "scope_denied")
+_NOTICES = ("degraded", "fallback", "stale", "not_reranked", "withheld")
+
+
+def merge_memories(
+    outcomes: Mapping[str, SearchAnswer | RecallError], max_results: int, places: Mapping[str, str]
+) -> SearchAnswer:
+    """Return one answer of several memories, each given by its name; those that failed are named in it.
+
+    ``places`` says where the notes of a memory are: two memories of one place have the same notes. If every memory
+    failed, the error is raised.
+    """
+    answers = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, SearchAnswer)}
+    if not answers:
+        raise _join_errors({name: outcome for name, outcome in outcomes.items() if isinstance(outcome, RecallError)})
+    results = _drop_repeated(_put_in_order(answers), places)[:max_results]
+    first = answers[results[0].workspace] if results else min(answers.values(), key=_rank_reason)
+    notices = {notice: _join_texts({n: getattr(each, notice) for n, each in answers.items()}) for notice in _NOTICES}
+    return first.replace(
+        results=tuple(results),
+        action="" if results else _join_texts({name: each.action for name, each in answers.items()}),
+        issues=tuple(_name_issue(name, issue) for name, each in answers.items() for issue in each.issues),
+        memories=tuple(_report(name, outcome, results) for name, outcome in outcomes.items()),
+        **notices,
+    )
+
+
+def _put_in_order(answers: Mapping[str, SearchAnswer]) -> list[SearchResult]:
+    """Return all results, best first; those of one memory stay in its order, and of equals the names decide.
+
+    A memory may have put a better score below, because it is of the same file or was superseded. So no result comes
+    before one that its own memory has put above it.
+    """
+    ranked: list[tuple[float, str, int, SearchResult]] = []
+    for name, answer in answers.items():
+        lowest = float("inf")
+        for place, result in enumerate(answer.results):
+            lowest = min(lowest, result.score)
+            ranked.append((-lowest, name, place, result._replace(workspace=name)))
+    return [result for *_, result in sorted(ranked, key=lambda entry: entry[:3])]
+
+
+def _drop_repeated(results: Sequence[SearchResult], places: Mapping[str, str]) -> list[SearchResult]:
+    """Return each note's passage once, also if it is in two memories of one place, such as agents that share notes."""
+    kept: dict[tuple[object, ...], SearchResult] = {}
+    for result in results:
+        # The same path is another transcript for another agent.
+        place = places.get(result.workspace, "") if result.source == "memory" else ""
+        key = (place or result.workspace, result.source, result.citation, result.snippet)
+        kept.setdefault(key, result)
+    return list(kept.values())
+
+
+def _report(name: str, outcome: SearchAnswer | RecallError, results: Sequence[SearchResult]) -> MemoryReport:
+    if isinstance(outcome, RecallError):
+        return MemoryReport(name, error=str(outcome), action=outcome.hint)
+    count = sum(result.workspace == name for result in results)
+    return MemoryReport(name, count, outcome.reason, outcome.action if outcome.reason else "")
+
+
+def _join_errors(errors: Mapping[str, RecallError]) -> RecallError:
+    """Return one error for memories that all failed: the error itself if it is the same for all."""
+    first, *more = errors.values()
+    if all((type(error), str(error)) == (type(first), str(first)) for error in more):
+        return first
+    reasons = " ".join(f"{name}: {str(error).rstrip('.')}." for name, error in errors.items())
+    return RecallError(f"None of the memories can be searched. {reasons}", hint=first.hint)
+
+
+def _rank_reason(answer: SearchAnswer) -> int:
+    return _REASONS.index(answer.reason) if answer.reason in _REASONS else len(_REASONS)
+
+
+def _join_texts(texts: Mapping[str, str]) -> str:
+    """Return what memories say, each with its name; once if all say the same."""
+    if len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return " ".join(f"{name}: {text.rstrip('.')}." for name, text in texts.items() if text)
+
+
+def _name_issue(name: str, issue: Issue) -> Issue:
+    problem = f"{name}: {issue.problem}" if issue.problem.startswith(issue.path) else issue.problem
+    return Issue(f"{name}: {issue.path}", problem)
+
+
+# A shorter piece of a snippet says too little to be worth its place.
+_MIN_UNITS = 40
+# A file name may contain line breaks, and so could pretend to be more text below the line that names the source.
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+class CitedSnippet(NamedTuple):
+    """A snippet with its citation, which may be empty."""
+
+    snippet: str
+    citation: str
+
+
+def add_source(cited: CitedSnippet) -> str:
+    """Return the snippet followed by a line that names its source."""
+    return f"{cited.snippet.strip()}\n\n{_footer(cited)}" if cited.citation else cited.snippet
+
+
+def remove_source(text: str, citation: str) -> str:
+    """Return a text without the line that ``add_source`` put below it."""
+    return text.removesuffix(f"\n\n{_footer(CitedSnippet('', citation))}") if citation else text
+
+
+def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> tuple[tuple[str, ...], bool]:
+    """Return the first snippets that fit, each with its source, and True if one was shortened or left out.
+
+    The last one may be shortened, but never its source.
+    The first snippet is always included: in a budget too small for its source, without it.
+    """
+    texts: list[str] = []
+    left = max_units
+    for cited in snippets:
+        text = add_source(cited)
+        if utf16_units(text) <= left:
+            texts.append(text)
+            left -= utf16_units(text)
+            continue
+        room = left - utf16_units(add_source(cited._replace(snippet="")))
+        if room >= _MIN_UNITS:
+            texts.append(add_source(cited._replace(snippet=shorten(cited.snippet.strip(), room))))
+        elif not texts:
+            texts.append(cut_units(cited.snippet.strip(), left))
+        return tuple(texts), True
+    return tuple(texts), False
+
+
+def fit_results(results: Sequence[SearchResult], max_units: int) -> list[SearchResult]:
+    """Return the first results whose snippets fit; the last snippet may be shortened."""
+    texts, _ = fit_snippets([CitedSnippet(result.snippet, "") for result in results], max_units)
+    return [result._replace(snippet=text) for result, text in zip(results, texts, strict=False)]
+
+
+def _footer(cited: CitedSnippet) -> str:
+    return f"Source: {_BREAKS.sub(' ', cited.citation)}"

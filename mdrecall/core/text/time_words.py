@@ -1,4 +1,4 @@
-"""The words and phrases for times in seven languages, as tables and patterns that ``times`` reads queries with.
+"""The words and phrases for times in seven languages, as tables and patterns that ``time_reader`` reads queries with.
 
 A rule is a pattern with named groups and what it means. In a pattern, ``{number}``, ``{unit}``, ``{weekday}``,
 ``{month}``, ``{day}`` and ``{year}`` stand for groups of that name, and a space for any white space. Compiled for this
@@ -9,14 +9,14 @@ leave no doubt.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from mdrecall.core.ranking.days import Unit
+from mdrecall.core.text.days import Unit
 
 
 class Rule(NamedTuple):
     """A way to say a time."""
 
     kind: str
-    """The function in ``times`` that reads a match."""
+    """The function in ``time_reader`` that reads a match."""
     pattern: str
     offset: int = 0
     """For *last*, *this* and their like: which day, week or weekday is meant, counted from the present one."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import NamedTuple
 
-from mdrecall.core.ranking.days import (
+from mdrecall.core.text.days import (
     DayRange,
     Unit,
     calendar_date,
@@ -15,7 +15,7 @@ from mdrecall.core.ranking.days import (
     weekday,
     year_range,
 )
-from mdrecall.core.ranking.time_words import LANGUAGES, YEAR_WORDS, Language, Rule
+from mdrecall.core.text.time_words import LANGUAGES, YEAR_WORDS, Language, Rule
 
 # The languages that are written with spaces between words; the others are found by their script.
 _SPACED = ("en", "de", "fr", "es")
@@ -190,7 +190,7 @@ def _is_span(text: str, first: _Found, second: _Found) -> bool:
 
 def _is_spanish(query: str) -> bool:
     """True if *actual* is rather the Spanish word for "current" than the English one."""
-    from mdrecall.core.text.stopwords import count_words
+    from mdrecall.core.text.words import count_words
 
     words = frozenset(_WORD.findall(query.lower()))
     return count_words(words, "es") > 0 and not words & {"the", "is", "of", "what"}
@@ -198,7 +198,7 @@ def _is_spanish(query: str) -> bool:
 
 def _is_german(words: frozenset[str]) -> bool:
     """True if *hier* is rather the German word for "here" than the French one for "yesterday"."""
-    from mdrecall.core.text.stopwords import count_words
+    from mdrecall.core.text.words import count_words
 
     return count_words(words - {"hier"}, "de") > count_words(words - {"hier"}, "fr")
 
