@@ -1,7 +1,7 @@
 """The cosines between short memories: questions and their answers, restatements, and facts that differ.
 
 ``python -m benchmarks.memories [--minilm FOLDER]`` prints the range of each kind for each embedder. The thresholds in
-``mdrecall/plugins/lancedb/thresholds.py`` were chosen with it.
+``mdrecall/plugins/lancedb/memories.py`` were chosen with it.
 """
 
 import argparse
@@ -11,8 +11,8 @@ import tempfile
 
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.lancedb.thresholds import Thresholds, same_fact, thresholds_for
-from mdrecall.types import EmbedInput
+from mdrecall.plugins.lancedb.memories import DUPLICATE, PROMPT, RECALL, cosine_at, same_fact
+from mdrecall.types import EmbedInput, Traits
 
 #: A memory, a short question about it, and a prompt in which it would help.
 ASKED = (
@@ -104,20 +104,19 @@ def measure(embedder: Embedder) -> None:
     print(f"\n{embedder.provider} {embedder.model}\n{'':20}count     min  median     95%     max")
     for kind, values in sorted(ranges.items()):
         print(f"{kind:20}{format_range(values)}")
-    print(summarize(thresholds_for(embedder.traits), ranges))
+    print(summarize(embedder.traits, ranges))
 
 
-def summarize(thresholds: Thresholds, ranges: dict[str, list[float]]) -> str:
+def summarize(traits: Traits, ranges: dict[str, list[float]]) -> str:
     """Return how many pairs of each kind reach the thresholds."""
-    rows = [str(thresholds)]
-    for kind, cut in (("question", thresholds.recall), ("prompt", thresholds.prompt)):
+    cuts = {"question": cosine_at(RECALL, traits), "prompt": cosine_at(PROMPT, traits)}
+    rows = [str(cuts)]
+    for kind, cut in cuts.items():
         for whose in ("its own", "another"):
             values = ranges[f"{kind}, {whose}"]
             rows.append(f"{kind}, {whose}: {sum(value >= cut for value in values)} of {len(values)} reach {cut:.2f}")
     for kind, pairs in (("restated", RESTATED), ("changed", CHANGED)):
-        found = [
-            value >= thresholds.duplicate and same_fact(*pair) for value, pair in zip(ranges[kind], pairs, strict=True)
-        ]
+        found = [value >= DUPLICATE and same_fact(*pair) for value, pair in zip(ranges[kind], pairs, strict=True)]
         rows.append(f"{kind}: {sum(found)} of {len(found)} taken for the same")
     return "\n".join(rows)
 

@@ -86,7 +86,7 @@ def _check_hosts() -> Iterator[Finding]:
 
 def _check_plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
     """Open and close the plugin that provides the memory tools."""
-    from mdrecall.plugins.registry import open_slot
+    from mdrecall.plugins import open_slot
 
     try:
         loaded = load(workspace=options.workspace, agent=agent, config=options.config)
@@ -105,10 +105,10 @@ def _check_plugin(options: argparse.Namespace, agent: str | None) -> Iterator[Fi
 
 def _check_memories(loaded: Loaded) -> Finding:
     """Check that the table of long-term memories can be read, and all of it searched."""
-    from mdrecall.plugins.lancedb.plugin import open_memories
+    from mdrecall.plugins import import_lancedb
 
     try:
-        memories = open_memories(loaded)
+        memories = import_lancedb().open_memories(loaded)
         counts = memories.counts()
         memories.close()
     except RecallError as error:

@@ -66,13 +66,14 @@ def _choose_target(file: str, cwd: str, workspace: str, now: "datetime") -> str:
 
 def read_memories(loaded: "Loaded") -> tuple[list[dict[str, Any]], str]:
     """Return the long-term memories of the agent, and why they could not be read; empty if they could, or are none."""
-    from mdrecall.plugins.lancedb.plugin import database_uri, open_memories
+    from mdrecall.plugins import import_lancedb
 
-    uri = database_uri(loaded)
+    lancedb = import_lancedb()
+    uri: str = lancedb.database_uri(loaded)
     if "://" not in uri and not os.path.isdir(os.path.join(uri, "memories.lance")):
         return [], ""
     try:
-        with closing(open_memories(loaded)) as memories:
+        with closing(lancedb.open_memories(loaded)) as memories:
             return [row._asdict() for row in memories.list_all()], ""
     except RecallError as error:
         return [], f"the long-term memories at {uri} are not in it: {error}"

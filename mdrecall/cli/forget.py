@@ -53,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _open(options: argparse.Namespace, agent: str) -> "Iterator[tuple[Memory, Forgetting]]":
-    from mdrecall.plugins.lancedb.forgetting import open_forgetting
+    from mdrecall.plugins import open_forgetting
 
     with open_memory(options, agent) as memory:
         yield memory, open_forgetting(memory)

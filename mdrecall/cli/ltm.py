@@ -90,18 +90,18 @@ def _list(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 
 def _search(memories: "LongTermMemory", options: argparse.Namespace) -> int:
-    recalled = memories.recall(_join_words(options), options.limit or _DEFAULT_MATCHES)
+    found, unsearched = memories.recall(_join_words(options), options.limit or _DEFAULT_MATCHES)
     if options.json:
-        print_json([_memory_to_json(one.row) | {"score": round(one.score, 4)} for one in recalled.found])
-    for one in recalled.found if not options.json else ():
+        print_json([_memory_to_json(one.row) | {"score": round(one.score, 4)} for one in found])
+    for one in found if not options.json else ():
         _print_memory(one.row, f"{one.score:.2f}")
-    if not recalled.found:
+    if not found:
         print("No memory matches.", file=sys.stderr)
-    if recalled.unsearched:
-        skipped = plural(recalled.unsearched, "memory", "memories")
+    if unsearched:
+        skipped = plural(unsearched, "memory", "memories")
         reason = "not searched, because another embedder made the vectors"
         print(f"{skipped} {reason}. Run `mdrecall ltm reembed`.", file=sys.stderr)
-    return 0 if recalled.found else 1
+    return 0 if found else 1
 
 
 def _stats(memories: "LongTermMemory", options: argparse.Namespace) -> int:

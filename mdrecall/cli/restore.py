@@ -12,7 +12,6 @@ from mdrecall.errors import ArgumentError, FileMissing, RecallError
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
     from mdrecall.life.restore import Backup, Restored
-    from mdrecall.plugins.lancedb.table import Row
 
 #: Files that are printed one by one; more of them would hide the sum.
 _MAX_SHOWN = 20
@@ -54,10 +53,10 @@ def _restore_memories(found: "Backup", loaded: "Loaded", *, apply: bool) -> tupl
     rows = [row for row in map(_make_row, read_memories(found)) if row and forgotten.mask(row.text) == row.text]
     if not rows:
         return 0, ""
-    from mdrecall.plugins.lancedb.plugin import open_memories
+    from mdrecall.plugins import import_lancedb
 
     try:
-        with closing(open_memories(loaded)) as memories:
+        with closing(import_lancedb().open_memories(loaded)) as memories:
             if apply:
                 return memories.restore(rows), ""
             known = {row.id for row in memories.list_all(all_agents=True)}
@@ -66,22 +65,24 @@ def _restore_memories(found: "Backup", loaded: "Loaded", *, apply: bool) -> tupl
         return 0, str(error)
 
 
-def _make_row(value: dict[str, Any]) -> "Row | None":
+def _make_row(value: dict[str, Any]) -> Any:
     """Return a memory of a backup; None if it is none."""
-    from mdrecall.plugins.lancedb.memories import DEFAULT_IMPORTANCE, parse_id
-    from mdrecall.plugins.lancedb.table import Row
+    from mdrecall.plugins import import_lancedb
 
+    lancedb = import_lancedb()
     times = [value.get(name) for name in ("created_ms", "updated_ms", "expires_ms")]
     created, updated, expires = (float(one) if isinstance(one, int | float) else None for one in times)
     texts = [value.get(name) for name in ("id", "text", "category", "source")]
     memory_id, text, category, source = (one if isinstance(one, str) else "" for one in texts)
     weight = value.get("importance")
-    importance = float(weight) if isinstance(weight, int | float) else DEFAULT_IMPORTANCE
+    importance = float(weight) if isinstance(weight, int | float) else lancedb.DEFAULT_IMPORTANCE
     try:
-        name = parse_id(memory_id)
+        name = lancedb.parse_id(memory_id)
     except ArgumentError:
         return None
-    return Row(name, text, importance, category or "other", created or 0.0, None, source, None, updated, expires)
+    return lancedb.Row(
+        name, text, importance, category or "other", created or 0.0, None, source, None, updated, expires
+    )
 
 
 def _to_json(

@@ -55,13 +55,13 @@ def _report_agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
 
 def _report_plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     """Return which plugin provides the memory and the problems it has."""
-    from mdrecall.plugins.registry import diagnose
+    from mdrecall.plugins import diagnose
 
-    choice, diagnostics = diagnose(load_quietly(options, agent))
-    if not options.json and choice.id != "memory-core":
-        print(f"  {'Plugin:':12} {choice.id or 'none'}")
+    plugin, diagnostics = diagnose(load_quietly(options, agent))
+    if not options.json and plugin != "memory-core":
+        print(f"  {'Plugin:':12} {plugin or 'none'}")
         print_issues(tuple(Issue("", f"{found.problem} {found.hint}".strip()) for found in diagnostics))
-    return {"id": choice.id, "diagnostics": to_json(diagnostics)}
+    return {"id": plugin, "diagnostics": to_json(diagnostics)}
 
 
 def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str, Any]:

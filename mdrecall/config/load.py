@@ -6,7 +6,6 @@ the defaults for all agents), built-in defaults. This is the only reader of the 
 
 import os
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from mdrecall.config.agent_folders import AgentFolders, find_agent_folders
@@ -75,8 +74,6 @@ class Loaded(NamedTuple):
     """True if the caller neither named the workspace nor is in it: then an answer says whose memory it is from."""
     default_agent: str = "main"
     """The agent to use when none is named."""
-    plugin_configs: Mapping[str, Mapping[str, Any]] = MappingProxyType({})
-    """The object at ``plugins.entries.<id>.config`` for each plugin, unchecked."""
     openclaw_file: str = ""
     """OpenClaw's own file as ``files`` names it; empty if there is none."""
     warnings: tuple[str, ...] = ()
@@ -154,7 +151,6 @@ def load(
         unread=f"{misplaced} {env_problem}".strip(),
         is_elsewhere=found.is_elsewhere,
         default_agent=default,
-        plugin_configs=_plugin_configs(files),
         openclaw_file=next((file.label for file in files if file.is_lenient), ""),
         warnings=tuple(dict.fromkeys(warnings)),
         problem=unread[0] if unread else "",
@@ -236,17 +232,6 @@ def _add_hosts(values: dict[str, ResolvedValue], file: str) -> None:
     name = "memorySearch.sources"
     if "sessions" not in values[name].value and os.path.isfile(file):
         values[name] = ResolvedValue((*values[name].value, "sessions"), f"{values[name].origin}, {file}")
-
-
-def _plugin_configs(files: list[ConfigFile]) -> dict[str, Mapping[str, Any]]:
-    """Return the configuration of every plugin, each from the strongest file that has one."""
-    configs: dict[str, Mapping[str, Any]] = {}
-    for layer in layers_at(files, "plugins.entries", []):
-        for name, entry in layer.values.items() if isinstance(layer.values, dict) else ():
-            config = entry.get("config") if isinstance(entry, dict) else None
-            if isinstance(config, dict):
-                configs.setdefault(name.strip(), config)
-    return configs
 
 
 def _current_folder() -> str:

@@ -179,9 +179,9 @@ def keep_tools(loaded: Loaded) -> Loaded:
     if slot.value.strip().lower() == "none":
         keeps = bool(loaded.openclaw_file) and slot.origin.startswith(f"{loaded.openclaw_file}: ")
     else:
-        from mdrecall.plugins.registry import list_known
+        from mdrecall.plugins import PLUGINS
 
-        keeps = slot.value.strip() not in list_known()
+        keeps = slot.value.strip() not in PLUGINS
     # The list of what OpenClaw may load names the plugin that is in its slot.
     plugins = plugins._replace(slots=_DEFAULT_PLUGINS.slots, allow=())
     return loaded._replace(settings=loaded.settings._replace(plugins=plugins)) if keeps else loaded
@@ -192,16 +192,16 @@ def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | No
         _log.warning(loaded.problem)
     kept = keep_tools(loaded)
     if kept is not loaded:
-        from mdrecall.plugins.registry import diagnose
+        from mdrecall.plugins import diagnose
 
         for found in diagnose(loaded)[1]:
             _log.warning("%s This server has the tools of the notes.", found.problem)
     settings, plugin = kept.settings, kept.settings.plugins.slots.memory
     if settings.plugins != _DEFAULT_PLUGINS:
         # Importing it takes as long as half of a start, and most servers have the default plugin.
-        from mdrecall.plugins.registry import choose_plugin
+        from mdrecall.plugins import choose_plugin
 
-        plugin = choose_plugin(settings.plugins).id
+        plugin = choose_plugin(settings.plugins)[0]
     can_append = may_append(kept)
     return ServedMemory(
         name, workspace, settings.agent_id, config, kept.home, plugin, can_append, settings, kept.shared_store

@@ -21,7 +21,7 @@ from mdrecall.types import Progress, ProgressCallback
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
     from mdrecall.memory import Memory
-    from mdrecall.plugins.registry import Slot
+    from mdrecall.plugins import Slot
 
 _log = logging.getLogger(__name__)
 #: The tool that searches several memories at once, and those that read what it has found.
@@ -222,10 +222,10 @@ class SessionTools:
         return [spec for spec in specs if not (self._read_only and spec.writes)]
 
     def _make(self, memory: "Memory", session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:
-        from mdrecall.plugins.registry import CORE, choose_plugin
+        from mdrecall.plugins import CORE, choose_plugin
 
         loaded = memory.loaded
-        if loaded is None or choose_plugin(memory.settings.plugins).id == CORE:
+        if loaded is None or choose_plugin(memory.settings.plugins)[0] == CORE:
             from mdrecall.tools.notes import memory_tools
 
             can_append = loaded is None or may_append(loaded)
@@ -236,7 +236,7 @@ class SessionTools:
             return self._slot(memory, loaded, session_key).toolset
 
     def _slot(self, memory: "Memory", loaded: "Loaded", session_key: str) -> "Slot":
-        from mdrecall.plugins.registry import open_slot
+        from mdrecall.plugins import open_slot
 
         key = (id(memory), session_key)
         slot = self._open.pop(key, None)

@@ -78,7 +78,7 @@ def undo(visit: Visit) -> Redirect:
 
 
 def _open(visit: Visit) -> Forgetting:
-    from mdrecall.plugins.lancedb.forgetting import open_forgetting
+    from mdrecall.plugins import open_forgetting
 
     require_owner(visit, "Forgetting")
     return open_forgetting(visit.memory)

@@ -241,7 +241,7 @@ def test_without_the_sdk_pipes_are_served_and_the_way_to_get_http_is_told(worksp
 def test_the_server_greets_its_client_before_it_loads_a_memory(workspace: Workspace) -> None:
     code = (
         "import sys; import mdrecall.mcp_server.start, mdrecall.mcp_server.answers, mdrecall.mcp_server.stdio;"
-        "print(*(name for name in ('mdrecall.memory', 'mdrecall.plugins.registry', 'numpy') if name in sys.modules))"
+        "print(*(name for name in ('mdrecall.memory', 'mdrecall.plugins', 'numpy') if name in sys.modules))"
     )
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", code], env=process_env(workspace.env), capture_output=True, text=True,

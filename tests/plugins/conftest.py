@@ -9,7 +9,7 @@ import pytest
 from mdrecall.core.redact import make_redactor
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
+from mdrecall.plugins.lancedb.memories import LongTermMemory
 from mdrecall.plugins.lancedb.table import Table
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback
 
@@ -74,7 +74,8 @@ class LtmDatabase:
         memories = LongTermMemory(
             Table(uri or str(self.folder)),
             embedder,
-            Owner(agent, agent == "main"),
+            agent,
+            is_default_agent=agent == "main",
             redact=make_redactor(()).redact,
             now_ms=self.clock,
             adopt_unlabelled=adopt_unlabelled,

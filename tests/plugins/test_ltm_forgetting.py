@@ -9,8 +9,7 @@ import pytest
 
 from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.memory import Memory
-from mdrecall.plugins.lancedb.forgetting import LongTermPlaces
-from mdrecall.plugins.lancedb.plugin import database_uri, open_memories
+from mdrecall.plugins.lancedb.plugin import LongTermPlaces, database_uri, open_memories
 from tests.cli.conftest import run_in_this_process
 from tests.conftest import Workspace
 from tests.life.traces import find_traces

@@ -4,25 +4,26 @@ import uuid
 
 import pytest
 
+from benchmarks.memories import CHANGED
 from mdrecall.errors import ArgumentError, PluginError
-from mdrecall.plugins.lancedb.memories import LongTermMemory
+from mdrecall.plugins.lancedb.memories import LongTermMemory, same_fact
 from tests.plugins.conftest import LtmDatabase, OtherEmbedder
 
 DAY_MS = 86_400_000.0
 
 
 def texts(memories: LongTermMemory, query: str, limit: int = 5) -> list[str]:
-    return [one.row.text for one in memories.recall(query, limit).found]
+    return [one.row.text for one in memories.recall(query, limit)[0]]
 
 
 def test_a_stored_memory_is_recalled_with_its_cosine_and_what_is_of_no_concern_is_not(database: LtmDatabase) -> None:
     memories = database.memories()
     for text in ("I prefer dark mode in my editor", "My sister is called Martina", "The deploy key lives in the vault"):
         assert memories.store(text).action == "created"
-    (found,) = memories.recall("where is the deploy key?", 5).found
+    (found,) = memories.recall("where is the deploy key?", 5)[0]
     assert found.row.text == "The deploy key lives in the vault"
     assert 0.5 < found.score < 1
-    assert memories.recall("The deploy key lives in the vault", 1).found[0].score == pytest.approx(1, abs=1e-4)
+    assert memories.recall("The deploy key lives in the vault", 1)[0][0].score == pytest.approx(1, abs=1e-4)
     assert texts(memories, "quantum chromodynamics lecture") == []
 
 
@@ -32,7 +33,7 @@ def test_no_agent_sees_the_memories_of_another_however_close(database: LtmDataba
         other.store(f"The door code is {number}")
     main = database.memories()
     mine = main.store("The door code is written on the fridge").row
-    assert [one.row.id for one in main.recall("The door code is 3", 2).found] == [mine.id]
+    assert [one.row.id for one in main.recall("The door code is 3", 2)[0]] == [mine.id]
     assert main.forget(other.list_all()[0].id) is None
     assert len(other.list_all()) == 8
     assert [row.id for row in main.list_all()] == [mine.id]
@@ -197,11 +198,10 @@ def test_an_empty_table_takes_vectors_of_any_length(database: LtmDatabase) -> No
 def test_vectors_of_another_embedder_of_the_same_length_are_not_compared_but_told_of(database: LtmDatabase) -> None:
     database.memories(embedder=OtherEmbedder).store("I prefer dark mode")
     other = database.memories(embedder=lambda: renamed(OtherEmbedder()))
-    recalled = other.recall("I prefer dark mode", 3)
-    assert (recalled.found, recalled.unsearched) == ((), 1)
+    assert other.recall("I prefer dark mode", 3) == ([], 1)
     assert other.counts().unsearched == 1
     other.reembed()
-    assert other.recall("I prefer dark mode", 3).unsearched == 0
+    assert other.recall("I prefer dark mode", 3)[1] == 0
     assert texts(other, "I prefer dark mode") == ["I prefer dark mode"]
 
 
@@ -232,3 +232,24 @@ def test_an_id_may_be_named_by_its_beginning(database: LtmDatabase) -> None:
 def renamed(embedder: OtherEmbedder) -> OtherEmbedder:
     embedder.fingerprint = "renamed-0123456789"
     return embedder
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("I prefer dark mode", "i prefer the dark mode."),
+        ("Always answer in German", "Please always answer in German!"),
+        ("Ich mag Cafés", "ich mag cafes"),
+        ("我喜欢深色模式", "我喜欢深色模式。"),
+    ],
+)
+def test_case_accents_signs_and_small_words_make_no_other_fact(one: str, other: str) -> None:
+    assert same_fact(one, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [*CHANGED, ("I was a vegetarian", "I am a vegetarian"), ("Tom owes Anna ten", "Anna owes Tom ten"), ("a.b", "a-b")],
+)
+def test_a_number_a_name_a_negation_or_an_order_makes_another_fact(one: str, other: str) -> None:
+    assert not same_fact(one, other)

@@ -19,11 +19,13 @@ from tests.plugins.conftest import START_MS, LtmDatabase, OtherEmbedder
 WRITER = """
 import sys
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
+from mdrecall.plugins.lancedb.memories import LongTermMemory
 from mdrecall.plugins.lancedb.table import PLUGIN, Table
 
 folder, name = sys.argv[1:]
-memories = LongTermMemory(Table(folder), OfflineEmbedder, Owner("main", True), redact=str, now_ms=lambda: 1.7e12)
+memories = LongTermMemory(
+    Table(folder), OfflineEmbedder, "main", is_default_agent=True, redact=str, now_ms=lambda: 1.7e12
+)
 for number in range(2):
     memories.store(f"The locker of {name} has the number {number}")
     memories.store(f"The shared locker has the number {number}")
@@ -68,8 +70,8 @@ def test_a_table_of_openclaw_is_read_as_it_is_and_belongs_to_the_default_agent(d
     ids = openclaw_table(database.folder, 264, ["I prefer dark mode", "My sister is called Martina"])
     main = database.memories(embedder=OtherEmbedder, adopt_unlabelled=True)
     assert [row.id for row in main.list_all()] == ids[::-1]
-    assert [one.row.id for one in main.recall("who is Martina?", 3).found] == [ids[1]]
-    assert main.recall("who is Martina?", 3).unsearched == 0
+    assert [one.row.id for one in main.recall("who is Martina?", 3)[0]] == [ids[1]]
+    assert main.recall("who is Martina?", 3)[1] == 0
     assert main.store("I prefer the dark mode").action == "duplicate"
     assert main.store("I prefer tea").action == "created"
     assert database.memories("other", embedder=OtherEmbedder, adopt_unlabelled=True).list_all() == []
@@ -99,9 +101,9 @@ def test_vectors_of_openclaw_are_not_taken_for_those_of_an_embedder_that_it_did_
     openclaw_table(database.folder, 264, ["I prefer dark mode"])
     memories = database.memories(embedder=OtherEmbedder)
     recalled = memories.recall("I prefer dark mode", 3)
-    assert (recalled.found, recalled.unsearched) == ((), 1)
+    assert recalled == ([], 1)
     assert memories.reembed() == 1
-    assert len(memories.recall("I prefer dark mode", 3).found) == 1
+    assert len(memories.recall("I prefer dark mode", 3)[0]) == 1
 
 
 def test_a_table_of_somebody_else_is_left_alone(database: LtmDatabase) -> None:
@@ -150,7 +152,7 @@ def test_what_another_process_writes_is_seen_at_once(database: LtmDatabase) -> N
     writer.store("I prefer tea")
     assert [row.text for row in reader.list_all()] == ["I prefer tea"]
     writer.store("The vault is green")
-    assert len(reader.recall("which colour has the vault, green?", 3).found) == 1
+    assert len(reader.recall("which colour has the vault, green?", 3)[0]) == 1
 
 
 def test_many_small_writes_do_not_make_many_files(database: LtmDatabase) -> None:
@@ -169,7 +171,7 @@ def test_an_address_is_passed_on(database: LtmDatabase, scheme: str) -> None:
     uri = scheme if scheme == "memory://" else f"file://{database.folder}"
     memories = database.memories(uri=uri)
     row = memories.store("I prefer tea").row
-    assert [one.row.id for one in memories.recall("do I prefer tea?", 3).found] == [row.id]
+    assert [one.row.id for one in memories.recall("do I prefer tea?", 3)[0]] == [row.id]
     assert memories.forget(row.id) == row
     assert memories.counts().total == 0
 
@@ -190,7 +192,7 @@ def test_damaged_files_are_told_and_not_a_crash(database: LtmDatabase) -> None:
 
 def test_nothing_is_made_by_looking(database: LtmDatabase) -> None:
     assert database.memories().list_all() == []
-    assert database.memories().recall("tea", 3).found == ()
+    assert database.memories().recall("tea", 3)[0] == []
     assert list(database.folder.iterdir()) == []
 
 

@@ -8,6 +8,7 @@
 * Vectors of another embedder are not compared with ours. They are counted and reported until ``reembed`` replaces them.
 """
 
+import math
 import re
 import threading
 import uuid
@@ -16,18 +17,15 @@ from typing import NamedTuple
 
 from mdrecall.core.ranking.score import measure_traits
 from mdrecall.core.text.markdown import cut_units, utf16_units
-from mdrecall.core.text.words import Analyser, script_share
+from mdrecall.core.text.words import Analyser, fold, script_share, tokens
 from mdrecall.errors import ArgumentError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
 from mdrecall.plugins.lancedb.capture import categorize
 from mdrecall.plugins.lancedb.table import PLUGIN, Row, Table, quote
-from mdrecall.plugins.lancedb.thresholds import Thresholds, same_fact, shared_words, thresholds_for
-from mdrecall.types import EmbedInput
+from mdrecall.types import EmbedInput, Traits
 
 #: OpenClaw's default.
 DEFAULT_IMPORTANCE = 0.7
-#: OpenClaw's default of ``recallMaxChars``.
-RECALL_UNITS = 1000
 #: A memory is a sentence or two; a longer text belongs in a note. In UTF-16 units, as OpenClaw counts.
 MAX_UNITS = 10_000
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
@@ -39,6 +37,17 @@ _SAMPLE = 256
 _MAX_SIMILAR = 3
 #: How many texts are embedded in one call while all vectors are replaced.
 _BATCH = 64
+# Shares of the way from an embedder's cosine of unrelated texts to that of related ones: for an answer to a question,
+# for what is put before a prompt (which may not be a question), for a memory that a request to forget may mean, and for
+# one that may be out of date once another is stored. docs/plugins.md has the figures of benchmarks/memories.py.
+RECALL, PROMPT, CANDIDATE, SIMILAR = 0.2, 0.3, 0.6, 1.0
+# The cosine at which OpenClaw's score, 1 / (1 + distance), reaches the 0.9 from which the only candidate is deleted.
+_ONLY = 0.944
+# Lower than OpenClaw's 0.974, because here the words must agree too.
+DUPLICATE = 0.75
+#: Words that change nothing of what a statement says. None of them says who, when or not.
+_FILLERS = frozenset(("a", "an", "the", "is", "are", "am", "has", "have", "please", "really", "very", "just", "also"))
+_NOT = re.compile(r"n['’]t\b")
 
 
 class Match(NamedTuple):
@@ -63,14 +72,6 @@ class StoreResult(NamedTuple):
     """Other memories that are close; one of them may be out of date."""
 
 
-class RecallResult(NamedTuple):
-    """The memories that answer a question."""
-
-    found: tuple[Match, ...]
-    unsearched: int
-    """How many memories of this agent were not searched, because another embedder made their vectors."""
-
-
 class Counts(NamedTuple):
     """How many memories there are."""
 
@@ -85,19 +86,6 @@ class Counts(NamedTuple):
     newest_ms: float
 
 
-class Owner(NamedTuple):
-    """The agent that memories belong to."""
-
-    agent: str
-    is_default: bool
-    """True if rows without an owner are this agent's."""
-
-    @property
-    def where(self) -> str:
-        own = f"agent = {quote(self.agent)}"
-        return f"({own} OR agent IS NULL)" if self.is_default else f"({own})"
-
-
 class LongTermMemory:
     """The memories of one agent."""
 
@@ -105,21 +93,23 @@ class LongTermMemory:
         self,
         table: Table,
         embedder: Callable[[], Embedder],
-        owner: Owner,
+        agent: str,
         *,
+        is_default_agent: bool,
         redact: Callable[[str], str],
         now_ms: Callable[[], float],
         adopt_unlabelled: bool = False,
-        recall_units: int = RECALL_UNITS,
+        recall_units: int = 1000,
     ) -> None:
-        """``embedder`` is called when it is first needed.
+        """``embedder`` is called when it is first needed. The default agent owns the rows without an owner.
 
         ``recall_units`` is how much of a query is used, and how much of a memory is shown to a model.
         With ``adopt_unlabelled``, rows that do not say which embedder made them are taken for this embedder's.
         """
         self.table = table
         self._make_embedder = embedder
-        self._owner = owner
+        self._agent = agent
+        self._own = f"(agent = {quote(agent)}{' OR agent IS NULL' if is_default_agent else ''})"
         self._redact = redact
         self._now_ms = now_ms
         self._adopt_unlabelled = adopt_unlabelled
@@ -171,11 +161,12 @@ class LongTermMemory:
         expires = None if ttl_ms is None else self._now_ms() + ttl_ms
         is_masked = masked != text.strip()
         with self.table.writing():
-            self._delete_expired()
+            self.table.delete(f"NOT ({self._unexpired})")
             old = self._require(replaces) if replaces else None
             near = [one for one in self._nearest(masked, vector, _NEIGHBOURS) if old is None or one.row.id != old.id]
-            if old is None and (same := next((one for one in near if self._is_same(masked, one)), None)):
-                return StoreResult("duplicate", self._extend(same.row, expires), is_masked=is_masked)
+            same = [one.row for one in near if one.score >= DUPLICATE and same_fact(masked, one.row.text)]
+            if old is None and same:
+                return StoreResult("duplicate", self._extend(same[0], expires), is_masked=is_masked)
             row = self._new_row(masked, source) if old is None else self._changed_row(old, masked, source)
             row = row._replace(
                 importance=row.importance if importance is None else importance,
@@ -185,7 +176,8 @@ class LongTermMemory:
             self.table.put([(row, vector)])
             if old:
                 self.table.compact()
-        similar = tuple(one for one in near if one.score >= self._thresholds(vector).similar)[:_MAX_SIMILAR]
+        least = self._least_cosine(SIMILAR, vector)
+        similar = tuple(one for one in near if one.score >= least)[:_MAX_SIMILAR]
         return StoreResult("updated" if old else "created", row, old.text if old else "", is_masked, similar)
 
     def _require(self, memory_id: str) -> Row:
@@ -195,34 +187,36 @@ class LongTermMemory:
         return row
 
     def _new_row(self, text: str, source: str) -> Row:
-        agent, now = self._owner.agent, self._now_ms()
+        agent, now = self._agent, self._now_ms()
         category = categorize(text)
         return Row(str(uuid.uuid4()), text, DEFAULT_IMPORTANCE, category, now, agent, source, self.identity, None, None)
 
     def _changed_row(self, old: Row, text: str, source: str) -> Row:
         return old._replace(
-            text=text, agent=self._owner.agent, source=source, embedder=self.identity, updated_ms=self._now_ms()
+            text=text, agent=self._agent, source=source, embedder=self.identity, updated_ms=self._now_ms()
         )
 
-    def recall(self, query: str, limit: int, *, for_prompt: bool = False) -> RecallResult:
-        """Return the memories that answer a question, or that would help with a prompt, the closest first."""
-        query = cut_units(query, self.recall_units)
-        vector = self._embed_query(query)
-        thresholds = self._thresholds(vector)
-        least = thresholds.prompt if for_prompt else thresholds.recall
-        found = [one for one in self._nearest(query, vector, limit) if one.score >= least]
-        return RecallResult(tuple(found[:limit]), self._count_unsearched())
+    def recall(self, query: str, limit: int, *, share: float = RECALL) -> tuple[list[Match], int]:
+        """Return the memories that answer a question, the closest first, and how many were not searched.
+
+        Vectors of another embedder are not searched. ``share`` says how close a memory must be.
+        """
+        return self._find_close(query, limit, share), self._count_unsearched()
 
     def find_to_forget(self, query: str) -> tuple[list[Match], Match | None]:
         """Return the memories that a request to forget may mean, and the one that it surely means if there is one."""
-        query = cut_units(query, self.recall_units)
-        vector = self._embed_query(query)
-        thresholds = self._thresholds(vector)
-        found = [one for one in self._nearest(query, vector, _NEIGHBOURS) if one.score >= thresholds.candidate]
-        same = [one for one in found if same_fact(query, one.row.text)]
+        found = self._find_close(query, _NEIGHBOURS, CANDIDATE)
+        same = [one for one in found if same_fact(cut_units(query, self.recall_units), one.row.text)]
         if len(same) == 1:
             return found, same[0]
-        return found, found[0] if len(found) == 1 and found[0].score >= thresholds.only else None
+        return found, found[0] if len(found) == 1 and found[0].score >= _ONLY else None
+
+    def _find_close(self, query: str, limit: int, share: float) -> list[Match]:
+        query = cut_units(query, self.recall_units)
+        self._adopt()
+        vector = self.embedder.embed_query(_cut_bytes(query, self.embedder.traits.input_bytes), {})
+        least = self._least_cosine(share, vector)
+        return [one for one in self._nearest(query, vector, limit) if one.score >= least]
 
     def get(self, memory_id: str) -> Row | None:
         """Return one memory of this agent; None if there is none with this id, or it has expired."""
@@ -249,9 +243,9 @@ class LongTermMemory:
         rows = self.table.rows(self._unexpired if all_agents else self._live)
         return sorted(rows, key=lambda row: (-(row.updated_ms or row.created_ms), row.id))
 
-    def list_everything(self) -> list[Row]:
+    def list_stored(self) -> list[Row]:
         """Return every memory of this agent, also those that have expired but are still stored."""
-        return self.table.rows(self._owner.where)
+        return self.table.rows(self._own)
 
     def counts(self) -> Counts:
         """Return how many memories there are; the embedder need not be usable."""
@@ -289,7 +283,7 @@ class LongTermMemory:
         with self.table.writing():
             known = {row.id for row in self.table.rows("id IS NOT NULL")}
             fresh = {row.id: row for row in rows if row.id not in known and row.text.strip()}
-            identity, agent = self.identity, self._owner.agent
+            identity, agent = self.identity, self._agent
             new = [
                 row._replace(text=self._redact(_drop_surrogates(row.text)), agent=agent, embedder=identity)
                 for row in fresh.values()
@@ -314,7 +308,7 @@ class LongTermMemory:
 
     @property
     def _live(self) -> str:
-        return f"{self._owner.where} AND {self._unexpired}"
+        return f"{self._own} AND {self._unexpired}"
 
     @property
     def _comparable(self) -> str:
@@ -334,12 +328,7 @@ class LongTermMemory:
     def _match_words(self, text: str) -> list[Match]:
         terms = self._analyser.terms(text)
         rows = self.table.rows(self._live)
-        return [Match(row, score) for row in rows if (score := shared_words(terms, self._analyser.terms(row.text)))]
-
-    def _is_same(self, text: str, other: Match) -> bool:
-        return other.score >= thresholds_for(self.unprepared_embedder.traits).duplicate and same_fact(
-            text, other.row.text
-        )
+        return [Match(row, score) for row in rows if (score := _share_words(terms, self._analyser.terms(row.text)))]
 
     def _extend(self, row: Row, expires: float | None) -> Row:
         """Return the row with the later of two expiries; no expiry is the latest."""
@@ -348,25 +337,22 @@ class LongTermMemory:
         self.table.update(f"id = {quote(row.id)}", {"expiresAt": expires})
         return row._replace(expires_ms=expires)
 
-    def _thresholds(self, vector: bytes) -> Thresholds:
+    def _least_cosine(self, share: float, vector: bytes) -> float:
+        """Return the cosine at a share of the embedder's range, which stored vectors tell where it is not known."""
         traits = self.embedder.traits
-        if not traits.measured:
-            return thresholds_for(traits)
-        import numpy
+        if traits.measured:
+            import numpy
 
-        mean, count = self.table.mean_vector(f"{self._live} AND {self._comparable}", _SAMPLE)
-        cosine = float(numpy.dot(numpy.frombuffer(vector, dtype="<f4"), mean)) if count else 0.0
-        return thresholds_for(measure_traits(traits, cosine, count))
+            mean, count = self.table.mean_vector(f"{self._live} AND {self._comparable}", _SAMPLE)
+            cosine = float(numpy.dot(numpy.frombuffer(vector, dtype="<f4"), mean)) if count else 0.0
+            traits = measure_traits(traits, cosine, count)
+        return cosine_at(share, traits)
 
     def _embed_texts(self, texts: Sequence[str]) -> list[bytes]:
         embedder = self.embedder
         most = embedder.traits.input_bytes
         made = embedder.embed_chunks([EmbedInput("", _cut_bytes(text, most)) for text in texts])
         return [embedding.vector for embedding in made]
-
-    def _embed_query(self, query: str) -> bytes:
-        self._adopt()
-        return self.embedder.embed_query(_cut_bytes(query, self.embedder.traits.input_bytes), {})
 
     def _adopt(self) -> None:
         """Label OpenClaw's rows, which its configured embedder made, if that is the embedder in use."""
@@ -399,9 +385,6 @@ class LongTermMemory:
             return 0  # Without an embedder there is nothing to compare with; a search reports that.
         return self.table.count(f"{self._live} AND {theirs}")
 
-    def _delete_expired(self) -> None:
-        self.table.delete(f"NOT ({self._unexpired})")
-
 
 def parse_id(text: str) -> str:
     """Return a canonical UUID, the only form in which an id goes into a condition."""
@@ -426,3 +409,26 @@ def _drop_surrogates(text: str) -> str:
 
 def _cut_bytes(text: str, most_bytes: int) -> str:
     return text.encode("utf-8", "replace")[:most_bytes].decode("utf-8", "ignore")
+
+
+def cosine_at(share: float, traits: Traits) -> float:
+    """Return the cosine at a share of the way from unrelated to related texts."""
+    return traits.unrelated + share * (traits.related - traits.unrelated)
+
+
+def same_fact(one: str, other: str) -> bool:
+    """True if two texts differ in nothing but case, accents, punctuation and filler words.
+
+    A cosine alone cannot tell: with all-MiniLM-L6-v2, phone numbers that differ in one digit have 0.996.
+    """
+    return _content_words(one) == _content_words(other)
+
+
+def _content_words(text: str) -> list[str]:
+    words = (fold(token).rstrip(".") for token in tokens(_NOT.sub(" not", text)))
+    return [word for word in words if word not in _FILLERS]
+
+
+def _share_words(one: frozenset[str], other: frozenset[str]) -> float:
+    """Return the cosine of two texts by their terms, for scripts that an embedder does not know."""
+    return len(one & other) / math.sqrt(len(one) * len(other)) if one and other else 0.0

@@ -5,7 +5,8 @@ import logging
 import os
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 from mdrecall.backends.embedders import EmbedderChooser, choose_embedders
@@ -14,17 +15,29 @@ from mdrecall.config.load import Loaded
 from mdrecall.config.references import References, UnresolvedValue
 from mdrecall.config.settings import PROVIDERS, LanceDb
 from mdrecall.core.conversation.visibility import parse
+from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.core.text.markdown import utf16_units
 from mdrecall.errors import ConfigError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.contract import Hooks, PluginContext
+from mdrecall.life.forget_places import Place
 from mdrecall.plugins.lancedb.capture import compile_triggers, list_user_texts, pick_newest
-from mdrecall.plugins.lancedb.memories import LongTermMemory, Owner
-from mdrecall.plugins.lancedb.rendering import Entry, relevant_block
-from mdrecall.plugins.lancedb.table import PLUGIN, Table, import_package
-from mdrecall.plugins.lancedb.tools import ltm_tools
+from mdrecall.plugins.lancedb.memories import DEFAULT_IMPORTANCE, PROMPT, LongTermMemory, parse_id
+from mdrecall.plugins.lancedb.table import PLUGIN, Row, Table, import_package, quote, require_packages
+from mdrecall.plugins.lancedb.tools import ltm_tools, relevant_block
 from mdrecall.sources.tombstones import open_masks
 from mdrecall.tools.toolset import Tool
+
+__all__ = [
+    "DEFAULT_IMPORTANCE",
+    "LongTermPlaces",
+    "Row",
+    "database_uri",
+    "find_database",
+    "open_memories",
+    "open_plugin",
+    "parse_id",
+    "require_packages",
+]
 
 _SETTING = f"plugins.entries.{PLUGIN}.config"
 _OPENAI_URL = "https://api.openai.com"
@@ -56,12 +69,11 @@ class LongTermHooks:
         ):
             return ""
         try:
-            found = self._memories.recall(prompt, _MAX_RECALLED, for_prompt=True).found
-        except RecallError as error:
+            found, _ = self._memories.recall(prompt, _MAX_RECALLED, share=PROMPT)
+        except Exception as error:
             _log.warning("No memories could be recalled: %s", error)
             return ""
-        entries = (Entry(one.row.category, one.row.text) for one in found)
-        return relevant_block(entries, self._settings.recall_max_chars)
+        return relevant_block(found, self._settings.recall_max_chars)
 
     def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
         """Store up to three of the user's newest messages that are worth keeping, none of them twice."""
@@ -73,7 +85,7 @@ class LongTermHooks:
             while waiting:
                 self._memories.store(waiting[0], source="capture")
                 del waiting[0]
-        except RecallError as error:
+        except Exception as error:
             _log.warning("A message could not be kept as a memory: %s", error)
         for text in waiting:
             # The next turn brings it again, and storing it may work then.
@@ -107,7 +119,8 @@ def open_memories(loaded: Loaded) -> LongTermMemory:
     return LongTermMemory(
         Table(database_uri(loaded)),
         lambda: make_embedder(loaded),
-        Owner(settings.agent_id, settings.agent_id == loaded.default_agent),
+        settings.agent_id,
+        is_default_agent=settings.agent_id == loaded.default_agent,
         redact=open_masks(settings).redact,
         now_ms=lambda: time.time() * 1000,
         adopt_unlabelled=has_own_embedder(loaded),
@@ -115,32 +128,11 @@ def open_memories(loaded: Loaded) -> LongTermMemory:
     )
 
 
-class MemoryLanceDb:
-    """The plugin with the tools that store, recall and forget, and the hooks that recall and capture."""
-
-    id = PLUGIN
-
-    def open(self, context: PluginContext) -> "OpenedLanceDb":
-        return OpenedLanceDb(open_memories(context.loaded), context)
-
-
-class OpenedLanceDb:
-    """The tools and hooks of one conversation."""
-
-    def __init__(self, memories: LongTermMemory, context: PluginContext) -> None:
-        self._memories = memories
-        self._context = context
-
-    def tools(self) -> Sequence[Tool]:
-        """Return the tools; a sub-agent has none."""
-        return [] if parse(self._context.session_key).kind == "subagent" else ltm_tools(self._memories)
-
-    def hooks(self) -> Hooks | None:
-        settings = self._context.settings
-        return LongTermHooks(self._memories, settings.lancedb, settings.agent_id)
-
-    def close(self) -> None:
-        self._memories.close()
+def open_plugin(loaded: Loaded, session_key: str) -> tuple[list[Tool], "LongTermHooks", Callable[[], None]]:
+    """Return the tools of a conversation, its hooks, and what closes both; a sub-agent has no tools."""
+    memories = open_memories(loaded)
+    tools = [] if parse(session_key).kind == "subagent" else ltm_tools(memories)
+    return tools, LongTermHooks(memories, loaded.settings.lancedb, loaded.settings.agent_id), memories.close
 
 
 def database_uri(loaded: Loaded) -> str:
@@ -200,3 +192,44 @@ def _choose_provider(loaded: Loaded) -> tuple[str, dict[str, str]]:
         return found, {found: name}
     hint = f"Set {_SETTING}.embedding.provider to one of {', '.join(PROVIDERS)}, or to one of models.providers."
     raise PluginError(f"mdrecall cannot use the provider {name!r} of {_SETTING}.embedding.", plugin=PLUGIN, hint=hint)
+
+
+def find_database(loaded: Loaded) -> str:
+    """Return where the long-term memories are; empty if that cannot be told."""
+    try:
+        return database_uri(loaded)
+    except RecallError:
+        return ""
+
+
+class LongTermPlaces:
+    """The long-term memories of one agent as a place to forget in: rows go, with all earlier versions of the table."""
+
+    def __init__(self, loaded: Loaded) -> None:
+        self._loaded = loaded
+
+    @property
+    def name(self) -> str:
+        """The database as people know it."""
+        return f"The database of long-term memories {find_database(self._loaded)}"
+
+    def find(self, forgotten: Tombstones) -> list[Place]:
+        """Return the memories that hold what is to be forgotten."""
+        uri = find_database(self._loaded)
+        rows = self._run(forgotten, delete=False)
+        return [Place("memory", f"{uri}#{row.id}", 0, 0, "delete", row.text[:160]) for row in rows]
+
+    def clear(self, forgotten: Tombstones) -> None:
+        """Delete them. Earlier versions of the table are deleted even if no row is left to delete."""
+        self._run(forgotten, delete=True)
+
+    def _run(self, forgotten: Tombstones, *, delete: bool) -> list[Row]:
+        if not forgotten.has_phrases:
+            return []
+        with closing(open_memories(self._loaded)) as memories:
+            rows = [row for row in memories.list_stored() if forgotten.find_spans(row.text)]
+            for row in rows if delete else ():
+                memories.table.delete(f"id = {quote(row.id)}")
+            if delete:
+                memories.table.purge()
+            return rows
