@@ -1,4 +1,4 @@
-"""Opening an index file: checking that it is ours, upgrading its format, and recording its owner."""
+"""Opening an index file: checking that it is ours, making its tables, and recording its owner."""
 
 import os
 import stat
@@ -10,8 +10,7 @@ import apsw
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.store.sqlite.revisions import forget_everything
-from mdrecall.store.sqlite.schema import APPLICATION_ID, MIGRATIONS, PAGE_SIZE, VERSION
+from mdrecall.store.sqlite.schema import APPLICATION_ID, PAGE_SIZE, VERSION, create_tables
 from mdrecall.store.sqlite.side_file_guard import FileReplaced, attach, close, closing, notice_replacement
 from mdrecall.store.sqlite.sql import rows, single, transaction, translate_errors
 from mdrecall.store.sqlite.texts import add_function
@@ -52,7 +51,7 @@ class IndexLocation(NamedTuple):
 
 
 def prepare(location: IndexLocation, *, create: bool) -> None:
-    """Make sure that there is an index of the current format, creating or upgrading it; never change a foreign file."""
+    """Make sure that there is an index of the current format; never change a foreign file."""
     _repeat_if_replaced(location, lambda: _prepare(location, create=create))
 
 
@@ -65,7 +64,8 @@ def _prepare(location: IndexLocation, *, create: bool) -> None:
             with suppress(OSError):
                 os.chmod(location.path, 0o600)
         db.execute(f"PRAGMA page_size={PAGE_SIZE}")
-        _upgrade(db, location.path)
+        _check_agent(db, location)
+        _ensure_tables(db, location.path)
         db.execute("PRAGMA journal_mode=WAL")
         _claim(db, location)
 
@@ -102,7 +102,7 @@ def connect_empty(location: IndexLocation) -> apsw.Connection:
     """Return a connection to an index in memory that holds nothing."""
     db = apsw.Connection(":memory:")
     add_function(db)
-    _upgrade(db, location.path)
+    _ensure_tables(db, location.path)
     _claim(db, location)
     return db
 
@@ -166,9 +166,7 @@ def _open_attached(location: IndexLocation, flags: int) -> apsw.Connection:
 
 
 def _check_readable(db: apsw.Connection, location: IndexLocation) -> None:
-    version = single(db, "PRAGMA user_version")
-    known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
-    if version != VERSION or known != location.owner._asdict():
+    if single(db, "PRAGMA user_version") != VERSION or _read_owner(db) != location.owner._asdict():
         raise StoreUnavailable(f"The index {location.path} cannot be used without changing it.")
 
 
@@ -220,19 +218,29 @@ def _header(location: IndexLocation) -> bytes:
             file.xClose()
 
 
-def _claim(db: apsw.Connection, location: IndexLocation) -> None:
-    """Record the owner of an index. Raise if it is another agent's; empty it if it is another workspace's."""
-    known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
-    owner = location.owner
-    if known == owner._asdict():
+def _read_owner(db: apsw.Connection) -> dict[str, str]:
+    return dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
+
+
+def _check_agent(db: apsw.Connection, location: IndexLocation) -> None:
+    """Raise if an index of whichever format is another agent's, before anything in it is changed."""
+    if not single(db, "SELECT count(*) FROM sqlite_schema WHERE name='meta'"):
         return
-    if known.get("agent", owner.agent) != owner.agent:
+    agent = _read_owner(db).get("agent", location.owner.agent)
+    if agent != location.owner.agent:
         hint = "Use {agentId} in memorySearch.store.path, so that each agent has its own index."
-        raise ForeignDatabase(f"{location.path} is the index of agent {known['agent']}. It was not changed.", hint=hint)
+        raise ForeignDatabase(f"{location.path} is the index of agent {agent}. It was not changed.", hint=hint)
+
+
+def _claim(db: apsw.Connection, location: IndexLocation) -> None:
+    """Record the owner of an index, and empty it if it is another workspace's."""
+    known, owner = _read_owner(db), location.owner._asdict()
+    if known == owner:
+        return
     with transaction(db):
         if known:
-            forget_everything(db)
-        db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner._asdict().items()))
+            create_tables(db)
+        db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner.items()))
 
 
 def _foreign(path: str, what: str) -> ForeignDatabase:
@@ -240,7 +248,7 @@ def _foreign(path: str, what: str) -> ForeignDatabase:
     return ForeignDatabase(f"{path} {what}. It was not changed.", hint=hint)
 
 
-def _upgrade(db: apsw.Connection, path: str) -> None:
+def _ensure_tables(db: apsw.Connection, path: str) -> None:
     version = single(db, "PRAGMA user_version")
     if version > VERSION:
         hint = "Upgrade mdrecall, or set MDRECALL_STATE_DIR to another folder for this version."
@@ -250,7 +258,6 @@ def _upgrade(db: apsw.Connection, path: str) -> None:
     if version == VERSION:
         return
     with transaction(db):
-        version = single(db, "PRAGMA user_version")
-        for migrate in MIGRATIONS[version:]:
-            migrate(db)
-        db.execute(f"PRAGMA application_id={APPLICATION_ID}; PRAGMA user_version={VERSION}")
+        # Another process may have made them meanwhile.
+        if single(db, "PRAGMA user_version") != VERSION:
+            create_tables(db)

@@ -77,17 +77,6 @@ def forget_chunks(db: apsw.Connection, document_id: int) -> None:
     db.executemany("INSERT INTO removed(revision, chunk_id) VALUES(?, ?)", [(number, chunk_id) for chunk_id in chosen])
 
 
-def forget_everything(db: apsw.Connection) -> None:
-    """Delete all documents, chunks and vectors, because the index gets another owner."""
-    for (space,) in list(rows(db, "SELECT id FROM spaces WHERE stored")):
-        db.execute(f"DROP TABLE IF EXISTS vectors_{space}; DROP TABLE IF EXISTS windows_{space}")
-    db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0, filled_to=0; DELETE FROM removed")
-    invalidate_caches(db)
-    db.execute("DELETE FROM documents; DELETE FROM chunks; INSERT INTO keyword(keyword) VALUES('delete-all')")
-    db.execute("DELETE FROM gone; DELETE FROM transcripts; DELETE FROM dictionaries;"
-               "DELETE FROM meta WHERE key='recipe'")  # fmt: skip
-
-
 def is_stored(db: apsw.Connection, space: int) -> bool:
     """True if a space has tables."""
     return single(db, "SELECT count(*) FROM spaces WHERE id=? AND stored", (space,)) > 0

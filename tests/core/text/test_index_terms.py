@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.index_terms import index_terms
 from mdrecall.core.text.words import Analyser, porter_stem, stem
-from mdrecall.store.sqlite.schema import m001_documents_chunks_and_keywords
+from mdrecall.store.sqlite.schema import create_tables
 
 ROOT = Path(__file__).parents[3]
 ENDINGS = (
@@ -26,7 +26,7 @@ MIXED = "aeiouyYbsSdDgGéÀßñłΣяйİﬁ東京しりが배포ไทยहि
 def index_tokenizer() -> apsw.FTS5Tokenizer:
     """The tokenizer that the schema of the index asks for."""
     db = apsw.Connection(":memory:")
-    m001_documents_chunks_and_keywords(db)
+    create_tables(db)
     sql = db.execute("SELECT sql FROM sqlite_schema WHERE name = 'keyword'").get
     found = re.search('tokenize="([^"]*)"', str(sql))
     assert found
