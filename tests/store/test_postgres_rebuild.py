@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.types import Embedding, Space
 from tests.postgres_server import Server
 from tests.store.stores import STORES, OpenStore, found_in, indexed, opener, rebuild
 
@@ -78,6 +79,9 @@ def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(po
     store = PostgresStore(dsn, "notes", place="here")
     store.admin.grant("writer")
     store.documents.put([indexed("a.md", "walrus")], "r")
+    space = Space("a", "b", "c", 4)
+    paid = {bytes(32): Embedding(bytes(16))}
+    store.cache.put(store.vectors.ensure_space(space), paid, (), None)
     store.admin.close()
     with psycopg.connect(dsn, autocommit=True) as db:
         db.execute("UPDATE mdrecall.format SET version = 1")
@@ -91,7 +95,9 @@ def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(po
     store = PostgresStore(dsn, "notes", place="here")
     assert found_in(store, "walrus") == set()
     assert not store.documents.hashes("memory")
-    store.documents.put([indexed("a.md", "walrus")], "r")
+    assert store.vectors.spaces() == []
+    assert store.cache.get(store.vectors.ensure_space(space), paid) == paid
+    member.documents.put([indexed("a.md", "walrus")], "r")
     assert found_in(member, "walrus") == {"a.md"}
     assert store.admin.check() == ()
     with psycopg.connect(dsn) as db:

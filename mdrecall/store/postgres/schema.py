@@ -15,10 +15,10 @@ from mdrecall.errors import NewerIndex, StoreUnavailable
 
 #: The schema that all tables are in.
 SCHEMA = "mdrecall"
-#: Since 2, counts and positions of terms take a byte each. Since 3, a document has its day. Since 4, pages
-#: leave out counts that are all zero. Since 5, a workspace has what was forgotten.
+#: The format of the tables. Raise it when those of a generation change, and leave the others as they are.
 VERSION = 5
-_TABLES = """
+# Carried over from an older format: who may use which workspace, where its notes are, and what was paid for.
+_CARRIED_TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
     CREATE TABLE mdrecall.format(version int4 NOT NULL);
     CREATE TABLE mdrecall.members(member text, workspace_id int8, PRIMARY KEY (member, workspace_id));
@@ -32,16 +32,8 @@ _TABLES = """
         next_document int8 NOT NULL DEFAULT 1,
         next_chunk int8 NOT NULL DEFAULT 1,
         cache_tick int8 NOT NULL DEFAULT 0,
-        next_space int4 NOT NULL DEFAULT 1
-    ) WITH (fillfactor = 80);
-    CREATE TABLE mdrecall.generations(
-        workspace_id int8, gen int4,
-        texts int8 NOT NULL DEFAULT 0,
-        chunks int8 NOT NULL DEFAULT 0,
-        tokens int8 NOT NULL DEFAULT 0,
-        next_block int8 NOT NULL DEFAULT 1,
-        index_format text NOT NULL DEFAULT '',
-        PRIMARY KEY (workspace_id, gen)
+        next_space int4 NOT NULL DEFAULT 1,
+        forgotten bytea NOT NULL DEFAULT ''
     ) WITH (fillfactor = 80);
     CREATE TABLE mdrecall.leases(
         workspace_id int8, kind text,
@@ -49,13 +41,51 @@ _TABLES = """
         since timestamptz NOT NULL, until timestamptz NOT NULL,
         PRIMARY KEY (workspace_id, kind)
     ) WITH (fillfactor = 80);
+    CREATE TABLE mdrecall.spaces(
+        workspace_id int8, gen int4, id int4,
+        provider text NOT NULL, model text NOT NULL, fingerprint text NOT NULL, dimensions int4 NOT NULL,
+        stored bool NOT NULL DEFAULT false, filled_at int8 NOT NULL DEFAULT -1, filled_to int8 NOT NULL DEFAULT 0,
+        ever_filled bool NOT NULL DEFAULT false, vectors int8 NOT NULL DEFAULT 0,
+        PRIMARY KEY (workspace_id, gen, id)
+    ) WITH (fillfactor = 80);
+    CREATE TABLE mdrecall.cache(
+        workspace_id int8, space_id int4, hash bytea,
+        used int8 NOT NULL, vector bytea NOT NULL, passages bytea NOT NULL,
+        PRIMARY KEY (workspace_id, space_id, hash)
+    );
+    CREATE INDEX cache_by_use ON mdrecall.cache(workspace_id, used);
+    CREATE TABLE mdrecall.jobs(
+        workspace_id int8, tag text,
+        fingerprint text NOT NULL, file text NOT NULL, job text NOT NULL, created_at float8 NOT NULL,
+        digests bytea NOT NULL,
+        PRIMARY KEY (workspace_id, tag)
+    );
+    CREATE TABLE mdrecall.failures(
+        workspace_id int8, fingerprint text, error text NOT NULL,
+        PRIMARY KEY (workspace_id, fingerprint)
+    );
+"""
+_CONTENT_TABLES = """
+    CREATE TABLE mdrecall.generations(
+        workspace_id int8, gen int4,
+        texts int8 NOT NULL DEFAULT 0,
+        chunks int8 NOT NULL DEFAULT 0,
+        tokens int8 NOT NULL DEFAULT 0,
+        next_block int8 NOT NULL DEFAULT 1,
+        index_format text NOT NULL DEFAULT '',
+        masks text NOT NULL DEFAULT '',
+        PRIMARY KEY (workspace_id, gen)
+    ) WITH (fillfactor = 80);
     CREATE TABLE mdrecall.documents(
         workspace_id int8, gen int4, id int8,
         source text NOT NULL, path bytea NOT NULL, hash bytea NOT NULL, index_format text NOT NULL,
-        mtime_ns int8 NOT NULL, revision int8 NOT NULL, fields text NOT NULL DEFAULT '',
+        mtime_ns int8 NOT NULL, revision int8 NOT NULL, fields text NOT NULL DEFAULT '', day int4,
         PRIMARY KEY (workspace_id, gen, id),
         UNIQUE (workspace_id, gen, source, path)
     );
+    CREATE INDEX documents_by_day ON mdrecall.documents(workspace_id, gen, day) WHERE day IS NOT NULL;
+    CREATE INDEX sessions_by_change ON mdrecall.documents(workspace_id, gen, mtime_ns) WHERE source = 'sessions';
+    CREATE INDEX documents_by_revision ON mdrecall.documents(workspace_id, gen, source, revision);
     CREATE TABLE mdrecall.stamps(
         workspace_id int8, place text, gen int4, source text, path bytea,
         size int8 NOT NULL, mtime_ns int8 NOT NULL, ctime_ns int8 NOT NULL, inode numeric NOT NULL,
@@ -87,13 +117,6 @@ _TABLES = """
         PRIMARY KEY (workspace_id, gen, block, first)
     ) WITH (autovacuum_vacuum_scale_factor = 0.05);
     ALTER TABLE mdrecall.pages ALTER postings SET STORAGE EXTERNAL, ALTER positions SET STORAGE EXTERNAL;
-    CREATE TABLE mdrecall.spaces(
-        workspace_id int8, gen int4, id int4,
-        provider text NOT NULL, model text NOT NULL, fingerprint text NOT NULL, dimensions int4 NOT NULL,
-        stored bool NOT NULL DEFAULT false, filled_at int8 NOT NULL DEFAULT -1, filled_to int8 NOT NULL DEFAULT 0,
-        ever_filled bool NOT NULL DEFAULT false, vectors int8 NOT NULL DEFAULT 0,
-        PRIMARY KEY (workspace_id, gen, id)
-    ) WITH (fillfactor = 80);
     CREATE TABLE mdrecall.vectors(
         workspace_id int8, gen int4, space_id int4, chunk int8,
         revision int8 NOT NULL, vector vector NOT NULL, passages bytea NOT NULL,
@@ -106,41 +129,13 @@ _TABLES = """
         record int8 NOT NULL, parts int8 NOT NULL, seal bytea NOT NULL,
         PRIMARY KEY (workspace_id, gen, path)
     );
-    CREATE TABLE mdrecall.cache(
-        workspace_id int8, space_id int4, hash bytea,
-        used int8 NOT NULL, vector bytea NOT NULL, passages bytea NOT NULL,
-        PRIMARY KEY (workspace_id, space_id, hash)
-    );
-    CREATE INDEX cache_by_use ON mdrecall.cache(workspace_id, used);
-    CREATE TABLE mdrecall.jobs(
-        workspace_id int8, tag text,
-        fingerprint text NOT NULL, file text NOT NULL, job text NOT NULL, created_at float8 NOT NULL,
-        digests bytea NOT NULL,
-        PRIMARY KEY (workspace_id, tag)
-    );
-    CREATE TABLE mdrecall.failures(
-        workspace_id int8, fingerprint text, error text NOT NULL,
-        PRIMARY KEY (workspace_id, fingerprint)
-    );
 """
-# What older tables lack.
-_ADDED = """
-    ALTER TABLE mdrecall.documents ADD COLUMN IF NOT EXISTS day int4;
-    CREATE INDEX IF NOT EXISTS documents_by_day ON mdrecall.documents(workspace_id, gen, day) WHERE day IS NOT NULL;
-    CREATE INDEX IF NOT EXISTS sessions_by_change ON mdrecall.documents(workspace_id, gen, mtime_ns)
-        WHERE source = 'sessions';
-    ALTER TABLE mdrecall.workspaces ADD COLUMN IF NOT EXISTS forgotten bytea NOT NULL DEFAULT '';
-    ALTER TABLE mdrecall.generations ADD COLUMN IF NOT EXISTS masks text NOT NULL DEFAULT '';
-    CREATE INDEX IF NOT EXISTS documents_by_revision ON mdrecall.documents(workspace_id, gen, source, revision);
-"""
-#: Every table with rows of a workspace, those that others depend on last.
-TABLES = (
-    "pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts", "spaces", "cache", "jobs",
-    "failures", "leases", "generations",
-)  # fmt: skip
+_CONTENT = ("generations", "pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts")
+_CARRIED = ("spaces", "cache", "jobs", "failures", "leases")
+#: Every table with rows of a workspace.
+TABLES = (*_CONTENT, *_CARRIED)
 #: The tables whose rows belong to one generation of the index. What says that there is a generation goes first.
-OF_GENERATION = ("generations", "pages", "blocks", "vectors", "chunks", "stamps", "documents", "changes", "transcripts",
-                 "spaces")  # fmt: skip
+OF_GENERATION = (*_CONTENT, "spaces")
 #: What the transaction says that it works on. Without it, no row is seen.
 SETTING = "mdrecall.workspace"
 _NAMED = f"NULLIF(current_setting('{SETTING}', true), '')::int8"
@@ -149,46 +144,58 @@ ANY_WORKSPACE = -1
 _MAY = f"EXISTS (SELECT FROM mdrecall.members m WHERE m.workspace_id IN ({_NAMED}, {ANY_WORKSPACE}))"
 
 
+# What each role may do with a table that is never replaced.
+_GRANTS = """
+    SELECT grantee, string_agg(privilege_type, ', ') FROM information_schema.role_table_grants
+    WHERE table_schema = 'mdrecall' AND table_name = 'cache' AND grantee <> current_user
+        AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') GROUP BY grantee
+"""
+#: What the row of a space says that has no vectors.
+NOT_STORED = "stored = false, filled_at = -1, ever_filled = false, filled_to = 0, vectors = 0"
 #: With fewer rows in a table any index of it is as good as another.
 MANY_ROWS = 200
 
 
 def create_tables(db: psycopg.Connection[Any]) -> None:
-    """Create all tables, or bring those of an older version up to date; the role must be allowed to."""
+    """Create all tables, or replace those of an older format; the role must be allowed to.
+
+    The machines with the notes fill an index again whose tables were replaced.
+    """
     # Two that begin at the same time take turns.
     db.execute("SELECT pg_advisory_xact_lock(7263921)")
-    if version := read_version(db):
-        if version < VERSION:
-            _upgrade(db)
+    version = read_version(db)
+    if version == VERSION:
         return
-    _add_extension(db)
-    db.execute(_TABLES)
-    db.execute(_ADDED)
-    for table in (*TABLES, "workspaces"):
-        column = "id" if table == "workspaces" else "workspace_id"
-        rule = f"{column} = {_NAMED} AND {_MAY}"
-        _protect(db, table, f"USING ({rule}) WITH CHECK ({rule})")
-    # Everybody sees their own memberships. To change any takes the rights of the owner, which nobody is granted.
-    db.execute("INSERT INTO mdrecall.members VALUES(current_user, %s)", (ANY_WORKSPACE,))
-    _protect(db, "members", "USING (member = current_user) WITH CHECK (true)")
-    db.execute("INSERT INTO mdrecall.format VALUES(%s)", (VERSION,))
-
-
-def _upgrade(db: psycopg.Connection[Any]) -> None:
-    """Empty the index, which an older version has written in another way; the machines with the notes fill it again.
-
-    Cached embeddings stay, because they may have cost money, and so do members and the places of the notes.
-    """
+    if not version:
+        _add_extension(db)
+        db.execute(_CARRIED_TABLES)
+        _protect_workspaces(db, *_CARRIED, "workspaces")
+        # Everybody sees their own memberships. To change any takes the rights of the owner, which nobody is granted.
+        db.execute("INSERT INTO mdrecall.members VALUES(current_user, %s)", (ANY_WORKSPACE,))
+        _protect(db, "members", "USING (member = current_user) WITH CHECK (true)")
+        db.execute("INSERT INTO mdrecall.format VALUES(%s)", (VERSION,))
+    grants = db.execute(_GRANTS).fetchall()
     try:
-        db.execute(f"TRUNCATE {', '.join(f'mdrecall.{table}' for table in OF_GENERATION)}")
+        for table in _CONTENT:
+            db.execute(f"DROP TABLE IF EXISTS mdrecall.{table}")
     except psycopg.errors.InsufficientPrivilege as error:
         raise _make_outdated_error() from error
-    db.execute(_ADDED)
+    db.execute(_CONTENT_TABLES)
+    if version:
+        _empty_index(db)
+    _protect_workspaces(db, *_CONTENT)
+    for role, rights in grants:
+        _grant_rights(db, role, rights, *_CONTENT)
+
+
+def _empty_index(db: psycopg.Connection[Any]) -> None:
+    """Give each workspace an empty generation. Its spaces stay, by whose numbers embeddings are cached."""
     # The policies hide all workspaces from the owner too.
-    for table in ("workspaces", "generations"):
+    for table in ("workspaces", "spaces"):
         db.execute(f"ALTER TABLE mdrecall.{table} NO FORCE ROW LEVEL SECURITY")
     db.execute("INSERT INTO mdrecall.generations(workspace_id, gen) SELECT id, gen FROM mdrecall.workspaces")
-    for table in ("workspaces", "generations"):
+    db.execute(f"UPDATE mdrecall.spaces SET {NOT_STORED}")
+    for table in ("workspaces", "spaces"):
         db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
     db.execute("UPDATE mdrecall.format SET version = %s", (VERSION,))
 
@@ -204,6 +211,13 @@ def _add_extension(db: psycopg.Connection[Any]) -> None:
         raise StoreUnavailable(message, hint="Install pgvector on it: https://github.com/pgvector/pgvector.") from error
 
 
+def _protect_workspaces(db: psycopg.Connection[Any], *tables: str) -> None:
+    """Let a connection see only the rows of the workspace that it names, and only if its role is a member."""
+    for table in tables:
+        rule = f"{'id' if table == 'workspaces' else 'workspace_id'} = {_NAMED} AND {_MAY}"
+        _protect(db, table, f"USING ({rule}) WITH CHECK ({rule})")
+
+
 def _protect(db: psycopg.Connection[Any], table: str, rule: str) -> None:
     db.execute(f"ALTER TABLE mdrecall.{table} ENABLE ROW LEVEL SECURITY")
     db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
@@ -212,13 +226,16 @@ def _protect(db: psycopg.Connection[Any], table: str, rule: str) -> None:
 
 def grant(db: psycopg.Connection[Any], role: str, workspace: int = ANY_WORKSPACE, *, read_only: bool = False) -> None:
     """Let a role use a workspace, or all of them. Only the owner of the tables can do that."""
-    name, rights = sql.Identifier(role), sql.SQL("SELECT" if read_only else "SELECT, INSERT, UPDATE, DELETE")
-    tables = sql.SQL(", ").join(sql.Identifier(SCHEMA, table) for table in (*TABLES, "workspaces"))
+    name = sql.Identifier(role)
     db.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(SCHEMA), name))
-    db.execute(sql.SQL("GRANT {} ON {} TO {}").format(rights, tables, name))
-    for table in ("format", "members"):
-        db.execute(sql.SQL("GRANT SELECT ON {} TO {}").format(sql.Identifier(SCHEMA, table), name))
+    _grant_rights(db, role, "SELECT" if read_only else "SELECT, INSERT, UPDATE, DELETE", *TABLES, "workspaces")
+    _grant_rights(db, role, "SELECT", "format", "members")
     db.execute("INSERT INTO mdrecall.members VALUES(%s, %s) ON CONFLICT DO NOTHING", (role, workspace))
+
+
+def _grant_rights(db: psycopg.Connection[Any], role: str, rights: str, *tables: str) -> None:
+    names = sql.SQL(", ").join(sql.Identifier(SCHEMA, table) for table in tables)
+    db.execute(sql.SQL("GRANT {} ON {} TO {}").format(sql.SQL(rights), names, sql.Identifier(role)))
 
 
 def analyze_new(db: psycopg.Connection[Any], *tables: str) -> None:

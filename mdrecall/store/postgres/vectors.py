@@ -23,7 +23,7 @@ from mdrecall.store.int8 import (
 from mdrecall.store.matrix import MatrixEngine
 from mdrecall.store.postgres.connect import Database
 from mdrecall.store.postgres.documents import find_removed
-from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_text
+from mdrecall.store.postgres.schema import MANY_ROWS, NOT_STORED, analyze_new, to_text
 from mdrecall.store.postgres.transaction import SpaceRow, Transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
@@ -164,8 +164,7 @@ class PostgresVectors:
             now.spaces[space] = row._replace(filled_at=max(row.filled_at, texts), filled_to=filled_to, ever_filled=True)
             for other in [each for each in now.spaces.values() if each.id != space and each.provider != keep]:
                 now.run(f"DELETE FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s", other.id)
-                reset = "stored = false, filled_at = -1, ever_filled = false, filled_to = 0, vectors = 0"
-                now.run(f"UPDATE mdrecall.spaces SET {reset} WHERE {_OWN} AND id=%s", other.id)
+                now.run(f"UPDATE mdrecall.spaces SET {NOT_STORED} WHERE {_OWN} AND id=%s", other.id)
                 del now.spaces[other.id]
 
     def count(self, space: int) -> int:
