@@ -168,7 +168,9 @@ class Indexer:
 
     def compare(self, *, everything: bool = False) -> FileChanges:
         """Compare the files with the index by their stamps. Every change counts, with ``everything`` or without."""
-        known, listing = self._documents.known_and_listed(self._source.name, _STAMP_SETTLES_NS, self._source.scan)
+        # An earlier listing would lack a file that another process has indexed since: it would seem to be gone.
+        known = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
+        listing = self._source.scan()
         if self._compared and self._compared.known is known and self._compared.listing is listing:
             return self._compared
         unsettled, gone = _compare(known, listing.stamps, self._compared)
@@ -246,9 +248,6 @@ class Indexer:
             work.removed += self._still_vanished(work.plan)
         if work.batch or work.settled or work.removed:
             self._write(work, embed)
-        elif not work.plan.is_dirty:
-            known, listed = work.plan.known, work.plan.listing.stamps
-            self._documents.remember_agreement(self._source.name, _STAMP_SETTLES_NS, known, listed)
         work.report_progress("")
         return self._report(work, left)
 

@@ -24,7 +24,6 @@ from mdrecall.types import (
     Term,
     Transcript,
 )
-from mdrecall.types.documents import Listing, Stamp
 
 #: Documents with their chunks.
 Indexed: TypeAlias = Sequence[tuple[Document, Iterable[IndexedChunk]]]
@@ -91,21 +90,6 @@ class DocumentWriter(Protocol):
         The stamp is empty if it proves nothing, because the file had changed less than ``settle_ns`` before it was
         read. The call is cheap while nothing has changed: it runs before every search.
         """
-        ...
-
-    def known_and_listed(
-        self, source: SourceName, settle_ns: int, scan: Callable[[], Listing]
-    ) -> tuple[Mapping[str, tuple[int, ...]], Listing]:
-        """Return what ``known_stamps`` does, and a listing of the files that was made later.
-
-        An earlier one would lack a file that another process has indexed since, and the file would seem to be gone.
-        """
-        ...
-
-    def remember_agreement(
-        self, source: SourceName, settle_ns: int, known: Mapping[str, tuple[int, ...]], listed: Mapping[str, Stamp]
-    ) -> None:
-        """Record that the index has the stamps of all files, if it has, so that the next comparison is quicker."""
         ...
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None:

@@ -5,9 +5,7 @@ them.
 """
 
 import threading
-from array import array
 from collections.abc import Iterable, Mapping
-from itertools import chain
 from typing import Protocol
 
 from mdrecall.named_tuple import NamedTuple
@@ -53,40 +51,10 @@ class StampCache:
                 self._known[source, settle_ns] = now, known
             return known
 
-    def seen(self, source: SourceName, settle_ns: int) -> int | None:
-        """Return the revision of the stamps in memory; None if they have not been read yet."""
-        with self._lock:
-            return self._known[source, settle_ns][0] if (source, settle_ns) in self._known else None
-
-    def holds(self, source: SourceName, settle_ns: int, revision: int, stamps: Mapping[str, tuple[int, ...]]) -> bool:
-        """True if these are the stamps of a revision."""
-        with self._lock:
-            seen, known = self._known.get((source, settle_ns), (-1, {}))
-            return seen == revision and known is stamps
-
-    def put(self, source: SourceName, settle_ns: int, revision: int, stamps: Mapping[str, tuple[int, ...]]) -> None:
-        """Take stamps that are known to be those of a revision, unless some were read meanwhile."""
-        with self._lock:
-            self._known.setdefault((source, settle_ns), (revision, stamps))
-
     def clear(self) -> None:
         """Forget everything, because another index answers from now on."""
         with self._lock:
             self._known.clear()
-
-
-def digest_stamps(stamps: Mapping[str, tuple[int, ...]]) -> str:
-    """Return one value for files and their stamps, in the order in which they are listed."""
-    # `hashlib` loads OpenSSL too, which takes longer than the digest of a few thousand files.
-    try:
-        from _blake2 import blake2b
-    except ImportError:
-        from hashlib import blake2b
-
-    digest = blake2b("\0".join(stamps).encode("utf-8", "surrogatepass"), digest_size=16)
-    # From a list it is made in a third of the time.
-    digest.update(array("q", list(chain.from_iterable(stamps.values()))))
-    return digest.hexdigest()
 
 
 def _apply(changed: ChangedStamps, known: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:

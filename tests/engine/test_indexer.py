@@ -3,8 +3,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +12,10 @@ import pytest
 
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.engine.indexer import _STAMP_SETTLES_NS, ChunkSize, Indexer
-from mdrecall.errors import StoreUnavailable
+from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.documents import SqliteDocuments
-from mdrecall.store.sqlite.revisions import DocumentRows
 from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Issue, Listing, Progress, SourceName
 from mdrecall.types.documents import Stamps
 from tests.conftest import LONG_AGO_NS, Workspace
@@ -44,10 +41,8 @@ def test_comparing_only_what_changed_finds_the_same(seed: int) -> None:
         known: Mapping[str, tuple[int, ...]] = Stamps({})
         listing = Listing(Stamps({}), (), (), {})
 
-        def known_and_listed(
-            self, source: SourceName, settle_ns: int, scan: Callable[[], Listing]
-        ) -> tuple[Mapping[str, tuple[int, ...]], Listing]:
-            return self.known, scan()
+        def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+            return self.known
 
         def scan(self) -> Listing:
             return self.listing
@@ -484,139 +479,20 @@ def test_a_file_that_another_process_has_indexed_again_meanwhile_stays(workspace
     store.admin.close()
 
 
-@pytest.fixture
-def agreed(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Workspace:
-    """A workspace whose index has been found to agree with its files, as that of many files would be."""
-    monkeypatch.setattr("mdrecall.store.sqlite.documents._MANY_FILES", 1)
-    for name in "abc":
-        workspace.write(f"memory/{name}.md", f"walrus {name}")
-    memory = workspace.memory()
-    memory.sync()
-    memory.sync()
-    return workspace
-
-
-def _agreement(workspace: Workspace) -> str:
-    with closing(apsw.Connection(str(workspace.index))) as db:
-        ((value,),) = db.execute("SELECT value FROM meta WHERE key LIKE 'agreed memory %'")
-    return str(value)
-
-
-def _forget_agreement(workspace: Workspace) -> None:
-    with closing(apsw.Connection(str(workspace.index))) as db:
-        db.execute("DELETE FROM meta WHERE key LIKE 'agreed %'")
-
-
-def test_stamps_are_not_read_while_files_and_index_are_as_they_were(
-    agreed: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    read: list[int] = []
-    changes_since = DocumentRows.changes_since
-
-    def count(self: DocumentRows, seen: int, *others: Any) -> Any:
-        read.append(seen)
-        return changes_since(self, seen, *others)
-
-    monkeypatch.setattr(DocumentRows, "changes_since", count)
-    memory = agreed.memory()
-    assert memory.sync().unchanged == 3
-    assert len(memory.search("walrus").results) == 3
-    assert not read
-    # What the process knows now is kept current as if it had been read.
-    agreed.write("memory/d.md", "walrus d")
-    assert memory.sync().added == 1
-    assert len(memory.search("walrus").results) == 4
-    assert -1 not in read
-
-
-@pytest.mark.parametrize(
-    ("change", "expected"),
-    [
-        (lambda workspace: workspace.write("memory/d.md", "walrus d"), (1, 0, 0)),
-        (lambda workspace: workspace.write("memory/a.md", "a walrus swims"), (0, 1, 0)),
-        (lambda workspace: (workspace.path / "memory/a.md").unlink(), (0, 0, 1)),
-        (lambda workspace: (workspace.path / "memory/a.md").rename(workspace.path / "memory/e.md"), (1, 0, 1)),
-    ],
-)
-def test_an_agreement_ends_with_the_first_change(
-    agreed: Workspace, change: Callable[[Workspace], object], expected: tuple[int, int, int]
-) -> None:
-    before = _agreement(agreed)
-    change(agreed)
-    memory = agreed.memory()
-    report = memory.sync()
-    assert (report.added, report.changed, report.removed) == expected
-    memory.sync()
-    assert _agreement(agreed) != before
-    assert memory.sync() == agreed.memory().sync()
-
-
-def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(agreed: Workspace) -> None:
-    settings = agreed.memory().settings
+def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "walrus a")
+    settings = workspace.memory().settings
     owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
-    source = MemoryFiles(settings, str(agreed.home))
-    agreed.write("memory/d.md", "walrus d")
-    scans: list[Listing] = []
+    source = MemoryFiles(settings, str(workspace.home))
+    scan = source.scan
 
-    def scan() -> Listing:
-        scans.append(source.scan())
-        if len(scans) == 1:
-            agreed.write("memory/late.md", "walrus late")
-            agreed.memory().sync()
-        return scans[-1]
+    def index_meanwhile() -> Listing:
+        workspace.write("memory/late.md", "walrus late")
+        workspace.memory().sync()
+        return scan()
 
-    known, listing = store.documents.known_and_listed("memory", _STAMP_SETTLES_NS, scan)
-    assert "memory/late.md" in known
-    assert known == listing.stamps
-    assert len(scans) == 2
-
-
-def test_one_file_that_agrees_is_no_agreement_of_all(agreed: Workspace) -> None:
-    for name in "de":
-        agreed.write(f"memory/{name}.md", f"walrus {name}")
-    settings = agreed.memory().settings
-    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
-    store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
-    indexer = Indexer(store.documents, MemoryFiles(settings, str(agreed.home)), ChunkSize(400, 80), Analyser())
-    before = _agreement(agreed)
-    indexer.sync(changes=indexer.compare_file("memory/d.md"))
-    indexer.sync(changes=indexer.compare_file("memory/d.md"))
-    assert _agreement(agreed) == before
-    assert indexer.compare().unsettled == ["memory/e.md"]
-
-
-def test_files_of_a_folder_that_cannot_be_read_are_no_agreement(
-    agreed: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    agreed.write("memory/sub/d.md", "walrus d")
-    agreed.memory().sync()
-    _forget_agreement(agreed)
-    real, closed = os.scandir, os.stat(agreed.path / "memory/sub")
-
-    def refuse(folder: Any) -> Any:
-        if os.path.samestat(os.stat(folder), closed):
-            raise PermissionError(13, "Permission denied")
-        return real(folder)
-
-    monkeypatch.setattr("os.scandir", refuse)
-    for _ in range(3):
-        other = agreed.memory()
-        other.sync()
-        assert any("the file indexed from it is kept" in issue.problem for issue in other.issues())
-    monkeypatch.undo()
-    assert agreed.memory().sync().unchanged == 4
-
-
-def test_an_index_that_cannot_record_an_agreement_is_used_all_the_same(
-    agreed: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*arguments: object) -> str:
-        raise StoreUnavailable("The disk is full.")
-
-    monkeypatch.setattr("mdrecall.store.sqlite.documents.digest_stamps", fail)
-    agreed.write("memory/d.md", "walrus d")
-    _forget_agreement(agreed)
-    memory = agreed.memory()
-    assert memory.sync().added == 1
-    assert memory.sync().unchanged == 4
+    source.scan = index_meanwhile  # type: ignore[method-assign]
+    indexer = Indexer(store.documents, source, ChunkSize(400, 80), Analyser())
+    assert indexer.compare().vanished == []
+    store.admin.close()

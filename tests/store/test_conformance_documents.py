@@ -23,7 +23,7 @@ from mdrecall.types import (
     SourceCount,
     Transcript,
 )
-from mdrecall.types.documents import Listing, part_path
+from mdrecall.types.documents import part_path
 from tests.conftest import examples
 from tests.store.stores import STAMP, OpenStore, chunk_ids, found_in, ids_of, indexed
 
@@ -135,20 +135,6 @@ def test_stamps_prove_something_only_after_settling(store: Store) -> None:
     assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
     store.documents.refresh_stamps([newer])
     assert store.documents.known_stamps("memory", 5) == {"a.md": (9, 9, 9, 9)}
-
-
-def test_files_are_listed_after_the_stamps_are_read(store: Store) -> None:
-    listing = Listing({}, (), (), {})
-
-    def scan() -> Listing:
-        store.documents.put([indexed("a.md", "text")], "r")
-        return listing
-
-    assert store.documents.known_and_listed("memory", 5, scan) == ({}, listing)
-    known, _ = store.documents.known_and_listed("memory", 5, lambda: listing)
-    assert known == {"a.md": STAMP}
-    store.documents.remember_agreement("memory", 5, known, {"a.md": STAMP})
-    assert store.documents.known_and_listed("memory", 5, lambda: listing) == (known, listing)
 
 
 def test_a_chunk_that_was_loaded_before_is_never_older_than_the_index(store: Store) -> None:

@@ -17,7 +17,7 @@ from mdrecall.store.postgres.postings import ChunkTerms
 from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_bytes, to_text
 from mdrecall.store.postgres.transaction import Transaction
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
-from mdrecall.types.documents import PART_MARK, Listing, Stamp, file_path, part_path
+from mdrecall.types.documents import PART_MARK, file_path, part_path
 
 #: As much of a note as its front matter needs.
 HEAD_CHARS = 1000
@@ -143,22 +143,6 @@ class PostgresDocuments:
         """Return the stamp that each document was read at on this machine; an empty one where it proves nothing."""
         with self._database.reading(self._gen) as now:
             return self._stamps.get(_StampRows(now, self._place), source, settle_ns)
-
-    def known_and_listed(
-        self, source: SourceName, settle_ns: int, scan: Callable[[], Listing]
-    ) -> tuple[Mapping[str, tuple[int, ...]], Listing]:
-        """Return what ``known_stamps`` does, and then a listing."""
-        known = self.known_stamps(source, settle_ns)
-        return known, scan()
-
-    def remember_agreement(
-        self,
-        source: SourceName,
-        settle_ns: int,
-        known: Mapping[str, tuple[int, ...]],
-        listed: Mapping[str, Stamp],
-    ) -> None:
-        """Do nothing: the stamps of each machine differ."""
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
         """Return the hash and format of an indexed document."""

@@ -1,7 +1,6 @@
 """Documents and transcripts in the index. A document goes in or out whole: all its rows change in one transaction."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from itertools import chain, islice
 from typing import Any
 
@@ -10,15 +9,14 @@ import apsw
 from mdrecall.core.text.annotations import pack_marks
 from mdrecall.core.text.days import note_day
 from mdrecall.core.text.notes import pack_fields
-from mdrecall.errors import StoreError
-from mdrecall.store.caches import StampCache, digest_stamps
+from mdrecall.store.caches import StampCache
 from mdrecall.store.matching import encode_names
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.revisions import DocumentRows, bump, current_revision, forget_chunks, start_revision
+from mdrecall.store.sqlite.revisions import DocumentRows, bump, forget_chunks, start_revision
 from mdrecall.store.sqlite.sql import rows, single, transaction
 from mdrecall.store.sqlite.texts import WrittenTexts, load_dictionary, make_dictionary, pack_text
 from mdrecall.types import Chunk, Document, IndexedChunk, KnownDocument, SourceName, Transcript
-from mdrecall.types.documents import PART_MARK, Listing, Stamp, file_path, part_path
+from mdrecall.types.documents import PART_MARK, file_path, part_path
 
 _HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
@@ -45,9 +43,6 @@ _REFRESH_STAMP = """
 _ROWS_AT_ONCE = 1_000
 # As much of a note as its front matter needs.
 _HEAD_CHARS = 1_000
-# Which listing the index agrees with is kept for as many files; the stamps of fewer are read in a moment.
-_MANY_FILES = 1_000
-_AGREED = "agreed {} {}"
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 
 
@@ -91,45 +86,6 @@ class SqliteDocuments:
         """Return the stamp that each document was read at; an empty one where it proves nothing."""
         with self._file.reading() as db:
             return self._stamps.get(DocumentRows(db), source, settle_ns)
-
-    def known_and_listed(
-        self, source: SourceName, settle_ns: int, scan: Callable[[], Listing]
-    ) -> tuple[Mapping[str, tuple[int, ...]], Listing]:
-        """Return what ``known_stamps`` does, and a listing of the files that was made later, or has the same stamps.
-
-        If the listing is the one that the index was last found to agree with, the stamps are not read: of a hundred
-        thousand files, that would take a fifth of a command that finds nothing to do.
-        """
-        if self._stamps.seen(source, settle_ns) is None:
-            with self._file.reading() as db:
-                revision, agreed = current_revision(db), _find_agreement(db, source, settle_ns)
-            if agreed:
-                listing = scan()
-                if agreed == digest_stamps(listing.stamps):
-                    self._stamps.put(source, settle_ns, revision, listing.stamps)
-                    return listing.stamps, listing
-                known = self.known_stamps(source, settle_ns)
-                if self._stamps.seen(source, settle_ns) == revision:
-                    return known, listing
-        known = self.known_stamps(source, settle_ns)
-        return known, scan()
-
-    def remember_agreement(
-        self,
-        source: SourceName,
-        settle_ns: int,
-        known: Mapping[str, tuple[int, ...]],
-        listed: Mapping[str, Stamp],
-    ) -> None:
-        """Keep a digest of the stamps with the revision, if there are many files and all agree."""
-        # If they are one mapping, the agreement is recorded already.
-        if len(listed) < _MANY_FILES or known is listed or known != listed:
-            return
-        with suppress(StoreError), self._file.writing() as db, transaction(db):
-            revision = current_revision(db)
-            if self._stamps.holds(source, settle_ns, revision, known) and not _find_agreement(db, source, settle_ns):
-                agreed = _AGREED.format(source, settle_ns), f"{revision} {digest_stamps(listed)}"
-                db.execute("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", agreed)
 
     def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
         """Return the hash and format of an indexed document."""
@@ -248,14 +204,6 @@ def _insert_rows(
         db.executemany(statement, collected)
     for collected in (documents, chunks, terms):
         collected.clear()
-
-
-def _find_agreement(db: apsw.Connection, source: SourceName, settle_ns: int) -> str:
-    """Return the digest of the listing that the index agrees with as it is now; empty if that is not known."""
-    for (value,) in rows(db, "SELECT value FROM meta WHERE key=?", (_AGREED.format(source, settle_ns),)):
-        revision, _, digest = value.partition(" ")
-        return str(digest) if revision == str(current_revision(db)) else ""
-    return ""
 
 
 def _remove(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
