@@ -479,7 +479,9 @@ def test_a_file_that_another_process_has_indexed_again_meanwhile_stays(workspace
     store.admin.close()
 
 
-def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(workspace: Workspace) -> None:
+def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(
+    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     workspace.write("memory/a.md", "walrus a")
     settings = workspace.memory().settings
     owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
@@ -492,7 +494,7 @@ def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(work
         workspace.memory().sync()
         return scan()
 
-    source.scan = index_meanwhile  # type: ignore[method-assign]
+    monkeypatch.setattr(source, "scan", index_meanwhile)
     indexer = Indexer(store.documents, source, ChunkSize(400, 80), Analyser())
     assert indexer.compare().vanished == []
     store.admin.close()
