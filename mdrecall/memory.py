@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from math import isnan
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from mdrecall.backends.open import open_backend
+from mdrecall.backends.transcripts import Transcripts, load_note
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
-from mdrecall.errors import MemoryDisabled, PathRefused, QueryError
+from mdrecall.errors import FileMissing, MemoryDisabled, PathRefused, QueryError
 from mdrecall.types import (
     Appended,
     Conversation,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 
     from mdrecall.backends.pool import BackendPool
     from mdrecall.core.text.notes import NoteLinks
-    from mdrecall.interfaces import Backend
+    from mdrecall.interfaces import Index, IndexedBackend
     from mdrecall.sources.files import MemoryFiles
     from mdrecall.sources.notes import NotePath
     from mdrecall.sources.reader import LinkedNotes
@@ -59,16 +61,32 @@ class Memory:
     def __init__(
         self,
         settings: Settings,
-        backend: Backend,
+        backend: IndexedBackend | None,
         loaded: Loaded | None = None,
         release: Callable[[], None] | None = None,
     ) -> None:
-        """``loaded`` is the configuration behind the settings, for plugins; ``release`` gives a shared backend back."""
+        """``loaded`` is the configuration behind the settings; ``release`` gives a shared backend back.
+
+        If ``backend`` is None, one is opened from ``loaded`` when it is first needed: a note is read without any.
+        """
         self.settings = settings
         self.loaded = loaded
-        self._backend = backend
-        self._release = release or backend.close
+        self._opened = backend
+        self._release = release
+        self._opening = threading.Lock()
+        self._transcripts = Transcripts(settings)
         self._linked: LinkedNotes | None = None
+
+    @property
+    def _backend(self) -> IndexedBackend:
+        with self._opening:
+            if self._opened is None:
+                self._opened = open_backend(cast(Loaded, self.loaded), one_shot=True)
+            return self._opened
+
+    def _index(self) -> Index:
+        """Return the index that answers now."""
+        return next(self._backend.indexes())
 
     @classmethod
     def open(
@@ -108,7 +126,7 @@ class Memory:
         if shared is not None:
             backend, release = shared.acquire(loaded)
             return cls(loaded.settings, backend, loaded, release)
-        return cls(loaded.settings, open_backend(loaded, one_shot=one_shot), loaded)
+        return cls(loaded.settings, None if one_shot else open_backend(loaded, one_shot=False), loaded)
 
     @check_like(SearchRequest)
     def search(self, query: str, **options: Any) -> SearchAnswer:
@@ -176,10 +194,23 @@ class Memory:
         At most ``max_chars`` (50,000) are returned: ``next_from`` is the line to continue from, and if the first line
         was cut, ``next_char`` is the ``from_char`` that reads on in it.
         """
+        from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
+
         path, first, count = parse_citation(path)
         if from_line is None and lines is None:
             from_line, lines = first, count
-        return self._backend.read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
+        is_elsewhere = False
+        try:
+            shown, text = load_note(self.settings, self._home, path)
+        except FileMissing:
+            if not self.loaded or not self.loaded.shared_store:
+                raise
+            shown, found = path, self._index().find_text(path)
+            if found is None:
+                raise
+            text, is_elsewhere = found, True
+        read = select_lines(shown, text, from_line, lines, max_chars or MAX_READ_UNITS, from_char)
+        return read._replace(is_from_index=True) if is_elsewhere else read
 
     #: OpenClaw's name for ``read``.
     read_file = read
@@ -255,14 +286,15 @@ class Memory:
 
         With a ``session_key`` only those that this conversation may see.
         """
-        return self._backend.sessions.list_all(session_key)
+        return self._transcripts.list_all(session_key)
 
     def compacted(self, session: str) -> SyncReport:
         """Index the transcript of a conversation that was just compacted, however little it has grown.
 
         ``compaction.postIndexSync`` says if this call waits for that.
         """
-        return self._backend.sessions.note_compaction(session)
+        how = self.settings.compaction.post_index_sync
+        return SyncReport() if how == "off" else self._backend.sync(session=session, waits=how != "async")
 
     def read_session(
         self,
@@ -279,9 +311,7 @@ class Memory:
         A conversation, named by its ``session_key``, that may not search may not read either (``ScopeDenied``), and
         what it may not see is missing (``FileMissing``).
         """
-        return self._backend.sessions.read(
-            session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
-        )
+        return self._transcripts.read(session, session_key, from_line=from_line, lines=lines, from_char=from_char)
 
     def read_messages(
         self,
@@ -301,7 +331,7 @@ class Memory:
         ``session_id`` chooses one of several transcripts of the conversation. ``with_tools`` adds calls of tools and
         their results, which OpenClaw's transcripts have.
         """
-        return self._backend.sessions.read_messages(
+        return self._transcripts.read_messages(
             session,
             limit=max(1, limit),
             offset=max(0, offset),
@@ -338,11 +368,11 @@ class Memory:
 
         It shows what is indexed, and is made again only when that has changed.
         """
-        return self._backend.map.draw()
+        return self._index().draw_map()
 
     def near(self, path: str, count: int = 6) -> tuple[NearNote, ...]:
         """Return the notes that are most similar in meaning to a note, best first; none without vectors."""
-        return self._backend.map.near(path, max(1, count))
+        return self._index().find_near(path, max(1, count))
 
     def links(self, name: str) -> NoteLinks:
         """Return which notes a note links to and which link to it; the disk is asked, not the index.
@@ -362,46 +392,55 @@ class Memory:
     def _open_files(self) -> MemoryFiles:
         from mdrecall.sources.files import MemoryFiles
 
-        return MemoryFiles(self.settings, self.loaded.home if self.loaded else os.sep)
+        return MemoryFiles(self.settings, self._home)
+
+    @property
+    def _home(self) -> str:
+        return self.loaded.home if self.loaded else os.sep
 
     def counts(self) -> tuple[SourceCount, ...]:
         """Return how many files and chunks of each source are indexed."""
-        return self._backend.admin.counts()
+        return self._index().counts()
 
     def issues(self) -> tuple[Issue, ...]:
         """Return problems with the files: links, missing or unreadable folders, names that are not Unicode."""
-        return self._backend.admin.issues()
+        return self._index().issues()
 
     def check(self) -> tuple[str, ...]:
         """Return what is damaged in the index; empty if it is sound."""
-        return self._backend.admin.check()
+        return self._index().check()
 
     def index_files(self) -> list[tuple[str, int]]:
         """Return every file that belongs to the index, with its size in bytes."""
-        return self._backend.admin.index_sizes()
+        return [each for index in self._backend.indexes() for each in index.sizes()]
 
     def reset(self) -> None:
         """Delete the index and nothing else; the next search or sync builds it again from the notes."""
-        self._backend.admin.reset()
+        for index in self._backend.indexes():
+            index.reset()
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
         """Build the index again without what was forgotten, and leave nothing of it behind.
 
         False if another process still reads an earlier state; the next call finishes it.
         """
-        return self._backend.admin.purge(progress)
+        is_done = [index.purge(progress) for index in self._backend.indexes()]
+        return all(is_done)
 
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""
-        return self._backend.admin.probe_embedding()
+        return self._index().probe_embedding()
 
     def probe_vectors(self) -> bool:
         """True if vectors can be searched."""
-        return self._backend.admin.probe_vectors()
+        return self._index().probe_vectors()
 
     def close(self) -> None:
         """Release the index; may be called twice."""
-        self._release()
+        if self._release:
+            self._release()
+        elif self._opened:
+            self._opened.close()
 
     def __enter__(self) -> Self:
         return self

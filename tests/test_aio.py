@@ -19,7 +19,7 @@ from mdrecall.aio import Threads
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded, load
 from mdrecall.errors import FileMissing, MemoryClosed
-from mdrecall.interfaces import Backend
+from mdrecall.interfaces import IndexedBackend
 from mdrecall.types import Progress, SearchAnswer, SearchRequest, Stop, SyncReport, WatchEvent
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S, until
@@ -100,7 +100,7 @@ class Held:
 
 
 def held(workspace: Workspace, backend: Held, patience_s: float = PATIENCE_S) -> AsyncMemory:
-    memory = Memory(workspace.memory().settings, cast(Backend, backend))
+    memory = Memory(workspace.memory().settings, cast(IndexedBackend, backend))
     return AsyncMemory(memory, Threads(patience_s))
 
 
@@ -229,7 +229,7 @@ def test_a_memory_is_opened_for_one_question_only_if_asked_to(
 ) -> None:
     opened: list[bool] = []
 
-    def note(loaded: Loaded, *, one_shot: bool) -> Backend:
+    def note(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
         opened.append(one_shot)
         return open_backend(loaded, one_shot=one_shot)
 

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from mdrecall.backends.builtin_sessions import BuiltinSessions
 from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.sync_run import SourceState, require_notes
 from mdrecall.engine.watch_loop import IndexWatcher
-from mdrecall.errors import CorruptIndex, FileMissing, StoreBusy, StoreUnavailable, message_with_hint
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.sources.clock import user_moment
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.types import (
+    EVERYTHING,
     ContentSizes,
     Issue,
     Probe,
     ProgressCallback,
-    ReadResult,
     SearchAnswer,
     SearchRequest,
     SourceCount,
@@ -43,6 +42,7 @@ if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.engine.searcher import Searcher
     from mdrecall.interfaces import Store
+    from mdrecall.types.note_map import NearNote, NoteMap
 
 
 class IndexRepair:
@@ -86,17 +86,15 @@ class BuiltinBackend:
         self._reranker = reranker
         self._repair = IndexRepair(store, refresh)
         self.watch = watcher
-        self.sessions = BuiltinSessions(settings, refresh, self._repair)
-        self.admin = BuiltinAdmin(settings, store, refresh, embedding, self._repair)
+        self.index = BuiltinIndex(settings, store, refresh, embedding, self._repair)
 
     @cached_property
     def _searcher(self) -> Searcher:
         return self._build_searcher()
 
-    @cached_property
-    def map(self) -> NoteMapper:
-        """The notes by their meaning."""
-        return build_note_map(self._embedding, self._store, self._refresh.is_unchecked)
+    def indexes(self) -> Iterator[BuiltinIndex]:
+        """Yield the index."""
+        yield self.index
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
@@ -113,7 +111,7 @@ class BuiltinBackend:
             has_sessions = "sessions" in self._settings.memory_search.sources
             request = request._replace(source="memory") if has_sessions and not request.session else request
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
-        visible = self.sessions.find_visible(request)
+        visible = self._find_visible(request)
         answer = self._search_index(request, visible)
         for _ in range(_EMPTY_TRIES):
             # What is wrong with the index itself, such as missing vectors, is no reason for it to be empty.
@@ -133,6 +131,16 @@ class BuiltinBackend:
             action=action, stale=result.stale, issues=issues, withheld=f"{visible.withheld} {answer.withheld}".strip()
         )
         return self._files.name_unsearched(answer)
+
+    def _find_visible(self, request: SearchRequest) -> Visible:
+        """Return which transcripts the conversation of a request may see."""
+        is_searched = "sessions" in self._settings.memory_search.sources and request.source != "memory"
+        if not is_searched or not (request.session_key.strip() or request.session):
+            return EVERYTHING
+        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.visibility import find_visible
+
+        return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
 
     def _is_truly_empty(self) -> bool:
         """True if the index is empty because there is nothing to index, or because searches do not look for changes."""
@@ -195,54 +203,18 @@ class BuiltinBackend:
             return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
         return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
 
-    def read(
+    def sync(
         self,
-        path: str,
         *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        max_chars: int | None = None,
-    ) -> ReadResult:
-        """Return lines of a memory file, read from the disk."""
-        from mdrecall.sources.reader import MAX_READ_UNITS, read_memory_file, select_lines
-
-        if "sessions" in self._settings.memory_search.sources:
-            from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
-
-            refuse_transcript(open_transcripts(self._settings), path)
-        try:
-            return read_memory_file(
-                self._files,
-                self._settings.workspace,
-                path,
-                from_line=from_line,
-                lines=lines,
-                from_char=from_char,
-                max_chars=max_chars or MAX_READ_UNITS,
-                max_bytes=self._settings.mdrecall.max_file_bytes,
-                mask=open_tombstones(self._settings).load().mask,
-            )
-        except FileMissing:
-            if (text := self._read_elsewhere(path)) is None:
-                raise
-        found = select_lines(path, text, from_line, lines, max_chars or MAX_READ_UNITS, from_char)
-        return found._replace(is_from_index=True)
-
-    def _read_elsewhere(self, path: str) -> str | None:
-        """Return the text of a note that is on another machine, from the index; None if it is not indexed either."""
-        if self._store.admin.may_remove():
-            return None
-        from mdrecall.core.text.notes import join_chunks
-
-        chunks = self._store.chunks
-        with chunks.snapshot():
-            own = (each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path)
-            text = join_chunks(chunks.load(chunks.chunks_of(own)))
-        return open_tombstones(self._settings).load().mask(text, path) or None
-
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        session: str = "",
+        waits: bool = True,
+    ) -> SyncReport:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
+        if session:
+            return self._sync_session(session, waits=waits)
         report = self._repair.run(lambda: self._refresh.sync(force=force, progress=progress, stop=stop))
         if self._embedding is None:
             return report
@@ -251,6 +223,16 @@ class BuiltinBackend:
         unusable = (Issue(chosen.requested, f"cannot be used: {reason}"),) if reason else ()
         unembedded = self._repair.run(self._count_unembedded)
         return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
+
+    def _sync_session(self, session: str, *, waits: bool) -> SyncReport:
+        """Index the transcript of a conversation that was just compacted, if the settings want it."""
+        search = self._settings.memory_search
+        if "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
+            return SyncReport()
+        from mdrecall.sources.transcripts.readers import find_conversation, open_transcripts
+
+        path = find_conversation(open_transcripts(self._settings), session).path
+        return self._repair.run(lambda: self._refresh.sync_file(path, within_s=None if waits else 0.0))
 
     def _count_unembedded(self) -> int:
         embedder = self._embedding.chunk_embedder if self._embedding else None
@@ -265,7 +247,7 @@ class BuiltinBackend:
     def status(self) -> Status:
         """Return the whole record, from the index and the settings; nothing is indexed."""
         search = self._settings.memory_search
-        counts = self.admin.counts()
+        counts = self.index.counts()
         used = self._repair.run(self._embedding.find_embedder) if self._embedding else None
         lacks_vectors, sources = self._repair.run(self._lacks_vectors), self._repair.run(self._refresh.inspect)
         files_changed = any(source.is_behind for source in sources)
@@ -286,7 +268,7 @@ class BuiltinBackend:
             cache={"enabled": search.cache.enabled, "entries": cached, "maxEntries": search.cache.max_entries},
             fts={"enabled": True, "available": True},
             fallback=self._repair.run(self._embedding.explain_fallback) if self._embedding else None,
-            vector=self.admin.describe_vectors(),
+            vector=self.index.describe_vectors(),
             batch=self._repair.run(self._describe_batch),
             custom=self._describe_custom(files_changed, has_embedder=used is not None),
             storage=self._describe_storage(sizes, cached),
@@ -378,7 +360,7 @@ def _describe_source(count: SourceCount, sources: Iterable[SourceState], sizes: 
     )
 
 
-class BuiltinAdmin:
+class BuiltinIndex:
     """Inspects and maintains the index."""
 
     def __init__(
@@ -412,7 +394,7 @@ class BuiltinAdmin:
         except CorruptIndex as damage:
             return (str(damage),)
 
-    def index_sizes(self) -> list[tuple[str, int]]:
+    def sizes(self) -> list[tuple[str, int]]:
         """Return each file that belongs to the index with its size in bytes."""
         return self._store.admin.sizes()
 
@@ -441,3 +423,27 @@ class BuiltinAdmin:
         if embedding is None:
             return {"enabled": vector.enabled, "available": False}
         return self._repair.run(lambda: embedding.describe_vectors(self._store, vector))
+
+    def find_text(self, path: str) -> str | None:
+        """Return the text of a note that is on another machine; None if it is not indexed either."""
+        if self._store.admin.may_remove():
+            return None
+        from mdrecall.core.text.notes import join_chunks
+
+        chunks = self._store.chunks
+        with chunks.snapshot():
+            own = (each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path)
+            text = join_chunks(chunks.load(chunks.chunks_of(own)))
+        return open_tombstones(self._settings).load().mask(text, path) or None
+
+    def draw_map(self) -> NoteMap:
+        """Return the notes by their meaning, and what they are about."""
+        return self._mapper.draw()
+
+    def find_near(self, path: str, count: int) -> tuple[NearNote, ...]:
+        """Return the notes that are most similar to a note, best first."""
+        return self._mapper.near(path, count)
+
+    @cached_property
+    def _mapper(self) -> NoteMapper:
+        return build_note_map(self._embedding, self._store, self._refresh.is_unchecked)

@@ -1,19 +1,22 @@
 """A backend with a fallback: when the primary backend cannot answer, the same call is repeated on the other one.
 
 Only a ``BackendUnavailable`` leads to the fallback; any other error is a bug that must be seen. After a failed search
-the primary is left alone for a while (``breaker``) and then tried in the background, so that no search waits for the
+the primary is left alone for a while (``Breaker``) and then tried in the background, so that no search waits for the
 attempt. A search that takes long starts on the fallback too (``hedge``), so that its answer is there in time. The
 primary is not waited for any longer than that, whatever holds it up.
 """
 
+import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import suppress
-from typing import Protocol, TypeVar
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from typing import Any, NamedTuple, Protocol
 
-from mdrecall.backends.breaker import Breaker, Outage, format_time
+from mdrecall import state_files
+from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.engine.background import DaemonPool, HedgedCall
 from mdrecall.errors import (
     BackendNotReady,
@@ -22,36 +25,136 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
     RecallError,
-    ScopeDenied,
+    StoreBusy,
+    StoreError,
+    StoreUnavailable,
     message_with_hint,
 )
-from mdrecall.interfaces import Backend, BackendMap, BackendWatch
+from mdrecall.interfaces import Backend, BackendWatch, Index
 from mdrecall.types import (
-    Conversation,
     FallbackNotice,
     Issue,
-    MessagePage,
-    Probe,
     ProgressCallback,
-    ReadResult,
     SearchAnswer,
     SearchRequest,
-    SourceCount,
     Status,
     Stop,
     SyncReport,
     never,
 )
 
-_T = TypeVar("_T")
 # How long closing waits for calls that are in progress.
 _CLOSING_S = 5.0
 # The fallback always gets this much time: it usually is about to answer when the time limit is reached.
 _MIN_WAIT_S = 0.05
+# The longest pause between two attempts: nobody should wait longer for a backend that works again.
+MAX_PAUSE_S = 600.0
+# A program may print anything as its error; the reason is shown in one line.
+_MAX_REASON_CHARS = 1_000
+# 2 ** 20 pauses are far beyond MAX_PAUSE_S; without a limit the power would overflow some day.
+_MAX_DOUBLINGS = 20
+
+
+class Outage(NamedTuple):
+    """A backend that does not answer."""
+
+    reason: str
+    since_s: float
+    """When it began, in seconds since 1970."""
+    next_s: float
+    """When the backend is tried again, in seconds since 1970."""
+    failures: int
+    costly: bool
+    """True if another attempt that fails would take long."""
+
+    def notice(self, backend: str) -> FallbackNotice:
+        """Return what an answer of another backend says about this outage."""
+        return FallbackNotice(backend, self.reason, format_time(self.since_s), format_time(self.next_s))
+
+
+class Breaker:
+    """Counts failures in a row. After each one the backend is left alone for twice as long, ten minutes at most."""
+
+    def __init__(self, path: str, first_s: float, *, now: Callable[[], float] = time.time) -> None:
+        """``path`` is the file that keeps an outage, ``first_s`` the first pause."""
+        self._path = path
+        self._first_s = first_s
+        self._now = now
+        self._lock = threading.Lock()
+        self._is_loaded = False
+        self._outage: Outage | None = None
+
+    @property
+    def outage(self) -> Outage | None:
+        """The present outage, if there is one."""
+        with self._lock:
+            return self._load()
+
+    def is_due(self) -> bool:
+        """True if the backend may be tried again."""
+        return self.seconds_left() == 0
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the next attempt; 0 if the clock was set back and it would be too long."""
+        outage = self.outage
+        left_s = 0.0 if outage is None else outage.next_s - self._now()
+        return left_s if 0 < left_s <= MAX_PAUSE_S else 0.0
+
+    def record_failure(self, error: BackendUnavailable) -> Outage:
+        """Count a failure and return the outage. Failures of concurrent calls count once."""
+        with self._lock:
+            before, now = self._load(), self._now()
+            if before and now < before.next_s <= now + MAX_PAUSE_S:
+                return before
+            failures = before.failures + 1 if before else 1
+            pause_s = min(MAX_PAUSE_S, self._first_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
+            since_s = before.since_s if before else now
+            costly = isinstance(error, ProgramTimedOut)
+            reason = message_with_hint(error)[:_MAX_REASON_CHARS]
+            self._outage = Outage(reason, since_s, now + pause_s, failures, costly)
+            # If it cannot be saved, the next process only tries once more.
+            with suppress(OSError):
+                state_files.save(self._path, self._outage._asdict())
+            return self._outage
+
+    def record_recovery(self) -> None:
+        """Forget the outage."""
+        with self._lock:
+            if self._load():
+                self._outage = None
+                with suppress(OSError):
+                    os.unlink(self._path)
+
+    def _load(self) -> Outage | None:
+        if not self._is_loaded:
+            self._is_loaded = True
+            with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
+                self._outage = _parse(state_files.load(self._path))
+        return self._outage
+
+
+def _parse(state: dict[str, Any]) -> Outage:
+    outage = Outage(
+        str(state["reason"]),
+        float(state["since_s"]),
+        float(state["next_s"]),
+        int(state["failures"]),
+        bool(state["costly"]),
+    )
+    outage.notice("")  # raises if a time is out of range
+    return outage
+
+
+def format_time(seconds: float) -> str:
+    """Return a time as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class ProbedBackend(Backend, Protocol):
     """A backend that is started and tried without a caller waiting for it."""
+
+    @property
+    def index(self) -> Index: ...
 
     def start(self) -> None:
         """Start what takes long, so that the first search need not wait for it; no failure is raised."""
@@ -62,18 +165,6 @@ class ProbedBackend(Backend, Protocol):
         ...
 
 
-class StandbyBackend(Backend, Protocol):
-    """A backend that is kept ready to answer."""
-
-    def warm(self) -> None:
-        """Index what changed, as far as that costs nothing."""
-        ...
-
-    def cancel_pending(self) -> None:
-        """End what is in progress without waiting for it, because the backend is about to be closed."""
-        ...
-
-
 class FallbackBackend:
     """Answers with the primary backend, or with the fallback while the primary cannot answer."""
 
@@ -81,7 +172,7 @@ class FallbackBackend:
         self,
         name: str,
         primary: ProbedBackend,
-        open_fallback: Callable[[], StandbyBackend],
+        open_fallback: Callable[[], BuiltinBackend],
         breaker: Breaker,
         *,
         deny: Callable[[str], SearchAnswer | None] = lambda key: None,
@@ -106,28 +197,25 @@ class FallbackBackend:
         self._waits_for_start = waits_for_start
         self._now = now
         self._lock = threading.Lock()
-        self._opened: StandbyBackend | None = None
+        self._opened: BuiltinBackend | None = None
         self._closing = threading.Event()
         self._pool = DaemonPool(f"mdrecall-{name}-or-fallback")
         self._retrying: Future[None] | None = None
         self._not_ready_since_s: float | None = None
-        self.sessions = _FallbackSessions(self)
-        self.admin = _FallbackAdmin(self)
-
-    @property
-    def map(self) -> BackendMap:
-        """The map of the backend that answers now."""
-        return self.choose_active().map
 
     @property
     def watch(self) -> BackendWatch:
         """The primary's watcher."""
         return self._primary.watch
 
-    @property
-    def primary(self) -> Backend:
-        """The backend that the settings ask for."""
-        return self._primary
+    def indexes(self) -> Iterator[Index]:
+        """Yield the index of the backend that answers searches now, and then the other one."""
+        if self._breaker.outage:
+            yield self._ensure_fallback().index
+            yield self._primary.index
+        else:
+            yield self._primary.index
+            yield self._ensure_fallback().index
 
     def start(self) -> None:
         """Start the primary and get the fallback ready, both in the background; not in a process that answers once.
@@ -168,39 +256,44 @@ class FallbackBackend:
             self._breaker.record_recovery()
         return answer
 
-    def require_allowed(self, session_key: str, path: str) -> None:
-        """Raise ``ScopeDenied`` if a conversation may not search."""
-        if (denial := self._deny(session_key)) is not None:
-            raise ScopeDenied(f"{path} cannot be read in this conversation.", path=path, hint=denial.action)
-
-    def read(
+    def sync(
         self,
-        path: str,
         *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        max_chars: int | None = None,
-    ) -> ReadResult:
-        """Return lines of a file."""
-        return self.call(
-            lambda backend: backend.read(
-                path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars
-            )
-        )
-
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        session: str = "",
+        waits: bool = True,
+    ) -> SyncReport:
         """Bring the index up to date; if that fails, bring the fallback's up to date and report the failure."""
-        return self.sync_with(lambda backend: backend.sync(force=force, progress=progress, stop=stop))
+
+        def ask(backend: Backend) -> SyncReport:
+            return backend.sync(force=force, progress=progress, stop=stop, session=session, waits=waits)
+
+        try:
+            report = ask(self._primary)
+            if self._one_shot and self._breaker.outage:
+                self._probe_primary()
+            return report
+        except BackendUnavailable as error:
+            if isinstance(error, ProgramMissing):
+                # No search can be answered either, whatever is indexed.
+                self._breaker.record_failure(error)
+                self._retry_later()
+            report = ask(self._ensure_fallback())
+            problem = f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
+            return report._replace(failed=(*report.failed, Issue(self._name, problem)))
 
     def status(self) -> Status:
         """Return the status of the backend that answers now; ``fallback`` describes an outage of the primary."""
         outage = self._breaker.outage
         if outage is None:
-            return self.call(lambda backend: backend.status())
+            with suppress(BackendUnavailable):
+                return self._primary.status()
+            return self._ensure_fallback().status()
         notice = outage.notice(self._name)
         fallback = {"from": self._name, "reason": notice.reason, "since": notice.since, "nextTry": notice.next_try}
-        status = self.ensure_fallback().status()
+        status = self._ensure_fallback().status()
         custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
         if status.fallback:
             custom["embeddingFallback"] = status.fallback
@@ -223,7 +316,7 @@ class FallbackBackend:
         if opened is not None:
             opened.close()
 
-    def ensure_fallback(self) -> StandbyBackend:
+    def _ensure_fallback(self) -> BuiltinBackend:
         """Return the fallback, opened when it is first needed."""
         with self._lock:
             if self._opened is None:
@@ -232,43 +325,12 @@ class FallbackBackend:
                 self._opened = self._open_fallback()
             return self._opened
 
-    def choose_active(self) -> Backend:
-        """Return the backend that answers searches now."""
-        return self.ensure_fallback() if self._breaker.outage else self._primary
-
-    def call(self, act: Callable[[Backend], _T]) -> _T:
-        """Call the primary, or the fallback if the primary is unavailable."""
-        try:
-            return act(self._primary)
-        except BackendUnavailable:
-            return act(self.ensure_fallback())
-
-    def sync_with(self, act: Callable[[Backend], SyncReport]) -> SyncReport:
-        """Update the primary's index, or the fallback's if that fails; the report then names the failure."""
-        try:
-            report = act(self._primary)
-            if self._one_shot and self._breaker.outage:
-                self._probe_primary()
-            return report
-        except BackendUnavailable as error:
-            if isinstance(error, ProgramMissing):
-                # No search can be answered either, whatever is indexed.
-                self._breaker.record_failure(error)
-                self._retry_later()
-            report = act(self.ensure_fallback())
-            problem = f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
-            return report._replace(failed=(*report.failed, Issue(self._name, problem)))
-
-    def forget_outage(self) -> None:
-        """Use the primary again at once."""
-        self._breaker.record_recovery()
-
     def _hedge(self, request: SearchRequest, fallback_request: SearchRequest) -> HedgedCall[SearchAnswer]:
         return HedgedCall(
             self._pool,
             (self._name, "builtin"),
             lambda: self._primary.search(request),
-            lambda: self.ensure_fallback().search(fallback_request),
+            lambda: self._ensure_fallback().search(fallback_request),
         )
 
     def _can_ask(self, outage: Outage) -> bool:
@@ -315,7 +377,7 @@ class FallbackBackend:
 
     def _warm_fallback(self) -> None:
         try:
-            self.ensure_fallback().warm()
+            self._ensure_fallback().warm()
         except RecallError:
             return  # the search that needs the fallback reports it
 
@@ -342,88 +404,41 @@ class FallbackBackend:
             self._breaker.record_recovery()
 
 
-class _FallbackSessions:
-    """The sessions, read by the primary or else by the fallback."""
+class SharedBackend:
+    """A builtin backend whose index is on a server: it is unavailable while its server is."""
 
-    def __init__(self, backend: FallbackBackend) -> None:
+    def __init__(self, backend: BuiltinBackend) -> None:
         self._backend = backend
+        self.index = backend.index
+        self.watch = backend.watch
+        self.close = backend.close
 
-    def list_all(self, session_key: str = "") -> list[Conversation]:
-        return self._backend.call(lambda backend: backend.sessions.list_all(session_key))
+    def start(self) -> None:
+        """Do nothing: a connection is made when it is needed."""
 
-    def read(
-        self,
-        session: str,
-        *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        session_key: str = "",
-    ) -> ReadResult:
-        self._backend.require_allowed(session_key, session)
-        return self._backend.call(
-            lambda backend: backend.sessions.read(
-                session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
-            )
-        )
+    def probe_search(self) -> None:
+        """Raise ``BackendUnavailable`` if the server does not answer."""
+        with _say_unavailable():
+            self.index.counts()
 
-    def read_messages(
-        self,
-        session: str,
-        *,
-        limit: int,
-        offset: int = 0,
-        record: int | None = None,
-        session_id: str = "",
-        session_key: str = "",
-        with_tools: bool = False,
-    ) -> MessagePage:
-        self._backend.require_allowed(session_key, session)
-        return self._backend.call(
-            lambda backend: backend.sessions.read_messages(
-                session,
-                limit=limit,
-                offset=offset,
-                record=record,
-                session_id=session_id,
-                session_key=session_key,
-                with_tools=with_tools,
-            )
-        )
+    def search(self, request: SearchRequest) -> SearchAnswer:
+        with _say_unavailable():
+            return self._backend.search_or_raise(request)
 
-    def note_compaction(self, session: str) -> SyncReport:
-        return self._backend.sync_with(lambda backend: backend.sessions.note_compaction(session))
+    def sync(self, **options: Any) -> SyncReport:
+        # Another process that indexes is no reason to index into a file.
+        with _say_unavailable((StoreUnavailable,)):
+            return self._backend.sync(**options)
+
+    def status(self) -> Status:
+        with _say_unavailable():
+            return self._backend.status()
 
 
-class _FallbackAdmin:
-    """The administration of the backend that answers now; sizes and reset are of both."""
-
-    def __init__(self, backend: FallbackBackend) -> None:
-        self._backend = backend
-
-    def counts(self) -> tuple[SourceCount, ...]:
-        return self._backend.choose_active().admin.counts()
-
-    def issues(self) -> tuple[Issue, ...]:
-        return self._backend.call(lambda backend: backend.admin.issues())
-
-    def check(self) -> tuple[str, ...]:
-        return self._backend.choose_active().admin.check()
-
-    def index_sizes(self) -> list[tuple[str, int]]:
-        return [*self._backend.primary.admin.index_sizes(), *self._backend.ensure_fallback().admin.index_sizes()]
-
-    def reset(self) -> None:
-        self._backend.forget_outage()
-        self._backend.primary.admin.reset()
-        self._backend.ensure_fallback().admin.reset()
-
-    def purge(self, progress: ProgressCallback | None = None) -> bool:
-        is_done = self._backend.primary.admin.purge(progress)
-        return self._backend.ensure_fallback().admin.purge(progress) and is_done
-
-    def probe_embedding(self) -> Probe:
-        return self._backend.choose_active().admin.probe_embedding()
-
-    def probe_vectors(self) -> bool:
-        return self._backend.choose_active().admin.probe_vectors()
+@contextmanager
+def _say_unavailable(kinds: tuple[type[StoreError], ...] = (StoreUnavailable, StoreBusy)) -> Iterator[None]:
+    """Raise ``BackendUnavailable`` for these errors of the store."""
+    try:
+        yield
+    except kinds as error:
+        raise BackendUnavailable(str(error), hint=error.hint) from error

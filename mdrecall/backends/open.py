@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from typing import TYPE_CHECKING
 
 from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.embedders import EmbedderChoice, choose_embedders, languages_dir_of
 from mdrecall.backends.embedding_status import EmbeddingStatus
+from mdrecall.backends.transcripts import deny_by_scope
 from mdrecall.config.load import STORE_DSN, Loaded
 from mdrecall.config.references import UnresolvedValue
 from mdrecall.config.settings import Settings
@@ -24,13 +26,13 @@ from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.tombstones import TombstoneFiles, UnforgottenNotes, open_tombstones
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
-from mdrecall.types import Issue, SearchAnswer
+from mdrecall.types import Issue
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.engine.searcher import Searcher
-    from mdrecall.interfaces import Backend, Embedder, Source, Store
+    from mdrecall.interfaces import Embedder, IndexedBackend, Source, Store
     from mdrecall.sources.watch import FollowedFiles
     from mdrecall.store.postgres import PostgresStore
 
@@ -42,7 +44,7 @@ _KEEP_SHARE = 1.25
 _GRACE_S = 0.1
 
 
-def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
+def open_backend(loaded: Loaded, *, one_shot: bool = False) -> IndexedBackend:
     """Open the backend that the settings ask for; with ``one_shot`` it will answer only once."""
     if loaded.settings.memory.backend == "qmd":
         return _open_qmd_with_fallback(loaded, one_shot=one_shot)
@@ -51,11 +53,9 @@ def open_backend(loaded: Loaded, *, one_shot: bool = False) -> Backend:
     return open_builtin(loaded, one_shot=one_shot)
 
 
-def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
+def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
     """Open the backend on a server, with an index of this machine to answer while the server is away."""
-    from mdrecall.backends.breaker import Breaker
-    from mdrecall.backends.fallback import FallbackBackend
-    from mdrecall.backends.shared import SharedBackend
+    from mdrecall.backends.fallback import Breaker, FallbackBackend, SharedBackend
 
     settings = loaded.settings
     own = settings.mdrecall._replace(store=settings.mdrecall.store._replace(kind="sqlite"))
@@ -72,23 +72,20 @@ def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
     return opened
 
 
-def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> Backend:
+def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
     """Open qmd's backend, with the builtin one to answer while qmd cannot."""
-    from mdrecall.backends.breaker import Breaker
-    from mdrecall.backends.fallback import FallbackBackend
+    from mdrecall.backends.fallback import Breaker, FallbackBackend
     from mdrecall.qmd.backend import QmdBackend
     from mdrecall.qmd.open import state_dir_of, update_wait_ms
 
     settings = loaded.settings
     timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, update_wait_ms(settings, one_shot=one_shot)
-    opened: FallbackBackend
-    qmd = QmdBackend(loaded, lambda: opened.ensure_fallback(), one_shot=one_shot)
     opened = FallbackBackend(
         "qmd",
-        qmd,
+        QmdBackend(loaded, one_shot=one_shot),
         lambda: open_builtin(loaded if one_shot else _shorten_waits(loaded), one_shot=one_shot),
         Breaker(os.path.join(state_dir_of(settings), "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
-        deny=lambda key: _deny_by_scope(settings, key),
+        deny=partial(deny_by_scope, settings),
         hedge_s=(timeout_ms / 2 + wait_ms) / 1000,
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,
@@ -109,16 +106,6 @@ def _shorten_waits(loaded: Loaded) -> Loaded:
         rerank=own.rerank._replace(timeout_ms=min(own.rerank.timeout_ms, quarter_ms)),
     )
     return loaded._replace(settings=settings._replace(mdrecall=own))
-
-
-def _deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:
-    """Return the answer to a session that may not search; None if it may."""
-    from mdrecall.core.conversation.visibility import explain_denial, judge
-
-    verdict = judge(settings.memory.qmd.scope, key)
-    if verdict.allowed:
-        return None
-    return SearchAnswer((), reason="scope_denied", action=explain_denial(verdict, key), backend="qmd")
 
 
 def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:

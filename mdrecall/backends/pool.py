@@ -11,26 +11,26 @@ from typing import Any, NamedTuple
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded
-from mdrecall.interfaces import Backend
+from mdrecall.interfaces import IndexedBackend
 from mdrecall.wire import to_json
 
 
 class _Shared(NamedTuple):
     """An open backend."""
 
-    backend: Backend
+    backend: IndexedBackend
     users: int
 
 
 class BackendPool:
     """The open backends, each with the number of its users."""
 
-    def __init__(self, make: Callable[[Loaded], Backend] = open_backend) -> None:
+    def __init__(self, make: Callable[[Loaded], IndexedBackend] = open_backend) -> None:
         self._make = make
         self._lock = threading.Lock()
         self._open: dict[str, _Shared] = {}
 
-    def acquire(self, loaded: Loaded) -> tuple[Backend, Callable[[], None]]:
+    def acquire(self, loaded: Loaded) -> tuple[IndexedBackend, Callable[[], None]]:
         """Return the backend for these settings, and a function that releases it; a second release does nothing."""
         key = key_of(loaded)
         with self._lock:

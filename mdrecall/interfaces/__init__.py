@@ -22,10 +22,8 @@ from mdrecall.types import (
     EmbedInput,
     Issue,
     Listing,
-    MessagePage,
     Probe,
     ProgressCallback,
-    ReadResult,
     SearchAnswer,
     SearchRequest,
     SourceCount,
@@ -44,16 +42,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backend",
-    "BackendAdmin",
-    "BackendMap",
-    "BackendSessions",
     "BackendWatch",
     "ChunkReader",
     "DocumentWriter",
     "Embedder",
     "EmbeddingCache",
+    "Index",
     "IndexAdmin",
     "IndexHealth",
+    "IndexedBackend",
     "JobJournal",
     "Lock",
     "OpenTranscript",
@@ -241,46 +238,8 @@ class BackendWatch(Protocol):
         ...
 
 
-class BackendSessions(Protocol):
-    """The transcripts of one agent."""
-
-    def list_all(self, session_key: str = "") -> list[Conversation]:
-        """Return the transcripts that a conversation may see, the one that changed last first."""
-        ...
-
-    def read(
-        self,
-        session: str,
-        *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        session_key: str = "",
-    ) -> ReadResult:
-        """Return the messages of a transcript, without secrets; raise ``ScopeDenied`` where a search is denied."""
-        ...
-
-    def read_messages(
-        self,
-        session: str,
-        *,
-        limit: int,
-        offset: int = 0,
-        record: int | None = None,
-        session_id: str = "",
-        session_key: str = "",
-        with_tools: bool = False,
-    ) -> MessagePage:
-        """Return the last messages of a conversation before ``offset`` others, or those around a record."""
-        ...
-
-    def note_compaction(self, session: str) -> SyncReport:
-        """Index a transcript whose conversation was just compacted, as the settings say."""
-        ...
-
-
-class BackendAdmin(Protocol):
-    """Inspects and maintains the index."""
+class Index(Protocol):
+    """The index that a backend keeps, for those who inspect and maintain it."""
 
     def counts(self) -> tuple[SourceCount, ...]:
         """Return how many files and chunks of each source are indexed."""
@@ -294,7 +253,7 @@ class BackendAdmin(Protocol):
         """Return what is damaged in the index; empty if it is sound."""
         ...
 
-    def index_sizes(self) -> list[tuple[str, int]]:
+    def sizes(self) -> list[tuple[str, int]]:
         """Return each file of the index with its size in bytes."""
         ...
 
@@ -317,15 +276,15 @@ class BackendAdmin(Protocol):
         """True if vectors can be searched."""
         ...
 
+    def find_text(self, path: str) -> str | None:
+        """Return the text of a note that is on another machine; None if the index does not have it."""
+        ...
 
-class BackendMap(Protocol):
-    """The notes by their meaning."""
-
-    def draw(self) -> "NoteMap":
+    def draw_map(self) -> "NoteMap":
         """Return the notes with their places on a map, and what they are about."""
         ...
 
-    def near(self, path: str, count: int) -> "tuple[NearNote, ...]":
+    def find_near(self, path: str, count: int) -> "tuple[NearNote, ...]":
         """Return the notes that are most similar to a note, best first."""
         ...
 
@@ -336,36 +295,24 @@ class Backend(Protocol):
     @property
     def watch(self) -> BackendWatch: ...
 
-    @property
-    def sessions(self) -> BackendSessions: ...
-
-    @property
-    def admin(self) -> BackendAdmin: ...
-
-    @property
-    def map(self) -> BackendMap: ...
-
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query."""
         ...
 
-    def read(
+    def sync(
         self,
-        path: str,
         *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        max_chars: int | None = None,
-    ) -> ReadResult:
-        """Return lines of a file, read from the disk, without the first characters of the first line.
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = ...,
+        session: str = "",
+        waits: bool = True,
+    ) -> SyncReport:
+        """Bring the index up to date with the files; with ``force``, build it again.
 
-        At most ``max_chars`` are returned, by default as many as suit a model.
+        With ``session`` only that conversation is indexed, which was just compacted; unless the caller ``waits``, this
+        goes on in the background.
         """
-        ...
-
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = ...) -> SyncReport:
-        """Bring the index up to date with the files; with ``force``, build it again."""
         ...
 
     def status(self) -> Status:
@@ -374,4 +321,12 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """End everything that is in progress; may be called twice."""
+        ...
+
+
+class IndexedBackend(Backend, Protocol):
+    """A backend together with the indexes that it keeps."""
+
+    def indexes(self) -> Iterator[Index]:
+        """Yield each index, the one that answers now first."""
         ...

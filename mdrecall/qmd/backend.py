@@ -2,26 +2,20 @@
 
 import os
 import threading
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mdrecall.config.load import Loaded
-from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
-from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, ReadError, message_with_hint
-from mdrecall.interfaces import Backend
+from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, message_with_hint
 from mdrecall.locks import FileLock
 from mdrecall.qmd.open import RunningQmd, open_export, open_parts, start_qmd, state_dir_of
 from mdrecall.state_files import make_private_folder
 from mdrecall.types import (
-    Conversation,
     Issue,
-    MessagePage,
     Probe,
     ProgressCallback,
-    ReadResult,
     SearchAnswer,
     SearchRequest,
     SourceCount,
@@ -42,12 +36,10 @@ if TYPE_CHECKING:
 class QmdBackend:
     """Answers for one workspace through a separate qmd, which is started when it is first needed."""
 
-    def __init__(self, loaded: Loaded, builtin: Callable[[], Backend], *, one_shot: bool) -> None:
-        """``builtin`` returns the backend that reads what is in no collection."""
+    def __init__(self, loaded: Loaded, *, one_shot: bool) -> None:
         settings = loaded.settings
         self._loaded = loaded
         self._settings = settings
-        self._builtin = builtin
         self._one_shot = one_shot
         self._lock = threading.Lock()
         self._running: RunningQmd | None = None
@@ -59,9 +51,7 @@ class QmdBackend:
             self._sync_changes,
             prepare=lambda: make_private_folder(os.path.dirname(lock_path)),
         )
-        self.sessions = _QmdSessions(settings, builtin, self)
-        self.admin = _QmdAdmin(self)
-        self.map = _QmdMap()
+        self.index = QmdIndex(self)
 
     def start(self) -> None:
         """Start qmd, its server and its updates, which takes long. A failure is reported by the first search."""
@@ -88,38 +78,24 @@ class QmdBackend:
         """Search for a word as a request would; raise ``BackendUnavailable``."""
         self.ensure_running().answers.probe()
 
-    def read(
+    def sync(
         self,
-        path: str,
         *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        max_chars: int | None = None,
-    ) -> ReadResult:
-        """Return lines of a file of a collection, or of any other file that the builtin backend reads."""
-        from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
-        from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
-
-        name = path.strip()
-        if self._settings.memory.qmd.sessions.enabled:
-            refuse_transcript(open_transcripts(self._settings), name)
-        paths = self.parts.paths
-        file = paths.resolve_path(name) if name and "\0" not in name else None
-        if file is not None and file.inside.endswith(".md"):
-            try:
-                most = max_chars or MAX_READ_UNITS
-                return select_lines(file.shown, paths.read_text(file), from_line, lines, most, from_char)
-            except ReadError:
-                if name.startswith("qmd/"):
-                    raise
-        return self._builtin().read(path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars)
-
-    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        session: str = "",
+        waits: bool = True,
+    ) -> SyncReport:
         """Let qmd read the files and make missing vectors, unless it has done so a moment ago and nothing has changed.
 
         With ``force`` every collection is added again.
         """
+        if session and not self._settings.memory.qmd.sessions.enabled:
+            return SyncReport()
+        if not waits:
+            self.ensure_running().updater.catch_up(0.0, None)
+            return SyncReport(left=1)
         from mdrecall.qmd.status import compare_hashes
 
         running, database = self.ensure_running(), self.parts.database
@@ -210,62 +186,7 @@ class QmdBackend:
         return self.sync(progress=progress) if self.ensure_running().updater.is_behind() else SyncReport()
 
 
-class _QmdSessions:
-    """The transcripts: the builtin backend reads them, and qmd indexes their export."""
-
-    def __init__(self, settings: Settings, builtin: Callable[[], Backend], backend: QmdBackend) -> None:
-        self._settings = settings
-        self._builtin = builtin
-        self._backend = backend
-
-    def list_all(self, session_key: str = "") -> list[Conversation]:
-        return self._builtin().sessions.list_all(session_key)
-
-    def read(
-        self,
-        session: str,
-        *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        session_key: str = "",
-    ) -> ReadResult:
-        return self._builtin().sessions.read(
-            session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
-        )
-
-    def read_messages(
-        self,
-        session: str,
-        *,
-        limit: int,
-        offset: int = 0,
-        record: int | None = None,
-        session_id: str = "",
-        session_key: str = "",
-        with_tools: bool = False,
-    ) -> MessagePage:
-        return self._builtin().sessions.read_messages(
-            session,
-            limit=limit,
-            offset=offset,
-            record=record,
-            session_id=session_id,
-            session_key=session_key,
-            with_tools=with_tools,
-        )
-
-    def note_compaction(self, session: str) -> SyncReport:
-        how = self._settings.compaction.post_index_sync
-        if how == "off" or not self._settings.memory.qmd.sessions.enabled:
-            return SyncReport()
-        if how == "async":
-            self._backend.ensure_running().updater.catch_up(0.0, None)
-            return SyncReport(left=1)
-        return self._backend.sync()
-
-
-class _QmdAdmin:
+class QmdIndex:
     """Inspects and maintains qmd's index."""
 
     def __init__(self, backend: QmdBackend) -> None:
@@ -284,13 +205,13 @@ class _QmdAdmin:
     def check(self) -> tuple[str, ...]:
         return self._backend.parts.status.check()
 
-    def index_sizes(self) -> list[tuple[str, int]]:
+    def sizes(self) -> list[tuple[str, int]]:
         return self._backend.parts.status.index_sizes()
 
     def reset(self) -> None:
         """Delete qmd's index. Its configuration, its models and the notes stay."""
         self._backend.stop()
-        for path, _ in self.index_sizes():
+        for path, _ in self.sizes():
             os.unlink(path)
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
@@ -307,14 +228,14 @@ class _QmdAdmin:
     def probe_vectors(self) -> bool:
         return self._backend.parts.status.probe().ok
 
+    def find_text(self, path: str) -> str | None:
+        return None
 
-class _QmdMap:
-    """There is no map: qmd keeps the vectors of its notes to itself."""
-
-    def draw(self) -> "NoteMap":
+    def draw_map(self) -> "NoteMap":
+        """Return an empty map: qmd keeps the vectors of its notes to itself."""
         from mdrecall.types.note_map import NoteMap
 
         return NoteMap(reason="The backend is qmd, which keeps its vectors to itself.")
 
-    def near(self, path: str, count: int) -> "tuple[NearNote, ...]":
+    def find_near(self, path: str, count: int) -> "tuple[NearNote, ...]":
         return ()

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mdrecall.qmd.database import QmdDatabase
     from mdrecall.qmd.embedding import Embedding
     from mdrecall.qmd.export import SessionExport
+    from mdrecall.qmd.paths import CollectionPaths
     from mdrecall.qmd.process import Program
     from mdrecall.qmd.status import QmdParts
     from mdrecall.qmd.tool_client import ToolClient
@@ -51,23 +52,31 @@ def open_parts(loaded: Loaded, watcher: Callable[[], dict[str, Any]]) -> "QmdPar
     """Make the parts that work without a qmd; ``watcher`` returns the status of the process that watches the files."""
     from mdrecall.qmd.collection_plan import plan_collections
     from mdrecall.qmd.database import QmdDatabase
-    from mdrecall.qmd.paths import CollectionPaths
     from mdrecall.qmd.status import QmdParts, QmdStatus
     from mdrecall.sources.files import MemoryFiles
-    from mdrecall.sources.tombstones import open_tombstones
 
     settings = loaded.settings
     files = MemoryFiles(settings, loaded.home)
     database = QmdDatabase(index_path(settings.qmd_dir))
     collections = plan_collections(settings, loaded.home)
-    max_bytes = settings.mdrecall.max_file_bytes
+    paths = open_paths(settings, loaded.home)
+    return QmdParts(files, collections, database, paths, QmdStatus(settings, files, collections, database, watcher))
+
+
+def open_paths(settings: Settings, home: str) -> "CollectionPaths":
+    """Return the files of the collections, which are read without what was forgotten."""
+    from mdrecall.qmd.collection_plan import plan_collections
+    from mdrecall.qmd.paths import CollectionPaths
+    from mdrecall.sources.tombstones import open_tombstones
+
     forgotten = open_tombstones(settings)
 
     def mask(text: str, path: str) -> str:
         return forgotten.load().mask(text, path)
 
-    paths = CollectionPaths(collections, workspace=settings.workspace, max_bytes=max_bytes, mask=mask)
-    return QmdParts(files, collections, database, paths, QmdStatus(settings, files, collections, database, watcher))
+    max_bytes = settings.mdrecall.max_file_bytes
+    collections = plan_collections(settings, home)
+    return CollectionPaths(collections, workspace=settings.workspace, max_bytes=max_bytes, mask=mask)
 
 
 def start_qmd(loaded: Loaded, one_shot: bool, find_parts: "Callable[[], QmdParts]") -> RunningQmd:

@@ -22,14 +22,10 @@ def read_memory_file(
     workspace: str,
     path: str,
     *,
-    from_line: int | None = None,
-    lines: int | None = None,
-    from_char: int = 0,
-    max_chars: int = MAX_READ_UNITS,
     max_bytes: int,
-    mask: Callable[[str, str], str] = lambda text, path: text,
-) -> ReadResult:
-    """Return lines of one memory file. Raise a ``ReadError`` that says why they cannot be read.
+    mask: Callable[[str, str], str],
+) -> tuple[str, str]:
+    """Return the path of one memory file as results show it, and its text; a ``ReadError`` says why it is refused.
 
     ``mask`` is given the text and the path, and returns the text without what was forgotten.
     """
@@ -42,7 +38,7 @@ def read_memory_file(
         except SymlinkRefused as link:
             refused = refused or link
         else:
-            return select_lines(shown, mask(decode(opened.data), shown), from_line, lines, max_chars, from_char)
+            return shown, mask(decode(opened.data), shown)
     if refused is None:
         hint = _suggest_same_name(files, path) or (
             "Only MEMORY.md, USER.md, memory/ and the files below extraPaths can be read. To read this file, add its"

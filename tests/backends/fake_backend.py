@@ -1,16 +1,14 @@
 """A backend that answers as a test tells it to, and counts how often it was asked."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
+from mdrecall.interfaces import Index
 from mdrecall.types import (
-    Conversation,
     Issue,
-    MessagePage,
     Probe,
     ProgressCallback,
-    ReadResult,
     SearchAnswer,
     SearchRequest,
     SearchResult,
@@ -43,9 +41,7 @@ class FakeBackend:
         """Until it is set, a search stays under way."""
         self.searching = threading.Event()
         self.watch = _FakeWatch(self)
-        self.sessions = _FakeSessions(self)
-        self.admin = _FakeAdmin(self)
-        self.map = _FakeMap()
+        self.index = _FakeIndex(self)
 
     def note(self, what: str) -> None:
         self.asked.append(what)
@@ -71,17 +67,8 @@ class FakeBackend:
     def cancel_pending(self) -> None:
         self.asked.append("cancel_pending")
 
-    def read(
-        self,
-        path: str,
-        *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        max_chars: int | None = None,
-    ) -> ReadResult:
-        self.note("read")
-        return ReadResult(self.name, "", 1, 0, 0, False, None)
+    def indexes(self) -> Iterator[Index]:
+        yield self.index
 
     def status(self) -> Status:
         return status_of(self.name)
@@ -108,45 +95,7 @@ class _FakeWatch:
         self._backend.note("stop")
 
 
-class _FakeSessions:
-    def __init__(self, backend: FakeBackend) -> None:
-        self._backend = backend
-
-    def list_all(self, session_key: str = "") -> list[Conversation]:
-        self._backend.note("sessions")
-        return []
-
-    def read(
-        self,
-        session: str,
-        *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        session_key: str = "",
-    ) -> ReadResult:
-        return self._backend.read(session)
-
-    def read_messages(
-        self,
-        session: str,
-        *,
-        limit: int,
-        offset: int = 0,
-        record: int | None = None,
-        session_id: str = "",
-        session_key: str = "",
-        with_tools: bool = False,
-    ) -> MessagePage:
-        self._backend.note("messages")
-        return MessagePage(Conversation(session, session, 0, 0.0, False), (), 0, 0)
-
-    def note_compaction(self, session: str) -> SyncReport:
-        self._backend.note("compacted")
-        return SyncReport()
-
-
-class _FakeAdmin:
+class _FakeIndex:
     def __init__(self, backend: FakeBackend) -> None:
         self._backend = backend
 
@@ -159,7 +108,7 @@ class _FakeAdmin:
     def check(self) -> tuple[str, ...]:
         return ()
 
-    def index_sizes(self) -> list[tuple[str, int]]:
+    def sizes(self) -> list[tuple[str, int]]:
         return [(self._backend.name, 1)]
 
     def reset(self) -> None:
@@ -177,10 +126,11 @@ class _FakeAdmin:
         self._backend.note("vectors")
         return True
 
+    def find_text(self, path: str) -> str | None:
+        return None
 
-class _FakeMap:
-    def draw(self) -> NoteMap:
+    def draw_map(self) -> NoteMap:
         return NoteMap()
 
-    def near(self, path: str, count: int) -> tuple[NearNote, ...]:
+    def find_near(self, path: str, count: int) -> tuple[NearNote, ...]:
         return ()

@@ -5,7 +5,7 @@ import threading
 
 from mdrecall.backends.pool import BackendPool, key_of
 from mdrecall.config.load import Loaded, load
-from mdrecall.interfaces import Backend
+from mdrecall.interfaces import IndexedBackend
 from tests.backends.fake_backend import FakeBackend
 from tests.conftest import Workspace
 
@@ -19,7 +19,7 @@ class Opener:
     def __init__(self) -> None:
         self.made: list[FakeBackend] = []
 
-    def __call__(self, loaded: Loaded) -> Backend:
+    def __call__(self, loaded: Loaded) -> IndexedBackend:
         self.made.append(FakeBackend("builtin"))
         return self.made[-1]
 

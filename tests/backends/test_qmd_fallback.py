@@ -4,17 +4,15 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from mdrecall.backends.breaker import Breaker
-from mdrecall.backends.fallback import FallbackBackend
+from mdrecall.backends.fallback import Breaker, FallbackBackend
 from mdrecall.errors import (
     BackendNotReady,
     BackendUnavailable,
     CorruptIndex,
-    FileMissing,
     ProgramFailed,
     ProgramMissing,
     ProgramStopped,
@@ -40,7 +38,7 @@ class Desk:
 
     def backend(self, *, first_s: float = 600, **more: Any) -> FallbackBackend:
         breaker = Breaker(str(self.path / "outage.json"), first_s)
-        made = FallbackBackend("qmd", self.qmd, self._open, breaker, **more)
+        made = FallbackBackend("qmd", self.qmd, cast(Any, self._open), breaker, **more)
         self._made.append(made)
         return made
 
@@ -99,13 +97,6 @@ def test_a_mistake_in_the_program_is_not_swallowed(desk: Desk) -> None:
     assert desk.opened == 0
 
 
-def test_what_qmd_says_of_a_file_stands(desk: Desk) -> None:
-    desk.qmd.error = FileMissing("no", path="x")
-    with pytest.raises(FileMissing):
-        desk.backend().read("x")
-    assert desk.opened == 0
-
-
 def test_a_denied_search_is_asked_of_nobody_even_while_qmd_is_down(desk: Desk) -> None:
     refusal = SearchAnswer((), reason="scope_denied", action="no")
     backend = desk.backend(deny=lambda key: refusal if key == "group" else None)
@@ -123,16 +114,12 @@ def test_when_both_fail_the_one_of_the_settings_is_told(desk: Desk) -> None:
     assert isinstance(raised.value.__cause__, CorruptIndex)
 
 
-def test_reads_and_probes_fall_back_too(desk: Desk) -> None:
-    desk.qmd.error = BROKEN
+def test_the_index_that_answers_comes_first(desk: Desk) -> None:
     backend = desk.backend()
-    assert backend.read("x").path == "builtin"
-    assert backend.sessions.read("x").path == "builtin"
-    assert backend.sessions.list_all() == []
+    assert [index.sizes()[0][0] for index in backend.indexes()] == ["qmd", "builtin"]
+    desk.qmd.error = BROKEN
     backend.search(SearchRequest("x"))
-    assert backend.admin.probe_embedding().ok
-    assert backend.admin.probe_vectors()
-    assert desk.builtin.asked[-2:] == ["probe", "vectors"]
+    assert [index.sizes()[0][0] for index in backend.indexes()] == ["builtin", "qmd"]
 
 
 def test_a_sync_that_fails_is_made_by_builtin_and_told_and_is_no_failed_search(desk: Desk) -> None:
@@ -339,18 +326,6 @@ def test_both_are_closed_once_opened(desk: Desk) -> None:
     backend.close()
     backend.close()
     assert desk.builtin.closed == 1
-
-
-def test_files_and_reset_are_of_both(desk: Desk) -> None:
-    backend = desk.backend()
-    assert backend.admin.index_sizes() == [("qmd", 1), ("builtin", 1)]
-    desk.qmd.error = BROKEN
-    backend.search(SearchRequest("x"))
-    desk.qmd.error = None
-    backend.admin.reset()
-    assert "reset" in desk.qmd.asked
-    assert "reset" in desk.builtin.asked
-    assert backend.search(SearchRequest("x")).answered_for is None
 
 
 @pytest.mark.parametrize(("one_shot", "limit"), [(False, 3), (True, 1)])

@@ -1,0 +1,121 @@
+"""The conversations of one agent and the text of a note, read from the disk in the same way for every backend."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mdrecall.config.settings import Settings
+from mdrecall.errors import ReadError, ScopeDenied
+from mdrecall.types import Conversation, MessagePage, ReadResult, SearchAnswer
+
+if TYPE_CHECKING:
+    from mdrecall.interfaces import TranscriptReader
+    from mdrecall.sources.tombstones import Masks
+
+
+class Transcripts:
+    """The transcripts of one agent, as far as a conversation may see them, without secrets."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+
+    def list_all(self, session_key: str = "") -> list[Conversation]:
+        """Return the transcripts that a conversation may see, the one that changed last first."""
+        from mdrecall.sources.transcripts.readers import list_conversations
+        from mdrecall.sources.transcripts.visibility import filter_visible
+
+        transcripts, masks = self._open()
+        visible, _ = filter_visible(self._settings, list_conversations(transcripts), session_key)
+        return [each._replace(title=masks.redact(each.title)) if each.title else each for each in visible]
+
+    def read(
+        self, session: str, session_key: str, *, from_line: int | None, lines: int | None, from_char: int
+    ) -> ReadResult:
+        """Return the messages in a range of records."""
+        from mdrecall.sources.transcripts.readers import read_transcript
+
+        transcripts, masks = self._open()
+        path = self._find(transcripts, session, session_key).path
+        return read_transcript(transcripts, path, masks.redact, from_line=from_line, lines=lines, from_char=from_char)
+
+    def read_messages(
+        self,
+        session: str,
+        *,
+        limit: int,
+        offset: int,
+        record: int | None,
+        session_id: str,
+        session_key: str,
+        with_tools: bool,
+    ) -> MessagePage:
+        """Return the last messages before ``offset`` others, or those around a record."""
+        from mdrecall.sources.transcripts.readers import read_messages
+
+        transcripts, masks = self._open()
+        found = self._find(transcripts, session, session_key, session_id)
+        return read_messages(
+            transcripts, found, masks.redact, limit=limit, offset=offset, record=record, with_tools=with_tools
+        )
+
+    def _open(self) -> tuple[TranscriptReader, Masks]:
+        from mdrecall.sources.tombstones import open_masks
+        from mdrecall.sources.transcripts.readers import open_transcripts
+
+        return open_transcripts(self._settings), open_masks(self._settings)
+
+    def _find(
+        self, transcripts: TranscriptReader, session: str, session_key: str, session_id: str = ""
+    ) -> Conversation:
+        """Return a conversation that another one may read; raise ``ScopeDenied`` where a search is denied."""
+        from mdrecall.sources.transcripts.visibility import find_readable
+
+        denial = deny_by_scope(self._settings, session_key) if self._settings.memory.backend == "qmd" else None
+        if denial is not None:
+            message = f"{session} cannot be read in this conversation."
+            raise ScopeDenied(message, path=session, hint=denial.action)
+        return find_readable(self._settings, transcripts, session, session_key, session_id)
+
+
+def deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:
+    """Return the answer to a session that may not search; None if it may."""
+    from mdrecall.core.conversation.visibility import explain_denial, judge
+
+    verdict = judge(settings.memory.qmd.scope, key)
+    if verdict.allowed:
+        return None
+    return SearchAnswer((), reason="scope_denied", action=explain_denial(verdict, key), backend="qmd")
+
+
+def load_note(settings: Settings, home: str, path: str) -> tuple[str, str]:
+    """Return the path of a note as results show it, and its text without what was forgotten; raise a ``ReadError``."""
+    from mdrecall.sources.files import MemoryFiles
+    from mdrecall.sources.reader import read_memory_file
+    from mdrecall.sources.tombstones import open_tombstones
+
+    if settings.searches_sessions:
+        from mdrecall.sources.transcripts.readers import open_transcripts, refuse_transcript
+
+        refuse_transcript(open_transcripts(settings), path)
+    if settings.memory.backend == "qmd" and (found := _load_from_collection(settings, home, path.strip())):
+        return found
+    mask = open_tombstones(settings).load().mask
+    return read_memory_file(
+        MemoryFiles(settings, home), settings.workspace, path, max_bytes=settings.mdrecall.max_file_bytes, mask=mask
+    )
+
+
+def _load_from_collection(settings: Settings, home: str, path: str) -> tuple[str, str] | None:
+    """Return the path and text of a note in a collection of qmd; None if it is in none of them."""
+    from mdrecall.qmd.open import open_paths
+
+    paths = open_paths(settings, home)
+    file = paths.resolve_path(path) if path and "\0" not in path else None
+    if file is None or not file.inside.endswith(".md"):
+        return None
+    try:
+        return file.shown, paths.read_text(file)
+    except ReadError:
+        if path.startswith("qmd/"):
+            raise
+        return None
