@@ -13,28 +13,22 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
+from functools import partial, wraps
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import MemoryClosed
+from mdrecall.memory import Memory
+from mdrecall.several import Found, describe_failure, merge_found, name_memories
 from mdrecall.types import (
-    Appended,
-    Conversation,
-    Issue,
-    MessagePage,
-    NoteFile,
-    Probe,
     ProgressCallback,
-    ReadResult,
     SearchAnswer,
     SearchRequest,
-    SourceCount,
-    Status,
     Stop,
     SyncReport,
     WatchEvent,
@@ -43,14 +37,9 @@ from mdrecall.types import (
 )
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from mdrecall.backends.pool import BackendPool
     from mdrecall.config.load import Loaded
     from mdrecall.config.settings import Settings
-    from mdrecall.core.text.notes import NoteLinks
-    from mdrecall.memory import Memory
-    from mdrecall.types.note_map import NearNote, NoteMap
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -59,6 +48,20 @@ _T = TypeVar("_T")
 _MAX_THREADS = 64
 # How long closing waits for calls that are in progress.
 _CLOSING_S = 10.0
+
+
+def _in_thread(
+    method: Callable[Concatenate[Memory, _P], _T],
+) -> Callable[Concatenate[AsyncMemory, _P], Coroutine[Any, Any, _T]]:
+    """Return a method of ``Memory`` for asyncio: it runs in a thread, and every callback but ``stop`` on the loop."""
+
+    @wraps(method)
+    async def call(self: AsyncMemory, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        named = {name: each if name == "stop" else _bring_home(each) for name, each in kwargs.items()}
+        act: Callable[[], _T] = partial(getattr(self._memory, method.__name__), *map(_bring_home, args), **named)
+        return await self._threads.call(act)
+
+    return call
 
 
 class AsyncMemory:
@@ -83,25 +86,14 @@ class AsyncMemory:
         overrides: Mapping[str, Any] | None = None,
         one_shot: bool = False,
     ) -> Self:
-        """Open the memory of a workspace; imports happen in a thread, too."""
-
-        def open_memory() -> Memory:
-            from mdrecall.memory import Memory
-
-            return Memory.open(workspace, agent=agent, config=config, env=env, overrides=overrides, one_shot=one_shot)
-
-        return await cls._open(open_memory)
+        """Open the memory of a workspace; the parts of the index are imported in a thread, too."""
+        more: dict[str, Any] = {"config": config, "env": env, "overrides": overrides, "one_shot": one_shot}
+        return await cls._open(partial(Memory.open, workspace, agent=agent, **more))
 
     @classmethod
     async def of(cls, loaded: Loaded, *, one_shot: bool = False, shared: BackendPool | None = None) -> Self:
         """Open a memory with settings that are already loaded."""
-
-        def open_memory() -> Memory:
-            from mdrecall.memory import Memory
-
-            return Memory.of(loaded, one_shot=one_shot, shared=shared)
-
-        return await cls._open(open_memory)
+        return await cls._open(partial(Memory.of, loaded, one_shot=one_shot, shared=shared))
 
     @classmethod
     async def _open(cls, open_memory: Callable[[], Memory]) -> Self:
@@ -120,37 +112,29 @@ class AsyncMemory:
     def settings(self) -> Settings:
         return self._memory.settings
 
-    @check_like(SearchRequest)
-    async def search(self, query: str, **options: Any) -> SearchAnswer:
-        if progress := options.get("progress"):
-            options["progress"] = _call_on_this_loop(progress)
-        return await self._call(self._memory.search, query, **options)
-
-    async def read(
-        self,
-        path: str,
-        *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        max_chars: int | None = None,
-    ) -> ReadResult:
-        return await self._call(
-            self._memory.read, path, from_line=from_line, lines=lines, from_char=from_char, max_chars=max_chars
-        )
-
-    read_file = read
-
-    async def append(
-        self,
-        text: str,
-        *,
-        file: str | None = None,
-        now: datetime | None = None,
-        session_key: str = "",
-        author: str = "",
-    ) -> Appended:
-        return await self._call(self._memory.append, text, file=file, now=now, session_key=session_key, author=author)
+    search = _in_thread(Memory.search)
+    read = read_file = _in_thread(Memory.read)
+    append = _in_thread(Memory.append)
+    sessions = _in_thread(Memory.sessions)
+    compacted = _in_thread(Memory.compacted)
+    read_session = _in_thread(Memory.read_session)
+    read_messages = _in_thread(Memory.read_messages)
+    watch = _in_thread(Memory.watch)
+    status = _in_thread(Memory.status)
+    notes = _in_thread(Memory.notes)
+    note_map = _in_thread(Memory.note_map)
+    near = _in_thread(Memory.near)
+    links = _in_thread(Memory.links)
+    counts = _in_thread(Memory.counts)
+    issues = _in_thread(Memory.issues)
+    check = _in_thread(Memory.check)
+    index_files = _in_thread(Memory.index_files)
+    reset = _in_thread(Memory.reset)
+    purge = _in_thread(Memory.purge)
+    probe_embedding = _in_thread(Memory.probe_embedding)
+    probe_vectors = _in_thread(Memory.probe_vectors)
+    _sync = _in_thread(Memory.sync)
+    _follow = _in_thread(Memory.follow)
 
     async def sync(
         self,
@@ -167,65 +151,14 @@ class AsyncMemory:
             return cancelled.is_set() or self._threads.is_closing or stop()
 
         try:
-            return await self._call(
-                self._memory.sync,
-                force=force,
-                progress=_call_on_this_loop(progress) if progress else None,
-                stop=is_over,
-                reason=reason,
-            )
+            return await self._sync(force=force, progress=progress, stop=is_over, reason=reason)
         finally:
             cancelled.set()
-
-    async def sessions(self, session_key: str = "") -> list[Conversation]:
-        return await self._call(self._memory.sessions, session_key)
-
-    async def compacted(self, session: str) -> SyncReport:
-        return await self._call(self._memory.compacted, session)
-
-    async def read_session(
-        self,
-        session: str,
-        *,
-        from_line: int | None = None,
-        lines: int | None = None,
-        from_char: int = 0,
-        session_key: str = "",
-    ) -> ReadResult:
-        read = self._memory.read_session
-        return await self._call(
-            read, session, from_line=from_line, lines=lines, from_char=from_char, session_key=session_key
-        )
-
-    async def read_messages(
-        self,
-        session: str,
-        *,
-        limit: int = 100,
-        offset: int = 0,
-        record: int | None = None,
-        session_id: str = "",
-        session_key: str = "",
-        with_tools: bool = False,
-    ) -> MessagePage:
-        return await self._call(
-            self._memory.read_messages,
-            session,
-            limit=limit,
-            offset=offset,
-            record=record,
-            session_id=session_id,
-            session_key=session_key,
-            with_tools=with_tools,
-        )
-
-    async def watch(self) -> None:
-        await self._call(self._memory.watch)
 
     async def follow(self, tell: Callable[[WatchEvent], None]) -> None:
         """``Memory.follow``; it also ends when the call is cancelled."""
         try:
-            await self._call(self._memory.follow, _call_on_this_loop(tell))
+            await self._follow(tell)
         except (asyncio.CancelledError, GeneratorExit):
             self.stop_following()
             raise
@@ -233,45 +166,6 @@ class AsyncMemory:
     def stop_following(self) -> None:
         """End ``follow`` without waiting for it, so that a signal handler can call this."""
         self._memory.stop_following()
-
-    async def status(self) -> Status:
-        return await self._call(self._memory.status)
-
-    async def notes(self) -> tuple[NoteFile, ...]:
-        return await self._call(self._memory.notes)
-
-    async def counts(self) -> tuple[SourceCount, ...]:
-        return await self._call(self._memory.counts)
-
-    async def issues(self) -> tuple[Issue, ...]:
-        return await self._call(self._memory.issues)
-
-    async def check(self) -> tuple[str, ...]:
-        return await self._call(self._memory.check)
-
-    async def index_files(self) -> list[tuple[str, int]]:
-        return await self._call(self._memory.index_files)
-
-    async def reset(self) -> None:
-        await self._call(self._memory.reset)
-
-    async def purge(self, progress: ProgressCallback | None = None) -> bool:
-        return await self._call(self._memory.purge, progress and _call_on_this_loop(progress))
-
-    async def links(self, name: str) -> NoteLinks:
-        return await self._call(self._memory.links, name)
-
-    async def note_map(self) -> NoteMap:
-        return await self._call(self._memory.note_map)
-
-    async def near(self, path: str, count: int = 6) -> tuple[NearNote, ...]:
-        return await self._call(self._memory.near, path, count)
-
-    async def probe_embedding(self) -> Probe:
-        return await self._call(self._memory.probe_embedding)
-
-    async def probe_vectors(self) -> bool:
-        return await self._call(self._memory.probe_vectors)
 
     async def close(self) -> None:
         """Release the index when the calls in progress have ended, or after ten seconds; may be called twice."""
@@ -285,17 +179,12 @@ class AsyncMemory:
     ) -> None:
         await self.close()
 
-    def _call(self, act: Callable[_P, _T], *args: _P.args, **kwargs: _P.kwargs) -> Awaitable[_T]:
-        return self._threads.call(lambda: act(*args, **kwargs))
-
 
 @check_like(SearchRequest)
 async def search_several(
     memories: Sequence[AsyncMemory] | Mapping[str, AsyncMemory], query: str, **options: Any
 ) -> SearchAnswer:
     """``mdrecall.search_several`` for asyncio: one answer from all memories, best results first."""
-    from mdrecall.several import Found, describe_failure, merge_found, name_memories
-
     named = name_memories(memories)
     searches = (memory.search(query, **options) for memory in named.values())
     answers = await asyncio.gather(*searches, return_exceptions=True)
@@ -384,12 +273,14 @@ def _pass_on(done: Future[_T], taker: Callable[[_T], object]) -> None:
         taker(done.result())
 
 
-def _call_on_this_loop(callback: Callable[[_T], None]) -> Callable[[_T], None]:
-    """Return a callback for another thread that calls ``callback`` in this one, unless the loop is closed."""
+def _bring_home(argument: Any) -> Any:
+    """Return an argument for another thread: a callback that calls the given one on this loop, unless it is closed."""
+    if not callable(argument):
+        return argument
     loop = asyncio.get_running_loop()
 
-    def call_soon(value: _T) -> None:
+    def call_soon(value: object) -> None:
         with suppress(RuntimeError):
-            loop.call_soon_threadsafe(callback, value)
+            loop.call_soon_threadsafe(argument, value)
 
     return call_soon

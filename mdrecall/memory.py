@@ -10,7 +10,6 @@ from math import isnan
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from mdrecall.backends.open import open_backend
 from mdrecall.backends.transcripts import Transcripts, load_note
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
@@ -81,6 +80,8 @@ class Memory:
     def _backend(self) -> IndexedBackend:
         with self._opening:
             if self._opened is None:
+                from mdrecall.backends.open import open_backend
+
                 self._opened = open_backend(cast(Loaded, self.loaded), one_shot=True)
             return self._opened
 
@@ -126,7 +127,11 @@ class Memory:
         if shared is not None:
             backend, release = shared.acquire(loaded)
             return cls(loaded.settings, backend, loaded, release)
-        return cls(loaded.settings, None if one_shot else open_backend(loaded, one_shot=False), loaded)
+        if one_shot:
+            return cls(loaded.settings, None, loaded)
+        from mdrecall.backends.open import open_backend
+
+        return cls(loaded.settings, open_backend(loaded), loaded)
 
     @check_like(SearchRequest)
     def search(self, query: str, **options: Any) -> SearchAnswer:

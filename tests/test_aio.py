@@ -162,7 +162,7 @@ def test_each_method_passes_on_what_it_is_given(name: str) -> None:
         await memory.close()
         return answer
 
-    assert ran(call()) is (None if name in ("watch", "reset") else recorder.answer)
+    assert ran(call()) is recorder.answer
     called, *_ = recorder.calls
     bound = inspect.signature(getattr(Memory, name)).bind(recorder, *called[1], **called[2]).arguments
     bound |= bound.pop("options", {})
@@ -229,17 +229,19 @@ def test_a_memory_is_opened_for_one_question_only_if_asked_to(
 ) -> None:
     opened: list[bool] = []
 
-    def note(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
+    def note(loaded: Loaded, *, one_shot: bool = False) -> IndexedBackend:
         opened.append(one_shot)
         return open_backend(loaded, one_shot=one_shot)
 
-    monkeypatch.setattr("mdrecall.memory.open_backend", note)
+    monkeypatch.setattr("mdrecall.backends.open.open_backend", note)
 
     async def both() -> None:
         async with await AsyncMemory.open(workspace.path, env=workspace.env, **asked) as memory:
             assert memory.settings.workspace == str(workspace.path)
+            await memory.counts()
         loaded = load(env=workspace.env, workspace=str(workspace.path))
-        await (await AsyncMemory.of(loaded, **asked)).close()
+        async with await AsyncMemory.of(loaded, **asked) as memory:
+            await memory.counts()
 
     ran(both())
     assert opened == [one_shot, one_shot]
@@ -480,7 +482,7 @@ async def main():
     async with await AsyncMemory.open(sys.argv[1]) as memory:
         await memory.search("walrus")
 asyncio.run(main())
-here = [name for name in ("mdrecall.memory", "apsw", "numpy", "mdrecall.engine.searcher") if Spy.seen[name]]
+here = [name for name in ("apsw", "numpy", "mdrecall.engine.searcher") if Spy.seen[name]]
 print(json.dumps({"early": early, "here": here}))
 """
 
