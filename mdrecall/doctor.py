@@ -66,7 +66,7 @@ def examine(
 
 def find_old_indexes() -> Iterator[Finding]:
     """Yield a finding for each index whose workspace is gone: the text of its notes is still in it."""
-    from mdrecall.store.sqlite.orphans import find_orphans
+    from mdrecall.store.sqlite.sidecar_files import find_orphans
 
     for orphan in find_orphans(own_index_folder()):
         size = sum(size for _, size in orphan.files()) / 1e6

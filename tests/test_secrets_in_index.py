@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite.texts import add_function
+from mdrecall.store.sqlite.tables import add_function
 from tests.core.redact.test_planted import (
     BARE,
     NAMED,

@@ -71,7 +71,7 @@ class EmbeddingStatus(NamedTuple):
 
     def describe_vectors(self, store: Store, vector: VectorStore) -> dict[str, Any]:
         """Return how vectors are searched, and how many there are."""
-        from mdrecall.store.matrix import MOST_EXACT
+        from mdrecall.store.vectors import MOST_EXACT
 
         used = self.find_embedder()
         if used is None:

@@ -10,7 +10,7 @@ from mdrecall.cli.output import confirm, print_json, shorten_home
 from mdrecall.errors import ConfirmationMissing
 
 if TYPE_CHECKING:
-    from mdrecall.store.sqlite.orphans import OrphanedIndex
+    from mdrecall.store.sqlite.sidecar_files import OrphanedIndex
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 def _find_orphans(options: argparse.Namespace) -> "list[OrphanedIndex]":
     """Return the indexes of a folder that does not exist any more."""
     from mdrecall.config.load import own_index_folder
-    from mdrecall.store.sqlite.orphans import find_orphans
+    from mdrecall.store.sqlite.sidecar_files import find_orphans
 
     folder = os.path.realpath(os.path.expanduser(options.workspace))
     agents = {options.agent} if options.agent else None

@@ -23,7 +23,7 @@ from mdrecall.embed.offline import pieces as pieces_module
 from mdrecall.embed.offline.languages import Found
 from mdrecall.embed.offline.pieces import MAX_WORD_CHARS, Pieces, words
 from mdrecall.errors import ModelFileError, install_command
-from mdrecall.store.int8 import to_int8
+from mdrecall.store.vectors import to_int8
 from mdrecall.types import Embedding, EmbedInput
 
 FOLDER = Path(embedder.__file__).parent

@@ -11,7 +11,7 @@ import apsw
 
 from mdrecall.engine.jobs import Jobs
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite.vector_blocks import find_vectors
+from mdrecall.store.sqlite.vectors import find_vectors
 from mdrecall.types import Progress, SyncReport
 from tests.conftest import Workspace
 from tests.providers.batch import Plan

@@ -13,7 +13,7 @@ from mdrecall.engine import transcripts
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.engine.transcripts import GrowthThresholds
 from mdrecall.errors import FileMissing, FileUnreadable
-from mdrecall.store.sqlite.texts import add_function
+from mdrecall.store.sqlite.tables import add_function
 from mdrecall.types import Issue, Space
 from mdrecall.types.documents import part_path
 from tests.engine.transcript_folder import LONG_AGO, TranscriptFolder, message

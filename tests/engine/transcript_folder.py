@@ -11,7 +11,7 @@ from mdrecall.engine.indexer import ChunkSize, describe_index_format
 from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
 from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 from mdrecall.store.sqlite import Owner, SqliteStore
-from mdrecall.store.sqlite.texts import add_function
+from mdrecall.store.sqlite.tables import add_function
 
 SIZE = ChunkSize(32, 8)
 AT_ONCE = GrowthThresholds(0, 0)

@@ -208,7 +208,7 @@ def test_a_text_that_an_agent_asks_to_forget_is_not_in_the_log(workspace: Worksp
 
 
 def test_the_log_of_a_workspace_that_is_gone_goes_with_its_index(workspace: Workspace) -> None:
-    from mdrecall.store.sqlite.orphans import find_orphans
+    from mdrecall.store.sqlite.sidecar_files import find_orphans
 
     workspace.write("MEMORY.md", "# A\n")
     with workspace.memory() as memory:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from mdrecall.store.sqlite.texts import add_function
+from mdrecall.store.sqlite.tables import add_function
 from tests.conftest import Workspace
 
 _DOCUMENTS = "SELECT source, path, hash, size, recipe FROM documents ORDER BY source, path"

@@ -26,7 +26,7 @@ _SYNC = """
 import os, signal, sys
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite.embedding_cache import SqliteEmbeddingCache, SqliteJobJournal
+from mdrecall.store.sqlite.store import SqliteEmbeddingCache, SqliteJobJournal
 from mdrecall.store.sqlite.vectors import SqliteVectors
 
 kind, inputs, force, dies_at, when, count = sys.argv[1:]

@@ -16,7 +16,7 @@ from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite.connect import IndexLocation, Owner, connect
-from mdrecall.store.sqlite.schema import PAGE_SIZE
+from mdrecall.store.sqlite.tables import PAGE_SIZE
 from mdrecall.types import Issue, SearchAnswer, SearchRequest, Visible
 from tests.conftest import Workspace, examples
 from tests.reliability.replacing import HARMS, attack, delete, prepare, replace_by_rename

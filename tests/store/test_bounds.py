@@ -10,9 +10,9 @@ import numpy
 import pytest
 
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.store.matrix import MatrixEngine
 from mdrecall.store.sqlite import SqliteStore
-from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors
+from mdrecall.store.sqlite.vectors import CREATE_BLOCKS, put_vectors
+from mdrecall.store.vectors import MatrixEngine
 from tests.store.stores import OWNER, indexed
 from tests.store.test_vector_blocks import BlockSpace
 
@@ -57,9 +57,9 @@ def meter(store: SqliteStore) -> Metered:
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Metered]]:
     """Make an index of notes that all hold common words, and each of which has a word of its own."""
-    for room in ("matching", "sqlite.chunks"):
+    for room in ("common", "sqlite.documents"):
         monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", ROWS)
-    monkeypatch.setattr("mdrecall.store.sqlite.chunks._MOST_COUNTED", COUNTED)
+    monkeypatch.setattr("mdrecall.store.sqlite.documents._MOST_COUNTED", COUNTED)
     stores: list[SqliteStore] = []
 
     def fill(count: int) -> Metered:
@@ -96,7 +96,7 @@ def test_chunks_that_were_loaded_are_read_again_only_beyond_a_limit(
     index = filled(SMALL)
     index.load(1)
     usual = index.load(1)
-    monkeypatch.setattr("mdrecall.store.sqlite.chunks._MOST_LOADED_CHARS", 100)
+    monkeypatch.setattr("mdrecall.store.sqlite.documents._MOST_LOADED_CHARS", 100)
     index.load(2, 3, 4)
     assert index.load(4) == usual
     assert index.load(1) == usual + 1
@@ -104,9 +104,9 @@ def test_chunks_that_were_loaded_are_read_again_only_beyond_a_limit(
 
 @pytest.mark.parametrize("most_exact", [100_000, 100])
 def test_vectors_take_little_more_memory_than_their_bytes(most_exact: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.store.matrix.MOST_EXACT", most_exact)
-    monkeypatch.setattr("mdrecall.store.matrix._FEWEST_COMPARED", 100)
-    monkeypatch.setattr("mdrecall.store.sign_codes._ROWS_AT_ONCE", 1_024)
+    monkeypatch.setattr("mdrecall.store.vectors.MOST_EXACT", most_exact)
+    monkeypatch.setattr("mdrecall.store.vectors._FEWEST_COMPARED", 100)
+    monkeypatch.setattr("mdrecall.store.vectors._ROWS_AT_ONCE", 1_024)
     count, size = 8_000, 256
     rows = numpy.random.default_rng(1).integers(-127, 128, (count, size)).astype(numpy.int8)
     space = BlockSpace(apsw.Connection(":memory:"))

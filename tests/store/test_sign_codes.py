@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.store.matrix import MatrixEngine
-from mdrecall.store.sign_codes import SignCodes
-from mdrecall.store.sqlite.vector_blocks import CREATE_BLOCKS, put_vectors, remove_vectors
+from mdrecall.store.sqlite.vectors import CREATE_BLOCKS, put_vectors, remove_vectors
+from mdrecall.store.vectors import MatrixEngine, SignCodes
 from tests.conftest import examples
 from tests.store.test_vector_blocks import BlockSpace
 
@@ -53,8 +52,8 @@ def test_the_nearest_of_very_many_vectors_are_those_of_an_exact_search(monkeypat
     space.now = 1
     queries = [(topics[number] + draw.standard_normal(64) / 2).astype("<f4").tobytes() for number in range(20)]
     exact = [MatrixEngine(64).nearest(space, query, 20) for query in queries]
-    monkeypatch.setattr("mdrecall.store.matrix.MOST_EXACT", 1_000)
-    monkeypatch.setattr("mdrecall.store.matrix._FEWEST_COMPARED", 400)
+    monkeypatch.setattr("mdrecall.store.vectors.MOST_EXACT", 1_000)
+    monkeypatch.setattr("mdrecall.store.vectors._FEWEST_COMPARED", 400)
     engine = MatrixEngine(64)
     found = [engine.nearest(space, query, 20) for query in queries]
     shared = sum(len(set(one) & set(other)) for one, other in zip(exact, found, strict=True))

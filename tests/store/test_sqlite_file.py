@@ -14,7 +14,7 @@ import pytest
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.store.sqlite import Owner, SqliteStore
-from mdrecall.store.sqlite.schema import APPLICATION_ID, VERSION
+from mdrecall.store.sqlite.tables import APPLICATION_ID, VERSION
 from mdrecall.types import Embedding, Space
 from tests.store.stores import OWNER, STAMP, found_in, indexed
 
@@ -30,7 +30,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in ("matching", "sqlite.chunks"):
+    for room in ("common", "sqlite.documents"):
         monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", 3)
     store.documents.put([indexed(f"{number}.md", "common words here") for number in range(9)], "r")
     store.documents.put([indexed("rare.md", "common walrus")], "r")
@@ -56,7 +56,7 @@ def test_no_thread_closes_the_connection_that_another_one_writes_with(store: Sql
 def test_of_a_term_beyond_the_budget_the_newest_chunks_are_found(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    for room in ("matching", "sqlite.chunks"):
+    for room in ("common", "sqlite.documents"):
         monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", 3)
     store.documents.put([indexed(f"{number}.md", "the common words here") for number in range(9)], "r")
     (match,) = store.chunks.match_terms(parse_query(query))
@@ -66,7 +66,7 @@ def test_of_a_term_beyond_the_budget_the_newest_chunks_are_found(
 
 
 def test_the_rows_of_a_very_common_term_are_estimated(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.chunks._MOST_COUNTED", 4)
+    monkeypatch.setattr("mdrecall.store.sqlite.documents._MOST_COUNTED", 4)
     texts = ["common words" if number % 2 else "others" for number in range(40)]
     store.documents.put([indexed(f"{number}.md", text) for number, text in enumerate(texts)], "r")
     (match,) = store.chunks.match_terms(parse_query("common"))

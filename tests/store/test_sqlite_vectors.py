@@ -145,7 +145,7 @@ def test_a_matrix_follows_what_another_process_changes(
 def test_who_fell_behind_what_is_remembered_loads_everything_again(
     opened: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.revisions.REMEMBERED_REVISIONS", 3)
+    monkeypatch.setattr("mdrecall.store.sqlite.tables.REMEMBERED_REVISIONS", 3)
     matrix, writer = opened("matrix"), opened("sqlite-vec")
     for name in "abc":
         put(writer, name, (1, 0, 0, 0))
@@ -304,5 +304,5 @@ def test_status_tells_when_vectors_are_too_many_to_be_compared_exactly(
     with Memory.open(workspace.path, env=workspace.env) as memory:
         memory.sync()
         assert "firstPass" not in memory.status().vector
-        monkeypatch.setattr("mdrecall.store.matrix.MOST_EXACT", 1)
+        monkeypatch.setattr("mdrecall.store.vectors.MOST_EXACT", 1)
         assert memory.status().vector["firstPass"] == "signs"

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from mdrecall.errors import CorruptIndex
 from mdrecall.store.sqlite import SqliteStore
-from mdrecall.store.sqlite.texts import (
+from mdrecall.store.sqlite.tables import (
     Dictionary,
     add_function,
     collect_words,

@@ -11,17 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdrecall.store.int8 import (
-    ChangedVectors,
-    pack_passages,
-    read_floats,
-    to_floats,
-    to_int8,
-    unpack_passages,
-    write_floats,
-)
-from mdrecall.store.matrix import MatrixEngine
-from mdrecall.store.sqlite.vector_blocks import (
+from mdrecall.store.sqlite.vectors import (
     CREATE_BLOCKS,
     count_vectors,
     find_vectors,
@@ -30,6 +20,16 @@ from mdrecall.store.sqlite.vector_blocks import (
     read_offsets,
     remove_vectors,
     stored_between,
+)
+from mdrecall.store.vectors import (
+    ChangedVectors,
+    MatrixEngine,
+    pack_passages,
+    read_floats,
+    to_floats,
+    to_int8,
+    unpack_passages,
+    write_floats,
 )
 from tests.conftest import examples
 
@@ -117,9 +117,9 @@ class BlockSpace:
 def test_a_matrix_that_reads_only_changes_holds_what_one_that_reads_all_holds(
     most_exact: int, actions: list[tuple[str, set[int]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.matrix.MOST_EXACT", most_exact)
-    monkeypatch.setattr("mdrecall.store.matrix._FEWEST_COMPARED", 1)
-    monkeypatch.setattr("mdrecall.store.matrix._COMPARED_FACTOR", 1)
+    monkeypatch.setattr("mdrecall.store.vectors.MOST_EXACT", most_exact)
+    monkeypatch.setattr("mdrecall.store.vectors._FEWEST_COMPARED", 1)
+    monkeypatch.setattr("mdrecall.store.vectors._COMPARED_FACTOR", 1)
     db = apsw.Connection(":memory:")
     db.execute(CREATE_BLOCKS.format(number=1))
     space, follower = BlockSpace(db), MatrixEngine(8)
@@ -156,7 +156,7 @@ def test_a_matrix_holds_all_vectors_even_if_more_are_read_than_were_counted(monk
 
 
 def test_a_matrix_closes_the_gaps_of_many_removed_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.store.matrix._FEWEST_DEAD", 2)
+    monkeypatch.setattr("mdrecall.store.vectors._FEWEST_DEAD", 2)
     db = apsw.Connection(":memory:")
     db.execute(CREATE_BLOCKS.format(number=1))
     space, follower = BlockSpace(db), MatrixEngine(8)
@@ -177,10 +177,10 @@ floats = st.lists(st.floats(-1, 1, width=32), min_size=4, max_size=4)
 @given(st.lists(floats, min_size=1, max_size=5))
 @settings(max_examples=examples(20), deadline=None)
 def test_vectors_are_rounded_alike_with_numpy_and_without(vectors: list[list[float]]) -> None:
-    from mdrecall.store import int8
+    from mdrecall.store import vectors as room
 
     packed = [write_floats(array("f", vector)) for vector in vectors]
-    with_numpy, without = int8._to_int8_numpy(packed), [int8._round(read_floats(vector)) for vector in packed]
+    with_numpy, without = room._to_int8_numpy(packed), [room._round(read_floats(vector)) for vector in packed]
     assert with_numpy == without == to_int8(packed)
 
 
@@ -212,9 +212,9 @@ def test_passages_in_two_bits_keep_about_their_direction(size: int) -> None:
 @given(st.lists(st.lists(st.integers(-127, 127), min_size=6, max_size=6), max_size=6))
 @settings(max_examples=examples(20), deadline=None)
 def test_passages_are_packed_alike_with_numpy_and_without(vectors: list[list[int]]) -> None:
-    from mdrecall.store import int8
+    from mdrecall.store import vectors as room
 
     blobs = [array("b", vector).tobytes() for vector in vectors]
     chunks = [b"".join(blobs), b"".join(blobs[:2]), b""]
-    without = [b"".join(int8._pack(part[at : at + 6]) for at in range(0, len(part), 6)) for part in chunks]
-    assert int8._pack_passages_numpy(chunks, 6) == without
+    without = [b"".join(room._pack(part[at : at + 6]) for at in range(0, len(part), 6)) for part in chunks]
+    assert room._pack_passages_numpy(chunks, 6) == without

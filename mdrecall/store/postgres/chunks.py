@@ -7,7 +7,7 @@ from typing import Any
 from mdrecall.core.text.annotations import unpack_marks
 from mdrecall.core.text.days import is_of_days, ms_of_day
 from mdrecall.core.text.notes import unpack_fields
-from mdrecall.store.matching import match_terms
+from mdrecall.store.common import match_terms
 from mdrecall.store.postgres.connect import Database
 from mdrecall.store.postgres.documents import HEAD_CHARS, find_removed
 from mdrecall.store.postgres.schema import to_bytes, to_text

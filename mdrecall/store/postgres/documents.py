@@ -9,8 +9,7 @@ from mdrecall.core.text.days import note_day
 from mdrecall.core.text.index_terms import index_terms
 from mdrecall.core.text.notes import pack_fields
 from mdrecall.errors import StoreUnavailable
-from mdrecall.store.caches import ChangedStamps, StampCache
-from mdrecall.store.matching import encode_names
+from mdrecall.store.common import ChangedStamps, StampCache, encode_names
 from mdrecall.store.postgres.blocks import add_block, remove_chunks, store_removals
 from mdrecall.store.postgres.connect import Database, with_retries
 from mdrecall.store.postgres.postings import ChunkTerms

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.caches import StampCache
+from mdrecall.store.common import StampCache
 from mdrecall.store.postgres.chunks import PostgresChunks
 from mdrecall.store.postgres.connect import Database
 from mdrecall.store.postgres.documents import PostgresDocuments

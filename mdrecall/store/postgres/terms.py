@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from mdrecall.core.text.index_terms import index_terms
-from mdrecall.store.matching import ROW_BUDGET, Wanted, encode_names
+from mdrecall.store.common import ROW_BUDGET, Wanted, encode_names
 from mdrecall.store.postgres.blocks import BlockContent, read_contents, unpack_content, unpack_dead
 from mdrecall.store.postgres.postings import ReadPage, TermPostings, match_phrase, read_page
 from mdrecall.store.postgres.schema import to_bytes, to_text

@@ -11,20 +11,20 @@ from typing import Any
 import numpy
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.int8 import (
+from mdrecall.store.postgres.connect import Database
+from mdrecall.store.postgres.documents import find_removed
+from mdrecall.store.postgres.schema import MANY_ROWS, NOT_STORED, analyze_new, to_text
+from mdrecall.store.postgres.transaction import SpaceRow, Transaction
+from mdrecall.store.vectors import (
     PLACES,
     ChangedVectors,
+    MatrixEngine,
     VectorBlock,
     correct_passage_cosines,
     pack_passages,
     to_int8,
     unpack_passages,
 )
-from mdrecall.store.matrix import MatrixEngine
-from mdrecall.store.postgres.connect import Database
-from mdrecall.store.postgres.documents import find_removed
-from mdrecall.store.postgres.schema import MANY_ROWS, NOT_STORED, analyze_new, to_text
-from mdrecall.store.postgres.transaction import SpaceRow, Transaction
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 

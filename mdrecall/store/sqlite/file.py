@@ -16,11 +16,18 @@ import apsw
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import sidecar_files
-from mdrecall.store.sqlite.connect import IndexLocation, connect, connect_empty, connect_unwritable, prepare
-from mdrecall.store.sqlite.revisions import bump
-from mdrecall.store.sqlite.side_file_guard import close, closing, restore_length, sweep
-from mdrecall.store.sqlite.sql import rows, transaction, translate_errors
-from mdrecall.store.sqlite.vector_blocks import check_contents
+from mdrecall.store.sqlite.connect import (
+    IndexLocation,
+    close,
+    closing,
+    connect,
+    connect_empty,
+    connect_unwritable,
+    prepare,
+    restore_length,
+    sweep,
+)
+from mdrecall.store.sqlite.tables import bump, rows, transaction, translate_errors
 from mdrecall.types import ContentSizes
 
 #: How long a writer waits for another one before it reports who that is.
@@ -38,12 +45,21 @@ _CACHE_BYTES = "SELECT coalesce(sum(octet_length(vector) + octet_length(windows)
 class IndexFile:
     """The index at one path: the roles ``IndexAdmin`` and ``IndexHealth``, and connections for the others."""
 
-    def __init__(self, location: IndexLocation, on_change: Callable[[], None]) -> None:
-        """``on_change`` is called whenever another file than before is used."""
+    def __init__(
+        self,
+        location: IndexLocation,
+        on_change: Callable[[], None],
+        check_contents: Callable[[apsw.Connection], None],
+    ) -> None:
+        """``on_change`` is called whenever another file than before is used.
+
+        ``check_contents`` raises if something is damaged that SQLite itself does not check.
+        """
         self.place = self.path = location.path
         self.quarantined_path = ""
         self._location = self._home = location
         self._on_change = on_change
+        self._check_contents = check_contents
         self._problem: StoreUnavailable | None = None
         self._thread_lock = threading.RLock()
         self._file_lock = FileLock(location.path + sidecar_files.WRITE_LOCK)
@@ -381,7 +397,7 @@ class IndexFile:
         with translate_errors(self.path), self.latest() as db:
             problems = tuple(text for (text,) in rows(db, "PRAGMA integrity_check(20)") if text != "ok")
             if not problems:
-                check_contents(db)
+                self._check_contents(db)
             return problems
 
     def scrub(self) -> bool:

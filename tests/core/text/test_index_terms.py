@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.index_terms import index_terms
 from mdrecall.core.text.words import Analyser, porter_stem, stem
-from mdrecall.store.sqlite.schema import create_tables
+from mdrecall.store.sqlite.tables import create_tables
 
 ROOT = Path(__file__).parents[3]
 ENDINGS = (

@@ -1,16 +1,70 @@
-"""How the terms of a query are looked up in an index, whichever engine holds it: what is counted, scored or only found.
+"""What stores on any database share: the stamps of all documents in memory, and how terms are looked up.
 
-Rare terms come first. As long as they have few rows, each row is scored; beyond that the remaining, more common terms
-count only as present or absent, and only in chunks that hold a rarer one.
+Stamps are loaded once and then kept current by reading what has changed since: see ``StampChanges``. All threads share
+them. Of the terms of a query rare ones come first. As long as they have few rows, each row is scored; beyond that the
+remaining, more common terms count only as present or absent, and only in chunks that hold a rarer one.
 """
 
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import Protocol
 
 from mdrecall.core.text.words import JOINERS
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import Match, Term
+from mdrecall.types import Match, SourceName, Term
+from mdrecall.types.documents import Stamps
+
+
+class ChangedStamps(NamedTuple):
+    """How the stamps of a source have changed."""
+
+    removed: Iterable[str] | None
+    """The paths of removed documents; None if that is no longer known, and ``newer`` is everything."""
+    newer: Mapping[str, tuple[int, ...]]
+    """Paths with stamps that are new or have changed."""
+
+
+class StampChanges(Protocol):
+    """The documents of a store, as one thread sees them at one moment."""
+
+    def revision(self) -> int:
+        """Return the number of the last change."""
+        ...
+
+    def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
+        """Return what has changed between two revisions; everything if ``seen`` is below 0, too long ago or ahead."""
+        ...
+
+
+class StampCache:
+    """The stamps of each source."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[tuple[SourceName, int], tuple[int, Mapping[str, tuple[int, ...]]]] = {}
+
+    def get(self, documents: StampChanges, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+        """Return the stamp of every document of a source in a mapping that never changes."""
+        with self._lock:
+            seen, known = self._known.get((source, settle_ns), (-1, {}))
+            now = documents.revision()
+            if now != seen:
+                known = _apply(documents.changes_since(seen, now, source, settle_ns), known)
+                self._known[source, settle_ns] = now, known
+            return known
+
+    def clear(self) -> None:
+        """Forget everything, because another index answers from now on."""
+        with self._lock:
+            self._known.clear()
+
+
+def _apply(changed: ChangedStamps, known: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
+    if changed.removed is None:
+        return changed.newer
+    return Stamps(known, list(changed.removed), changed.newer)
+
 
 #: At most this many rows are scored or returned for a term; of more, the newest, which were indexed last.
 ROW_BUDGET = 6_000
