@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, Protocol
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
 from mdrecall.errors import FileChanged, ReadError
-from mdrecall.life.activity import activity_path, clear_activity
 from mdrecall.life.deleted import list_trash_files, original_path, remove_empty_folders
 from mdrecall.life.trash import RemovedText, trash_folder
 from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
@@ -252,13 +251,10 @@ class StateFiles:
             if transcript and forgotten.is_forgotten_transcript(transcript):
                 yield Place(kind, file, 0, 0, "delete the copy")
             elif any(True for old, new in _mask_lines(file, transcript, forgotten) if old != new):
-                is_log = file == activity_path(self._index_path)
-                yield Place(kind, file, 0, 0, "delete the log" if is_log else "mask")
+                yield Place(kind, file, 0, 0, "mask")
 
     def clear(self, forgotten: Tombstones) -> None:
         """Mask or delete what is to be forgotten; raise ``OSError`` if that fails."""
-        # A query may name what is forgotten in other words than the notes, so none of them stays.
-        clear_activity(self._index_path)
         for _, file, transcript in list(self._list(forgotten)):
             if transcript and forgotten.is_forgotten_transcript(transcript):
                 os.unlink(file)
@@ -280,7 +276,7 @@ class StateFiles:
         for host, session, _ in self._hosts.list_copies():
             inside = copy_name(host, session)
             yield "copy", os.path.join(self._hosts.copies, inside), f"sessions/{inside}"
-        found = [os.path.join(self._agent, CACHE_FILE), activity_path(self._index_path), *self._more]
+        found = [os.path.join(self._agent, CACHE_FILE), *self._more]
         folders = [escape(self._state), os.path.join(escape(self._state), "*")]
         if not any(entry.keeps_trash for entry in forgotten.entries):
             folders.append(escape(trash_folder(self._index_path)))

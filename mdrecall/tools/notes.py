@@ -24,7 +24,6 @@ from mdrecall.errors import (
     RecallError,
     WriteError,
 )
-from mdrecall.tools.activity import RecordedTool
 from mdrecall.tools.hints import action_for_answer, action_for_error
 from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
 from mdrecall.tools.sessions import (
@@ -298,9 +297,7 @@ def memory_tools(
         from mdrecall.tools.forget import MemoryForget
 
         tools.append(MemoryForget(memory))
-    if not memory.settings.mdrecall.activity.record:
-        return tools
-    return [RecordedTool(tool, memory.settings, session_key, author) for tool in tools]
+    return tools
 
 
 def _may_forget(settings: Settings, can_append: bool | None) -> bool:

@@ -8,7 +8,6 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import MemoryDisabled, RecallError
 from mdrecall.memory import Memory
 from mdrecall.several import Found, merge_found, search_each
-from mdrecall.tools.activity import inner_tool, record_call
 from mdrecall.tools.notes import (
     SEARCH,
     MemorySearch,
@@ -47,24 +46,15 @@ class SeveralSearch:
         except RecallError as error:
             return answer_failed_search(error)
         record_shown(outcomes, request.query, found, self._session_key)
-        self._record(outcomes, request.query, found)
         return answer_search(found, corpus, self._settings, self._session_key)
 
     def _search(self, name: str, request: SearchRequest) -> Found:
         memory, tools = self._make_tools(name)
-        for tool in map(inner_tool, tools):
+        for tool in tools:
             if isinstance(tool, MemorySearch):
                 return Found.of(memory, tool.search(request))
         # Another plugin is in its memory slot.
         raise MemoryDisabled("This memory has no notes to search.", hint="Use its own tools.")
-
-    def _record(self, outcomes: Mapping[str, Found | RecallError], query: str, found: SearchAnswer) -> None:
-        """Write into the log of each memory which of its passages were shown."""
-        for name, outcome in outcomes.items():
-            if isinstance(outcome, Found):
-                shown = (each for each in found if each.workspace == name)
-                results = [{"citation": each.citation, "confidence": each.confidence} for each in shown]
-                record_call(outcome.settings, SEARCH.name, {"query": query}, {"results": results}, self._session_key)
 
 
 def record_shown(

@@ -41,8 +41,6 @@ VIEWS = {
     "POST index": "state.start_index",
     "POST doctor": "state.show_doctor",
     "GET settings": "settings.show_settings",
-    "GET activity": "activity.show_activity",
-    "POST activity": "activity.clear_log",
     "GET edit": "edit.show_edit",
     "POST edit": "edit.save_note",
     "GET new": "edit.show_new",

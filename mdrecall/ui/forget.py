@@ -33,7 +33,6 @@ _ACTIONS = {
     "mask": "will be masked",
     "delete": "will be deleted",
     "delete the note": "will be deleted with its note",
-    "delete the log": "will be deleted with the log",
     "leave out of the index": "will be left out of the index",
 }
 

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
 from mdrecall.errors import RecallError
-from mdrecall.types.documents import parse_citation
 from mdrecall.ui.guard import STATIC
 from mdrecall.ui.html import Html, join, tag
 from mdrecall.ui.visit import Page, Visit, make_url
@@ -19,7 +18,7 @@ SECTIONS = {
     "forget": "Forget",
     "state": "State",
 }
-_STATE_TABS = {"state": "Index", "settings": "Settings", "activity": "Activity"}
+_STATE_TABS = {"state": "Index", "settings": "Settings"}
 #: What was done before a page is shown, by the parameter ``done``. A text in the address would let a link lie.
 _DONE = {
     "saved": "Saved.",
@@ -32,7 +31,6 @@ _DONE = {
     "unfinished": "Something is left: another process reads an old state of the index, or a database cannot be opened.",
     "allowed": "It may come back from now on. Nothing was kept of it.",
     "opened": "Opened in your editor.",
-    "cleared": "The log is deleted.",
     "indexing": "The index is being brought up to date.",
 }
 
@@ -75,19 +73,6 @@ def show_tabs(visit: Visit, current: str) -> Html:
         for view, title in _STATE_TABS.items()
     )
     return tag("nav", links, class_="years", aria_label="State")
-
-
-def link_citation(visit: Visit, citation: str) -> Html | str:
-    """Return a link to the note or conversation that a citation names."""
-    path, first, count = parse_citation(citation)
-    if path.startswith("sessions/"):
-        return tag("a", citation, href=visit.url("conversation", session=path, record=first))
-    if not path.endswith(".md"):
-        return citation
-    last = first + count - 1 if first and count else first
-    return tag(
-        "a", citation, href=visit.url("note", path=path, from_=first, to=last, anchor=f"L{first}" if first else "")
-    )
 
 
 def show_pages(

@@ -158,7 +158,6 @@ DEFAULTS: dict[str, Any] = {
     "mdrecall.store.workspace": "",
     "mdrecall.store.fallback": "none",
     "mdrecall.recalls.record": False,
-    "mdrecall.activity.record": True,
     "mdrecall.promote.schedule": "off",
     "mdrecall.promote.limit": None,
     "mdrecall.promote.minScore": None,

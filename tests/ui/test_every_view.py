@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mdrecall.life.activity import Activity, record_activity
 from mdrecall.sources.editing import hash_content
 from tests.processes import until
 from tests.ui.axe import find_faults, keep_axe
@@ -52,8 +51,7 @@ VIEWS = {
     "state": ("", "chunks; up to date"),
     "providers": ("", "openai"),
     "progress": ("", "Last indexed"),
-    "settings": ("section=mdrecall", "mdrecall.activity.record"),
-    "activity": ("", "where is the bike"),
+    "settings": ("section=mdrecall", "mdrecall.recalls.record"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
     "append": ("", "Add"),
@@ -86,7 +84,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     space.write("memory/people/priya.md", "# Priya\n\nPriya prefers tea.\n")
     space.write("memory/old.md", "Old.\n")
     space.say("s1", "Where is the bike?", "In the cellar.")
-    record_activity(space.memory().settings, Activity("2026-02-10T10:00:00Z", "memory_search", "where is the bike"))
     with serve(space) as site:
         site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
         assert until(lambda: "chunks; up to date" in site.get("state").body)

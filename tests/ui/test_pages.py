@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.life.activity import Activity, record_activity
 from mdrecall.sources.editing import hash_content
 from mdrecall.ui.markdown import Cited, NoteUrls, render_note
 from tests.conftest import LONG_AGO_NS
@@ -60,9 +59,6 @@ PAGES = {
     "trash": "trash",
     "conversation": "conversation?session=s1",
     "conversation-one": "conversation?session=s1&only=2",
-    "activity": "activity",
-    "activity-found": "activity?q=tea&tool=memory_search",
-    "activity-nothing": "activity?q=zeppelin",
     "notes-nothing": "notes?find=zeppelin",
     "day-empty": "day?day=2019-01-01",
     "why-missing": "why?q=zeppelin&path=MEMORY.md&line=1",
@@ -159,9 +155,6 @@ def record_pages(base: Path) -> Iterator[tuple[str, str]]:
         space.write(path, text)
     talk = space.say("s1", "Where is the bike?", "In the cellar, below `the stairs`.", day="2024-03-01")
     os.utime(talk, ns=(LONG_AGO_NS, LONG_AGO_NS))
-    for number, what in enumerate(("where is the bike", "tea")):
-        asked = Activity(f"2026-02-10T10:0{number}:00Z", "memory_search", what)
-        record_activity(space.memory().settings, asked)
     with serve(space) as site:
         site.post("delete", path="memory/old.md", hash=hash_content(b"Old.\n"))
         assert until(lambda: "chunks; up to date" in site.get("state").body)

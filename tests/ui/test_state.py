@@ -118,14 +118,14 @@ def test_settings_that_are_set_come_first_with_their_origin_and_secrets_masked(w
         assert "memorySearch.remote.apiKey" in body
         assert KEY[:12] not in body
         assert KEY[:12] not in site.get("settings", section="memorySearch").body
-        assert "mdrecall.activity.record" not in body
+        assert "mdrecall.recalls.record" not in body
 
 
 def test_settings_are_found_by_section_and_by_words_with_the_line_to_write(site: Site) -> None:
-    assert "mdrecall.activity.record" in site.get("settings", section="mdrecall").body
-    body = site.get("settings", q="log agents").body
-    assert "mdrecall.activity.record" in body
-    assert "{&quot;mdrecall&quot;: {&quot;activity&quot;: {&quot;record&quot;: true}}}" in body
+    assert "mdrecall.recalls.record" in site.get("settings", section="mdrecall").body
+    body = site.get("settings", q="note which lines").body
+    assert "mdrecall.recalls.record" in body
+    assert "{&quot;mdrecall&quot;: {&quot;recalls&quot;: {&quot;record&quot;: false}}}" in body
     assert f"{site.workspace.state}/mdrecall.json" in body
     assert "0 settings" in site.get("settings", q="<script>").body
 

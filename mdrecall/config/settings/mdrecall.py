@@ -146,14 +146,6 @@ class RecallOptions(NamedTuple):
     )
 
 
-class ActivityOptions(NamedTuple):
-    """``mdrecall.activity``: the log of what agents do with the memory."""
-
-    record: bool = setting(
-        flag(), True, "Keep a log of what agents search, read and write, for the web page; never what they find."
-    )
-
-
 class PromoteOptions(NamedTuple):
     """``mdrecall.promote``: which often recalled statements become long-term."""
 
@@ -229,7 +221,6 @@ class MdrecallSettings(NamedTuple):
     rerank: RerankOptions = section(RerankOptions)
     hosts: HostOptions = section(HostOptions)
     recalls: RecallOptions = section(RecallOptions)
-    activity: ActivityOptions = section(ActivityOptions)
     promote: PromoteOptions = section(PromoteOptions)
     collections: Mapping[str, tuple[ExtraPath, float]] = setting(
         map_of(_COLLECTION),

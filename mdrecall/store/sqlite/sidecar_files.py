@@ -212,8 +212,6 @@ def _mb(size: int) -> str:
 
 
 _ENDING = ".sqlite"
-#: The log of what agents did with it: their queries tell of the notes that are gone.
-_ACTIVITY = ".activity"
 
 
 class OrphanedIndex(NamedTuple):
@@ -226,8 +224,7 @@ class OrphanedIndex(NamedTuple):
 
     def files(self) -> list[tuple[str, int]]:
         """Return every file that belongs to the index, with its size in bytes; those of its qmd too."""
-        more = [*_walk(self._qmd_dir), *filter(os.path.lexists, (self.path + _ACTIVITY,))]
-        return sizes(self.path) + [(name, os.lstat(name).st_size) for name in more]
+        return sizes(self.path) + [(name, os.lstat(name).st_size) for name in _walk(self._qmd_dir)]
 
     def delete(self) -> None:
         """Delete the index and its qmd."""
@@ -236,8 +233,6 @@ class OrphanedIndex(NamedTuple):
         delete_all(self.path)
         for path, _ in sizes(self.path):
             os.unlink(path)
-        with suppress(FileNotFoundError):
-            os.unlink(self.path + _ACTIVITY)
         rmtree(self._qmd_dir, ignore_errors=True)
 
     @property
