@@ -122,7 +122,7 @@ def _search_several(options: argparse.Namespace, asked: SearchRequest) -> Search
     from mdrecall.mcp_server.memories import Selection, select_memories
     from mdrecall.memory import Memory
     from mdrecall.several import Found, merge_found, search_each
-    from mdrecall.tools.several import record_shown
+    from mdrecall.tools.notes import record_shown
 
     agents = (options.agent,) if options.agent else ()
     selection = Selection(tuple(options.workspaces or ()), agents, options.all_agents, options.config)

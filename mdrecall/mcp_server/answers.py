@@ -23,7 +23,7 @@ from mdrecall.mcp_server.protocol import (
     describe_server,
 )
 from mdrecall.mcp_server.tools import MakeTools, SessionTools, Toolbox, may_remember
-from mdrecall.tools.hints import message_with_action
+from mdrecall.tools.toolset import message_with_action
 from mdrecall.types import Stamp
 
 _log = logging.getLogger(__name__)

@@ -14,8 +14,15 @@ from mdrecall.core.conversation.visibility import parse
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories, ServedMemory, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
-from mdrecall.tools.hints import message_with_action
-from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, error_answer, read_text, read_texts
+from mdrecall.tools.toolset import (
+    ToolAnswer,
+    Toolset,
+    ToolSpec,
+    error_answer,
+    message_with_action,
+    read_text,
+    read_texts,
+)
 from mdrecall.types import Progress, ProgressCallback
 
 if TYPE_CHECKING:
@@ -121,7 +128,7 @@ class Toolbox:
     def _search_several(
         self, names: tuple[str, ...], arguments: dict[str, Any], session_key: str, progress: ProgressCallback | None
     ) -> ToolAnswer:
-        from mdrecall.tools.several import SeveralSearch
+        from mdrecall.tools.notes import SeveralSearch
 
         def make_tools(name: str) -> tuple["Memory", Toolset]:
             memory = self._memories.get(name)

@@ -12,8 +12,7 @@ from typing import Any
 from mdrecall.errors import ArgumentError, QueryError, RecallError
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting
 from mdrecall.memory import Memory
-from mdrecall.tools.hints import action_for_error
-from mdrecall.tools.toolset import ToolAnswer, ToolSpec, answer, error_fields, read_text
+from mdrecall.tools.toolset import ToolAnswer, ToolSpec, action_for_error, answer, error_fields, read_text
 
 #: More places than somebody means who asks an agent to forget one thing; a person can do it with the command.
 _MAX_PLACES = 20

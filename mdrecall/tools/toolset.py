@@ -1,4 +1,12 @@
-"""Tools by name: the description of each, its arguments as models pass them, and how every call ends in an answer."""
+"""Tools by name: the description of each, its arguments as models pass them, and how every call ends in an answer.
+
+The tables of advice say what a model can do about an empty answer or an error. A model has tools and a user, but no
+command line and no configuration file, so no entry names an option or a command.
+
+An answer as plain text has about half the characters of its JSON, and stored text cannot pass for anything else there:
+in the answer to a search only lines of snippets begin with a space; in what was read of a file, everything below the
+first blank line is the file.
+"""
 
 import json
 import logging
@@ -8,7 +16,36 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
-from mdrecall.errors import ArgumentError, RecallError
+from mdrecall.errors import (
+    ArgumentError,
+    BackendUnavailable,
+    ConfigError,
+    EmbedderError,
+    FileBusy,
+    FileMissing,
+    FileTooLarge,
+    FileUnreadable,
+    FileUnwritable,
+    InputRefused,
+    KeyRefused,
+    MemoryClosed,
+    MemoryDisabled,
+    NothingToWrite,
+    PackageMissing,
+    PathRefused,
+    PluginError,
+    QueryError,
+    RateLimited,
+    ReadError,
+    RecallError,
+    ScopeDenied,
+    StoreBusy,
+    StoreError,
+    TranscriptRefused,
+    WorkspaceError,
+    join_sentences,
+)
+from mdrecall.types import Reason, SearchAnswer
 
 _log = logging.getLogger(__name__)
 
@@ -27,7 +64,54 @@ _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 _NUMBER = re.compile(r"\s*[-+]?(\d{1,15}(\.\d{0,15})?|\.\d{1,15})(e[-+]?\d{1,2})?\s*", re.IGNORECASE)
 #: An error quotes this much of a value, which may be of any length.
 _MAX_QUOTED_CHARS = 60
+#: Everything that a program or a model may take for the end of a line, as ``str.splitlines`` does.
+_BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
+_BREAK = re.compile(f"\r\n|[{_BREAKS}]")
 _OBJECT_HINT = 'Give a JSON object, such as {"query": "team pricing"}.'
+
+ADVICE_BY_REASON: dict[Reason, str] = {
+    "": "",
+    "no_match": "Leave out corpus and minScore to search everything, or ask in other words with queries.",
+    "below_min_score": "Call memory_search again with a lower minScore, or read the closest note with memory_get.",
+    "index_empty": "If it stays so, tell the user that there is nothing to search.",
+    "no_searchable_words": "Call memory_search again with such a query.",
+    "scope_denied": "Do not search again in this conversation; tell the user that memory is not available here.",
+}
+#: What to do if even the best result is probably no answer.
+LOW_CONFIDENCE_ADVICE = (
+    "Call memory_search again in other words, several at once with queries."
+    " If nothing fits, say that memory does not tell."
+)
+#: The entry of the nearest base class applies to a class that has none of its own.
+ADVICE_BY_ERROR: dict[type[RecallError], str] = {
+    RecallError: "Tell the user what went wrong, and go on without memory.",
+    # Its own hint names the argument and what it takes.
+    ArgumentError: "",
+    QueryError: "Call memory_search again with another query.",
+    ReadError: "Call memory_search to find a path that can be read.",
+    TranscriptRefused: "Call session_get with this path, or sessions_search and then sessions_history.",
+    ScopeDenied: "Do not read transcripts in this conversation; tell the user that they are not available here.",
+    FileMissing: "Call memory_search to find the right path.",
+    FileTooLarge: "Ask the user to split the file.",
+    FileUnreadable: "Tell the user that the file cannot be read.",
+    PathRefused: "Call again with another file, or without file to write to today's note.",
+    NothingToWrite: "Call again with a text that is not blank.",
+    FileBusy: "Call again in a moment.",
+    FileUnwritable: "Tell the user that nothing was saved.",
+    ConfigError: "Ask the user to correct the configuration.",
+    WorkspaceError: "Ask the user which folder holds the notes.",
+    MemoryDisabled: "Tell the user that memory is switched off.",
+    MemoryClosed: "Go on without memory: it has been shut down.",
+    PackageMissing: "Ask the user to install the missing package.",
+    PluginError: "Ask the user to check the memory plugin.",
+    BackendUnavailable: "Call again in a moment; if it fails again, tell the user.",
+    EmbedderError: "Ask the user to check the embedding provider, then search again.",
+    KeyRefused: "Ask the user to check the key of the embedding provider.",
+    RateLimited: "Ask the user to wait, to raise the provider's quota, or to switch to another provider.",
+    InputRefused: "Call again with a shorter text.",
+    StoreError: "Ask the user to check the index or to have it rebuilt, then search again.",
+    StoreBusy: "Call again in a moment.",
+}
 
 
 def parse_object(arguments: object) -> Mapping[str, Any]:
@@ -189,8 +273,6 @@ class Toolset:
             return ToolAnswer(fields, to_valid_text(f"{message} {_BUG_ACTION}"), is_error=True)
 
     def _call(self, name: str, arguments: object) -> ToolAnswer:
-        from mdrecall.tools.toolset import parse_object
-
         tool = self._tools.get(name)
         if tool is None:
             names = ", ".join(self._tools) or "none"
@@ -213,8 +295,6 @@ def answer(details: dict[str, Any], *, is_error: bool = False, plain: str = "") 
 
 def error_answer(error: RecallError) -> ToolAnswer:
     """Return an error as a tool's answer."""
-    from mdrecall.tools.hints import message_with_action
-
     fields: dict[str, Any] = error_fields(error)
     if isinstance(error, ArgumentError):
         fields |= {"status": 400, "argument": error.name}
@@ -223,8 +303,6 @@ def error_answer(error: RecallError) -> ToolAnswer:
 
 def error_fields(error: RecallError) -> dict[str, str]:
     """Return what an answer says of an error: its message, its class, and what to do about it."""
-    from mdrecall.tools.hints import action_for_error
-
     return _fields(str(error), action_for_error(error), type(error))
 
 
@@ -254,3 +332,46 @@ def to_valid_text(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [to_valid_text(entry) for entry in value]
     return value
+
+
+def action_for_answer(answer: SearchAnswer) -> str:
+    """Return what to do about an empty or weak answer; empty if there is nothing to do."""
+    is_weak = bool(answer.results) and answer.confidence == "low"
+    advice = LOW_CONFIDENCE_ADVICE if is_weak else ADVICE_BY_REASON[answer.reason]
+    return f"{answer.action} {advice}".strip()
+
+
+def action_for_error(error: RecallError) -> str:
+    """Return the error's own hint followed by what a model can do about errors of its class."""
+    return f"{error.hint} {advice_for(type(error))}".strip()
+
+
+def message_with_action(error: RecallError) -> str:
+    """Return what went wrong and what to do about it as one text."""
+    return join_sentences(str(error), action_for_error(error))
+
+
+def advice_for(error_class: type[RecallError]) -> str:
+    """Return the table's entry for a class of errors, or for its nearest base class."""
+    return next(ADVICE_BY_ERROR[each] for each in error_class.__mro__ if each in ADVICE_BY_ERROR)
+
+
+def format_failure(details: Mapping[str, Any]) -> str:
+    """Return what went wrong and what to do about it."""
+    return flatten(" ".join(str(details[name]) for name in ("warning", "error", "action") if details.get(name)))
+
+
+def quote_path(path: str) -> str:
+    """Return a path as it is, or as a JSON string if it could be misread: with a line break or a blank at an end."""
+    is_plain = path.isprintable() and path == path.strip() and '"' not in path
+    return path if is_plain else json.dumps(path)
+
+
+def indent(text: str) -> str:
+    """Return a text with a blank before each line that is not empty."""
+    return "".join([line if line[0] in _BREAKS else f" {line}" for line in text.splitlines(keepends=True)])
+
+
+def flatten(text: str) -> str:
+    """Return a text as one line."""
+    return _BREAK.sub(" ", text).strip()

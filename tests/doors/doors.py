@@ -32,9 +32,8 @@ from mdrecall.cli.main import main
 from mdrecall.cli.start import ask, find_socket_folder, unpack
 from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
-from mdrecall.tools.hints import ADVICE_BY_REASON, LOW_CONFIDENCE_ADVICE, advice_for
 from mdrecall.tools.notes import memory_tools
-from mdrecall.tools.toolset import Toolset
+from mdrecall.tools.toolset import ADVICE_BY_REASON, LOW_CONFIDENCE_ADVICE, Toolset, advice_for
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json
 from tests.doors.calls import Call
 from tests.processes import until

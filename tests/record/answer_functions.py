@@ -29,7 +29,7 @@ from mdrecall.core.text.markdown import is_role, is_user, split_line, split_pass
 from mdrecall.core.text.notes import NoteNames, find_topics, note_title, read_fields
 from mdrecall.core.text.words import common_beginning, porter_stem, stem
 from mdrecall.errors import QueryError
-from mdrecall.tools import plain_text
+from mdrecall.tools import notes, sessions, toolset
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName
 from mdrecall.ui.parts import find_heading, find_line, split_note
 from mdrecall.ui.search import explain
@@ -83,22 +83,22 @@ NOTES = {
 def record_plain_text() -> Iterator[str]:
     """Yield answers as models read them."""
     for more in MORE:
-        yield plain_text.format_search({"results": [RESULT | more], "confidence": "high"})
+        yield notes.format_search({"results": [RESULT | more], "confidence": "high"})
     for answer, count in product(ANSWERS, (0, 2)):
-        yield plain_text.format_search({"results": [RESULT] * count, "confidence": "low"} | answer)
+        yield notes.format_search({"results": [RESULT] * count, "confidence": "low"} | answer)
     for read, path in product(READ, ("a.md", "b\n.md")):
-        yield plain_text.format_read({"path": path, "totalLines": 7} | read)
-        yield plain_text.format_session({"path": path, "totalLines": 7} | read)
+        yield notes.format_read({"path": path, "totalLines": 7} | read)
+        yield notes.format_session({"path": path, "totalLines": 7} | read)
     for hits, more in product(([], [HIT], [HIT | {"date": "2026-02-10"}, HIT]), ({}, *_HIT_NOTES)):
-        yield plain_text.format_hits({"results": hits, "scope": "all", "reason": "no_match"} | more)
+        yield sessions.format_hits({"results": hits, "scope": "all", "reason": "no_match"} | more)
         messages: list[dict[str, Any]] = [{"id": hit["messageId"], "content": hit["snippet"]} | hit for hit in hits]
         about = {"contentTruncated": "action" in more, "droppedMessages": "warning" in more, "hasMore": bool(more)}
         about |= {"sessionKey": "k", "messages": messages, "totalMessages": 9, "nextOffset": 2} | more
-        yield plain_text.format_history(about)
+        yield sessions.format_history(about)
     for size, added in product((0, 9), _APPENDED):
         lines = [{"citation": "b.md#L2", "text": " old "}] if size else []
-        yield plain_text.format_append(RESULT | {"bytes": size, "mayReplace": lines} | added)
-    yield plain_text.format_failure({"error": "It\nfailed.", "action": "Wait.", "warning": "", "status": "error"})
+        yield notes.format_append(RESULT | {"bytes": size, "mayReplace": lines} | added)
+    yield toolset.format_failure({"error": "It\nfailed.", "action": "Wait.", "warning": "", "status": "error"})
 
 
 _APPENDED: tuple[dict[str, Any], ...] = (

@@ -7,7 +7,7 @@ import pytest
 
 from mdrecall import errors
 from mdrecall.errors import PathOutside, RecallError
-from mdrecall.tools.hints import (
+from mdrecall.tools.toolset import (
     ADVICE_BY_ERROR,
     ADVICE_BY_REASON,
     LOW_CONFIDENCE_ADVICE,

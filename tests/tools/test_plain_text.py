@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from mdrecall.core.ranking.results import remove_source
 from mdrecall.memory import Memory
-from mdrecall.tools.notes import memory_tools
-from mdrecall.tools.plain_text import format_append, format_failure, format_read, format_search, format_session
-from mdrecall.tools.toolset import Toolset
+from mdrecall.tools.notes import format_append, format_read, format_search, format_session, memory_tools
+from mdrecall.tools.toolset import Toolset, format_failure
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 

@@ -338,8 +338,8 @@ def test_a_long_message_is_shown_from_shortly_before_the_first_word() -> None:
 )
 def test_a_hit_says_who_spoke_and_when(line: str, speaker: str, date: str, expected: tuple[str, int, str]) -> None:
     result = SearchResult("s1.jsonl", 1, 1, 0.5, line, "sessions", 1, 1, "", speaker=speaker, date=date)
-    hit = sessions._Hit(result, 3, line, {"tea"}, has_phrase=True, has_all=True)
-    json = sessions._hit_to_json(hit, Conversation("s1", "s1.jsonl", 9, 5.0, archived=False))
+    talk = Conversation("s1", "s1.jsonl", 9, 5.0, archived=False)
+    json = sessions._hit_to_json(result, talk, 3, line, {"tea"})
     assert (json["role"], json["timestamp"], json["snippet"]) == expected
     assert (json["sessionKey"], json["sessionId"], json["messageId"], json["score"]) == ("s1", "s1", "3", 0.5)
     assert json.get("date", "") == date
@@ -350,8 +350,9 @@ def test_the_best_line_of_a_passage_names_its_record(talks: Talks) -> None:
 
     def find(memory: Memory, query: str, lines: str, records: tuple[int, int]) -> tuple[int, str, bool, bool]:
         result = SearchResult("sessions/s1.jsonl", *records, 0.5, lines, "sessions", *records, "")
-        hit = sessions._find_message(memory, result, query, KEY)
-        return hit.record, hit.line, hit.has_phrase, hit.has_all
+        talk = Conversation("s1", "s1.jsonl", 9, 5.0, archived=False)
+        (lacks_phrase, lacks_word), (_, record), hit = sessions._find_message(memory, result, talk, query, KEY)
+        return record, hit["snippet"], not lacks_phrase, not lacks_word
 
     with talks.open() as memory:
         (path,) = (each.path for each in memory.sessions(KEY))
