@@ -41,17 +41,14 @@ def run(options: argparse.Namespace) -> int:
 
 def _make_page(options: argparse.Namespace, endpoint: HttpEndpoint) -> "Extend":
     """Return what puts the web page beside the MCP server."""
-    from mdrecall.mcp_server.http import bracket_host, is_loopback
-    from mdrecall.ui.start import build_guarded, require_packages, route_to
+    from mdrecall.mcp_server.http import bracket_host
+    from mdrecall.ui.app import App, build_guarded, require_packages, route_to
 
     require_packages()
 
     def extend(memories: "Memories", app: "ASGIApp", port: int) -> "ASGIApp":
-        from mdrecall.ui.app import UiOptions
-
-        is_local = is_loopback(endpoint.host)
-        ui_options = UiOptions(options.session_key, can_change=not options.read_only, is_local=is_local)
-        guard = build_guarded(memories, endpoint, port, ui_options)
+        ui_app = App(memories, options.session_key, can_change=not options.read_only)
+        guard = build_guarded(ui_app, endpoint, port)
         print(f"The web page: http://{bracket_host(endpoint.host)}:{port}{guard.link}", flush=True)
         return route_to(guard, app)
 

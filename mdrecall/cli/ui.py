@@ -20,8 +20,8 @@ def run(options: argparse.Namespace) -> int:
     from mdrecall.mcp_server.http import HttpEndpoint
     from mdrecall.mcp_server.memories import select_memories
     from mdrecall.mcp_server.start import exit_on_signals, log_to_stderr
-    from mdrecall.ui.start import require_packages
-    from mdrecall.ui.start import run as serve
+    from mdrecall.ui.app import require_packages
+    from mdrecall.ui.app import run as serve
 
     require_packages()
     exit_on_signals()
@@ -31,10 +31,9 @@ def run(options: argparse.Namespace) -> int:
     listening = endpoint.listen()
 
     from mdrecall.mcp_server.memories import Memories
-    from mdrecall.ui.app import UiOptions
+    from mdrecall.ui.app import App
 
-    ui_options = UiOptions(options.session_key, can_change=not options.read_only)
-    memories = Memories(served, share=answer_commands)
+    app = App(Memories(served, share=answer_commands), options.session_key, can_change=not options.read_only)
 
     def announce(link: str) -> None:
         print(f"Your memory: {link}", flush=True)
@@ -42,7 +41,7 @@ def run(options: argparse.Namespace) -> int:
         if not options.no_open:
             _open_browser(link)
 
-    return serve(memories, listening, ui_options, endpoint, announce)
+    return serve(app, listening, endpoint, announce)
 
 
 def _open_browser(link: str) -> None:

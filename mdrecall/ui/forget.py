@@ -10,8 +10,7 @@ from mdrecall.core.text.words import fold
 from mdrecall.errors import QueryError, RecallError
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
-from mdrecall.ui.html import Child, Html, join, tag
-from mdrecall.ui.visit import Answer, Page, Redirect, Visit, require_owner
+from mdrecall.ui.page import Answer, Child, Html, Page, Redirect, Visit, join, require_owner, tag
 
 if TYPE_CHECKING:
     from mdrecall.types import SearchResult

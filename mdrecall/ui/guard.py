@@ -11,16 +11,13 @@ from collections.abc import Callable, Sequence
 from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
 
-from mdrecall.ui.html import Html, tag
-from mdrecall.ui.visit import PREFIX
+from mdrecall.ui.page import ENTER, PREFIX, STATIC, Html, tag
 
 if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-ENTER = f"{PREFIX}/enter"
-STATIC = f"{PREFIX}/static/"
 #: Scripts, styles, pictures and requests of our own only. Without 'unsafe-inline' no attribute or element in a note
 #: can run or draw anything, even if it got through the renderer.
 _POLICY = (

@@ -1,19 +1,21 @@
 """A note as HTML: every element comes from a fixed list, every text is escaped, and every line keeps its number.
 
 Nothing in a note is loaded or run. HTML in it is shown as text, a picture as its address, and a link leads to another
-note or, marked as such, to a website.
+note or, marked as such, to a website. A long note is shown in parts, so that no page is heavy.
 """
 
 import posixpath
 import re
-from collections.abc import Callable, Sequence
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
 from mdrecall.core.text.annotations import read_annotations
 from mdrecall.core.text.notes import read_front_matter
-from mdrecall.ui.html import Child, Html, join, tag
+from mdrecall.ui.page import Child, Html, join, tag
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -44,17 +46,6 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _EXTERNAL = ("http", "https", "mailto")
 
 
-class Cited(NamedTuple):
-    """The lines of a note to mark; none if the first one is 0."""
-
-    first: int = 0
-    last: int = 0
-
-    def meets(self, first: int, last: int) -> bool:
-        """True if one of these lines is marked."""
-        return bool(self.first) and first <= self.last and last >= self.first
-
-
 class NoteUrls(NamedTuple):
     """Where the links of a note lead."""
 
@@ -72,7 +63,7 @@ class _TooComplex(Exception):
     """The text takes longer to parse than any note that somebody has written."""
 
 
-def render_note(text: str, urls: NoteUrls, cited: Cited, first: int = 1, fence: str = "") -> Html | None:
+def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 1, fence: str = "") -> Html | None:
     """Return a note as HTML; None if it is too complex, and should be shown as it is.
 
     A part of a note begins at the line ``first``, perhaps in a code block that ``fence`` has opened.
@@ -96,6 +87,11 @@ def render_note(text: str, urls: NoteUrls, cited: Cited, first: int = 1, fence: 
     _name_headings(tokens)
     renderer = _Renderer(urls, cited, skipped)
     return join(renderer.show_front(front.values), renderer.render(tokens))
+
+
+def meets(cited: tuple[int, int], first: int, last: int) -> bool:
+    """True if one of these lines is cited; none is if the first cited one is 0."""
+    return bool(cited[0]) and first <= cited[1] and last >= cited[0]
 
 
 def slug(heading: str) -> str:
@@ -188,7 +184,7 @@ def _name_headings(tokens: "Sequence[Token]") -> None:
 class _Renderer:
     """Turns the tokens of one note into HTML."""
 
-    def __init__(self, urls: NoteUrls, cited: Cited, skipped: int) -> None:
+    def __init__(self, urls: NoteUrls, cited: tuple[int, int], skipped: int) -> None:
         self._urls = urls
         self._cited = cited
         self._skipped = skipped
@@ -288,7 +284,7 @@ class _Renderer:
         """Return the content of a line with its number; the first one that has the number can be linked to."""
         is_new = first not in self._numbered
         self._numbered.add(first)
-        element = "mark" if content is not None and self._cited.meets(first, last) else "span"
+        element = "mark" if content is not None and meets(self._cited, first, last) else "span"
         names: dict[str, str] = {"id": f"L{first}", "data_line": str(first)} if is_new else {}
         return tag(element, content, class_="cited" if element == "mark" else None, **names)
 
@@ -360,3 +356,96 @@ def _describe_comment(text: str) -> str:
     if found := _OWN.match(text):
         return "imported" if found[1] == "import" else "digest of a conversation"
     return f"comment: {text}"
+
+
+#: What a part may weigh as HTML, rendered and as it is: with all else, a page then stays below 150 KB.
+MAX_WEIGHT = 110_000
+#: The elements around a line as it is, around a rendered one, and those of a link with its address.
+_RAW_WEIGHT, _LINE_WEIGHT, _LINK_WEIGHT = 35, 60, 120
+#: A piece of a long line ends with a word, if one ends that near.
+_WORD_CHARS = 200
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+
+
+class Part(NamedTuple):
+    """Lines of a note."""
+
+    text: str
+    first: int
+    last: int
+    fence: str
+    """What has opened the code block in which the part begins; empty if it begins in none."""
+
+
+def split_note(text: str) -> list[Part]:
+    """Return the parts of a note; a short one is a single part."""
+    lines = text.removesuffix("\n").split("\n")
+    fences = list(_open_fences(lines))
+    weights = [0, *accumulate(map(_weigh, lines))]
+    parts: list[Part] = []
+    start = 0
+    while start < len(lines):
+        end = bisect_right(weights, weights[start] + MAX_WEIGHT) - 1
+        if end == start:
+            end += 1
+            parts += (Part(piece, end, end, fences[start]) for piece in _cut_line(lines[start]))
+        else:
+            if end < len(lines):
+                middle = max(start + 1, bisect_right(weights, weights[start] + MAX_WEIGHT // 2) - 1)
+                end = max(range(middle, end + 1), key=lambda line: (_rank_turn(lines, fences, line), line))
+            parts.append(Part("\n".join(lines[start:end]), start + 1, end, fences[start]))
+        start = end
+    return parts
+
+
+def find_line(parts: list[Part], line: int) -> int:
+    """Return the index of the part that holds a line; the last one if the note has fewer."""
+    return next((index for index, part in enumerate(parts) if line <= part.last), len(parts) - 1)
+
+
+def find_heading(parts: list[Part], wanted: str) -> int:
+    """Return the index of the part that holds a heading, by its slug; the first one if there is no such heading."""
+    for index, part in enumerate(parts):
+        if any(line.startswith("#") and slug(line.strip("# ")) == wanted for line in part.text.split("\n")):
+            return index
+    return 0
+
+
+def _weigh(line: str) -> int:
+    """Return about what a line weighs as HTML."""
+    if not line:
+        return _RAW_WEIGHT
+    links = line.count("[[") + line.count("](")
+    return _RAW_WEIGHT + _LINE_WEIGHT + 2 * len(escape(line).encode(errors="replace")) + links * _LINK_WEIGHT
+
+
+def _open_fences(lines: list[str]) -> Iterator[str]:
+    """Yield for each line what has opened the code block in which it begins."""
+    opened = ""
+    for line in lines:
+        yield opened
+        found = _FENCE.match(line)
+        if found and not opened:
+            opened = found[1]
+        elif found and found[1].startswith(opened) and not line[found.end() :].strip():
+            opened = ""
+
+
+def _rank_turn(lines: list[str], fences: list[str], line: int) -> int:
+    """Return how well the page is turned before a line: best before a heading, never well inside a block."""
+    if fences[line] or lines[line][:1].isspace():
+        return 0
+    if lines[line].startswith("#"):
+        return 3
+    return 2 if not lines[line - 1].strip() else 1
+
+
+def _cut_line(line: str) -> Iterator[str]:
+    while line:
+        size = min(len(line), MAX_WEIGHT // 2)
+        while _weigh(line[:size]) > MAX_WEIGHT:
+            size //= 2
+        if size < len(line):
+            size = line.rfind(" ", max(1, size - _WORD_CHARS), size) + 1 or size
+        yield line[:size]
+        line = line[size:]

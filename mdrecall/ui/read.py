@@ -1,21 +1,79 @@
-"""A note: its text, rendered and as it is, what is known about it, and what is near it."""
+"""What there is to read: the list of notes, a note with what is near it, and a conversation a page at a time."""
 
-import os
-import shutil
-import subprocess
-import sys
-import threading
+from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
 from mdrecall.core.text.annotations import least_trusted, line_origins, path_origin
 from mdrecall.core.text.notes import read_fields
-from mdrecall.errors import ArgumentError, FileMissing, FileUnreadable, RecallError
-from mdrecall.life.curate import Curator, NotePlace
-from mdrecall.types import ReadResult
-from mdrecall.ui.html import Child, Html, join, tag
-from mdrecall.ui.markdown import Cited, NoteUrls, render_note
-from mdrecall.ui.parts import Part, find_heading, find_line, split_note
-from mdrecall.ui.visit import Answer, Fragment, Page, Redirect, Visit
+from mdrecall.errors import FileMissing, RecallError
+from mdrecall.life.curate import Curator
+from mdrecall.types import NoteFile, ReadResult
+from mdrecall.types.transcripts import TranscriptRecord
+from mdrecall.ui.markdown import NoteUrls, Part, find_heading, find_line, meets, render_note, split_note
+from mdrecall.ui.page import Answer, Child, Html, Page, Redirect, Visit, join, show_pages, tag
+
+#: What a page shows at once: more is slow to draw on a phone and long to scroll.
+_PER_PAGE = 100
+_ORDERS: Mapping[str, tuple[str, Callable[[NoteFile], object]]] = {
+    "changed": ("Last changed", lambda note: -note.changed_s),
+    "path": ("Name", lambda note: note.path),
+    "size": ("Size", lambda note: -note.bytes),
+}
+
+
+def show_notes(visit: Visit) -> Page:
+    """Return a page of the list of notes."""
+    order = visit.query.get("order", "")
+    order = order if order in _ORDERS else "changed"
+    words = visit.query.get("find", "").casefold().split()
+    found = [note for note in visit.memory.notes() if all(word in note.path.casefold() for word in words)]
+    found.sort(key=_ORDERS[order][1])  # type: ignore[arg-type]
+    shown, pages = show_pages(visit, "notes", found, _PER_PAGE, "find", "order")
+    count = f"{len(found):,} note{'' if len(found) == 1 else 's'}"
+    body = join(
+        tag("h1", "Notes"),
+        _add_to_today(visit) if visit.can_change else None,
+        _choose(visit, order),
+        tag("p", count, class_="quiet", role="status"),
+        _list(visit, shown) if shown else tag("p", "No note has such a name." if words else "There are no notes yet."),
+        pages,
+    )
+    return Page("Notes", body, "notes")
+
+
+def _add_to_today(visit: Visit) -> Html:
+    field = tag("textarea", name="text", rows=2, required=True, placeholder="Something to remember", id="today")
+    label = tag("label", "Add to today’s note", for_="today")
+    links = [tag("a", "New note", href=visit.url("new")), tag("a", "Trash", href=visit.url("trash"))]
+    return visit.form_tag("append", label, field, tag("p", tag("button", "Add"), *links, class_="row"), class_="panel")
+
+
+def _choose(visit: Visit, order: str) -> Html:
+    options = (tag("option", title, value=name, selected=name == order) for name, (title, _) in _ORDERS.items())
+    return tag(
+        "form",
+        tag("label", "Find ", tag("input", type="search", name="find", value=visit.query.get("find"))),
+        tag("label", "Order ", tag("select", options, name="order")),
+        tag("button", "Show", class_="plain"),
+        action=visit.url("notes"),
+        class_="row",
+    )
+
+
+def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
+    rows = (
+        tag(
+            "tr",
+            tag("td", tag("a", note.path, href=visit.url("note", path=note.path))),
+            tag("td", visit.show_time(note.changed_s), class_="quiet"),
+            tag("td", f"{note.bytes:,}", class_="number"),
+        )
+        for note in notes
+    )
+    titles = (("Note", None), ("Changed", None), ("Bytes", "number"))
+    head = tag("tr", *(tag("th", title, scope="col", class_=kind) for title, kind in titles))
+    return tag("div", tag("table", tag("thead", head), tag("tbody", rows)), class_="scroll", tabindex=0)
+
 
 #: No file has more lines, and int() refuses thousands of digits.
 _MAX_DIGITS = 9
@@ -27,7 +85,6 @@ _MAX_LINKS = 100
 _MAX_TAGS, _MAX_TAG_CHARS = 30, 100
 #: A part that is heavier consists of little but markup.
 _MAX_BYTES = 120_000
-_NONE = Cited()
 
 
 def show_note(visit: Visit) -> Page:
@@ -73,14 +130,14 @@ def show_note(visit: Visit) -> Page:
     return Page(title, body, "notes")
 
 
-def show_raw(text: str, first: int = 1, cited: Cited = _NONE) -> Html:
+def show_raw(text: str, first: int = 1, cited: tuple[int, int] = (0, 0)) -> Html:
     """Return a text as it is, with numbers of lines."""
     lines = text.removesuffix("\n").split("\n")
     shown = (
         tag(
-            "mark" if cited.meets(number, number) else "span",
+            "mark" if meets(cited, number, number) else "span",
             f"{line}\n",
-            class_="cited" if cited.meets(number, number) else None,
+            class_="cited" if meets(cited, number, number) else None,
             data_line=number,
         )
         for number, line in enumerate(lines, first)
@@ -109,31 +166,8 @@ def show_around(visit: Visit) -> Answer:
     path = visit.query.get("path", "")
     body = join(_show_links(visit, path), _show_near(visit, path))
     if visit.query.get("part"):
-        return Fragment(body)
+        return body
     return Page(path, join(tag("h1", tag("a", path, href=visit.url("note", path=path))), body), "notes")
-
-
-def open_in_editor(visit: Visit) -> Redirect:
-    """Open a note in the program that this machine has for Markdown."""
-    place = Curator(visit.memory).locate(visit.form.get("path", ""))
-    opener = find_opener()
-    if not visit.is_local or opener is None:
-        raise ArgumentError("No program can be opened from here.", name="path", hint="Open the file yourself.")
-    try:
-        # One argument, which begins with a slash: never an option, and no shell reads it.
-        command = [opener, os.path.realpath(place.full_path)]
-        quiet = subprocess.DEVNULL
-        opened = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True)
-        # A process that nobody waits for stays in the table of processes when it has ended.
-        threading.Thread(target=opened.wait, name="mdrecall-opener", daemon=True).start()
-    except OSError as error:
-        raise FileUnreadable(f"{opener} does not start: {error.strerror}.", path=place.path) from error
-    return Redirect(visit.url("note", path=place.path, done="opened"))
-
-
-def find_opener() -> str | None:
-    """Return the program that opens files; None if there is none."""
-    return shutil.which("open" if sys.platform == "darwin" else "xdg-open")
 
 
 def _show_facts(visit: Visit, note: ReadResult) -> Html:
@@ -161,31 +195,29 @@ def _show_actions(visit: Visit, path: str, part: int, *, has_raw: bool, can_togg
     actions: list[Child] = []
     if can_toggle:
         actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
-    place = _find_place(visit, path)
-    if place and visit.can_change:
+    if visit.can_change and _is_here(visit, path):
         for view, title in (("edit", "Edit"), ("move", "Move"), ("delete", "Delete")):
             actions.append(tag("a", title, href=visit.url(view, path=path), class_="button plain"))
-        if visit.is_local and find_opener():
-            field = tag("input", type="hidden", name="path", value=path)
-            actions.append(visit.form_tag("open", field, tag("button", "Open in editor", class_="plain")))
         actions.append(tag("a", "Forget", href=visit.url("forget", path=path), class_="button plain"))
     return tag("div", actions, class_="row actions")
 
 
-def _find_place(visit: Visit, path: str) -> NotePlace | None:
+def _is_here(visit: Visit, path: str) -> bool:
+    """True if a note is a file of this machine, which can be changed."""
     try:
-        return Curator(visit.memory).locate(path)
+        Curator(visit.memory).locate(path)
     except RecallError:
-        return None
+        return False
+    return True
 
 
-def _choose_part(visit: Visit, parts: list[Part], cited: Cited) -> int:
+def _choose_part(visit: Visit, parts: list[Part], cited: tuple[int, int]) -> int:
     """Return the index of the part that the address asks for, by number, by heading or by a line to mark."""
     if number := _read_number(visit, "part"):
         return min(number, len(parts)) - 1
     if heading := visit.query.get("heading"):
         return find_heading(parts, heading)
-    return find_line(parts, cited.first)
+    return find_line(parts, cited[0])
 
 
 def _make_urls(visit: Visit, path: str, parts: int) -> NoteUrls:
@@ -251,12 +283,71 @@ def _show_near(visit: Visit, path: str) -> Html:
     return tag("div", tag("h2", "Near in meaning"), tag("ul", items) if items else nothing, class_="panel")
 
 
-def _read_cited(visit: Visit) -> Cited:
+def _read_cited(visit: Visit) -> tuple[int, int]:
     first = _read_number(visit, "from")
-    return Cited(first, max(first, _read_number(visit, "to")))
+    return first, max(first, _read_number(visit, "to"))
 
 
 def _read_number(visit: Visit, name: str) -> int:
     """Return a number of the address; 0 if it is none."""
     value = visit.query.get(name, "")
     return int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else 0
+
+
+#: How many messages a page shows, and how many characters of them in all, so that it stays light.
+_MESSAGES, _MAX_CHARS = 50, 40_000
+#: A message may hold a whole file; all of it is one click away.
+_MAX_MESSAGE_CHARS = 4_000
+
+
+def show_conversation(visit: Visit) -> Page:
+    """Return messages of a conversation: one, those around a record, or the last ones before an offset."""
+    session = visit.query.get("session", "")
+    offset, record, only = (_read_number(visit, name) for name in ("offset", "record", "only"))
+    limit = 1 if only else _MESSAGES
+    found = visit.memory.read_messages(
+        session, limit=limit, offset=offset, record=only or record or None, session_key=visit.session_key
+    )
+    about = found.conversation
+    facts = (about.host or about.channel, about.folder, about.branch, f"{found.total:,} messages")
+    most = _MAX_CHARS if only else _share_room([len(message.text) for message in found.messages])
+    messages = (_show_message(visit, message, most, is_cited=message.number == record) for message in found.messages)
+    before = found.total - found.after - len(found.messages)
+    older, newer = found.after + len(found.messages), max(0, found.after - _MESSAGES)
+    links = tag(
+        "nav",
+        tag("a", "← Earlier", href=visit.url("conversation", session=session, offset=older)) if before > 0 else None,
+        tag("a", "Later →", href=visit.url("conversation", session=session, offset=newer)) if found.after else None,
+        class_="row",
+        aria_label="Messages",
+    )
+    title = about.title or about.session_key or about.session
+    body = join(
+        tag("h1", title),
+        tag("p", " · ".join(filter(None, facts)), class_="quiet"),
+        tag("p", "Secrets are masked.", class_="quiet") if found.is_redacted else None,
+        links,
+        messages,
+        links,
+    )
+    return Page(title[:80], body, "timeline")
+
+
+def _share_room(lengths: list[int]) -> int:
+    """Return how many characters of a message are shown, so that all of them fit on a page."""
+    most = _MAX_MESSAGE_CHARS
+    while sum(min(length, most) for length in lengths) > _MAX_CHARS:
+        most //= 2
+    return most
+
+
+def _show_message(visit: Visit, message: TranscriptRecord, most: int, *, is_cited: bool) -> Html:
+    head = tag("p", tag("strong", message.speaker), f" {message.day}", class_="quiet first")
+    text, rest = message.text, None
+    if len(text) > most:
+        url = visit.url("conversation", session=visit.query.get("session"), only=message.number)
+        # A message that is shown alone has no page with more of it.
+        link = tag("a", "Show all of it", href=url) if most < _MAX_CHARS else None
+        text, rest = f"{text[:most]}…", tag("p", f"{len(message.text):,} characters. ", link, class_="quiet")
+    body = tag("p", text, class_="passage")
+    return tag("article", head, body, rest, class_="panel notice" if is_cited else "panel")

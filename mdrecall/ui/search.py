@@ -7,8 +7,7 @@ from mdrecall.core.ranking.query import find_matches, find_stems
 from mdrecall.errors import FileMissing, RecallError
 from mdrecall.several import search_several
 from mdrecall.types import Reason, SearchAnswer, SearchRequest, SearchResult, Why
-from mdrecall.ui.html import Child, Html, join, tag
-from mdrecall.ui.visit import Answer, Fragment, Page, Visit
+from mdrecall.ui.page import Answer, Child, Html, Page, Visit, join, tag
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -63,12 +62,12 @@ def show_search(visit: Visit) -> Page:
     return Page(query or "Search", join(tag("h1", "Search", class_="hidden"), form, status, results), "search")
 
 
-def show_results(visit: Visit) -> Fragment:
+def show_results(visit: Visit) -> Html:
     """Return the results alone, for a page that is already open."""
     try:
-        return Fragment(_list_results(visit))
+        return _list_results(visit)
     except RecallError as error:
-        return Fragment(join(tag("p", str(error), class_="problem"), tag("p", error.hint or "")))
+        return join(tag("p", str(error), class_="problem"), tag("p", error.hint or ""))
 
 
 def run_search(visit: Visit, *, explain: bool = False) -> SearchAnswer:
@@ -290,7 +289,7 @@ def show_why(visit: Visit) -> Answer:
     result = _find_result(visit)
     body = explain(result.why) if result.why else tag("p", "Nothing is known about how it was found.")
     if visit.query.get("part"):
-        return Fragment(body)
+        return body
     query = visit.query.get("q", "")
     heading = tag("h1", "Why this was found")
     place = tag("a", result.citation, href=result_url(visit, result), class_="mono")

@@ -1,17 +1,19 @@
-"""The state of a memory as a page: its index, embedder, watcher and disk, a check of everything, and indexing now."""
+"""The state of a memory: its index, embedder, watcher and disk, a check of everything, and every setting."""
 
+import json
 import os
 import shutil
 from collections.abc import Iterator
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
+from mdrecall.config.declare import Setting, each_setting
 from mdrecall.config.environment import find_locations
+from mdrecall.config.load import Loaded, hide_secret
+from mdrecall.config.settings import SECTIONS
 from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types import Issue, Status
-from mdrecall.ui.html import Child, Html, join, tag
-from mdrecall.ui.layout import show_tabs
-from mdrecall.ui.visit import Fragment, Page, Redirect, Visit
+from mdrecall.ui.page import Child, Html, Page, Redirect, Visit, join, require_owner, show_tabs, tag
 
 #: What one reads of a list of problems.
 _MAX_ISSUES = 20
@@ -31,7 +33,6 @@ def show_state(visit: Visit) -> Page:
         tag("div", _show_run(visit), data_poll=visit.url("progress"), aria_live="polite"),
         tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
         _show_buttons(visit) if visit.can_change else None,
-        _offer_providers(visit),
         # Files of conversations may be among them.
         None if visit.session_key.strip() else _list_issues(memory.issues()),
         _list_errors(visit),
@@ -39,26 +40,9 @@ def show_state(visit: Visit) -> Page:
     return Page("State", body, "state")
 
 
-def show_progress(visit: Visit) -> Fragment:
+def show_progress(visit: Visit) -> Html:
     """Return how far indexing has come; a script asks for it until it has ended."""
-    return Fragment(_show_run(visit))
-
-
-def show_providers(visit: Visit) -> Fragment:
-    """Return which embedding providers can be used here, and why others cannot; none of them is asked."""
-    from mdrecall.backends.provider_report import report_providers
-
-    loaded = visit.memory.loaded
-    rows = (
-        tag(
-            "tr",
-            tag("th", each.name, scope="row"),
-            tag("td", each.role or ("usable" if each.usable else "not usable")),
-            tag("td", " · ".join(filter(None, (each.model, each.where, each.key, each.why)))),
-        )
-        for each in (report_providers(loaded) if loaded else ())
-    )
-    return Fragment(tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0))
+    return _show_run(visit)
 
 
 def start_index(visit: Visit) -> Redirect:
@@ -124,11 +108,6 @@ def _show_run(visit: Visit) -> Html:
     ]
     failed = f" {_count(len(report.failed), 'file')} could not be indexed." if report.failed else ""
     return tag("p", f"Last indexed: {', '.join(parts) or 'nothing had changed'}.{failed}", class_="quiet")
-
-
-def _offer_providers(visit: Visit) -> Html:
-    url = visit.url("providers")
-    return tag("details", tag("summary", "Embedding providers"), tag("div", tag("a", "Show", href=url), data_load=url))
 
 
 def _show_buttons(visit: Visit) -> Html:
@@ -255,3 +234,115 @@ def _list_errors(visit: Visit) -> Html | None:
 
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+
+
+#: More settings at once make a page that nobody reads, and a heavy one.
+_SHOWN = 60
+ShownSetting: TypeAlias = tuple[str, Any, str, Setting]
+
+
+def show_settings(visit: Visit) -> Page:
+    """Return the settings that are not at their defaults, those of a section, or those that have some words."""
+    require_owner(visit, "The page of settings")
+    loaded = visit.memory.loaded
+    if loaded is None:
+        return Page(
+            "Settings", join(tag("h1", "Settings"), tag("p", "This memory was opened without a file.")), "state"
+        )
+    every = list(_list_settings(loaded))
+    words, section = visit.query.get("q", "").strip().lower(), visit.query.get("section", "")
+    chosen = [each for each in every if _is_chosen(each, words, section)]
+    noun = "setting" if len(chosen) == 1 else "settings"
+    which = "with these words" if words else f"of {section}" if section else "not at the default"
+    body = join(
+        tag("h1", "Settings"),
+        show_tabs(visit, "settings"),
+        _explain_files(loaded),
+        _choose_section(visit, every),
+        tag(
+            "p",
+            f"{len(chosen):,} {noun} {which}." + (f" The first {_SHOWN} are shown." if len(chosen) > _SHOWN else ""),
+        ),
+        [_show_setting(each, loaded) for each in chosen[:_SHOWN]],
+    )
+    return Page("Settings", body, "state")
+
+
+def _list_settings(loaded: Loaded) -> Iterator[ShownSetting]:
+    """Yield the name, the value, the origin and the declaration of each setting."""
+    for prefix, section in SECTIONS.items():
+        for name, declared in each_setting(section, f"{prefix}."):
+            if found := loaded.values.get(name):
+                yield name, hide_secret(name, found.value), found.origin, declared
+
+
+def _is_chosen(each: ShownSetting, words: str, section: str) -> bool:
+    name, _, origin, declared = each
+    if words:
+        text = f"{name} {declared.about}".lower()
+        return all(word in text for word in words.split())
+    return name.startswith(f"{section}.") if section else origin != "default"
+
+
+def _explain_files(loaded: Loaded) -> Html:
+    files = ", ".join(loaded.files) or "none; every setting has its default"
+    warnings = tag("ul", (tag("li", warning, class_="warning") for warning in loaded.warnings))
+    return join(
+        tag("p", "Settings are read here and changed in a file. Files that were read: ", tag("strong", files), "."),
+        warnings if loaded.warnings else None,
+    )
+
+
+def _choose_section(visit: Visit, every: list[ShownSetting]) -> Html:
+    sections = dict.fromkeys(_section_of(each[0]) for each in every)
+    current = visit.query.get("section", "")
+    links = (
+        tag("a", name, href=visit.url("settings", section=name), aria_current="true" if name == current else None)
+        for name in sections
+    )
+    field = tag("input", type="search", name="q", value=visit.query.get("q", ""), aria_label="Words of a setting")
+    form = tag("form", field, tag("button", "Find"), action=visit.url("settings"), class_="row")
+    return join(form, tag("nav", links, class_="years", aria_label="Sections"))
+
+
+def _section_of(name: str) -> str:
+    """Return the section that a setting is listed in: the first name, or two where there are very many."""
+    parts = name.split(".")
+    return ".".join(parts[: 2 if parts[0] in ("agents", "plugins", "memory") and len(parts) > 2 else 1])
+
+
+def _show_setting(each: ShownSetting, loaded: Loaded) -> Html:
+    name, value, origin, declared = each
+    default = json.dumps(declared.default, ensure_ascii=False, default=str)
+    return tag(
+        "article",
+        tag("h2", tag("code", name), class_="setting"),
+        tag("p", declared.about, class_="first"),
+        tag("p", tag("strong", _show_value(value)), f" from {origin}", class_="first"),
+        tag(
+            "details",
+            tag("summary", "Change it"),
+            tag("p", f"Accepts {declared.rule.accepts}; default {default}. Put this into {find_own_file(loaded)}:"),
+            tag("pre", tag("code", write_setting(name, declared.default)), tabindex="0"),
+        ),
+        class_="panel",
+    )
+
+
+def _show_value(value: Any) -> str:
+    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def find_own_file(loaded: Loaded) -> str:
+    """Return the path of mdrecall's own file, whether it exists or not."""
+    locations = find_locations(loaded.environment, loaded.settings.workspace)
+    named = loaded.environment.get("MDRECALL_CONFIG", "").strip()
+    return named or locations.own_config_path or os.path.join(locations.own_state_dir, "mdrecall.json")
+
+
+def write_setting(name: str, value: Any) -> str:
+    """Return the text of a file that sets one setting; a value without a default is left to fill in."""
+    content: Any = "…" if value is None else value
+    for part in reversed(name.split(".")):
+        content = {part: content}
+    return json.dumps(content, ensure_ascii=False, default=str)

@@ -1,19 +1,20 @@
-"""The timeline: a year of notes and conversations as a calendar, one day of it, growth, and what changed last."""
+"""The timeline: a year of notes and conversations as a calendar, one day of it, and what changed last.
 
-from collections.abc import Iterator, Mapping
+The calendar is SVG: sizes are attributes and colours are classes, because the page allows no inline style.
+"""
+
+from bisect import bisect_left
+from collections.abc import Mapping
 from datetime import datetime
 from functools import lru_cache
-from typing import NamedTuple
+from typing import TypeAlias
 
-from mdrecall.core.text.days import Moment, calendar_date, day_number, format_day, note_day
+from mdrecall.core.text.days import Moment, calendar_date, day_number, format_day, month_length, note_day, weekday
 from mdrecall.core.text.notes import read_front_matter
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.sources.clock import user_moment, user_time
 from mdrecall.types import Conversation, NoteFile
-from mdrecall.ui.charts import MONTHS, Day, divide_into_quarters, draw_growth, draw_legend, draw_month
-from mdrecall.ui.html import Html, join, tag
-from mdrecall.ui.layout import show_pages
-from mdrecall.ui.visit import Page, Visit
+from mdrecall.ui.page import Html, Page, Visit, join, show_pages, tag
 
 #: What fits on a screen below the charts.
 _LAST_CHANGED = 20
@@ -23,22 +24,16 @@ _PER_PAGE = 50
 _NEAR_YEARS = 8
 #: Enough of a note to know it again.
 _FIRST_LINES, _MAX_LINE_CHARS = 5, 160
-
-
-class DayItems(NamedTuple):
-    """What there is of one day."""
-
-    notes: tuple[NoteFile, ...] = ()
-    conversations: tuple[Conversation, ...] = ()
-
-    @property
-    def total(self) -> int:
-        return len(self.notes) + len(self.conversations)
-
-    @property
-    def bytes(self) -> int:
-        """How much text there is, about."""
-        return sum(note.bytes for note in self.notes) + sum(each.bytes for each in self.conversations)
+MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
+#: The notes and the conversations of one day.
+DayItems: TypeAlias = tuple[list[NoteFile], list[Conversation]]
+#: The side of a day in a month, with the gap to the next one. The style gives the square a side of 14.
+_CELL = 16
+#: What each shade says, from the lightest: the days that hold anything are divided into quarters.
+_SHADES = ("nothing", "little", "some", "much", "most")
 
 
 def show_timeline(visit: Visit) -> Page:
@@ -52,8 +47,6 @@ def show_timeline(visit: Visit) -> Page:
         tag("h1", f"Timeline: {year}"),
         _list_years(visit, days, year, now.today),
         _draw_year(visit, days, year, now.today),
-        tag("h2", "Growth"),
-        _show_growth(days) if notes else tag("p", "There are no notes yet.", class_="quiet"),
         tag("h2", "Changed last"),
         _list_changed(visit, notes[:_LAST_CHANGED]),
     )
@@ -65,15 +58,15 @@ def show_day(visit: Visit) -> Page:
     number = _parse_day(visit.query.get("day", ""))
     now = _moment(visit)
     days = _group_by_day(visit.memory.notes(), visit.memory.sessions(visit.session_key), now)
-    items = days.get(number, DayItems())
+    items = days.get(number, ([], []))
     year, month, day = calendar_date(number)
-    shown, pages = show_pages(visit, "day", (*items.notes, *items.conversations), _PER_PAGE, "day")
+    shown, pages = show_pages(visit, "day", [*items[0], *items[1]], _PER_PAGE, "day")
     notes = [_show_note(visit, each) for each in shown if isinstance(each, NoteFile)]
     conversations = [_show_conversation(visit, each) for each in shown if isinstance(each, Conversation)]
     body = join(
         tag("h1", f"{day} {MONTHS[month - 1]} {year}"),
         _link_neighbours(visit, sorted(days), number, year),
-        None if items.total else tag("p", "There is nothing for this day.", class_="quiet"),
+        None if shown else tag("p", "There is nothing for this day.", class_="quiet"),
         notes,
         tag("h2", "Conversations") if conversations else None,
         conversations,
@@ -88,13 +81,13 @@ def _moment(visit: Visit) -> Moment:
 
 def _group_by_day(notes: tuple[NoteFile, ...], conversations: list[Conversation], now: Moment) -> dict[int, DayItems]:
     """Return what there is of each day: a note belongs to the day in its name, else to that of its last change."""
-    found: dict[int, tuple[list[NoteFile], list[Conversation]]] = {}
+    found: dict[int, DayItems] = {}
     for note in notes:
         day = _named_day(note.path)
         found.setdefault(now.day_of(1000 * note.changed_s) if day is None else day, ([], []))[0].append(note)
     for each in conversations:
         found.setdefault(now.day_of(1000 * each.changed_s), ([], []))[1].append(each)
-    return {day: DayItems(tuple(found[day][0]), tuple(found[day][1])) for day in sorted(found)}
+    return {day: found[day] for day in sorted(found)}
 
 
 @lru_cache(maxsize=65_536)
@@ -125,14 +118,13 @@ def _list_years(visit: Visit, days: Mapping[int, DayItems], year: int, today: in
 def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int) -> Html:
     first, last = day_number(year, 1, 1) or 1, day_number(year, 12, 31) or 1
     own = {number: items for number, items in days.items() if first <= number <= last}
-    shades = divide_into_quarters({number: items.bytes for number, items in own.items()})
+    shades = divide_into_quarters({number: _count_bytes(items) for number, items in own.items()})
     drawn = {
-        number: Day(shades[number], f"{_name_day(number)}: {_count_items(items)}", _day_url(visit, number))
+        number: (shades[number], f"{_name_day(number)}: {_count_items(items)}", _day_url(visit, number))
         for number, items in own.items()
     }
     months = (draw_month(year, month, drawn, today) for month in range(1, 13))
-    notes = sum(len(days[number].notes) for number in own)
-    conversations = sum(len(days[number].conversations) for number in own)
+    notes, conversations = (sum(len(items[kind]) for items in own.values()) for kind in (0, 1))
     summary = f"{_count(notes, 'note')} and {_count(conversations, 'conversation')} on {_count(len(own), 'day')}."
     return join(tag("p", summary), tag("div", months, class_="year", data_arrows="a"), draw_legend())
 
@@ -151,75 +143,13 @@ def _count(number: int, noun: str) -> str:
 
 
 def _count_items(items: DayItems) -> str:
-    counts = ((len(items.notes), "note"), (len(items.conversations), "conversation"))
-    return ", ".join((*(_count(number, noun) for number, noun in counts if number), _size(items.bytes)))
+    counts = ((len(items[0]), "note"), (len(items[1]), "conversation"))
+    return ", ".join((*(_count(number, noun) for number, noun in counts if number), _size(_count_bytes(items))))
 
 
-def _show_growth(days: Mapping[int, DayItems]) -> Html:
-    """Return how many notes there were, and how much text, from the first day to the last."""
-    rows = list(_add_up(days))
-    first, last = _name_day(rows[0][0]), _name_day(rows[-1][0])
-    steps = list(_fill_days(rows))
-    table = tag(
-        "table",
-        tag(
-            "thead",
-            tag("tr", tag("th", "Until"), tag("th", "Notes", class_="number"), tag("th", "Text", class_="number")),
-        ),
-        tag("tbody", (_growth_row(row) for row in _last_of_months(rows))),
-    )
-    span = tag("p", tag("span", first), tag("span", last, class_="right"), class_="row quiet")
-    return join(
-        tag(
-            "div",
-            _growth_figure([notes for notes, _ in steps], _count(rows[-1][1], "note"), span),
-            _growth_figure([size for _, size in steps], f"{_size(rows[-1][2])} of text", span),
-            class_="pair",
-        ),
-        tag("details", tag("summary", "As a table"), tag("div", table, class_="scroll", tabindex=0)),
-    )
-
-
-def _growth_figure(values: list[int], total: str, span: Html) -> Html:
-    return tag("figure", tag("figcaption", total), draw_growth(values, f"Growth to {total}"), span, class_="panel")
-
-
-def _add_up(days: Mapping[int, DayItems]) -> Iterator[tuple[int, int, int]]:
-    """Yield each day with notes, with how many notes and bytes there were by then."""
-    notes = size = 0
-    for number, items in days.items():
-        if items.notes:
-            notes += len(items.notes)
-            size += sum(note.bytes for note in items.notes)
-            yield number, notes, size
-
-
-def _fill_days(rows: list[tuple[int, int, int]]) -> Iterator[tuple[int, int]]:
-    """Yield the totals at even steps of time, at most as many as there are days."""
-    first, last = rows[0][0], rows[-1][0]
-    step = max(1, (last - first) // 1_000)
-    place = 0
-    for number in range(first, last + 1, step):
-        while place + 1 < len(rows) and rows[place + 1][0] <= number:
-            place += 1
-        yield rows[place][1:]
-    yield rows[-1][1:]
-
-
-def _last_of_months(rows: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    by_month = {calendar_date(row[0])[:2]: row for row in rows}
-    # A table of ten years is long enough.
-    return list(by_month.values())[-120:][::-1]
-
-
-def _growth_row(row: tuple[int, int, int]) -> Html:
-    day, notes, size = row
-    return tag(
-        "tr",
-        tag("td", _name_day(day)),
-        tag("td", f"{notes:,}", class_="number"),
-        tag("td", _size(size), class_="number"),
-    )
+def _count_bytes(items: DayItems) -> int:
+    """Return about how much text a day holds."""
+    return sum(each.bytes for kind in items for each in kind)
 
 
 def _size(size: int) -> str:
@@ -303,3 +233,47 @@ def _show_lines(text: str) -> Html:
         tag("p", line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…", class_="first")
         for line in said
     )
+
+
+def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], today: int) -> Html:
+    """Return a month as a calendar whose days are darker the more text they hold.
+
+    A day that holds something has its shade from 1 to 4, what a pointer or a screen reader says of it, and its address.
+    """
+    first = day_number(year, month, 1) or 1
+    shift = weekday(first)
+    name = f"{MONTHS[month - 1]} {year}"
+    held = sum(first + number in days for number in range(month_length(year, month)))
+    cells = (
+        _draw_day(days.get(first + number), shift + number, is_today=first + number == today)
+        for number in range(month_length(year, month))
+    )
+    label = f"{name}: {held} {'day' if held == 1 else 'days'} with something"
+    box = f"0 0 {7 * _CELL - 2} {6 * _CELL - 2}"
+    picture = tag("svg", cells, viewBox=box, class_="month", role="group", aria_label=label)
+    return tag("figure", tag("figcaption", MONTHS[month - 1]), picture)
+
+
+def _draw_day(day: tuple[int, str, str] | None, place: int, *, is_today: bool) -> Html:
+    shade, title, url = day or (0, "", "")
+    name = f"heat{shade} today" if is_today else f"heat{shade}"
+    x, y = _CELL * (place % 7), _CELL * (place // 7)
+    if day is None:
+        return tag("rect", x=x, y=y, class_=name)
+    square = tag("rect", tag("title", title), x=x, y=y, class_=name)
+    return tag("a", square, href=url, aria_label=title)
+
+
+def draw_legend() -> Html:
+    """Return what the shades of a calendar mean."""
+    entries = (
+        tag("span", tag("svg", tag("rect", class_=f"heat{n}"), viewBox="0 0 14 14", aria_hidden="true"), text)
+        for n, text in enumerate(_SHADES)
+    )
+    return tag("p", "Text of a day, compared with the other days of the year: ", entries, class_="legend quiet")
+
+
+def divide_into_quarters(amounts: Mapping[int, float]) -> dict[int, int]:
+    """Return the quarter of each amount, from 1 for the smallest ones to 4; equal amounts are in the same one."""
+    ordered = sorted(amounts.values())
+    return {key: 1 + 4 * bisect_left(ordered, amount) // len(ordered) for key, amount in amounts.items()}

@@ -31,7 +31,7 @@ from mdrecall.core.text.words import common_beginning, porter_stem, stem
 from mdrecall.errors import QueryError
 from mdrecall.tools import notes, sessions, toolset
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName
-from mdrecall.ui.parts import find_heading, find_line, split_note
+from mdrecall.ui.markdown import find_heading, find_line, split_note
 from mdrecall.ui.search import explain
 from tests.record.ranking import rank_chunks
 

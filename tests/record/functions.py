@@ -20,7 +20,8 @@ from mdrecall.core.ranking.query import parse_query, read_naming
 from mdrecall.core.text.days import day_number
 from mdrecall.core.text.markdown import cut_units, heading_above, shorten, show_around, split_passages
 from mdrecall.mcp_server import config_text
-from mdrecall.ui import charts
+from mdrecall.ui import map as note_map
+from mdrecall.ui import timeline
 from tests.core.test_phrases import find_phrase
 from tests.core.text.test_index_format import make_notes
 from tests.record.answer_functions import ANSWER_FUNCTIONS
@@ -257,16 +258,17 @@ def record_charts() -> Iterator[str]:
     """Yield pictures, each in SVG."""
     for year, month, today in ((2026, 2, 739_664), (2024, 2, 1), (2025, 6, 739_400)):
         first = day_number(year, month, 1) or 1
-        days = {first + at: charts.Day(at % 5, f"day {at}", f"?day={at}") for at in (0, 5, 12)[: 1 + today % 3]}
-        yield str(charts.draw_month(year, month, days, today))
-    yield str(charts.divide_into_quarters({1: 5.0, 2: 5.0, 3: 1.0, 4: 9.0, 5: 7.0, 6: 2.0, 7: 3.0, 8: 4.0}))
-    for values in ([], [3.0], [0.0, 0.0], [1.0, 4.0, 2.0], [float(at % 7) for at in range(500)]):
-        yield str(charts.draw_growth(values, "Growth"))
-    points = [
-        charts.Point(at / 7, 1 - at / 7, at, at % 3, f"p{at}", f"?p={at}", at == 3) for at in range(charts.GROUPS)
+        days = {first + at: (at % 5, f"day {at}", f"?day={at}") for at in (0, 5, 12)[: 1 + today % 3]}
+        yield str(timeline.draw_month(year, month, days, today))
+    yield str(timeline.divide_into_quarters({1: 5.0, 2: 5.0, 3: 1.0, 4: 9.0, 5: 7.0, 6: 2.0, 7: 3.0, 8: 4.0}))
+    groups = [
+        [note_map.draw_point(at / 7, 1 - at / 7, f"s{at}{at % 3}", f"p{at}", f"?p={at}", is_chosen=at == 3)]
+        for at in range(note_map.GROUPS)
     ]
-    yield from (str(charts.draw_points(points[:count], "Map")) for count in (0, 3, 7))
-    yield str(charts.draw_mark(2)) + str(charts.draw_legend())
+    for count in (0, 3, 7):
+        shown = [group if at < count else [] for at, group in enumerate(groups)]
+        yield str(note_map.draw_points(shown, "Map", has_chosen=count == 7))
+    yield str(note_map.draw_mark(2)) + str(timeline.draw_legend())
 
 
 RECORDED: dict[str, Callable[[], Iterator[str]]] = {

@@ -105,8 +105,7 @@ def serve(
 
     from mdrecall.mcp_server.http import HttpEndpoint, configure
     from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
-    from mdrecall.ui.app import UiOptions
-    from mdrecall.ui.start import build_guarded
+    from mdrecall.ui.app import App, build_guarded
 
     env = env or workspaces[0].env
     named = tuple(f"memory{number}={each.path}" for number, each in enumerate(workspaces, 1))
@@ -115,7 +114,7 @@ def serve(
     endpoint = HttpEndpoint(port=0, token=token)
     listening = endpoint.listen()
     port = listening.getsockname()[1]
-    guard = build_guarded(memories, endpoint, port, UiOptions(**options))
+    guard = build_guarded(App(memories, **options), endpoint, port)
     server = uvicorn.Server(configure(guard, lifespan="off"))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()

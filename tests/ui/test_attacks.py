@@ -143,8 +143,7 @@ def test_no_field_of_any_view_leads_out_of_the_workspace(enclosed: tuple[Workspa
     def ask(attack: Mapping[str, str]) -> set[str]:
         note = space.write("memory/a.md", "one\n")
         fields = AllFields({**known, "path": "memory/a.md"}, attack)
-        # Not on this machine, so that no editor opens.
-        visit = make_visit(memories)._replace(query=fields, form=fields, is_local=False)
+        visit = make_visit(memories)._replace(query=fields, form=fields)
         answer = _answer(VIEWS[view], visit, view.startswith("POST"))
         assert SECRET not in str(answer), attack
         assert "This is a bug" not in str(answer), attack

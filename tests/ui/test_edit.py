@@ -10,7 +10,7 @@ from mdrecall.errors import StoreBusy
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import hash_content
 from mdrecall.ui.edit import show_difference
-from mdrecall.ui.parts import MAX_WEIGHT
+from mdrecall.ui.markdown import MAX_WEIGHT
 from tests.conftest import Workspace
 from tests.ui.conftest import Site, serve
 from tests.ui.worlds import open_page
@@ -149,7 +149,7 @@ def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
 
 def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:
     assert "Edit</a>" not in workspace_page.get("note", path="memory/a.md").body
-    for view in ("edit", "new", "append", "move", "delete", "trash", "restore", "open"):
+    for view in ("edit", "new", "append", "move", "delete", "trash", "restore"):
         reply = workspace_page.post(view, path="memory/a.md", text="pwned", hash=hash_content(b"one\n"), target="b")
         assert reply.status == 400
         assert "is read-only" in reply.body

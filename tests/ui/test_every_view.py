@@ -42,14 +42,13 @@ VIEWS = {
     "results": ("q=postgres", "PgBouncer"),
     "why": (f"q=postgres&path={PATH}&line=1", "The passage has postgres"),
     "notes": ("", PATH),
-    "timeline": ("year=2026", "Growth"),
+    "timeline": ("year=2026", "Changed last"),
     "day": ("day=2026-01-12", "We put PgBouncer"),
     "map": ("", "similar in meaning"),
     "note": (f"path={PATH}&from=8&to=8", "measure it"),
     "follow": (f"path={PATH}&to=priya", "Priya prefers tea"),
     "around": (f"path={PATH}", "Links to"),
     "state": ("", "chunks; up to date"),
-    "providers": ("", "openai"),
     "progress": ("", "Last indexed"),
     "settings": ("section=mdrecall", "mdrecall.recalls.record"),
     "edit": (f"path={PATH}", "Save"),
@@ -62,7 +61,7 @@ VIEWS = {
     "conversation": ("session=s1", "In the cellar"),
 }
 #: Views that are parts of other pages; where there are no scripts, links lead to them.
-_PARTS = ("results", "why", "providers", "progress")
+_PARTS = ("results", "why", "progress")
 #: Which elements Tab reaches; arrow keys move among the links of a picture and the choices of a group.
 _STOPS = """() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
   .filter(each => each.checkVisibility() && each.tabIndex >= 0)
@@ -140,10 +139,6 @@ def test_parts_that_are_opened_are_usable_by_all(site: Site, page: "Page") -> No
     page.get_by_text("Why?").first.click()
     page.get_by_text("The passage has postgres").first.wait_for()
     page.get_by_text("Filters").first.click()
-    assert find_faults(page) == []
-    page.goto(address(site, "state"))
-    page.get_by_text("Embedding providers").click()
-    page.get_by_role("rowheader", name="offline").wait_for()
     assert find_faults(page) == []
     page.goto(f"{address(site, 'note')}&raw=1")
     page.get_by_role("heading", name="Near in meaning").wait_for()

@@ -11,8 +11,8 @@ from urllib.parse import urlencode
 import pytest
 
 from mdrecall.mcp_server.http import HttpEndpoint
-from mdrecall.ui.start import is_known_host
-from mdrecall.ui.visit import Visit
+from mdrecall.ui.app import is_known_host
+from mdrecall.ui.page import Visit
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S
 from tests.ui.conftest import CHANGING, READING, Site, serve

@@ -6,7 +6,8 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.ui.charts import Point, draw_growth, draw_points
+from mdrecall.ui.map import GROUPS, draw_point, draw_points
+from mdrecall.ui.page import Html
 from tests.conftest import Workspace
 from tests.processes import until
 from tests.ui.axe import find_faults
@@ -89,7 +90,10 @@ def test_the_map_is_walked_by_keys_names_its_notes_and_has_no_serious_fault(worl
 
 
 def test_points_stand_inside_the_margins_in_the_shape_and_size_of_their_group() -> None:
-    drawn = draw_points([Point(0, 0, 0, 0, "a", "/a"), Point(1, 0.5, 6, 2, "b", "/b", is_chosen=True)], "Map of 2")
+    groups: list[list[Html]] = [[] for _ in range(GROUPS)]
+    groups[0].append(draw_point(0, 0, "s00", "a", "/a", is_chosen=False))
+    groups[6].append(draw_point(1, 0.5, "s62", "b", "/b", is_chosen=True))
+    drawn = draw_points(groups, "Map of 2", has_chosen=True)
     assert re.findall(r'<use href="#s(\d\d)" x="(\d+)" y="(\d+)"', drawn) == [("00", "20", "20"), ("62", "980", "320")]
     assert re.findall(r'<path id="(s[06]2)".*? transform="(.*?)"', drawn) == [
         ("s02", "scale(11)"),
@@ -97,17 +101,4 @@ def test_points_stand_inside_the_margins_in_the_shape_and_size_of_their_group() 
     ]
     assert 'class="map some"' in drawn
     assert re.findall(r'aria-label="(\w)" class="on"', drawn) == ["b"]
-    assert 'class="map"' in draw_points([Point(0, 0, 0, 0, "a", "/a")], "Map of 1")
-
-
-def test_a_line_of_growth_spans_the_picture_and_has_no_more_points_than_a_screen_shows() -> None:
-    def corners(values: list[float]) -> list[str]:
-        found = re.search(r'<polyline points="(.*?)"', draw_growth(values, ""))
-        return found[1].split() if found else []
-
-    assert corners([1, 2, 4]) == ["0.0,91.0", "300.0,62.0", "600.0,4.0"]
-    assert corners([3]) == ["0.0,4.0", "600,4.0"]
-    assert corners([]) == []
-    assert len(corners(list(range(200)))) == 200
-    many = corners(list(range(1000)))
-    assert (len(many), many[0], many[-1]) == (200, "0.0,120.0", "600.0,4.0")
+    assert 'class="map"' in draw_points(groups[:1], "Map of 1", has_chosen=False)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.sources.editing import hash_content
-from mdrecall.ui.markdown import Cited, NoteUrls, render_note
+from mdrecall.ui.markdown import NoteUrls, render_note
 from tests.conftest import LONG_AGO_NS
 from tests.processes import until
 from tests.ui.conftest import serve
@@ -66,7 +66,6 @@ PAGES = {
     "settings-nothing": "settings?q=zeppelin",
     "state": "state",
     "forget": "forget",
-    "providers": "providers",
     "settings": "settings?section=tools",
     "settings-found": "settings?q=debounce",
 }
@@ -121,8 +120,8 @@ MARKDOWN = (
 def render_every_kind() -> str:
     """Return Markdown as HTML, some of its lines marked, and parts of a note."""
     urls = NoteUrls("dir/note.md", "note:{}#{}".format, "name:{}".format, "#{}".format)
-    whole = [render_note(text, urls, Cited(2, 5)) for text in MARKDOWN]
-    parts = [render_note(text, urls, Cited(41, 41), 40, "```") for text in MARKDOWN]
+    whole = [render_note(text, urls, (2, 5)) for text in MARKDOWN]
+    parts = [render_note(text, urls, (41, 41), 40, "```") for text in MARKDOWN]
     return "\n".join(f"<hr>{html}".replace("><", ">\n<") for html in (*whole, *parts)) + "\n"
 
 
@@ -137,9 +136,6 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 @pytest.mark.parametrize("name", [*PAGES, *(f"{view}-sent" for view in FORMS)])
 def test_a_page_shows_what_was_recorded(name: str, pages: dict[str, str]) -> None:
-    if name == "providers":
-        for package, extra in ("onnxruntime", "minilm"), ("xllamacpp", "gguf"):
-            pytest.importorskip(package, reason=f"which providers are usable: pip install -e '.[{extra}]'")
     assert pages[name] == (GOLDEN / f"{name}.html").read_text(), "on purpose? python -m tests.record --write"
 
 

@@ -1,10 +1,7 @@
 """A note in the browser: what is shown of it, which lines are marked, and that nothing in it runs or is loaded."""
 
-import os
 import re
-import sys
 from html import escape, unescape
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,10 +9,8 @@ import pytest
 from playwright.sync_api import Page
 
 from mdrecall.types import ReadResult
-from mdrecall.ui.markdown import Cited, NoteUrls, render_note
-from mdrecall.ui.parts import MAX_WEIGHT, Part, split_note
+from mdrecall.ui.markdown import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
 from mdrecall.ui.read import _show_actions, _show_facts, _turn_pages
-from tests.processes import until
 from tests.ui.conftest import Site
 from tests.ui.visits import make_visit, open_memories
 from tests.ui.worlds import open_page
@@ -200,7 +195,7 @@ def test_a_part_begins_at_a_heading_and_continues_a_code_block() -> None:
     assert all(part.text.startswith("# Day") for part in split_note(text))
     _, second, *_ = split_note("```\n" + "**not bold** #1\n" * 3000 + "```\n**bold**\n")
     assert second.fence == "```"
-    shown = render_note(second.text, URLS, Cited(), second.first, second.fence)
+    shown = render_note(second.text, URLS, (0, 0), second.first, second.fence)
     assert shown is not None
     assert "<strong>not" not in shown
     assert f'id="L{second.first}"' in shown
@@ -223,12 +218,12 @@ URLS = NoteUrls(
     ids=["quotes", "lists", "indented lists", "lazy lines"],
 )
 def test_what_is_too_complex_is_not_rendered(text: str) -> None:
-    assert render_note(text[: MAX_WEIGHT // 2], URLS, Cited()) is None
+    assert render_note(text[: MAX_WEIGHT // 2], URLS, (0, 0)) is None
 
 
 def test_nothing_of_a_text_is_lost() -> None:
     shown = render_note(
-        "a <b>bold</b> &amp; <!-- hidden words --> [x](foo:bar)\n\n<!--\n\n# inside\n\n-->\n", URLS, Cited()
+        "a <b>bold</b> &amp; <!-- hidden words --> [x](foo:bar)\n\n<!--\n\n# inside\n\n-->\n", URLS, (0, 0)
     )
     assert shown is not None
     for words in ("&lt;b&gt;", "comment: hidden words", "(foo:bar)", "comment: # inside"):
@@ -236,7 +231,7 @@ def test_nothing_of_a_text_is_lost() -> None:
 
 
 def test_a_line_that_ends_inside_emphasis_ends_there() -> None:
-    shown = render_note("so *much\nmore* of **this\\\nkind**", URLS, Cited())
+    shown = render_note("so *much\nmore* of **this\\\nkind**", URLS, (0, 0))
     assert shown is not None
     assert re.findall("<em>.*?</em>|<strong>.*?</strong>", shown) == [
         "<em>much<br>more</em>",
@@ -253,22 +248,6 @@ def test_a_note_that_only_a_shared_index_holds_has_no_size_and_cannot_be_changed
     site.workspace.write("memory/gone.md", "Tea.\n")
     assert "Edit" in _show_actions(visit, "memory/gone.md", 1, has_raw=False, can_toggle=True)
     memories.close()
-
-
-def test_a_note_can_be_opened_in_an_editor_of_this_machine(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    note = site.workspace.write("memory/-a b.md", "Tea.\n")
-    programs, opened = tmp_path / "programs", tmp_path / "opened"
-    programs.mkdir()
-    opener = programs / ("open" if sys.platform == "darwin" else "xdg-open")
-    opener.write_text(f'#!/bin/sh\nprintf %s "$1" >"{opened}.part"\nmv "{opened}.part" "{opened}"\n')
-    opener.chmod(0o755)
-    monkeypatch.setenv("PATH", str(programs), prepend=os.pathsep)
-    assert "Open in editor" in site.get("note", path="memory/-a b.md").body
-    assert site.post("open", path="memory/-a b.md").status == 303
-    assert until(opened.exists)
-    assert opened.read_text() == os.path.realpath(note)
 
 
 @pytest.mark.parametrize(

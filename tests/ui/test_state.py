@@ -14,7 +14,6 @@ from mdrecall.config.load import load
 from mdrecall.config.settings import SECTIONS
 from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types import Progress, ProgressCallback, Stop, SyncReport
-from mdrecall.ui.settings import write_setting
 from mdrecall.ui.state import (
     _describe,
     _describe_batch,
@@ -23,6 +22,7 @@ from mdrecall.ui.state import (
     _describe_search,
     _describe_watcher,
     show_progress,
+    write_setting,
 )
 from tests.cli.test_status import status
 from tests.conftest import Workspace
@@ -70,7 +70,7 @@ def test_the_progress_of_indexing_is_shown_and_names_no_file(workspace: Workspac
     assert until(lambda: memories.progress("main").run.progress is not None)
     run = memories.progress("main").run
     assert (run.is_running, run.progress) == (True, Progress(3, 9, "secret/name.md"))
-    body = show_progress(make_visit(memories)).body
+    body = show_progress(make_visit(memories))
     assert "3 of 9" in body
     assert "data-running" in body
     assert "secret" not in body
@@ -86,12 +86,6 @@ def test_a_check_runs_only_on_a_click(site: Site) -> None:
     assert "No problems found." in body
     for check in ("configuration", "index", "notes", "embeddings", "watching", "canary"):
         assert f">{check}</th>" in body
-
-
-def test_providers_are_listed_without_being_asked(site: Site) -> None:
-    body = site.get("providers").body
-    assert ">offline</th><td>used</td>" in body
-    assert ">openai</th><td>not usable</td>" in body
 
 
 def test_a_broken_file_and_a_failing_hook_are_named(site: Site) -> None:
@@ -140,11 +134,9 @@ def test_the_line_to_write_is_a_file_that_can_be_read(prefix: str, section: obje
             assert loaded.values[name].origin != "default" or not setting.default, name
 
 
-def test_a_person_indexes_and_looks_at_providers(site: Site, page: Page) -> None:
+def test_a_person_indexes(site: Site, page: Page) -> None:
     site.workspace.write("MEMORY.md", "# Team\n")
     open_page(site, page, "state")
-    page.get_by_text("Embedding providers").click()
-    page.get_by_role("rowheader", name="offline").wait_for()
     page.get_by_role("button", name="Index now").click()
     page.get_by_text("The index is being brought up to date.").wait_for()
     page.get_by_text("Last indexed").wait_for()
@@ -209,7 +201,7 @@ def test_a_run_that_failed_is_told_and_one_that_never_was_is_not(workspace: Work
     memories = open_memories(workspace)
     visit, progress = make_visit(memories), memories.progress("main")
     progress.run = IndexRun()
-    assert show_progress(visit).body == ""
+    assert show_progress(visit) == ""
     progress.run = IndexRun(problem="It is <busy>.")
-    assert show_progress(visit).body == '<p class="problem">The index is not up to date: It is &lt;busy&gt;.</p>'
+    assert show_progress(visit) == '<p class="problem">The index is not up to date: It is &lt;busy&gt;.</p>'
     memories.close()

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
-from mdrecall.ui.visit import Visit
+from mdrecall.ui.page import Visit
 from tests.conftest import Workspace
 
 
