@@ -24,8 +24,8 @@ from mdrecall.core.conversation.digest import (
 )
 from mdrecall.core.conversation.messages import recall_section
 from mdrecall.core.conversation.visibility import chat_type_of, parse
+from mdrecall.core.text.annotations import describe_left_out, is_for, read_projects
 from mdrecall.core.text.notes import iter_note_chunks
-from mdrecall.engine.project_scope import describe_left_out, is_for, read_projects
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside, ReadError
 from mdrecall.memory import Memory
 from mdrecall.sources.opening import decode, read_below

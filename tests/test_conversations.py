@@ -446,7 +446,7 @@ def test_a_long_conversation_is_read_and_saved_without_masking_all_of_it(
 def test_a_long_conversation_that_grew_a_little_is_indexed_before_the_answer(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mdrecall.engine.single_flight import SingleFlight
+    from mdrecall.engine.background import SingleFlight
 
     home.say("talk", *(f"number {number} " + "word " * 200 for number in range(600)))
     with home.open() as memory:

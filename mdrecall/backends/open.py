@@ -126,8 +126,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
 
     def build_searcher() -> Searcher:
         # A command that does not search loads no part of the ranking.
-        from mdrecall.engine.ranking_options import read_ranking_options
-        from mdrecall.engine.searcher import Searcher
+        from mdrecall.engine.searcher import Searcher, read_ranking_options
 
         options = read_ranking_options(settings)._replace(collections=files.collections())
         if embedding is None:

@@ -1,37 +1,50 @@
-"""Calls that run in daemon threads and hand their outcome to a future, alone or as a hedge for one that is late.
+"""Calls that run in other threads: in a pool, as a hedge for one that is late, within a deadline, or one for all.
 
 The threads of an executor are joined when the interpreter exits, so one call that hangs would keep the process alive.
-Daemon threads do not.
+Daemon threads do not. ``concurrent.futures`` loads ``logging``, a tenth of the time of a command that indexes one note,
+so it is imported only where a thread is started.
 """
+
+from __future__ import annotations
 
 import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future, wait
-from queue import SimpleQueue
-from typing import Any, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from mdrecall.errors import ProgramTimedOut
+from mdrecall.errors import EmbedderError, ProgramTimedOut
+from mdrecall.named_tuple import NamedTuple
+from mdrecall.types import Stop, never
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+    from queue import SimpleQueue
 
 _T = TypeVar("_T")
+_Request = TypeVar("_Request")
+_Result = TypeVar("_Result")
+#: A call, and the future that receives its outcome.
+_Job: TypeAlias = "tuple[Callable[[], Any], Future[Any]]"
 
-
-def run_in_background(act: Callable[[], _T], *, name: str) -> "Future[_T]":
-    """Start a call in a daemon thread and return the future that receives its result or exception."""
-    job: _Job = _Job(act, Future())
-    threading.Thread(target=lambda: _run(job)(), name=name, daemon=True).start()
-    return job.outcome
-
-
-class _Job(NamedTuple):
-    act: Callable[[], Any]
-    outcome: Future[Any]
-
-
-# As many threads wait for the next job; each holds a connection to the index, with its memory. The others end.
+# As many threads of a pool wait for the next job; each holds a connection to the index, with its memory.
 _MAX_IDLE = 4
+# Calls with a deadline that may be in progress. A provider that hangs holds a thread for each, so there is a bound.
+_MAX_CONCURRENT_CALLS = 8
+# After a call timed out, later searches do not make another one for this long: each would wait in vain.
+_RETRY_AFTER_S = 30.0
+# How often a waiting caller checks its own stop condition, which nobody announces.
+_STOP_CHECK_S = 0.1
+
+
+def run_in_background(act: Callable[[], _T], *, name: str) -> Future[_T]:
+    """Start a call in a daemon thread and return the future that receives its result or exception."""
+    from concurrent.futures import Future
+
+    job: _Job = act, Future()
+    threading.Thread(target=lambda: _run(job)(), name=name, daemon=True).start()
+    return job[1]
 
 
 class DaemonPool:
@@ -49,20 +62,23 @@ class DaemonPool:
 
     def submit(self, act: Callable[[], _T]) -> Future[_T]:
         """Run a job in a thread; it waits for one if ``max_threads`` are busy."""
-        job = _Job(act, Future())
+        from concurrent.futures import Future
+        from queue import SimpleQueue
+
+        outcome: Future[_T] = Future()
         with self._lock:
-            self._in_progress[job.outcome] = 0
+            self._in_progress[outcome] = 0
             if self._idle:
-                self._idle.pop().put(job)
-                return job.outcome
+                self._idle.pop().put((act, outcome))
+                return outcome
             if self._max_threads is not None and self._count >= self._max_threads:
-                self._waiting.append(job)
-                return job.outcome
+                self._waiting.append((act, outcome))
+                return outcome
             self._count += 1
         inbox: SimpleQueue[_Job | None] = SimpleQueue()
-        inbox.put(job)
+        inbox.put((act, outcome))
         threading.Thread(target=self._work, args=(inbox,), name=self._name, daemon=True).start()
-        return job.outcome
+        return outcome
 
     def start(self, act: Callable[[], None]) -> Future[None]:
         """Run a job whose result nobody reads; an error is reported as that of any thread is."""
@@ -77,6 +93,8 @@ class DaemonPool:
 
     def drain(self, timeout_s: float) -> None:
         """Wait for the jobs in progress, except the one that calls this."""
+        from concurrent.futures import wait
+
         own = threading.get_ident()
         with self._lock:
             others = [outcome for outcome, thread in self._in_progress.items() if thread != own]
@@ -89,13 +107,13 @@ class DaemonPool:
             while self._idle:
                 self._idle.pop().put(None)
 
-    def _work(self, inbox: "SimpleQueue[_Job | None]") -> None:
+    def _work(self, inbox: SimpleQueue[_Job | None]) -> None:
         while (job := inbox.get()) is not None:
-            self._in_progress[job.outcome] = threading.get_ident()
+            self._in_progress[job[1]] = threading.get_ident()
             publish = _run(job)
             with self._lock:
                 # Before the outcome is published: code that waits for it must find this thread idle.
-                self._in_progress.pop(job.outcome)
+                self._in_progress.pop(job[1])
                 if self._waiting:
                     inbox.put(self._waiting.popleft())
                 elif self._is_released or len(self._idle) >= _MAX_IDLE:
@@ -109,14 +127,15 @@ class DaemonPool:
 
 def _run(job: _Job) -> Callable[[], None]:
     """Run a job and return what publishes its outcome."""
-    if not job.outcome.set_running_or_notify_cancel():
+    act, outcome = job
+    if not outcome.set_running_or_notify_cancel():
         return lambda: None
     try:
-        result = job.act()
+        result = act()
     except BaseException as error:
         failure = error
-        return lambda: job.outcome.set_exception(failure)
-    return lambda: job.outcome.set_result(result)
+        return lambda: outcome.set_exception(failure)
+    return lambda: outcome.set_result(result)
 
 
 class HedgedCall(Generic[_T]):
@@ -163,5 +182,273 @@ def _wait_for_result(outcome: Future[_T], name: str, began: float, until: float 
 
 
 def _wait(outcome: Future[_T], until: float | None) -> bool:
+    from concurrent.futures import wait
+
     timeout_s = None if until is None else max(0.0, until - time.monotonic())
     return bool(wait([outcome], timeout=timeout_s).done)
+
+
+class Unavailable(Exception):
+    """Something that a search could do without cannot be used at the moment; the message says why."""
+
+
+class DeadlineCalls:
+    """Makes calls to one part, each within a time limit. Safe to use from several threads."""
+
+    def __init__(self, timeout_s: float, setting: str) -> None:
+        """``setting`` is the name of the time limit, for messages."""
+        self._timeout_s = timeout_s
+        self._setting = setting
+        self._slots = threading.BoundedSemaphore(_MAX_CONCURRENT_CALLS)
+        self._hung_at: float | None = None
+
+    def run(self, name: str, act: Callable[[], _T]) -> _T:
+        """Return the result of a call to the part ``name``; raise its ``EmbedderError``, or ``Unavailable``."""
+        future = self._start(name, act)
+        if not _wait(future, time.monotonic() + self._timeout_s):
+            self._hung_at = time.monotonic()
+            if future.done():
+                self._hung_at = None
+            hint = f"Check that it is up, or raise {self._setting}."
+            raise Unavailable(f"{name} did not answer within {self._timeout_s:g} s. {hint}")
+        error = future.exception()
+        if error is None or isinstance(error, EmbedderError):
+            return future.result()
+        raise Unavailable(f"{name} failed: {error}") from error
+
+    def _start(self, name: str, act: Callable[[], _T]) -> Future[_T]:
+        """Start a call in the background, unless an earlier one hangs or too many are in progress."""
+        if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
+            raise Unavailable(f"{name} has not answered an earlier query yet")
+        if not self._slots.acquire(timeout=self._timeout_s):
+            raise Unavailable(f"{name} is busy with earlier queries")
+        future = run_in_background(act, name="mdrecall-embed-query")
+        future.add_done_callback(self._release)
+        return future
+
+    def _release(self, _: Future[_T]) -> None:
+        self._slots.release()
+        self._hung_at = None
+
+
+class Shared(NamedTuple, Generic[_Request]):
+    """The requests that one run answers."""
+
+    requests: Sequence[_Request]
+    """The request of the caller that makes the run comes first. Callers that stop waiting are detached from it."""
+    is_queued: bool
+    """True if another run was in progress when this one was requested."""
+
+
+class _Flight(Generic[_Request, _Result]):
+    """One run, its callers' requests, and its outcome."""
+
+    def __init__(self, *, is_queued: bool) -> None:
+        self.requests: list[_Request] = []
+        self.is_queued = is_queued
+        self._is_done = False
+        self.error: BaseException | None = None
+        self._result: _Result | None = None
+
+    def position(self, request: _Request) -> int:
+        """Return the index of a request, or -1 if it joined after the run had begun."""
+        return next((index for index, other in enumerate(self.requests) if other is request), -1)
+
+    def end(self, result: _Result | None, error: BaseException | None) -> None:
+        """Record the outcome."""
+        self._is_done, self.error, self._result = True, error, result
+
+    def is_done(self) -> bool:
+        """True once there is an outcome."""
+        return self._is_done
+
+    def result(self) -> _Result | None:
+        """Return the result of a run that has ended, or raise its error."""
+        if self.error is None:
+            return self._result
+        try:
+            raise self.error
+        finally:
+            # The error's traceback holds this frame.
+            del self
+
+
+class SingleFlight(Generic[_Request, _Result]):
+    """Concurrent callers share the run in progress; a caller that needs a fresh run is queued for the next one.
+
+    All callers that queue before the next run begins share it, because it begins after they asked. An error of a run
+    is raised in every caller that shares it, unless it concerns only the caller that made the run: an interruption
+    (an exception that is not an ``Exception``) or a ``stopped`` error. The others then share another run.
+    """
+
+    def __init__(
+        self,
+        act: Callable[[Shared[_Request]], _Result],
+        *,
+        stopped: type[Exception] | None = None,
+        detach: Callable[[_Request], _Request] = lambda request: request,
+    ) -> None:
+        """``act`` makes a run.
+
+        ``stopped`` is the class of the error that ``act`` raises when its caller gives up, and that callers get when
+        they stop waiting or this is closed. Without it a closed ``SingleFlight`` still makes the runs that callers
+        wait for, and ``act`` should end them soon. ``detach`` returns what remains of the request of a caller that no
+        longer waits.
+        """
+        self._act = act
+        self._stopped = stopped
+        self._detach = detach
+        self._changed = threading.Condition()
+        self._running: _Flight[_Request, _Result] | None = None
+        self._next: _Flight[_Request, _Result] | None = None
+        self._worker: threading.Thread | None = None
+        self._is_closing = False
+        self._callers = 0
+
+    @property
+    def is_closing(self) -> bool:
+        """True once ``close`` was called."""
+        return self._is_closing
+
+    @property
+    def is_idle(self) -> bool:
+        """True if no run is in progress or queued."""
+        return self._running is None and self._next is None
+
+    @property
+    def callers(self) -> int:
+        """The number of callers that make a run or wait for one."""
+        return self._callers
+
+    def run(
+        self, request: _Request, *, fresh: bool = True, within_s: float | None = None, stop: Stop = never
+    ) -> _Result | None:
+        """Return the result of a run, made in this thread if no other thread makes one.
+
+        With ``fresh`` the run begins after this call; otherwise the run in progress will do. ``within_s`` limits the
+        wait for another caller's run: after that the result is None, and the requested run is made in the background.
+        """
+        until = None if within_s is None else time.monotonic() + within_s
+        while True:
+            with self._changed:
+                self._callers += 1
+            flight = None
+            try:
+                flight, is_leader = self._board(request, fresh, until, stop)
+                if flight is None:
+                    return None
+                if is_leader:
+                    self._lead(flight, request)
+                elif self._is_leaders_own(flight.error):
+                    if self._stopped and (stop() or self._is_closing):
+                        raise self._stopped("The run was stopped, and this caller no longer waits for another.")
+                    continue
+                return flight.result()
+            finally:
+                with self._changed:
+                    self._callers -= 1
+                # An error's traceback holds this frame; holding the error in turn would keep all of it in memory.
+                del flight
+
+    def start(self, request: _Request, *, within_s: float = 0.0) -> _Result | None:
+        """Make a run in the background; return its result if it ends within ``within_s``, else None."""
+        with self._changed:
+            flight = self._join(request, fresh=True)
+            self._work_in_background()
+            self._changed.wait_for(flight.is_done, within_s)
+        try:
+            return flight.result() if flight.is_done() else None
+        finally:
+            del flight
+
+    def close(self, within_s: float = 0.0) -> bool:
+        """Start no more background runs and wait for the run in progress; True if it has ended."""
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify_all()
+            return self._changed.wait_for(lambda: self._running is None, within_s)
+
+    def _board(
+        self, request: _Request, fresh: bool, until: float | None, stop: Stop
+    ) -> tuple[_Flight[_Request, _Result] | None, bool]:
+        """Wait until a flight has ended or this caller may lead it; no flight if the wait took too long."""
+        with self._changed:
+            if self._stopped and self._is_closing:
+                raise self._stopped("It is closed: no more runs are started.")
+            flight = self._join(request, fresh=fresh)
+            while not flight.is_done():
+                if self._running is None and self._next is flight:
+                    self._running, self._next = flight, None
+                    return flight, True
+                if self._stopped and (stop() or (self._is_closing and self._next is flight)):
+                    self._leave(flight, request)
+                    raise self._stopped("The caller stopped waiting for the run.")
+                left_s = None if until is None else until - time.monotonic()
+                if left_s is not None and left_s <= 0:
+                    self._leave_to_background(flight, request)
+                    return None, False
+                self._changed.wait(left_s if stop is never else min(_STOP_CHECK_S, left_s or _STOP_CHECK_S))
+            return flight, False
+
+    def _join(self, request: _Request, *, fresh: bool) -> _Flight[_Request, _Result]:
+        if self._running is not None and not fresh:
+            return self._running
+        if self._next is None:
+            self._next = _Flight(is_queued=self._running is not None)
+        self._next.requests.append(request)
+        return self._next
+
+    def _leave(self, flight: _Flight[_Request, _Result], request: _Request) -> None:
+        if self._next is flight:
+            del flight.requests[flight.position(request)]
+            if not flight.requests:
+                self._next = None
+
+    def _leave_to_background(self, flight: _Flight[_Request, _Result], request: _Request) -> None:
+        if (position := flight.position(request)) >= 0:
+            # In place, because a run in progress may be walking through the list.
+            flight.requests[position] = self._detach(request)
+        self._work_in_background()
+
+    def _is_leaders_own(self, error: BaseException | None) -> bool:
+        """True if a run failed only for the caller that made it: it was interrupted or gave up."""
+        if error is None:
+            return False
+        return not isinstance(error, Exception) or (self._stopped is not None and isinstance(error, self._stopped))
+
+    def _lead(self, flight: _Flight[_Request, _Result], own: _Request | None = None) -> None:
+        if own is not None:
+            with self._changed:
+                flight.requests.insert(0, flight.requests.pop(flight.position(own)))
+        result, error = self._attempt(Shared(flight.requests, flight.is_queued))
+        with self._changed:
+            flight.end(result, error)
+            self._running = None
+            self._changed.notify_all()
+        del flight, error
+
+    def _attempt(self, shared: Shared[_Request]) -> tuple[_Result | None, BaseException | None]:
+        """Make a run and return its result or its error."""
+        try:
+            return self._act(shared), None
+        except BaseException as error:
+            return None, error
+
+    def _work_in_background(self) -> None:
+        if self._worker is None or not self._worker.is_alive():
+            self._worker = threading.Thread(target=self._work, name="mdrecall-sync", daemon=True)
+            self._worker.start()
+        self._changed.notify_all()
+
+    def _work(self) -> None:
+        """Make the queued runs that no caller makes, until none is left."""
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._is_closing or self._next is None or self._running is None)
+                if self._is_closing or self._next is None:
+                    self._worker = None
+                    return
+                flight = self._running = self._next
+                self._next = None
+            self._lead(flight)
+            del flight

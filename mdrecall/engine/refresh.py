@@ -10,9 +10,9 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
+from mdrecall.engine.background import Shared, SingleFlight
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import FileChanges
-from mdrecall.engine.single_flight import Shared, SingleFlight
 from mdrecall.engine.sync_run import SourceState, SyncRequest, SyncRun, merge_requests
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from mdrecall.core.ranking.stages import Rerank
-from mdrecall.engine.deadline import DeadlineCalls, Unavailable
+from mdrecall.engine.background import DeadlineCalls, Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, message_with_hint
 from mdrecall.interfaces import Reranker
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import (
     MAX_QUERY_CHARS,
     DayLimits,
@@ -58,12 +59,11 @@ from mdrecall.core.ranking.stages import (
     to_results,
     weigh_collections,
 )
+from mdrecall.core.text.annotations import read_projects
 from mdrecall.core.text.days import NO_MOMENT, Moment
 from mdrecall.core.text.words import Analyser, is_unspaced_text
-from mdrecall.engine.ranking_options import apply_request
-from mdrecall.engine.time_search import TimeSearch, put_first
+from mdrecall.engine.scope import NOTHING_VISIBLE, ScopedChunks, TimeSearch, find_hidden, match_query, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
-from mdrecall.engine.visible_chunks import NOTHING_VISIBLE, match_query
 from mdrecall.errors import QueryError
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
@@ -161,6 +161,33 @@ class _Found(NamedTuple):
     """Why vectors were not searched, if they should have been."""
 
 
+def read_ranking_options(settings: Settings) -> RankingOptions:
+    """Return the ranking options of the settings; a request may override some of them."""
+    query = settings.memory_search.query
+    hybrid = query.hybrid
+    mode: Mode = "hybrid" if hybrid.enabled else "vector"
+    return RankingOptions(
+        max_results=query.max_results,
+        min_score=query.min_score,
+        mode=mode if settings.memory_search.provider != "none" else "keyword",
+        candidate_multiplier=hybrid.candidate_multiplier,
+        vector_weight=hybrid.vector_weight,
+        mmr_lambda=hybrid.mmr.lambda_ if hybrid.mmr.enabled else None,
+        half_life_days=hybrid.temporal_decay.half_life_days if hybrid.temporal_decay.enabled else None,
+        max_per_file=settings.mdrecall.max_per_file,
+    )
+
+
+def apply_request(options: RankingOptions, request: SearchRequest) -> RankingOptions:
+    """Return the options of one search: the settings, except for what the request says."""
+    return options._replace(
+        max_results=options.max_results if request.max_results is None else max(1, request.max_results),
+        min_score=options.min_score if request.min_score is None else request.min_score,
+        mode=request.mode or options.mode,
+        min_reranked_score=request.min_score or 0.0,
+    )
+
+
 class Searcher:
     """Answers queries from a store, by keywords and, with a vector searcher, by embeddings."""
 
@@ -178,13 +205,12 @@ class Searcher:
         """``why_no_vectors`` is the reason given in answers if ``vectors`` is None; ``hide`` leaves out chunks."""
         self.options = options
         self._chunks = chunks
-        self._analyser = analyser
-        self._texts = TextMemory()
-        self._vectors = vectors
-        self._why_no_vectors = why_no_vectors
-        self._reranker = reranker
-        self._hide = hide
-        self._hidden: frozenset[int] = frozenset()
+        self.analyser = analyser
+        self.texts = TextMemory()
+        self.vectors = vectors
+        self.why_no_vectors = why_no_vectors
+        self.reranker = reranker
+        self.hide = hide
 
     def search(
         self, request: SearchRequest, *, now: Moment = NO_MOMENT, transcripts: frozenset[str] | None = None
@@ -194,21 +220,29 @@ class Searcher:
         ``transcripts`` are the paths of those that may be seen; None means all. No other one influences the answer.
         """
         projects_of = self._chunks.chunks_of_projects()
-        if not projects_of:
-            return self._search(request, now, transcripts)
-        from copy import copy
-
-        from mdrecall.engine.project_scope import ScopedChunks, find_hidden
-
-        hidden = find_hidden(projects_of, request.projects)
+        hidden = find_hidden(projects_of, request.projects) if projects_of else frozenset()
         if not hidden:
-            return self._search(request, now, transcripts)
+            return _Search(self, self._chunks).run(request, now, transcripts)
         scoped = ScopedChunks(self._chunks, hidden)
-        limited = copy(self)
-        limited._chunks, limited._hidden = scoped, hidden
-        return scoped.explain(limited._search(request, now, transcripts))
+        return scoped.explain(_Search(self, scoped, hidden).run(request, now, transcripts))
 
-    def _search(self, request: SearchRequest, now: Moment, transcripts: frozenset[str] | None) -> SearchAnswer:
+
+class _Search:
+    """One search, over all chunks or over those that are not hidden from it."""
+
+    def __init__(self, searcher: Searcher, chunks: ChunkReader, hidden: frozenset[int] = frozenset()) -> None:
+        self._chunks = chunks
+        self._hidden = hidden
+        self._settings = searcher.options
+        self._analyser = searcher.analyser
+        self._texts = searcher.texts
+        self._vectors = searcher.vectors
+        self._why_no_vectors = searcher.why_no_vectors
+        self._reranker = searcher.reranker
+        self._hide = searcher.hide
+
+    def run(self, request: SearchRequest, now: Moment, transcripts: frozenset[str] | None) -> SearchAnswer:
+        """Return the best passages."""
         query = request.query.strip()[:MAX_QUERY_CHARS]
         if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
@@ -217,8 +251,11 @@ class Searcher:
         terms = quiet_time_words(parse_query(query), query, times)
         if not terms:
             return NO_SEARCHABLE_WORDS
-        only = read_filter(request, self.options.collections)
-        options, projects = apply_request(self.options, request), _read_projects(request)
+        only = read_filter(request, self._settings.collections)
+        options, projects = (
+            apply_request(self._settings, request),
+            read_projects((*request.projects, *request.current_projects)),
+        )
         asked = _Asked(query, terms, times, limits, only, options, request.source, projects)
         by_time = TimeSearch(self._chunks, now, request.source, transcripts, only)
         listed: SearchAnswer | None = None
@@ -421,15 +458,6 @@ class Searcher:
                 alike, passages = similarities.get(chunk.id, (None, ()))
                 found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
         return found
-
-
-def _read_projects(request: SearchRequest) -> frozenset[str]:
-    """Return the keys of the projects that a request names, as annotations have them."""
-    if not request.projects and not request.current_projects:
-        return frozenset()
-    from mdrecall.engine.project_scope import read_projects
-
-    return read_projects((*request.projects, *request.current_projects))
 
 
 def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchAnswer:

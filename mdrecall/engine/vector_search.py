@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mdrecall.core.text.words import is_mostly_unspaced, is_unspaced_text, script_share
-from mdrecall.engine.deadline import DeadlineCalls
-from mdrecall.engine.deadline import Unavailable as Unavailable
+from mdrecall.engine.background import DeadlineCalls
+from mdrecall.engine.background import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from mdrecall.core.conversation.messages import MIN_SCORE, Message, combine_scores
 from mdrecall.core.conversation.visibility import parse
+from mdrecall.core.text.annotations import is_for, read_projects
 from mdrecall.core.text.notes import CURATED_FILES, iter_note_chunks
-from mdrecall.engine.project_scope import is_for, read_projects
 from mdrecall.errors import ReadError, RecallError
 from mdrecall.memory import Memory
 from mdrecall.types import format_citation

@@ -7,8 +7,8 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import read_filter, read_limits, read_times
 from mdrecall.core.ranking.results import fit_results
 from mdrecall.core.ranking.stages import interleave_sources
-from mdrecall.engine.ranking_options import read_ranking_options
 from mdrecall.engine.refresh import RefreshResult
+from mdrecall.engine.searcher import read_ranking_options
 from mdrecall.errors import BackendNotReady
 from mdrecall.qmd.index_update import find_boot_limit
 from mdrecall.qmd.results import AskedTimes, Results

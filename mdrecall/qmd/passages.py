@@ -36,10 +36,10 @@ from mdrecall.core.ranking.stages import (
     rerank_candidates,
     reserve_note_places,
 )
+from mdrecall.core.text.annotations import is_for
 from mdrecall.core.text.markdown import split_passages, titles
 from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.words import Analyser, is_unspaced_text, stem
-from mdrecall.engine.project_scope import is_for
 from mdrecall.engine.searcher import STAGES
 from mdrecall.qmd.tool_client import Mode
 from mdrecall.types import Chunk, Match, SearchAnswer, SourceName, StoredChunk, Term, Traits

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from mdrecall.config.settings import Chunking
 from mdrecall.core.ranking.query import DayLimits, NoteFilter, QueryTimes, name_filter
 from mdrecall.core.ranking.stages import RankingOptions, to_results
+from mdrecall.core.text.annotations import describe_left_out, read_projects
 from mdrecall.core.text.days import Moment, note_day
 from mdrecall.core.text.notes import read_fields
 from mdrecall.core.text.words import Analyser
-from mdrecall.engine.project_scope import describe_left_out, read_projects
 from mdrecall.errors import FileMissing, ReadError
 from mdrecall.qmd.hits import RawHit
 from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate

@@ -8,9 +8,8 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mdrecall.config.load import Loaded
-from mdrecall.engine.background import run_in_background
+from mdrecall.engine.background import Shared, SingleFlight, run_in_background
 from mdrecall.engine.refresh import RefreshResult
-from mdrecall.engine.single_flight import Shared, SingleFlight
 from mdrecall.errors import BackendUnavailable, ProgramMissing, ProgramStopped, message_with_hint
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.embedding import Embedding

@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.deadline import DeadlineCalls, Unavailable
+from mdrecall.engine.background import DeadlineCalls, Unavailable
 from mdrecall.engine.rerank import RerankCaller
 from mdrecall.errors import EmbedderError, InputRefused
 from tests.processes import PATIENCE_S
@@ -100,7 +100,7 @@ def test_after_a_call_that_hangs_none_is_made_until_it_ends_or_half_a_minute_lat
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr("mdrecall.engine.deadline.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mdrecall.engine.background.time.monotonic", lambda: now[0])
     gate, calls = threading.Event(), DeadlineCalls(0.05, "the.setting")
     hint = r"it did not answer within 0\.05 s\. Check that it is up, or raise the\.setting\."
     with pytest.raises(Unavailable, match=hint):

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from mdrecall.engine.background import Shared, SingleFlight
 from mdrecall.engine.indexer import FileChanges
-from mdrecall.engine.single_flight import Shared, SingleFlight
 from mdrecall.engine.sync_run import SyncRequest, merge_requests
 from mdrecall.errors import ProgramFailed, ProgramStopped, StoreBusy
 from mdrecall.types import Listing, Progress, Stop, SyncReport, never
@@ -338,7 +338,7 @@ def test_one_who_may_not_wait_does_not_wait_even_if_the_clock_stands_still(
     first = bench.ask()
     readings = iter([5.0, 5.0])
     with monkeypatch.context() as patched:
-        patched.setattr("mdrecall.engine.single_flight.time", SimpleNamespace(monotonic=lambda: next(readings)))
+        patched.setattr("mdrecall.engine.background.time", SimpleNamespace(monotonic=lambda: next(readings)))
         assert bench.flight.run(SyncRequest(force=True), within_s=0, stop=stop) is None
     assert list(readings) == []
     bench.work.let_go(2)

@@ -234,3 +234,23 @@ def _first_line(lines: Sequence[str], above: int, last: int, *, has_heading: boo
     while rest > above and not lines[rest - 1].strip():
         rest -= 1
     return rest if rest > above and lines[rest - 1].startswith("#") else first + 1
+
+
+def read_projects(active: Iterable[str]) -> frozenset[str]:
+    """Return the keys of the projects at hand, as annotations have them."""
+    return frozenset(normalise_project(key) for key in active if key.strip())
+
+
+def is_for(projects: str, known: frozenset[str]) -> bool:
+    """True if an entry of some projects may be seen where these are known."""
+    if not projects:
+        return True
+    return projects != BROKEN_PROJECT and (not known or not known.isdisjoint(projects.split("; ")))
+
+
+def describe_left_out(count: int) -> str:
+    """Return a sentence about entries that may not be seen; empty if there are none."""
+    if not count:
+        return ""
+    left_out = "1 entry was left out" if count == 1 else f"{count} entries were left out"
+    return f"{left_out}: of another project, or of one that cannot be read."

@@ -1,8 +1,9 @@
-"""Notes by their day or name: those that a request is limited to, and those that a question asks for by either."""
+"""Which part of an index a search looks at: days, names, what a conversation may see, and projects at hand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -10,10 +11,11 @@ from mdrecall.core.ranking.query import DayLimits, Naming, NoteFilter, QueryTime
 from mdrecall.core.ranking.recency import NEAREST_DAYS, nearest_days
 from mdrecall.core.ranking.score import ReadChunk, Weighted
 from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
+from mdrecall.core.text.annotations import describe_left_out, is_for, read_projects
 from mdrecall.core.text.days import Moment, document_day, format_day
 from mdrecall.core.text.markdown import Passage, split_passages
 from mdrecall.core.text.words import fold
-from mdrecall.types import SearchAnswer, SourceName, StoredChunk, StoredDocument
+from mdrecall.types import Match, SearchAnswer, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import ChunkReader
@@ -36,6 +38,8 @@ _MAX_NAMED, _NAMED_CHUNKS = 20, 2
 # An identifier such as DEC-0054 may be a file's name. In a larger index it is found by its words only, because looking
 # through the names of all files would take longer than the rest of the search.
 _MAX_SCANNED_CHUNKS = 100_000
+
+NOTHING_VISIBLE = SearchAnswer((), reason="no_match", action="Nothing is indexed that this conversation may see.")
 
 
 class TimeSearch:
@@ -215,3 +219,95 @@ def _drop_shown(chunk: StoredChunk, passage: Passage, shown: int) -> Passage:
 
 def _to_candidate(chunk: StoredChunk, piece: Passage, score: float) -> Candidate:
     return Candidate(ReadChunk(chunk, Weighted(chunk.id, 0.0)), piece, score=score)
+
+
+def match_query(chunks: ChunkReader, terms: Sequence[Term], visible: frozenset[int] | None) -> list[Match]:
+    """Look up the terms of a query; its stop words only if nothing else of it is found."""
+    matches = match_visible(chunks, [term for term in terms if not term.stop], visible)
+    return matches if any(match.chunks for match in matches) else match_visible(chunks, terms, visible)
+
+
+def match_visible(chunks: ChunkReader, terms: Sequence[Term], visible: frozenset[int] | None) -> list[Match]:
+    """Return the visible chunks that each term occurs in, in the order of the terms; None means that all are visible.
+
+    How rare a term is depends on these chunks only. A word that stands whole only in hidden ones is looked up as the
+    beginning of others, as a word that stands nowhere is.
+    """
+    matches = chunks.match_terms(terms)
+    if visible is None:
+        return matches
+    kept = [_keep_visible(match, visible) for match in matches]
+    emptied = [new.term for new, old in zip(kept, matches, strict=True) if old.chunks and not new.chunks]
+    again = [term._replace(always_prefix=True) for term in emptied if term.prefix and not term.parts]
+    found = {match.term.text: match for match in chunks.match_terms(again)} if again else {}
+    return [
+        _keep_visible(found[match.term.text]._replace(term=match.term), visible)
+        if not match.chunks and match.term.text in found
+        else match
+        for match in kept
+    ]
+
+
+def _keep_visible(match: Match, visible: frozenset[int]) -> Match:
+    """Return a match without hidden chunks; of those that were only counted, the same share is taken to be visible."""
+    chunks = {chunk: strength for chunk, strength in match.chunks.items() if chunk in visible}
+    others = max(0, match.held_by - len(match.chunks))
+    share = len(chunks) / len(match.chunks) if match.chunks else 0.0
+    return match._replace(chunks=chunks, held_by=len(chunks) + round(others * share))
+
+
+def find_hidden(projects_of: Mapping[int, str], active: Iterable[str]) -> frozenset[int]:
+    """Return the chunks that a search may not see: entries of other projects, and those whose project is unreadable.
+
+    Where no project is known, only the unreadable ones are left out: nobody can tell whom they were meant for.
+    """
+    known = read_projects(active)
+    return frozenset(chunk for chunk, projects in projects_of.items() if not is_for(projects, known))
+
+
+class ScopedChunks:
+    """The role ``ChunkReader`` without some chunks, for one search."""
+
+    def __init__(self, chunks: ChunkReader, hidden: frozenset[int]) -> None:
+        self._chunks = chunks
+        self._hidden = hidden
+        self._met: set[int] = set()
+
+    def explain(self, answer: SearchAnswer) -> SearchAnswer:
+        """Return the answer with how many entries that hold words of the query were left out."""
+        return answer.replace(withheld=f"{answer.withheld} {describe_left_out(len(self._met))}".strip())
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self._chunks.snapshot()
+
+    def count(self) -> int:
+        return self._chunks.count()
+
+    def count_by_source(self) -> tuple[SourceCount, ...]:
+        return self._chunks.count_by_source()
+
+    def load(self, ids: Sequence[int]) -> list[StoredChunk]:
+        return self._chunks.load([chunk for chunk in ids if chunk not in self._hidden])
+
+    def list_documents(self) -> list[StoredDocument]:
+        return self._chunks.list_documents()
+
+    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
+        return self._chunks.documents_of_days(ranges)
+
+    def chunks_of(self, documents: Iterable[int]) -> list[int]:
+        return [chunk for chunk in self._chunks.chunks_of(documents) if chunk not in self._hidden]
+
+    def chunks_of_projects(self) -> Mapping[int, str]:
+        return self._chunks.chunks_of_projects()
+
+    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
+        return self._chunks.sources_of(ids)
+
+    def match_terms(self, terms: Sequence[Term]) -> list[Match]:
+        visible = []
+        for match in self._chunks.match_terms(terms):
+            self._met |= match.chunks.keys() & self._hidden
+            kept = {chunk: value for chunk, value in match.chunks.items() if chunk not in self._hidden}
+            visible.append(match._replace(chunks=kept))
+        return visible

@@ -9,7 +9,7 @@ import pytest
 from mdrecall.core.ranking.query import DayLimits, NoteFilter, parse_query, read_naming, read_times
 from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.days import EPOCH, Moment, is_of_days
-from mdrecall.engine.time_search import TimeSearch, _cut, put_first
+from mdrecall.engine.scope import TimeSearch, _cut, put_first
 from mdrecall.types import SearchAnswer, SearchResult, StoredChunk, StoredDocument
 from tests.conftest import values_of
 
