@@ -8,7 +8,7 @@ the model with ``prompt``, ``append`` its answer, and call ``done``. If that fai
 import os
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, tzinfo
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
@@ -33,11 +33,8 @@ from mdrecall.errors import SessionsError
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import append_daily
 from mdrecall.sources.tombstones import open_tombstones
-from mdrecall.sources.transcripts.openclaw_entries import Entry, read_entry, update_history
+from mdrecall.sources.transcripts.openclaw_entries import Entry, StoredFlushes, read_entry, update_history
 from mdrecall.types import Appended
-
-if TYPE_CHECKING:
-    from mdrecall.sources.transcripts.stored_flushes import StoredFlushes
 
 __all__ = ["Appended", "Decision", "Flush", "FlushHistory", "Message", "Prompts", "State"]
 
@@ -155,10 +152,9 @@ class Flush:
 
     def read_messages(self, file: str) -> list[Message]:
         """Return the messages of a transcript anywhere on the disk, for a checkpoint. Raise ``OSError`` on failure."""
-        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.openclaw import read_any_file
 
-        records = open_transcripts(self.settings).read_file(file) or ()
-        return [Message(record.speaker.lower(), record.text) for record in records if record.is_message]
+        return [Message(each.speaker.lower(), each.text) for each in read_any_file(file) if each.is_message]
 
     def done(self, now: datetime | None = None, *, compaction_count: int | None = None) -> None:
         """Record that the flush succeeded; give the count of compactions if ``sessions.json`` has an older one."""
@@ -192,10 +188,7 @@ class Flush:
         """Return the session's entry in OpenClaw's database, or else in ``sessions.json``."""
         return self._open_stored().read(self.session_key) or read_entry(self._folder, self.session_key)
 
-    def _open_stored(self) -> "StoredFlushes":
-        # Hooks import this module too, and need no database.
-        from mdrecall.sources.transcripts.stored_flushes import StoredFlushes
-
+    def _open_stored(self) -> StoredFlushes:
         return StoredFlushes(self.settings.session_database, self.settings.index_path)
 
     def _turn(self, entry: Entry) -> Turn:
@@ -229,9 +222,9 @@ class Flush:
             return entry.visible_bytes
         if not entry.session and not entry.file:
             return 0
-        from mdrecall.sources.transcripts.readers import open_transcripts
+        from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 
-        return open_transcripts(self.settings).size_of(entry.session, entry.file)
+        return OpenClawTranscripts.from_settings(self.settings).size_of(entry.session, entry.file)
 
 
 def flush_rules(settings: Settings, reserve_tokens: int | None = None) -> Rules:

@@ -137,8 +137,7 @@ class BuiltinBackend:
         is_searched = "sessions" in self._settings.memory_search.sources and request.source != "memory"
         if not is_searched or not (request.session_key.strip() or request.session):
             return EVERYTHING
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.visibility import find_visible
+        from mdrecall.sources.transcripts.readers import find_visible, open_transcripts
 
         return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
 

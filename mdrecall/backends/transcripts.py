@@ -21,8 +21,7 @@ class Transcripts:
 
     def list_all(self, session_key: str = "") -> list[Conversation]:
         """Return the transcripts that a conversation may see, the one that changed last first."""
-        from mdrecall.sources.transcripts.readers import list_conversations
-        from mdrecall.sources.transcripts.visibility import filter_visible
+        from mdrecall.sources.transcripts.readers import filter_visible, list_conversations
 
         transcripts, masks = self._open()
         visible, _ = filter_visible(self._settings, list_conversations(transcripts), session_key)
@@ -68,7 +67,7 @@ class Transcripts:
         self, transcripts: TranscriptReader, session: str, session_key: str, session_id: str = ""
     ) -> Conversation:
         """Return a conversation that another one may read; raise ``ScopeDenied`` where a search is denied."""
-        from mdrecall.sources.transcripts.visibility import find_readable
+        from mdrecall.sources.transcripts.readers import find_readable
 
         denial = deny_by_scope(self._settings, session_key) if self._settings.memory.backend == "qmd" else None
         if denial is not None:

@@ -11,7 +11,7 @@ from mdrecall.errors import ConfirmationMissing, QueryError
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
-    from mdrecall.sources.transcripts.host_choice import HostChoice, HostSummary
+    from mdrecall.sources.transcripts.host_conversations import HostChoice, HostSummary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--all", dest="everywhere", action="store_true", help="conversations of every folder, not only of this project"
     )
     parser.add_argument("--since", metavar="DAY", help="import: only conversations of this day (2026-02-10) or later")
-    parser.add_argument("--file", metavar="FILE", help="import opencode: a session that `opencode export` wrote")
     parser.add_argument("-y", "--yes", action="store_true", help="forget: delete without asking")
     add_common(parser)
 
@@ -44,8 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _choose(options: argparse.Namespace, loaded: "Loaded") -> "HostChoice":
-    from mdrecall.sources.transcripts.host_choice import HostChoice
-    from mdrecall.sources.transcripts.host_reader import HOST_NAMES
+    from mdrecall.sources.transcripts.host_conversations import HOST_NAMES, HostChoice
 
     names = ", ".join(HOST_NAMES)
     if options.host not in HOST_NAMES:
@@ -57,7 +55,7 @@ def _choose(options: argparse.Namespace, loaded: "Loaded") -> "HostChoice":
 
 
 def _list(options: argparse.Namespace, loaded: "Loaded") -> int:
-    from mdrecall.sources.transcripts.host_choice import summarise_hosts
+    from mdrecall.sources.transcripts.host_conversations import summarise_hosts
 
     env = os.environ if options.caller.env is None else options.caller.env
     summaries = summarise_hosts(loaded, {"HOME": loaded.home, **env}, options.caller.cwd or os.getcwd())
@@ -108,9 +106,7 @@ def _follow(options: argparse.Namespace, choice: "HostChoice") -> int:
 
 
 def _import(options: argparse.Namespace, choice: "HostChoice") -> int:
-    if options.file and options.host != "opencode":
-        raise QueryError("Only OpenCode exports conversations to a file.", hint="Leave out --file.")
-    report = choice.copy_export(options.file) if options.file else choice.copy_all(options.since or "")
+    report = choice.copy_all(options.since or "")
     if options.json:
         print_json(
             {"host": choice.host, "imported": report.imported, "messages": report.messages, "issues": report.issues}

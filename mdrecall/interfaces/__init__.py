@@ -137,22 +137,11 @@ class TranscriptReader(Protocol):
         """Return the path of the transcript with this export name; None if it is not one of this reader's names."""
         ...
 
-    def size_of(self, session: str, file: str = "") -> int:
-        """Return the size in bytes of a session's transcript, 0 if there is none.
-
-        ``file`` is the transcript's file if the host names it.
-        """
-        ...
-
     def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
         """Open a transcript by its path. Raise a ``ReadError`` if that is impossible.
 
         ``with_tools`` also gives the calls of tools and their results, as messages, if the reader can.
         """
-        ...
-
-    def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
-        """Return the records of a file anywhere on the disk; None if the file is not in this reader's format."""
         ...
 
 

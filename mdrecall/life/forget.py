@@ -318,7 +318,7 @@ class Forgetting:
 
     def _locate_transcript(self, conversation: Conversation) -> str:
         """Return where the program that a conversation was held with keeps it; empty if it keeps it no longer."""
-        from mdrecall.sources.transcripts.host_state import HostState
+        from mdrecall.sources.transcripts.host_conversations import HostState
 
         if conversation.host:
             followed = HostState(self._settings.agent_folder).list_followed()

@@ -15,8 +15,7 @@ from mdrecall.life.trash import RemovedText, trash_folder
 from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.opening import decode, read_below, stamp_of
-from mdrecall.sources.transcripts.host_reader import CACHE_FILE
-from mdrecall.sources.transcripts.host_state import HostState, copy_name
+from mdrecall.sources.transcripts.host_conversations import CACHE_FILE, HostState, copy_name
 from mdrecall.state_files import draft
 from mdrecall.types import Conversation, Listing, TranscriptRecord
 from mdrecall.types.documents import format_citation

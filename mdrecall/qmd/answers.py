@@ -98,8 +98,7 @@ class QmdAnswers:
         is_searched = self._settings.memory.qmd.sessions.enabled and request.source != "memory"
         if not is_searched or not (request.session_key.strip() or request.session):
             return EVERYTHING
-        from mdrecall.sources.transcripts.readers import open_transcripts
-        from mdrecall.sources.transcripts.visibility import find_visible
+        from mdrecall.sources.transcripts.readers import find_visible, open_transcripts
 
         return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
 

@@ -55,12 +55,6 @@ def test_a_host_that_is_not_one_is_an_error_that_names_those_there_are(run: Run)
     assert run("hosts", "import", "codex", "--since", "monday").code == 2
 
 
-def test_only_opencode_is_imported_from_a_file(run: Run) -> None:
-    refused = run("hosts", "import", "codex", "--file", "x.json")
-    assert (refused.code, "Only OpenCode" in refused.err) == (2, True)
-    assert run("hosts", "import", "opencode", "--file", "x.json").code == 2
-
-
 def test_in_json_what_is_followed_and_imported_is_told(run: Run, workspace: Workspace) -> None:
     write_host(Path(workspace.env["HOME"]), "codex", folder=str(workspace.path))
     followed = run("hosts", "follow", "codex", "--json")

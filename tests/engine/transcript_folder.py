@@ -9,7 +9,7 @@ import apsw
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, describe_index_format
 from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.tables import add_function
 

@@ -12,11 +12,9 @@ import pytest
 
 from mdrecall.memory import Memory
 from mdrecall.sources.transcripts.foreign_database import read_snapshot
-from mdrecall.sources.transcripts.openclaw_database import OpenClawDatabase
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
-from mdrecall.sources.transcripts.openclaw_sqlite import OpenClawTranscripts
+from mdrecall.sources.transcripts.openclaw import OpenClawJsonl, OpenClawTranscripts
+from mdrecall.sources.transcripts.openclaw_database import OpenClawDatabase, find_decompressor
 from mdrecall.sources.transcripts.readers import list_conversations
-from mdrecall.sources.transcripts.zstd import find_decompressor
 from mdrecall.types import TranscriptRecord
 from tests.hosts.model import Model
 from tests.openclaw.program import Gateway, OpenClaw

@@ -11,7 +11,7 @@ import pytest
 from mdrecall.core.redact import make_redactor
 from mdrecall.interfaces import OpenTranscript
 from mdrecall.qmd.export import ExportReport, Origin, SessionExport
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.sources.transcripts.readers import Transcripts
 from mdrecall.types import TranscriptRecord
 from tests.qmd.agent_home import AgentHome

@@ -22,7 +22,7 @@ from mdrecall.qmd.collection_plan import export_dir
 from mdrecall.qmd.export import Origin, SessionExport
 from mdrecall.qmd.index_update import IndexUpdate
 from mdrecall.qmd.process import Output, Program
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.types import Issue, Stop, never
 from tests.qmd.agent_home import AgentHome, Scripted, with_config_folder
 

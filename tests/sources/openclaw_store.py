@@ -10,9 +10,8 @@ from typing import Any
 
 import apsw
 
+from mdrecall.sources.transcripts.openclaw import OpenClawJsonl, OpenClawTranscripts
 from mdrecall.sources.transcripts.openclaw_database import OpenClawDatabase
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
-from mdrecall.sources.transcripts.openclaw_sqlite import OpenClawTranscripts
 
 #: From so many bytes on, an event is stored compressed.
 COMPRESSED_FROM = 1024

@@ -11,11 +11,16 @@ import pytest
 from mdrecall import Memory
 from mdrecall.config.load import Loaded, load
 from mdrecall.core.conversation.messages import wrap_memory
-from mdrecall.errors import FileMissing, FileTooLarge, NotAFile, PathOutside, QueryError
+from mdrecall.errors import FileMissing, PathOutside, QueryError
 from mdrecall.interfaces import TranscriptReader
-from mdrecall.sources.transcripts.host_choice import HostChoice, find_project, summarise_hosts
-from mdrecall.sources.transcripts.host_reader import HOST_NAMES, HostTranscripts
-from mdrecall.sources.transcripts.host_state import FollowedHost
+from mdrecall.sources.transcripts.host_conversations import (
+    HOST_NAMES,
+    FollowedHost,
+    HostChoice,
+    HostTranscripts,
+    find_project,
+    summarise_hosts,
+)
 from mdrecall.sources.transcripts.readers import open_transcripts
 from tests.conftest import Workspace
 from tests.sources.host_transcripts import (
@@ -321,7 +326,6 @@ def test_a_conversation_is_found_by_its_session_its_path_and_its_export_name(
         assert reader.find(name, listing) == _path(host)
     assert reader.find("other", listing) is None
     assert reader.path_of_export(reader.export_name(_path(host))) == _path(host)
-    assert reader.size_of(SESSIONS[host]) == listing.stamps[_path(host)][0]
     with reader.open(_path(host)) as opened:
         whole = list(opened.records())
         for place, record in enumerate(whole, 1):
@@ -360,38 +364,3 @@ def test_the_beginning_of_a_transcript_is_read_once(
 
     monkeypatch.setattr("mdrecall.sources.transcripts.hosts.OpenHostFile.about", fail)
     assert _paths(workspace) == ["sessions/claude-code/5f0c.jsonl"]
-
-
-def _export(path: Path, **info: Any) -> str:
-    export = {"info": {"id": "ses_7", "directory": FOLDER, "title": "Pool", **info}, "messages": opencode()}
-    path.write_text(json.dumps(export))
-    return str(path)
-
-
-def test_an_export_of_opencode_is_imported_as_its_database_would_be(workspace: Workspace, home: Path) -> None:
-    home.mkdir()
-    choice = _choose(workspace, home, "opencode")
-    file = _export(home / "export.json", time={"updated": 1_770_714_000_000})
-    assert choice.copy_export(file).messages == 2
-    path = "sessions/opencode/ses_7.jsonl"
-    assert [line for _, line, _ in _messages(workspace, path)] == [f"User: {ASKED}", f"Assistant: {ANSWER}"]
-    reader = _reader(workspace)
-    described = reader.describe(path, reader.scan().stamps[path])
-    assert (described.folder, described.title, described.changed_s) == (FOLDER, "Pool", 1_770_714_000.0)
-
-
-@pytest.mark.parametrize("content", ["", "[]", "{}", '{"info": {"id": 3}, "messages": []}', '{"info": {"id": "x"}}'])
-def test_a_file_that_is_no_export_is_refused(content: str, workspace: Workspace, home: Path) -> None:
-    home.mkdir()
-    choice = _choose(workspace, home, "opencode")
-    (home / "export.json").write_text(content)
-    with pytest.raises(NotAFile, match="not an exported session"):
-        choice.copy_export(str(home / "export.json"))
-    with pytest.raises(NotAFile, match="no usable session id"):
-        choice.copy_export(_export(home / "other.json", id="../x"))
-    with pytest.raises(FileMissing):
-        choice.copy_export(str(home / "none.json"))
-    (home / "large.json").write_bytes(b" " * ((16 << 20) + 1))
-    with pytest.raises(FileTooLarge, match="limit"):
-        choice.copy_export(str(home / "large.json"))
-    assert _paths(workspace) == []

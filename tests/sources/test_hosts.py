@@ -18,12 +18,12 @@ from mdrecall.sources.transcripts.hosts import (
     HOSTS,
     find_host_files,
     list_files,
+    list_sessions,
     locate_transcript,
     open_host_file,
     read_steps,
     session_of,
 )
-from mdrecall.sources.transcripts.opencode import list_sessions
 from mdrecall.types import HostRecord, Step
 from tests.sources.host_transcripts import (
     ANSWER,
@@ -290,7 +290,7 @@ def test_the_sessions_of_opencode_are_listed_with_those_of_sub_agents_marked(tmp
     write_host(tmp_path, "opencode")
     write_database(tmp_path / FILES["opencode"], [], session="ses_2", parent="ses_1")
     listed = list_sessions(str(tmp_path / FILES["opencode"]))
-    assert [(entry.session, entry.about) for entry in listed] == [
+    assert [(session, about) for session, about, _ in listed] == [
         ("ses_1", About(FOLDER, "", "Fix the pool")),
         ("ses_2", About(FOLDER, "", "Fix the pool", is_subagent=True)),
     ]

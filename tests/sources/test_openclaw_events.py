@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.sources.transcripts.openclaw_events import EventParser
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
 
 MARK = "⟦openclaw:ctx⟧"
 
@@ -35,7 +35,7 @@ def answer(text: str = "yes", **own: Any) -> dict[str, Any]:
 
 def lines_of(*events: dict[str, Any]) -> list[tuple[str, str]]:
     parser = EventParser()
-    return [(f"{said.speaker}: {said.text}", said.origin) for each in events if (said := parser.parse(each))]
+    return [(f"{said[0]}: {said[1]}", said[3]) for each in events if (said := parser.parse(each))]
 
 
 @pytest.mark.parametrize(

@@ -15,12 +15,11 @@ from mdrecall.config.settings import Settings
 from mdrecall.context import save_session
 from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
-from mdrecall.flush import Flush
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.qmd.export import ExportReport, Origin, SessionExport
 from mdrecall.sources.opening import read_below
 from mdrecall.sources.transcripts import readers
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.sources.transcripts.readers import Transcripts, open_transcripts
 from mdrecall.types import Conversation, Listing, SourceName, Stamp, TranscriptRecord
 
@@ -82,20 +81,11 @@ class JsonListReader:
     def path_of_export(self, name: str) -> str | None:
         return self._path(name.removeprefix("list+")) if name.startswith("list+") else None
 
-    def size_of(self, session: str, file: str = "") -> int:
-        place = os.path.join(self._folder, session + _ENDING)
-        return os.path.getsize(place) if os.path.exists(place) else 0
-
     @contextmanager
     def open(self, path: str, *, with_tools: bool = False) -> Iterator[OpenTranscript]:
         name = path.removeprefix(_PREFIX) + _ENDING
         opened = read_below(self._folder, name, shown=path, max_bytes=1_000_000)
         yield OpenJsonList(opened.data, (*opened.stamp[:3], 0))
-
-    def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
-        if not file.endswith(_ENDING):
-            return None
-        return OpenJsonList(Path(file).read_bytes(), (0, 0, 0, 0)).records()
 
     def _path(self, session: str) -> str:
         return _PREFIX + session
@@ -178,13 +168,6 @@ def test_it_is_listed_read_and_saved(memory: Memory) -> None:
     saved = (Path(memory.settings.workspace) / note).read_text()
     assert "- Session: new\n" in saved
     assert "User: the walrus sleeps\n\nAssistant: key sk-" in saved
-
-
-def test_a_flush_reads_its_messages(memory: Memory) -> None:
-    assert memory.loaded
-    flush = Flush(memory.loaded, "agent:main:main")
-    said = flush.read_messages(str(Path(memory.settings.sessions_dir) / f"new{_ENDING}"))
-    assert [message.role for message in said] == ["user", "assistant"]
 
 
 def test_it_is_exported_for_qmd(memory: Memory, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import FileMissing
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.sources.transcripts.readers import find_conversation, last_messages, list_conversations, read_transcript
 
 

@@ -63,7 +63,8 @@ def open_snapshot(path: str) -> Iterator[apsw.Connection]:
         hint = "It may hold an endless view. Name another database."
         raise FileUnreadable(f"{path} takes too long to read.", path=path, hint=hint) from error
     except apsw.Error as error:
-        raise FileUnreadable(f"Cannot read {path}: {error}.", path=path) from error
+        hint = "Close the program that it belongs to and try again. A newer version may store conversations otherwise."
+        raise FileUnreadable(f"Cannot read {path}: {error}.", path=path, hint=hint) from error
 
 
 def _connect(path: str) -> apsw.Connection:

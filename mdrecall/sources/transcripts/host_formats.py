@@ -4,12 +4,12 @@ A record comes from a file that anybody may have written, so nothing about its s
 or memory put into the conversation is left out: reminders, summaries of compactions, the texts of hooks.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mdrecall.core.conversation.messages import is_silent, strip_memory
+from mdrecall.sources.transcripts.jsonl import parse_object
 from mdrecall.types import Step
 
 #: The end of a command's output is enough to see how it ended, and which commit it made.
@@ -138,7 +138,7 @@ def _codex_tool(payload: Json) -> Iterator[Step]:
     call = _text(payload, "call_id")
     match payload.get("type"):
         case "function_call":
-            yield _call(_text(payload, "name"), _parse_json(payload.get("arguments")), call)
+            yield _call(_text(payload, "name"), parse_object(payload.get("arguments")), call)
         case "custom_tool_call":
             yield _call(_text(payload, "name"), {"input": payload.get("input")}, call)
         case "local_shell_call":
@@ -177,7 +177,7 @@ def parse_copilot(record: Json) -> ParsedRecord:
 
 def _arguments(tool: Json) -> Json:
     arguments = tool.get("arguments")
-    return arguments if isinstance(arguments, dict) else _parse_json(arguments)
+    return arguments if isinstance(arguments, dict) else parse_object(arguments)
 
 
 def parse_gemini(record: Json) -> ParsedRecord:
@@ -309,14 +309,6 @@ def _output(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "\n".join(_text(block, "text") for block in _objects(content))
-
-
-def _parse_json(text: Any) -> Json:
-    try:
-        value = json.loads(text) if isinstance(text, str) else None
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
 
 
 def _text(record: Json, key: str) -> str:

@@ -1,16 +1,26 @@
-"""The coding agents whose transcripts are read: where each keeps them, and the steps of one transcript in order."""
+"""The coding agents whose transcripts are read: where each keeps them, and the steps of one transcript in order.
+
+OpenCode keeps its conversations in a SQLite database, to which it may be writing: it is opened read-only, for the time
+of one reading. Its layout is not promised, so another one is reported and nothing is read. Such a transcript is named
+``<database>#<session>``, its records are the messages in the order of their times, and an offset is a number of
+messages.
+"""
 
 import fnmatch
+import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from itertools import islice
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from mdrecall.errors import NotAFile, ReadError
+from mdrecall.errors import FileMissing, NotAFile, ReadError
 from mdrecall.sources.opening import read_below, stamp_of
+from mdrecall.sources.transcripts.foreign_database import open_snapshot
 from mdrecall.sources.transcripts.host_formats import (
     About,
     ParsedRecord,
@@ -19,11 +29,28 @@ from mdrecall.sources.transcripts.host_formats import (
     parse_codex,
     parse_copilot,
     parse_gemini,
+    parse_opencode,
     parse_qwen,
     title_of,
 )
-from mdrecall.sources.transcripts.jsonl import OpenJsonl, open_jsonl, parse_object, split_lines
-from mdrecall.types import HostRecord, Issue, Stamp, Step
+from mdrecall.sources.transcripts.jsonl import (
+    AGENT,
+    MAX_LINE_BYTES,
+    OWNER,
+    OpenJsonl,
+    as_object,
+    as_text,
+    day_of,
+    explain_long,
+    one_line,
+    open_jsonl,
+    parse_object,
+    split_lines,
+)
+from mdrecall.types import HostRecord, Issue, Stamp, Step, TranscriptRecord
+
+if TYPE_CHECKING:
+    import apsw
 
 #: Folder, branch and first message stand in the first records; a session's instructions before them have some 50 KB.
 _HEAD_BYTES = 512 << 10
@@ -40,6 +67,18 @@ _REPEAT_BYTES = 256 << 10
 _MAX_IDS = 200_000
 #: A file that names a project's folder has one line.
 _MAX_ROOT_BYTES = 4096
+#: How a record calls who speaks, and where that comes from: the person at a coding agent is the owner of the machine.
+SPEAKERS = {"user": ("User", OWNER), "assistant": ("Assistant", AGENT)}
+#: The size of OpenCode's messages is not looked up for a list; this is about what one has.
+_MESSAGE_BYTES = 1024
+#: Messages of OpenCode that are asked for at once.
+_BATCH = 50
+#: A title that OpenCode gives before it has one says nothing.
+_NO_TITLE = "New session - "
+_SESSIONS = (
+    "SELECT id, parent_id, directory, title, time_updated,"
+    " (SELECT count(*) FROM message WHERE session_id = session.id) FROM session"
+)
 
 
 class HostFiles(NamedTuple):
@@ -124,9 +163,9 @@ def read_steps(host: str, file: str, *, offset: int = 0, number: int = 0) -> Ite
     """
     row = find_host_files(host)
     if row is None:
-        from mdrecall.sources.transcripts.opencode import read_opencode_steps
-
-        yield from read_opencode_steps(file, offset=offset, number=number)
+        path, _, session = file.rpartition("#")
+        with open_session(path, session) as conversation:
+            yield from conversation.read(offset, number + 1)
         return
     folder, name = os.path.split(file)
     with open_host_file(row, folder, name, shown=file) as opened:
@@ -164,7 +203,8 @@ def list_files(
 def _list(folder: str, prefix: str, patterns: list[str], issues: list[Issue]) -> Iterator[tuple[str, Stamp]]:
     try:
         with os.scandir(folder) as scanned:
-            entries = sorted((entry for entry in scanned if fnmatch.fnmatchcase(entry.name, patterns[0])), key=_name)
+            matching = (entry for entry in scanned if fnmatch.fnmatchcase(entry.name, patterns[0]))
+            entries = sorted(matching, key=lambda entry: entry.name)
     except FileNotFoundError:
         return
     except OSError as error:
@@ -184,12 +224,8 @@ def _list(folder: str, prefix: str, patterns: list[str], issues: list[Issue]) ->
             issues.append(Issue(entry.path, "is a symbolic link, which is not followed"))
 
 
-def _name(entry: "os.DirEntry[str]") -> str:
-    return entry.name
-
-
 class OpenHostFile(NamedTuple):
-    """The transcript of a host while it is open."""
+    """The JSONL transcript of a host while it is open."""
 
     row: HostFiles
     file: OpenJsonl
@@ -200,12 +236,12 @@ class OpenHostFile(NamedTuple):
         """Yield every record from an offset on; ``number`` is the number of the first one."""
         known = _KnownSteps(self, start)
         end = start
-        for count, line in enumerate(split_lines(self.file.blocks(start)), number):
-            end += line.size
-            parsed = self.row.parse(parse_object(line.content or b""))
+        for count, (line, size, is_complete) in enumerate(split_lines(self.file.blocks(start)), number):
+            end += size
+            parsed = self.row.parse(parse_object(line))
             steps = tuple(step for step in parsed.steps if known.add(step, parsed))
-            until = end if line.is_complete else None
-            yield HostRecord(count, until, parsed.at, steps, parsed.tokens, line.size, line.problem)
+            problem = explain_long(size) if line is None else ""
+            yield HostRecord(count, end if is_complete else None, parsed.at, steps, parsed.tokens, size, problem)
 
     def about(self) -> About:
         """Return what the first records say about the conversation; without a title as long as nobody has asked."""
@@ -225,9 +261,16 @@ class OpenHostFile(NamedTuple):
     def read_head(self) -> Iterator[ParsedRecord]:
         """Yield the first records, and read no more of the file than is asked for."""
         steps = range(0, _HEAD_BYTES, _HEAD_STEP)
-        blocks = (block for start in steps for block in self.file.blocks(start, start + _HEAD_STEP))
-        for line in split_lines(blocks):
-            yield self.row.parse(parse_object(line.content or b""))
+        return self.parse_all(block for start in steps for block in self.file.blocks(start, start + _HEAD_STEP))
+
+    def parse_all(self, blocks: Iterable[bytes]) -> Iterator[ParsedRecord]:
+        """Yield what each line of some blocks says."""
+        return (self.row.parse(parse_object(line)) for line, _, _ in split_lines(blocks))
+
+
+#: The id of the first record that has one; the time of a record before it, empty if there is none; the transcript's
+#: age: the minute in which it begins, True if that is only known from its first record, else the very time, its name.
+_Beginning: TypeAlias = tuple[str, str, tuple[str, bool, str, str]]
 
 
 class _KnownSteps:
@@ -244,7 +287,8 @@ class _KnownSteps:
 
     def add(self, step: Step, record: ParsedRecord) -> bool:
         """Return True if a step is new; it is known from now on."""
-        if self._own and self._own.may_precede(record):
+        # In a fork, the copies have earlier times. Without a time, nothing says how old the transcript is.
+        if self._own and record.id and (not self._own[1] or record.at < self._own[1]):
             self._known = _ids_of_original(self._opened, self._own)
             self._own = None
         if self._known is None or not record.id:
@@ -256,29 +300,13 @@ class _KnownSteps:
         return is_new
 
 
-class _Beginning(NamedTuple):
-    """Where and when a transcript begins."""
-
-    first_id: str
-    """The id of the first record that has one."""
-    begun: str
-    """The time of a record before that one; empty if there is none. In a fork, the copies have earlier times."""
-    age: tuple[str, bool, str, str]
-    """The minute in which it begins, True if that is only known from its first record, else the very time; its name."""
-
-    def may_precede(self, record: ParsedRecord) -> bool:
-        """True if a record may be a copy: it is older than the transcript, or nothing says how old that is."""
-        return bool(record.id) and (not self.begun or record.at < self.begun)
-
-
 def _step_id(step: Step, record: str) -> str:
     return f"{record} {step.kind} {step.call}"
 
 
 def _step_ids(opened: OpenHostFile, start: int, end: int | None) -> Iterator[str]:
     """Yield the ids of the steps in a part of a transcript."""
-    for line in split_lines(opened.file.blocks(start, end)):
-        parsed = opened.row.parse(parse_object(line.content or b""))
+    for parsed in opened.parse_all(opened.file.blocks(start, end)):
         yield from (_step_id(step, parsed.id) for step in parsed.steps if parsed.id)
 
 
@@ -286,8 +314,7 @@ def _read_beginning(opened: OpenHostFile) -> _Beginning | None:
     begun = ""
     for parsed in opened.read_head():
         if parsed.id:
-            minute = (begun or parsed.at)[:_MINUTE]
-            return _Beginning(parsed.id, begun, (minute, not begun, begun, opened.name))
+            return parsed.id, begun, ((begun or parsed.at)[:_MINUTE], not begun, begun, opened.name)
         begun = begun or parsed.at
     return None
 
@@ -295,23 +322,19 @@ def _read_beginning(opened: OpenHostFile) -> _Beginning | None:
 def _ids_of_original(opened: OpenHostFile, own: _Beginning) -> set[str]:
     """Return the ids in those transcripts of the same folder that a transcript begins with copies of."""
     known = set[str]()
-    first = own.first_id.encode()
+    first_id, _, age = own
     for name, _ in _list(opened.folder, "", [opened.row.pattern.rpartition("/")[2]], []):
         if name == opened.name:
             continue
         try:
             with open_host_file(opened.row, opened.folder, name, shown=name) as other:
-                if any(first in block for block in other.file.blocks(0, _HEAD_STEP)) and _is_older(other, own):
+                is_alike = any(first_id.encode() in block for block in other.file.blocks(0, _HEAD_STEP))
+                beginning = _read_beginning(other) if is_alike else None
+                if beginning and beginning[0] == first_id and beginning[2] < age:
                     known.update(islice(_step_ids(other, 0, None), _MAX_IDS - len(known)))
         except ReadError:
             continue
     return known
-
-
-def _is_older(other: OpenHostFile, own: _Beginning) -> bool:
-    """True if a transcript begins with the same record as another one, and earlier."""
-    beginning = _read_beginning(other)
-    return beginning is not None and beginning.first_id == own.first_id and beginning.age < own.age
 
 
 def _read_project_root(chats: str) -> str:
@@ -329,6 +352,109 @@ def open_host_file(row: HostFiles, root: str, inside: str, *, shown: str) -> Ite
     """Open a transcript below a folder, through no link; ``shown`` is how errors call it."""
     if not inside:
         raise NotAFile(f"{shown} is not a file.", path=shown)
-    with open_jsonl(root, inside, lambda _, __: lambda _: None, shown=shown) as file:
-        folder, name = os.path.split(os.path.join(root, inside))
+    folder, name = os.path.split(os.path.join(root, inside))
+
+    def read_records(file: OpenJsonl, start: int, number: int) -> Iterator[TranscriptRecord]:
+        return map(make_record, OpenHostFile(row, file, folder, name).read(start, number))
+
+    with open_jsonl(root, inside, read_records, shown=shown) as file:
         yield OpenHostFile(row, file, folder, name)
+
+
+def make_record(record: HostRecord) -> TranscriptRecord:
+    """Return what is said in a record; tools and their output are left out."""
+    said = [step for step in record.steps if step.kind in SPEAKERS]
+    text = " ".join(line for step in said if step.kind == said[0].kind and (line := one_line(step.text)))
+    if not text:
+        return TranscriptRecord(record.number, record.end, record.size, problem=record.problem)
+    speaker, origin = SPEAKERS[said[0].kind]
+    return TranscriptRecord(record.number, record.end, record.size, speaker, text, day_of(record.at), origin)
+
+
+def list_sessions(path: str) -> list[tuple[str, About, Stamp]]:
+    """Return every conversation of OpenCode's database; those of sub-agents are marked. None without a database."""
+    try:
+        with open_snapshot(path) as connection:
+            return [_make_session(*row) for row in connection.execute(f"{_SESSIONS} ORDER BY id")]
+    except FileMissing:
+        return []
+
+
+def _make_session(
+    session: str, parent: Any, folder: Any, title: Any, updated_ms: Any, messages: int
+) -> tuple[str, About, Stamp]:
+    shown = title_of(title) if isinstance(title, str) and not title.startswith(_NO_TITLE) else ""
+    changed_ns = updated_ms * 1_000_000 if isinstance(updated_ms, int) else 0
+    stamp = messages * _MESSAGE_BYTES, changed_ns & (2**63 - 1), 0, zlib.crc32(str(session).encode())
+    return str(session), About(as_text(folder), "", shown, parent is not None), stamp
+
+
+class OpenSession(NamedTuple):
+    """A conversation while OpenCode's database is open. An offset is a number of messages."""
+
+    connection: "apsw.Connection"
+    session: str
+    stamp: Stamp
+
+    @property
+    def messages(self) -> int:
+        return self.stamp[0] // _MESSAGE_BYTES
+
+    def read(self, start: int = 0, number: int = 1) -> Iterator[HostRecord]:
+        """Yield every message from an offset on; the last one has no end while it is being written."""
+        query = "SELECT id, time_created, data FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?, ?"
+        while start < self.messages:
+            rows: list[Any] = self.connection.execute(query, (self.session, start, _BATCH)).fetchall()
+            for message, created, data in rows:
+                start += 1
+                yield self._make_record(number, start, message, created, data)
+                number += 1
+            if not rows:
+                return
+
+    def _make_record(self, number: int, end: int, message: Any, created: Any, data: Any) -> HostRecord:
+        query = "SELECT data FROM part WHERE message_id = ? AND length(data) <= ? ORDER BY id"
+        parts: list[Any] = [row[0] for row in self.connection.execute(query, (message, MAX_LINE_BYTES))]
+        info = {"id": message, **parse_object(data)}
+        parsed = parse_opencode({"info": info, "parts": [parse_object(part) for part in parts]})
+        is_done = info.get("role") != "assistant" or "completed" in as_object(info.get("time"))
+        size = sum(len(as_text(text)) for text in (data, *parts))
+        offset = end if is_done or end < self.messages else None
+        return HostRecord(number, offset, _iso_time(created), parsed.steps, parsed.tokens, size)
+
+    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
+        """Yield the record of every message."""
+        return map(make_record, self.read(start, number))
+
+    def bytes_after(self, offset: int) -> int:
+        """Return about how many bytes follow an offset."""
+        return self.records_after(offset) * _MESSAGE_BYTES
+
+    def records_after(self, offset: int) -> int:
+        """Return how many messages follow an offset."""
+        return max(0, self.messages - offset)
+
+    def seal(self, offset: int, *, thorough: bool = False) -> bytes:
+        """Return a digest of the ids of the messages before an offset."""
+        query = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?"
+        digest = hashlib.sha256()
+        for (message,) in self.connection.execute(query, (self.session, offset)):
+            digest.update(f"{message}\0".encode())
+        return digest.digest()
+
+
+@contextmanager
+def open_session(path: str, session: str) -> Iterator[OpenSession]:
+    """Open a conversation of OpenCode's database. Raise ``FileMissing`` if it is not there."""
+    with open_snapshot(path) as connection:
+        found: list[Any] = connection.execute(f"{_SESSIONS} WHERE id = ?", (session,)).fetchall()
+        if not found:
+            raise FileMissing(f"There is no session {session} in {path}.", path=path)
+        yield OpenSession(connection, session, _make_session(*found[0])[2])
+
+
+def _iso_time(milliseconds: Any) -> str:
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return ""

@@ -1,4 +1,4 @@
-"""What readers of JSONL transcripts share: records from any offset, seals, and messages on one line."""
+"""The ground of every transcript reader: records of a JSONL file from any offset, seals, and messages on one line."""
 
 import hashlib
 import json
@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileUnreadable
 from mdrecall.sources.opening import open_below, stamp_of
@@ -28,10 +28,13 @@ _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T)")
 _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
 _BOM = "\ufeff"
 
+#: Where a message comes from. What nobody vouches for is untrusted.
+OWNER, AGENT, SYSTEM, UNTRUSTED = "owner", "agent", "system", "untrusted"
+
 #: Reads a line and returns the speaker, the text, the day and the origin; None if nobody speaks in it.
 ParseLine: TypeAlias = Callable[[bytes], tuple[str, str, str, str] | None]
-#: Returns how the lines of an open file are read from an offset on.
-ParserAt: TypeAlias = "Callable[[OpenJsonl, int], ParseLine]"
+#: Yields the records of an open file from an offset on, of which the first one has a number.
+ReadRecords: TypeAlias = "Callable[[OpenJsonl, int, int], Iterator[TranscriptRecord]]"
 
 
 class OpenJsonl(NamedTuple):
@@ -41,11 +44,11 @@ class OpenJsonl(NamedTuple):
     stamp: Stamp
     beginning: bytes
     """The first bytes when it was opened: a file that is rewritten while it is read must break its seal."""
-    parser_at: ParserAt
+    read_records: ReadRecords
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every line; what follows the last line end comes last, without an end."""
-        return parse_blocks(self.blocks(start), self.parser_at(self, start), start=start, number=number)
+        return self.read_records(self, start, number)
 
     def bytes_after(self, offset: int) -> int:
         """Return how many bytes follow an offset."""
@@ -78,38 +81,16 @@ class OpenJsonl(NamedTuple):
 
 
 @contextmanager
-def open_jsonl(folder: str, inside: str, parser_at: ParserAt, *, shown: str) -> Iterator[OpenJsonl]:
+def open_jsonl(folder: str, inside: str, read_records: ReadRecords, *, shown: str) -> Iterator[OpenJsonl]:
     """Open a JSONL file below a folder, through no link; ``shown`` is how errors call it."""
     file = open_below(folder, inside, shown=shown)
     try:
         stamp = stamp_of(os.fstat(file))
-        yield OpenJsonl(file, stamp, os.pread(file, _SEAL_BYTES, 0), parser_at)
+        yield OpenJsonl(file, stamp, os.pread(file, _SEAL_BYTES, 0), read_records)
     except OSError as error:
         raise FileUnreadable(f"Cannot read {shown}: {error.strerror}.", path=shown) from error
     finally:
         os.close(file)
-
-
-def read_blocks(file: BinaryIO) -> Iterator[bytes]:
-    """Yield a file from its beginning to its end."""
-    while block := file.read(_BLOCK_BYTES):
-        yield block
-
-
-class Line(NamedTuple):
-    """One line of a file."""
-
-    content: bytes | None
-    """None if the line is too long to be read."""
-    size: int
-    """With its end."""
-    is_complete: bool
-
-    @property
-    def problem(self) -> str:
-        """Why the line is not read; empty if it is."""
-        too_long = f"has {self.size:,} bytes; more than {MAX_LINE_BYTES:,} are not read"
-        return too_long if self.content is None else ""
 
 
 def parse_blocks(
@@ -117,46 +98,55 @@ def parse_blocks(
 ) -> Iterator[TranscriptRecord]:
     """Yield the record of every line; ``start`` is the offset of the first one and ``number`` its number."""
     end = start
-    for line_number, line in enumerate(split_lines(blocks), number):
-        end += line.size
-        yield _make_record(line_number, end if line.is_complete else None, line, parse)
+    for line_number, (line, size, is_complete) in enumerate(split_lines(blocks), number):
+        end += size
+        said = () if line is None else parse(line) or ()
+        record = TranscriptRecord(line_number, end if is_complete else None, size, *said)
+        yield record if line is not None else record._replace(problem=explain_long(size))
 
 
-def split_lines(blocks: Iterable[bytes]) -> Iterator[Line]:
-    """Yield every line; what follows the last line end comes last, as an incomplete one."""
+def split_lines(blocks: Iterable[bytes]) -> Iterator[tuple[bytes | None, int, bool]]:
+    """Yield every line, its size with its end, and True if it has an end. One that is too long to be read is None."""
     begun, size = list[bytes](), 0
     for block in blocks:
         *whole, rest = block.split(b"\n")
         for piece in whole:
             size += len(piece)
-            yield Line(_join(begun, piece, size), size + 1, is_complete=True)
+            yield _join(begun, piece, size), size + 1, True
             begun, size = [], 0
         size += len(rest)
         begun = [*begun, rest] if size <= MAX_LINE_BYTES else []
     if size:
-        yield Line(_join(begun, b"", size), size, is_complete=False)
+        yield _join(begun, b"", size), size, False
 
 
 def _join(begun: list[bytes], last: bytes, size: int) -> bytes | None:
     return b"".join((*begun, last)) if size <= MAX_LINE_BYTES else None
 
 
-def _make_record(number: int, end: int | None, line: Line, parse: ParseLine) -> TranscriptRecord:
-    if line.content is None:
-        return TranscriptRecord(number, end, line.size, problem=line.problem)
-    return TranscriptRecord(number, end, line.size, *(parse(line.content) or ()))
+def explain_long(size: int) -> str:
+    """Return why a record of a size is not read."""
+    return f"has {size:,} bytes; more than {MAX_LINE_BYTES:,} are not read"
 
 
-def parse_object(line: bytes) -> dict[str, Any]:
-    """Return the JSON object on a line; an empty one if there is none."""
-    text = line.decode("utf-8", "replace").removeprefix(_BOM)
-    if not text.strip():
-        return {}
+def parse_object(line: Any) -> dict[str, Any]:
+    """Return the JSON object in a text or on a line of a file; an empty one if there is none."""
+    text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     try:
-        record = json.loads(text)
+        record = json.loads(text.removeprefix(_BOM)) if isinstance(text, str) and text else None
     except (ValueError, RecursionError):
         return {}
-    return record if isinstance(record, dict) else {}
+    return as_object(record)
+
+
+def as_object(value: Any) -> dict[str, Any]:
+    """Return a value that is an object of JSON; an empty one for any other value."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_text(value: Any) -> str:
+    """Return a value that is a text of JSON; an empty one for any other value."""
+    return value if isinstance(value, str) else ""
 
 
 def day_of(timestamp: Any) -> str:

@@ -3,24 +3,41 @@
 A conversation is a *window*: a session id with its events, of which row ``n`` is what line ``n + 1`` of a JSONL file
 would be. A session key has one window after another. Events of 1 KB and more are compressed with zstd. What the user
 and the agent say also stands uncompressed in OpenClaw's full-text index.
+
+OpenClaw moves old conversations out of its tables to *cold archives*: one each, in a file or in the database. An
+archive is JSONL in zstd. Each line has a ``kind``; those of kind ``event`` hold a row as it was in the database.
 """
 
 import hashlib
 import json
+import os
+import re
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from functools import cache, partial
+from importlib import import_module
+from io import BytesIO
+from typing import Any, NamedTuple, TypeAlias
 
 import apsw
 
-from mdrecall.errors import FileUnreadable
-from mdrecall.sources.transcripts.cold_archives import TABLE, ColdArchives, list_event_ids
+from mdrecall.errors import FileUnreadable, ReadError, install_command
+from mdrecall.sources.opening import read_below
 from mdrecall.sources.transcripts.foreign_database import read_snapshot
-from mdrecall.sources.transcripts.jsonl import MAX_LINE_BYTES, parse_object
+from mdrecall.sources.transcripts.jsonl import MAX_LINE_BYTES, as_object, explain_long, parse_object
 from mdrecall.sources.transcripts.openclaw_entries import SessionFacts, parse_facts
-from mdrecall.sources.transcripts.zstd import Decompress, find_decompressor
 from mdrecall.types import Stamp
 
+#: Returns the content of a frame of zstd; None if the frame is damaged, or holds more than so many bytes.
+Decompress: TypeAlias = Callable[[bytes, int], bytes | None]
+
+#: What decompresses zstd: the module of Python 3.14, then packages that people have installed.
+_ZSTD_MODULES = ("compression.zstd", "zstandard", "pyzstd")
+_COLD_TABLE = "session_transcript_cold_archives"
+#: OpenClaw makes no larger archive, and what it holds is not larger either.
+_MAX_COLD_BYTES = 64 << 20
+_COLD_NAME = re.compile(r"[a-f0-9]{64}\.jsonl\.zst")
+_COLD_COLUMNS = ("archive_name", "storage", "archive_sha256", "archive_blob")
 #: The schemas of 2026.9. Older ones keep conversations elsewhere; newer ones are read as long as they look the same.
 _OLDEST, _NEWEST = 20, 23
 #: OpenClaw compresses no event that is longer.
@@ -74,13 +91,92 @@ class Contents(NamedTuple):
     """True if a conversation may be one of several people."""
 
 
-class Event(NamedTuple):
-    """One event of a conversation."""
+#: One event of a conversation: its row, its content, its size, and why it was not read, which is mostly empty.
+Event: TypeAlias = tuple[int, dict[str, Any], int, str]
 
-    row: int
-    content: dict[str, Any]
-    size: int
-    problem: str = ""
+
+@cache
+def find_decompressor() -> Decompress | None:
+    """Return what decompresses zstd here; None if nothing can."""
+    for name in _ZSTD_MODULES:
+        try:
+            module = import_module(name)
+        except ImportError:
+            continue
+        return partial(_decompress, module)
+    return None
+
+
+def _decompress(module: Any, data: bytes, most: int) -> bytes | None:
+    try:
+        with _open(module, data) as stream:
+            content: bytes = stream.read(most + 1)
+    except (module.ZstdError, EOFError):
+        return None
+    return content if len(content) <= most else None
+
+
+def _open(module: Any, data: bytes) -> Any:
+    """Return a stream: what a frame claims to hold is not allocated before it is there."""
+    if module.__name__ == "zstandard":
+        return module.ZstdDecompressor().stream_reader(data)
+    return module.ZstdFile(BytesIO(data))
+
+
+class ColdArchives:
+    """Reads archives; the one that was read last is kept, because it is read several times in a row."""
+
+    def __init__(self, folder: str, find_decompressor: Callable[[], Decompress | None]) -> None:
+        """``folder`` has the files, in a folder ``cold``."""
+        self._folder = os.path.join(folder, "cold")
+        self._find_decompressor = find_decompressor
+        self._last: tuple[str, list[tuple[int, str]]] = ("", [])
+
+    @property
+    def can_read(self) -> bool:
+        """True if zstd can be decompressed here."""
+        return self._find_decompressor() is not None
+
+    def read(self, connection: Any, session: str) -> list[tuple[int, str]]:
+        """Return the events of a conversation. Raise ``FileUnreadable`` if its archive is gone or damaged."""
+        names = {row[1] for row in connection.execute(f"PRAGMA table_info({_COLD_TABLE})")}
+        columns = ", ".join(name if name in names else "NULL" for name in _COLD_COLUMNS)
+        found = connection.execute(f"SELECT {columns} FROM {_COLD_TABLE} WHERE session_id = ?", (session,)).fetchall()
+        if not found:
+            raise _make_unreadable(session, "it is not there")
+        name, storage, digest, blob = found[0]
+        data = blob if storage == "sqlite" and isinstance(blob, bytes) else self._read_file(session, str(name))
+        actual = hashlib.sha256(data).hexdigest()
+        if isinstance(digest, str) and digest != actual:
+            raise _make_unreadable(session, "it is damaged")
+        if self._last[0] != f"{session} {actual}":
+            self._last = f"{session} {actual}", list(self._decode(session, data))
+        return self._last[1]
+
+    def _read_file(self, session: str, name: str) -> bytes:
+        if not _COLD_NAME.fullmatch(name):
+            raise _make_unreadable(session, "its name is not that of an archive")
+        try:
+            return read_below(self._folder, name, shown=name, max_bytes=_MAX_COLD_BYTES).data
+        except ReadError as error:
+            raise _make_unreadable(session, str(error)) from error
+
+    def _decode(self, session: str, data: bytes) -> Iterator[tuple[int, str]]:
+        decompress = self._find_decompressor()
+        content = decompress(data, _MAX_COLD_BYTES) if decompress else None
+        if content is None:
+            raise _make_unreadable(session, "it is damaged, too large, or this Python cannot read zstd")
+        for line in content.split(b"\n"):
+            record = parse_object(line)
+            row = as_object(record.get("row"))
+            seq, text = row.get("seq"), row.get("event_json")
+            if record.get("kind") == "event" and isinstance(seq, int) and isinstance(text, str):
+                yield seq, text
+
+
+def _make_unreadable(session: str, why: str) -> FileUnreadable:
+    hint = f"Open the conversation in OpenClaw, which brings it back, or run `{install_command('zstd')}`."
+    return FileUnreadable(f"The archive of the conversation {session} cannot be read: {why}.", path=session, hint=hint)
 
 
 class OpenClawDatabase:
@@ -93,7 +189,6 @@ class OpenClawDatabase:
         self.path = path
         self.cold = ColdArchives(folder, find_decompressor)
         self._find_decompressor = find_decompressor
-        self._decompress: Decompress | None = None
         self._texts = _TextPlaces()
 
     def list_windows(self) -> Contents:
@@ -134,15 +229,6 @@ class OpenClawDatabase:
         rows = self._fetch(query, session)
         return int(rows[0][0] or 0)
 
-    def read_ids(self, session: str) -> set[str]:
-        """Return the ids of all events of a conversation."""
-        query = "SELECT event_id FROM transcript_event_identities WHERE session_id = ?"
-        return {str(row[0]) for row in self._fetch(query, session)}
-
-    def read_cold_ids(self, session: str) -> set[str]:
-        """Return the ids of all events of a conversation in cold storage."""
-        return list_event_ids(read_snapshot(self.path, lambda connection: self.cold.read(connection, session)))
-
     def _fetch(self, query: str, *values: str) -> list[Any]:
         return read_snapshot(self.path, lambda connection: connection.execute(query, values).fetchall())
 
@@ -151,14 +237,14 @@ class OpenClawDatabase:
         while start < window.rows:
             events = self._read_batch(window, "seq >= ? AND seq < ? ORDER BY seq", (start, window.rows))
             yield from events
-            start = events[-1].row + 1 if events else window.rows
+            start = events[-1][0] + 1 if events else window.rows
 
     def read_events_before(self, window: Window, end: int) -> Iterator[Event]:
         """Yield the events before a row, the last first."""
         while end > 0:
             events = self._read_batch(window, "seq < ? ORDER BY seq DESC", (end,))
             yield from events
-            end = events[-1].row if events else 0
+            end = events[-1][0] if events else 0
 
     def seal(self, window: Window, end: int, *, thorough: bool) -> bytes:
         """Return a digest of the events before a row; a quick one covers the first and the last of them."""
@@ -169,7 +255,7 @@ class OpenClawDatabase:
 
         def update(connection: apsw.Connection) -> None:
             rows = self.cold.read(connection, window.session) if window.is_cold else ()
-            for row in (row for row in rows if row.seq < end):
+            for row in (row for row in rows if row[0] < end):
                 digest.update(repr(row).encode("utf-8", "surrogatepass"))
             for row in connection.execute(query, (end, window.session)):
                 digest.update(repr(row).encode("utf-8", "surrogatepass"))
@@ -197,7 +283,7 @@ class OpenClawDatabase:
         size = 0
         for row in connection.execute(query, (window.session, *values)):
             events.append(self._make_event(connection, window, *row))
-            size += events[-1].size
+            size += events[-1][2]
             if len(events) >= _BATCH_ROWS or size >= _BATCH_BYTES:
                 break
         return events
@@ -206,31 +292,29 @@ class OpenClawDatabase:
         self, connection: apsw.Connection, window: Window, where: str, values: tuple[int, ...]
     ) -> list[Event]:
         """Return the events of an archive, as ``_read_rows`` returns those of the table; all at once, as it is read."""
-        rows = [row for row in self.cold.read(connection, window.session) if row.seq < values[-1]]
-        rows = rows[::-1] if "DESC" in where else [row for row in rows if row.seq >= values[0]]
-        return [Event(row.seq, _parse(row.text), len(row.text.encode("utf-8", "replace"))) for row in rows]
+        rows = [row for row in self.cold.read(connection, window.session) if row[0] < values[-1]]
+        rows = rows[::-1] if "DESC" in where else [row for row in rows if row[0] >= values[0]]
+        return [(seq, parse_object(text), len(text.encode("utf-8", "replace")), "") for seq, text in rows]
 
     def _make_event(
         self, connection: apsw.Connection, window: Window, row: int, text: Any, blob: Any, about: Any, size: int
     ) -> Event:
         if isinstance(text, str):
-            return Event(row, _parse(text), size)
+            return row, parse_object(text), size, ""
         if not isinstance(blob, bytes):
-            return Event(row, {}, size, f"has {size:,} bytes; more than {MAX_LINE_BYTES:,} are not read")
-        if self._decompress is None:
-            self._decompress = self._find_decompressor() or _decompress_nothing
-        content = self._decompress(blob, min(size, _MAX_EVENT_BYTES))
+            return row, {}, size, explain_long(size)
+        decompress = self._find_decompressor()
+        content = decompress(blob, min(size, _MAX_EVENT_BYTES)) if decompress else None
         if content is not None and len(content) == size:
-            return Event(row, parse_object(content), size)
-        event = _parse(about).get("navigation")
-        event = event if isinstance(event, dict) else {}
-        role = (event.get("message") or {}).get("role")
+            return row, parse_object(content), size, ""
+        event = as_object(parse_object(about).get("navigation"))
+        role = as_object(event.get("message")).get("role")
         if role not in ("user", "assistant"):
-            return Event(row, event, size)
+            return row, event, size, ""
         said = self._texts.read(connection, window, str(event.get("id")))
         if said is None:
-            return Event(row, {}, size, "is compressed with zstd, which this Python cannot read")
-        return Event(row, {**event, "message": {"role": role, "content": said}}, size)
+            return row, {}, size, "is compressed with zstd, which this Python cannot read"
+        return row, {**event, "message": {"role": role, "content": said}}, size, ""
 
 
 class _TextPlaces:
@@ -287,7 +371,8 @@ def _list_windows(connection: apsw.Connection, session: str) -> Contents:
     if version < _OLDEST or not {"session_windows", "session_nodes", "transcript_events"} <= tables:
         problem = f"holds the sessions of an unknown OpenClaw (database schema {version or 'not given'}): not read"
         return Contents({}, forgotten, problem)
-    cold = f"(SELECT last_seq FROM {TABLE} c WHERE c.session_id = w.session_id)" if TABLE in tables else "NULL"
+    archived = f"(SELECT last_seq FROM {_COLD_TABLE} c WHERE c.session_id = w.session_id)"
+    cold = archived if _COLD_TABLE in tables else "NULL"
     columns = {row[1] for row in connection.execute("PRAGMA table_info(session_windows)")}
     hook = "coalesce(w.hook_external_content_source, '')" if "hook_external_content_source" in columns else "''"
     query = (
@@ -324,11 +409,3 @@ def _read_generation(connection: apsw.Connection, session: str) -> str:
 def _is_incognito(connection: apsw.Connection, key: str) -> bool:
     query = "SELECT json_extract(entry_json, '$.incognito') FROM session_nodes WHERE session_key = ?"
     return bool(connection.execute(f"{query} AND json_valid(entry_json)", (key,)).get)
-
-
-def _decompress_nothing(data: bytes, most: int) -> None:
-    """Return None: nothing here can decompress zstd."""
-
-
-def _parse(text: Any) -> dict[str, Any]:
-    return parse_object(text.encode("utf-8", "replace")) if isinstance(text, str) else {}

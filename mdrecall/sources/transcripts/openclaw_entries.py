@@ -1,25 +1,31 @@
-"""A session's entry in OpenClaw's ``sessions.json``: who takes part in it, and recording its memory flushes there.
+"""A session's entry in OpenClaw's ``sessions.json`` or database: who takes part in it, and its memory flushes.
 
 A conversation goes on in another transcript after a reset, and the file then names only that one. So the facts about
 each transcript are kept in a file of our own when they are first seen.
 
-The file belongs to OpenClaw and is changed as OpenClaw changes it: under ``sessions.json.lock``, which is created and
-must not exist, by a new file that replaces the old one. Everything else in the file keeps its value and its order. A
-file that cannot be parsed is never written.
+``sessions.json`` belongs to OpenClaw and is changed as OpenClaw changes it: under ``sessions.json.lock``, which is
+created and must not exist, by a new file that replaces the old one. Everything else in the file keeps its value and its
+order. A file that cannot be parsed is never written. Nothing is written to a database: the flushes of its sessions are
+recorded in a file beside the index.
 """
 
 import json
 import os
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall import state_files
 from mdrecall.core.conversation.flush import FlushHistory
 from mdrecall.core.conversation.visibility import SessionKey, may_be_shared, parse, read_party
-from mdrecall.errors import SessionsError
-from mdrecall.locks import openclaw_lock
+from mdrecall.errors import ReadError, SessionsError
+from mdrecall.locks import FileLock, openclaw_lock
+from mdrecall.sources.editing import open_folder, sync_folder
 from mdrecall.sources.opening import stamp_of
+from mdrecall.sources.transcripts.jsonl import as_object, as_text, parse_object
+
+if TYPE_CHECKING:
+    import apsw
 
 FILE = "sessions.json"
 #: How long to wait for OpenClaw, which holds the lock while it writes the file.
@@ -29,6 +35,15 @@ WAIT_S = 10.0
 _MAX_KEPT = 20_000
 _ENDING = ".jsonl"
 _OWN = "mdrecall"
+#: A session that has not been flushed for as many others is over, or has been compacted in between.
+_MAX_SESSIONS = 500
+_ENTRY = "SELECT entry_json, current_session_id FROM session_nodes WHERE lower(session_key) = lower(?)"
+#: What the model still sees: everything since the last compaction or reset.
+_VISIBLE = """
+SELECT coalesce(sum(coalesce(event_utf8_bytes, length(CAST(event_json AS BLOB))) + 1), 0) FROM transcript_events
+WHERE session_id = :id AND seq > coalesce((SELECT max(seq) FROM transcript_event_identities
+  WHERE session_id = :id AND event_type IN ('compaction', 'reset')), -1)
+"""
 _HINT = "Nothing was changed. Repair the file, or restore it from a backup."
 
 
@@ -84,9 +99,7 @@ class KnownSessions:
         if stamp == self._stamp:
             return
         kept = state_files.load(self._kept) if self._kept else {}
-        known = (
-            (name, values) for name, values in _as_object(kept.get("sessions")).items() if isinstance(values, list)
-        )
+        known = ((name, values) for name, values in as_object(kept.get("sessions")).items() if isinstance(values, list))
         self.facts = {name: SessionFacts(*map(str, values)) for name, values in known if len(values) == 4}
         try:
             if stamp != kept.get("stamp", []):
@@ -133,18 +146,18 @@ def _parse_all(entries: dict[str, Any]) -> dict[str, SessionFacts]:
     for key, entry in entries.items():
         if isinstance(entry, dict):
             facts = parse_facts(key, entry)
-            file = os.path.basename(_as_text(entry.get("sessionFile")))
-            for name in {_as_text(entry.get("sessionId")), file} - {""}:
+            file = os.path.basename(as_text(entry.get("sessionFile")))
+            for name in {as_text(entry.get("sessionId")), file} - {""}:
                 found[name] = facts if found.get(name, facts) == facts else CONTESTED
     return found
 
 
 def parse_facts(key: str, entry: dict[str, Any]) -> SessionFacts:
     """Return the facts in a session's entry, of a ``sessions.json`` or of a database."""
-    delivery = _as_object(entry.get("delivery"))
-    origins = [_as_object(delivery.get("origin")), _as_object(entry.get("origin"))]
-    routes = [_as_object(delivery.get(name)) for name in ("route", "context")] + [
-        _as_object(entry.get("deliveryContext"))
+    delivery = as_object(entry.get("delivery"))
+    origins = [as_object(delivery.get("origin")), as_object(entry.get("origin"))]
+    routes = [as_object(delivery.get(name)) for name in ("route", "context")] + [
+        as_object(entry.get("deliveryContext"))
     ]
     return SessionFacts(
         key,
@@ -155,7 +168,7 @@ def parse_facts(key: str, entry: dict[str, Any]) -> SessionFacts:
 
 
 def _first_text(*values: Any) -> str:
-    return next((text for value in values if (text := _as_text(value).strip())), "")
+    return next((text for value in values if (text := as_text(value).strip())), "")
 
 
 def read_entry(folder: str, key: str) -> Entry | None:
@@ -188,7 +201,7 @@ def update_history(
             entry = entries.setdefault(name or key, {})
             history = change(parse_entry(entry))
             entry.update(_openclaw_fields(history, now_ms))
-            entry[_OWN] = {**_as_object(entry.get(_OWN)), "flush": _own_fields(history)}
+            entry[_OWN] = {**as_object(entry.get(_OWN)), "flush": _own_fields(history)}
             _replace(path, entries)
     except OSError as error:
         hint = "Nothing was changed. Check the disk and the permissions."
@@ -220,8 +233,8 @@ def _find_key(entries: dict[str, Any], key: str) -> str | None:
 
 def parse_entry(entry: dict[str, Any]) -> Entry:
     """Return what a session's entry says about its flushes, as older OpenClaws write it or as newer ones do."""
-    own = _as_object(_as_object(entry.get(_OWN)).get("flush"))
-    newer = _as_object(entry.get("memoryFlush"))
+    own = as_object(as_object(entry.get(_OWN)).get("flush"))
+    newer = as_object(entry.get("memoryFlush"))
     kind, count = newer.get("kind"), _as_number(newer.get("compactionCount")) or 0
     history = FlushHistory(
         has_entry=entry.get("incognito") is not True,
@@ -238,13 +251,9 @@ def parse_entry(entry: dict[str, Any]) -> Entry:
         total_tokens=_as_number(entry.get("totalTokens")) or 0,
         total_is_fresh=entry.get("totalTokensFresh") is not False,
         context_tokens=_as_number(entry.get("contextTokens")) or None,
-        session=_as_text(entry.get("sessionId")),
-        file=_as_text(entry.get("sessionFile")),
+        session=as_text(entry.get("sessionId")),
+        file=as_text(entry.get("sessionFile")),
     )
-
-
-def _as_text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
 
 
 def _openclaw_fields(history: FlushHistory, now_ms: int | None) -> dict[str, Any]:
@@ -260,10 +269,6 @@ def _own_fields(history: FlushHistory) -> dict[str, Any]:
         if history.attempts
         else own
     )
-
-
-def _as_object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _as_number(value: Any) -> int | None:
@@ -292,13 +297,79 @@ def _replace(path: str, entries: dict[str, Any]) -> None:
         with suppress(OSError):
             os.unlink(name)
         raise
-    _sync_folder(os.path.dirname(path))
+    with suppress(OSError), open_folder(os.path.dirname(path), "") as folder:
+        sync_folder(folder)
 
 
-def _sync_folder(folder: str) -> None:
-    with suppress(OSError):
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+class StoredFlushes:
+    """The flushes of the sessions in one agent's database."""
+
+    def __init__(self, database: str, index_path: str) -> None:
+        self._database = database
+        self._path = f"{index_path}.flushes"
+
+    def read(self, key: str) -> Entry | None:
+        """Return a session's entry with both books; None if it is not in the database, or there is none."""
+        if not os.path.isfile(self._database):
+            return None
+        # Hooks import this module too, and need no database.
+        from mdrecall.sources.transcripts.foreign_database import read_snapshot
+
         try:
-            os.fsync(opened)
+            found = read_snapshot(self._database, lambda connection: _read_stored(connection, key))
+        except ReadError as error:
+            raise SessionsError(str(error), hint=error.hint or "Try again later.") from error
+        own = state_files.load(self._path).get(key.lower())
+        return found and _merge(found, own if isinstance(own, dict) else {})
+
+    def update(self, key: str, change: Callable[[Entry], FlushHistory]) -> bool:
+        """Change mdrecall's record of a session; False if the session is not in the database."""
+        lock = FileLock(f"{self._path}.lock")
+        try:
+            if self.read(key) is None:
+                return False
+            state_files.make_private_folder(os.path.dirname(self._path))
+            if not lock.acquire(WAIT_S, "recording a flush"):
+                raise SessionsError(f"{self._path} is in use.", hint="Nothing was changed. Try again.")
+            entry = self.read(key)
+            if entry is not None:
+                books = state_files.load(self._path)
+                books.pop(key.lower(), None)
+                books[key.lower()] = change(entry)._asdict()
+                state_files.save(self._path, dict(list(books.items())[-_MAX_SESSIONS:]))
+            return entry is not None
+        except OSError as error:
+            hint = "Nothing was changed. Check the disk and the permissions."
+            raise SessionsError(f"Cannot write {self._path}: {error.strerror or error}.", hint=hint) from error
         finally:
-            os.close(opened)
+            lock.release()
+
+
+def _read_stored(connection: "apsw.Connection", key: str) -> Entry | None:
+    tables = "SELECT count(*) FROM sqlite_master WHERE name IN ('session_nodes', 'transcript_events')"
+    if connection.execute(tables).fetchone() != (2,):
+        return None
+    row = connection.execute(_ENTRY, (key,)).fetchone()
+    values = parse_object(row[0]) if row else {}
+    if row is None or not values:
+        return None
+    entry = parse_entry(values)._replace(session=str(row[1]))
+    size = connection.execute(_VISIBLE, {"id": entry.session}).fetchone()
+    return entry._replace(visible_bytes=int(size[0]) if size else 0)
+
+
+def _merge(entry: Entry, own: dict[str, Any]) -> Entry:
+    """Return an entry with mdrecall's record, which counts in the same cycle as OpenClaw's."""
+    history, now = entry.history, entry.compaction_count
+    flushed = own.get("flushed_count")
+    if history.flushed_count != now and type(flushed) is int:
+        size = own.get("flushed_bytes")
+        history = history._replace(flushed_count=flushed, flushed_bytes=size if type(size) is int else 0)
+    attempts = own.get("attempts")
+    if (
+        own.get("attempts_count") == now
+        and type(attempts) is int
+        and (history.attempts_count != now or attempts > history.attempts)
+    ):
+        history = history._replace(attempts=attempts, attempts_count=now)
+    return entry._replace(history=history)

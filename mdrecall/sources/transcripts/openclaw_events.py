@@ -7,13 +7,10 @@ and whole turns of its own into conversations. Neither is what somebody said, an
 import json
 import re
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.core.conversation.messages import is_silent
-from mdrecall.sources.transcripts.jsonl import day_of, one_line
-
-#: Where a line comes from. What nobody vouches for is untrusted.
-OWNER, AGENT, SYSTEM, UNTRUSTED = "owner", "agent", "system", "untrusted"
+from mdrecall.sources.transcripts.jsonl import AGENT, OWNER, SYSTEM, UNTRUSTED, as_object, day_of, one_line
 
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 _SPEAKERS_AND_TOOLS = {**_SPEAKERS, "toolResult": "Tool", "bashExecution": "Tool"}
@@ -58,14 +55,8 @@ _INTERNAL_BEGIN, _INTERNAL_END = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<<<EN
 _INTERNAL = re.compile(f"{_INTERNAL_BEGIN}.*?(?:{_INTERNAL_END}|\\Z)", re.S)
 
 
-class Message(NamedTuple):
-    """What somebody says, as a ``TranscriptRecord`` holds it."""
-
-    speaker: str
-    text: str
-    """On one line."""
-    day: str
-    origin: str
+#: What somebody says, as a ``TranscriptRecord`` holds it: the speaker, the text on one line, the day and the origin.
+Message: TypeAlias = tuple[str, str, str, str]
 
 
 class Turn(NamedTuple):
@@ -113,7 +104,7 @@ class EventParser:
             text = " ".join(filter(None, (text, *_list_calls(message.get("content")))))
         if not text:
             return None
-        return Message(speaker, text, day_of(event.get("timestamp")), _origin_of(message, self.turn))
+        return speaker, text, day_of(event.get("timestamp")), _origin_of(message, self.turn)
 
 
 def _list_calls(content: Any) -> Iterator[str]:
@@ -128,7 +119,7 @@ def find_chat_type(event: dict[str, Any]) -> str:
     """Return ``group`` if a message tells of one, ``unknown`` if a program gives a task in it, else nothing."""
     if not is_user_event(event):
         return ""
-    text = _strip_moment(_join_blocks(_object(event.get("message")).get("content"))[:_ENVELOPE_CHARS])
+    text = _strip_moment(_join_blocks(as_object(event.get("message")).get("content"))[:_ENVELOPE_CHARS])
     if _OF_GROUP.search(text):
         return "group"
     return "unknown" if _TASK.match(text) else ""
@@ -136,27 +127,27 @@ def find_chat_type(event: dict[str, Any]) -> str:
 
 def is_user_event(event: dict[str, Any]) -> bool:
     """True if an event is a message of the user, with which a turn begins."""
-    return event.get("type") == "message" and _object(event.get("message")).get("role") == "user"
+    return event.get("type") == "message" and as_object(event.get("message")).get("role") == "user"
 
 
 def _begin_turn(message: dict[str, Any]) -> Turn:
-    provenance = _object(message.get("provenance"))
+    provenance = as_object(message.get("provenance"))
     if provenance.get("kind") == "internal_system":
         return Turn(SYSTEM, provenance.get("sourceTool") in (_HEARTBEAT, *_RECALLS))
-    return Turn(OWNER if _object(message.get("__openclaw")).get("senderIsOwner") is True else UNTRUSTED)
+    return Turn(OWNER if as_object(message.get("__openclaw")).get("senderIsOwner") is True else UNTRUSTED)
 
 
 def _origin_of(message: dict[str, Any], turn: Turn) -> str:
     if message.get("role") == "user":
         return turn.origin
-    if _object(message.get("__openclaw")).get("turnTainted") is True:
+    if as_object(message.get("__openclaw")).get("turnTainted") is True:
         return UNTRUSTED
     return AGENT if turn.origin == OWNER else turn.origin
 
 
 def _is_from_a_session(message: dict[str, Any]) -> bool:
     """True if another session of an agent wrote the message."""
-    return message.get("role") == "user" and _object(message.get("provenance")).get("kind") == "inter_session"
+    return message.get("role") == "user" and as_object(message.get("provenance")).get("kind") == "inter_session"
 
 
 def _text_of(message: dict[str, Any]) -> str:
@@ -211,7 +202,3 @@ def _strip_facts(text: str) -> str:
         elif not _DELIVERY_HINT.match(shown):
             kept.append(line)
     return "\n".join(kept).strip("\n")
-
-
-def _object(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}

@@ -1,25 +1,38 @@
-"""The table of transcript formats, all readers as one, and what people and agents read: without secrets."""
+"""Every transcript format as one reader, the transcripts that a conversation may see, and what is read of them.
+
+What people and agents read has no secrets in it. ``READERS`` is the table of formats.
+"""
 
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import islice
 from typing import TypeAlias
 
 from mdrecall.config.settings import Settings
+from mdrecall.core.conversation.visibility import Party, Rules, explain_withheld, parse, read_party, why_hidden
 from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.core.text.markdown import cut_units, utf16_units
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.sources.tombstones import TombstoneFiles, open_tombstones
-from mdrecall.sources.transcripts.host_reader import HostTranscripts
-from mdrecall.sources.transcripts.openclaw_sqlite import OpenClawTranscripts
-from mdrecall.types import Conversation, Listing, MessagePage, ReadResult, SourceName, Stamp, TranscriptRecord
+from mdrecall.sources.transcripts.host_conversations import HostTranscripts, is_host_path
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts, read_rules
+from mdrecall.types import (
+    EVERYTHING,
+    Conversation,
+    Listing,
+    MessagePage,
+    ReadResult,
+    SourceName,
+    Stamp,
+    TranscriptRecord,
+    Visible,
+)
 
 MakeReader: TypeAlias = Callable[[Settings], TranscriptReader]
 
-#: One line for each format. If two readers own a path, the first one reads it. OpenClaw's takes any file that it is
-#: asked to read, so it is the last.
+#: One line for each format. If two readers own a path, the first one reads it.
 READERS: tuple[MakeReader, ...] = (HostTranscripts.from_settings, OpenClawTranscripts.from_settings)
 #: The same limit as for notes: what a model can read at once without filling its context.
 MAX_READ_UNITS = 50_000
@@ -82,19 +95,11 @@ class Transcripts:
         """Return the path of the transcript with this export name; None if it is nobody's."""
         return next((path for reader in self._readers if (path := reader.path_of_export(name))), None)
 
-    def size_of(self, session: str, file: str = "") -> int:
-        """Return the size of a session's transcript by the first reader that has it, else 0."""
-        return next((size for reader in self._readers if (size := reader.size_of(session, file))), 0)
-
     def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
         """Open a transcript by its path; what was forgotten of it is masked."""
         opened = self._owner(path).open(path, with_tools=with_tools)
         forgotten = self._load_forgotten()
         return _open_unforgotten(opened, path, forgotten) if forgotten.has_sessions else opened
-
-    def read_file(self, file: str) -> Iterator[TranscriptRecord] | None:
-        """Return the records of a file by the first reader that knows its format; None if none does."""
-        return next((records for reader in self._readers if (records := reader.read_file(file)) is not None), None)
 
     def _owner(self, path: str) -> TranscriptReader:
         for reader in self._readers:
@@ -142,6 +147,89 @@ def find_conversation(reader: TranscriptReader, session: str) -> Conversation:
         return reader.describe(path, listing.stamps[path])
     hint = "Give the id, the file name or the path of a session from the list of sessions."
     raise FileMissing(f"There is no transcript {session}.", path=session, hint=hint)
+
+
+def find_visible(settings: Settings, reader: TranscriptReader, session_key: str, session: str = "") -> Visible:
+    """Return what a conversation may see; with ``session``, a session key or id, only of that one.
+
+    A person without a session key sees everything, so nothing is read for them.
+    """
+    if not session_key.strip() and not session:
+        return EVERYTHING
+    found = list(_describe_all(reader, reader.scan()))
+    visible, withheld = filter_visible(settings, found, session_key)
+    chosen = visible if not session else [each for each in visible if is_named(each, session, session_key)]
+    return Visible(frozenset(each.path for each in chosen), withheld)
+
+
+def filter_visible(
+    settings: Settings, conversations: Iterable[Conversation], session_key: str
+) -> tuple[list[Conversation], str]:
+    """Return the conversations that one may see, and a sentence if that is not all of them."""
+    found = list(conversations)
+    if not session_key.strip():
+        return found, ""
+    rules = read_rules(settings)
+    asking = _read_requester(found, session_key, rules)
+    visible = [each for each in found if not why_hidden(asking, _read_source(each, rules), rules)]
+    return visible, explain_withheld(asking, rules) if len(visible) < len(found) else ""
+
+
+def find_readable(
+    settings: Settings, reader: TranscriptReader, name: str, session_key: str = "", session_id: str = ""
+) -> Conversation:
+    """Return a conversation by its session key, id, file name or path; with ``session_id``, its transcript of that id.
+
+    Of several transcripts of one conversation it is the one that changed last. Raise ``FileMissing`` if there is none.
+    One that may not be seen is as missing as one that does not exist.
+    """
+    listing = reader.scan()
+    path = reader.find(session_id or name, listing)
+    if path and not session_key.strip() and not session_id:
+        return reader.describe(path, listing.stamps[path])
+    visible, _ = filter_visible(settings, _describe_all(reader, listing), session_key)
+    named = [each for each in visible if is_named(each, name, session_key) or (each.path == path and not session_id)]
+    named = [each for each in named if not session_id or each.path == path]
+    if named:
+        return max(named, key=lambda each: (not each.archived, each.changed_s))
+    may_see = " that this conversation may see" if session_key.strip() else ""
+    hint = "Give the id, the file name or the path of a session from the list of sessions."
+    raise FileMissing(f"There is no transcript {name}{may_see}.", path=name, hint=hint)
+
+
+def is_named(conversation: Conversation, name: str, session_key: str = "") -> bool:
+    """True if a name means a conversation: its session key, ``current`` for one's own, its id, path or file name."""
+    if name in (conversation.session, conversation.path, conversation.path.rpartition("/")[2]):
+        return True
+    wanted, own = parse(session_key if name == "current" else name), parse(conversation.session_key)
+    return wanted.rest == own.rest != "" and wanted.agent in ("", own.agent)
+
+
+def _describe_all(reader: TranscriptReader, listing: Listing) -> Iterable[Conversation]:
+    """Yield every transcript; one of a coding agent without its title, which would have to be read."""
+    for path, stamp in listing.stamps.items():
+        if is_host_path(path):
+            host, _, session = path.removeprefix("sessions/").removesuffix(".jsonl").partition("/")
+            yield Conversation(session, path, stamp[0], stamp[1] / 1e9, False, host)
+        else:
+            yield reader.describe(path, stamp)
+
+
+def _read_requester(conversations: Iterable[Conversation], session_key: str, rules: Rules) -> Party:
+    """Return the conversation that asks, with what its transcripts say about it; the strictest of them counts."""
+    own = (each for each in conversations if each.chat_type and is_named(each, session_key))
+    known = [read_party(session_key, rules.agent, chat_type=each.chat_type) for each in own]
+    return max(known, key=lambda party: party.strictness, default=read_party(session_key, rules.agent))
+
+
+def _read_source(conversation: Conversation, rules: Rules) -> Party:
+    return read_party(
+        conversation.session_key,
+        rules.agent,
+        chat_type=conversation.chat_type,
+        parent_key=conversation.parent_key,
+        is_owners=bool(conversation.host) or conversation.chat_type == "direct",
+    )
 
 
 def refuse_transcript(reader: TranscriptReader, path: str) -> None:

@@ -1,31 +1,44 @@
 """OpenClaw's conversations as transcripts: those in its database, and those that are still in JSONL files.
 
-The path of one in the database is ``sessions/<agent>/<session>.jsonl``, as OpenClaw cites it, and its record ``n`` is
-what line ``n`` of its JSONL file was. A file of the same session, which an unfinished migration leaves behind, is not
-read, except for events that the database does not have: these follow the others.
+A file is ``<session>.jsonl`` in one agent's folder. A *reset* ends a conversation: OpenClaw goes on in another file,
+and keeps this one as ``<session>.jsonl.reset.<time>``. The path of a conversation in the database is
+``sessions/<agent>/<session>.jsonl``, as OpenClaw cites it, and its record ``n`` is what line ``n`` of its JSONL file
+was. A file of the same session, which an unfinished migration leaves behind, is not read.
 """
 
 import os
 import re
-import zlib
+import stat
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import partial
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.visibility import may_be_shared
-from mdrecall.errors import FileMissing, FileUnreadable, ReadError, install_command
+from mdrecall.core.conversation.visibility import Rules, may_be_shared
+from mdrecall.errors import FileMissing, FileUnreadable, PathOutside, ReadError, install_command
 from mdrecall.interfaces import OpenTranscript
-from mdrecall.sources.transcripts.host_reader import HOST_NAMES
-from mdrecall.sources.transcripts.jsonl import OpenJsonl, parse_object, split_lines
-from mdrecall.sources.transcripts.openclaw_database import Contents, Event, OpenClawDatabase, Window
-from mdrecall.sources.transcripts.openclaw_entries import SessionFacts
-from mdrecall.sources.transcripts.openclaw_events import EventParser, Turn, is_user_event
-from mdrecall.sources.transcripts.openclaw_jsonl import OpenClawJsonl
-from mdrecall.sources.transcripts.visibility import read_rules
+from mdrecall.sources.opening import stamp_of
+from mdrecall.sources.transcripts.host_conversations import HOST_NAMES
+from mdrecall.sources.transcripts.jsonl import OpenJsonl, open_jsonl, parse_blocks, parse_object
+from mdrecall.sources.transcripts.openclaw_database import Contents, OpenClawDatabase, Window
+from mdrecall.sources.transcripts.openclaw_entries import KnownSessions, SessionFacts
+from mdrecall.sources.transcripts.openclaw_events import CHAT_WORDS, EventParser, Turn, find_chat_type, is_user_event
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
+_FOLDER = "sessions"
 _PREFIX, _ENDING, _RESET = "sessions/", ".jsonl", ".jsonl.reset."
+# A session id may be followed by a topic, and after a reset by its time.
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}\.jsonl(\.reset\.[0-9TZ.:-]{1,40})?")
+#: How much is read first, and at most, to find the message that began a turn: tools may write much in between.
+_LOOK_BYTES, _TURN_BYTES = 1 << 12, 1 << 24
+_USER = re.compile(rb'"role"\s*:\s*"user"')
+#: The file in which the facts about transcripts are kept.
+_KEPT = "mdrecall-session-keys.json"
+#: How much of a file is read at once.
+_BLOCK_BYTES = 1 << 20
+#: The first messages of a transcript: whoever writes in a group is named in each of them.
+_HEAD_BYTES = 1 << 14
 #: A transcript of a forum topic has the topic in its file name, and not in the database.
 _TOPIC = re.compile(r"-topic-[A-Za-z0-9_%-]{1,64}$")
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}")
@@ -37,6 +50,148 @@ _OF_OPENCLAW = re.compile(
 )
 #: A turn that began longer ago is not looked for.
 _TURN_ROWS = 5_000
+
+
+class OpenClawJsonl:
+    """The transcripts of one OpenClaw agent, and of no other agent."""
+
+    name: SourceName = "sessions"
+
+    def __init__(self, folder: str, kept: str = "") -> None:
+        """``kept`` is the file in which the facts about transcripts are kept."""
+        self.folder = folder
+        self.known = KnownSessions(folder, kept)
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "OpenClawJsonl":
+        """Return the reader of the configured agent's transcripts."""
+        return cls(settings.sessions_dir, os.path.join(settings.agent_folder, _KEPT))
+
+    def scan(self) -> Listing:
+        """List every transcript with its stamp. Links are reported and not followed."""
+        stamps: dict[str, Stamp] = {}
+        issues: list[Issue] = []
+        try:
+            with os.scandir(self.folder) as entries:
+                for entry in entries:
+                    if _NAME.fullmatch(entry.name):
+                        _add_entry(entry, stamps, issues)
+        except FileNotFoundError:
+            return Listing({}, (), (), {}, (self.folder,))
+        except OSError as error:
+            problem = f"cannot be listed: {error.strerror}"
+            return Listing({}, (Issue(self.folder, problem),), (_FOLDER,), {}, ())
+        self.known.refresh()
+        return Listing(stamps, tuple(issues), (), {_FOLDER: (self.folder, _FOLDER)}, (self.folder,))
+
+    def owns(self, path: str) -> bool:
+        """True if a path has the form of a transcript's."""
+        return path.startswith(_PREFIX) and _NAME.fullmatch(path.removeprefix(_PREFIX)) is not None
+
+    def find(self, session: str, listing: Listing) -> str | None:
+        """Return the path of a session. If only transcripts from before a reset are left, it is the latest of them."""
+        inside = os.path.basename(session) if os.path.dirname(session) == self.folder else session
+        for path in (inside, _PREFIX + inside, f"{_PREFIX}{inside}{_ENDING}"):
+            if path in listing.stamps:
+                return path
+        archived = [path for path in listing.stamps if path.startswith(f"{_PREFIX}{inside}{_RESET}")]
+        return max(archived, key=lambda path: (listing.stamps[path][1], path), default=None)
+
+    def describe(self, path: str, stamp: Stamp) -> Conversation:
+        """Return a transcript's session id, size, time of the last change, if a reset ended it, and whose it is."""
+        name = path.removeprefix(_PREFIX)
+        session, _, reset = name.partition(_ENDING)
+        self.known.refresh()
+        facts = self.known.facts
+        names = (name, f"{session}{_ENDING}", session)
+        key, chat_type, channel, parent = next((facts[each] for each in names if each in facts), SessionFacts())
+        return Conversation(
+            session,
+            path,
+            stamp[0],
+            stamp[1] / 1e9,
+            bool(reset),
+            session_key=key,
+            chat_type=chat_type,
+            channel=channel,
+            parent_key=parent,
+        )
+
+    def read_chat_type(self, path: str) -> str:
+        """Return the kind of chat that the first messages of a transcript tell of; empty if they tell of none."""
+        try:
+            with self.open(path) as opened:
+                head = b"".join(opened.blocks(0, _HEAD_BYTES))
+                lines = head.split(b"\n") if any(word in head for word in CHAT_WORDS) else ()
+                return next(filter(None, (find_chat_type(parse_object(line)) for line in lines)), "")
+        except ReadError:
+            return "unknown"
+
+    def export_name(self, path: str) -> str:
+        """Return the file name without ``.jsonl``; after a reset, the whole file name."""
+        return path.removeprefix(_PREFIX).removesuffix(_ENDING)
+
+    def path_of_export(self, name: str) -> str | None:
+        """Return the path of the transcript with this export name."""
+        path = f"{_PREFIX}{name}" if _RESET in name else f"{_PREFIX}{name}{_ENDING}"
+        return path if self.owns(path) else None
+
+    def size_of(self, session: str, file: str = "") -> int:
+        """Return the size of a session's file, 0 if there is none."""
+        try:
+            return os.stat(os.path.join(self.folder, file or f"{session}{_ENDING}")).st_size
+        except OSError:
+            return 0
+
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenJsonl]:
+        """Open a transcript by its path, ``sessions/<name>``."""
+        if not self.owns(path):
+            raise PathOutside(f"{path} is not a transcript of this agent.", path=path)
+        read_records = partial(_read_records, with_tools=with_tools)
+        return open_jsonl(self.folder, path.removeprefix(_PREFIX), read_records, shown=path)
+
+
+def read_any_file(file: str) -> Iterator[TranscriptRecord]:
+    """Yield the records of a JSONL file anywhere on the disk. What is not OpenClaw's has no messages."""
+    with open(file, "rb") as opened:
+        parser = EventParser()
+        yield from parse_blocks(
+            iter(partial(opened.read, _BLOCK_BYTES), b""), lambda line: parser.parse(parse_object(line))
+        )
+
+
+def _read_records(file: OpenJsonl, start: int, number: int, *, with_tools: bool) -> Iterator[TranscriptRecord]:
+    parser = EventParser(lambda: _find_turn(file, start), with_tools=with_tools)
+    return parse_blocks(file.blocks(start), lambda line: parser.parse(parse_object(line)), start=start, number=number)
+
+
+def _find_turn(file: OpenJsonl, start: int) -> Turn:
+    """Return the turn that is going on at an offset; nothing is known of one that began too long ago."""
+    size = _LOOK_BYTES
+    while start:
+        begin = max(0, start - size)
+        lines = b"".join(file.blocks(begin, start)).split(b"\n")
+        for line in reversed(lines if begin == 0 else lines[1:]):
+            if _USER.search(line) and is_user_event(event := parse_object(line)):
+                parser = EventParser()
+                parser.parse(event)
+                return parser.turn
+        if begin == 0 or size >= _TURN_BYTES:
+            break
+        size *= 8
+    return Turn()
+
+
+def _add_entry(entry: "os.DirEntry[str]", stamps: dict[str, Stamp], issues: list[Issue]) -> None:
+    path = _PREFIX + entry.name
+    try:
+        found = entry.stat(follow_symlinks=False)
+    except OSError:
+        return
+    if stat.S_ISREG(found.st_mode):
+        stamps[path] = stamp_of(found)
+    elif stat.S_ISLNK(found.st_mode):
+        issues.append(Issue(path, "is a symbolic link, which is not followed"))
 
 
 class OpenClawTranscripts:
@@ -53,8 +208,6 @@ class OpenClawTranscripts:
         # A coding agent's conversations have paths of the same form.
         self._prefix = _PREFIX if agent in HOST_NAMES else f"{_PREFIX}{agent}/"
         self._contents: Contents | None = None
-        self._leftovers: dict[str, str] = {}
-        """The path of the JSONL file of each session that the database has as well."""
         self._facts: dict[str, SessionFacts] | None = None
         self._participants: dict[str, tuple[str, ...]] | None = None
 
@@ -78,12 +231,10 @@ class OpenClawTranscripts:
         if contents == Contents({}):
             return files
         sessions = {path: _session_in_file(path, contents) for path in files.stamps}
-        self._leftovers = {session: path for path, session in sessions.items() if _RESET not in path}
         stamps = {path: stamp for path, stamp in files.stamps.items() if _is_read_from_file(path, contents)}
         for session, window in contents.windows.items():
             if _ID.fullmatch(session) and window.rows and (not window.is_cold or self._database.cold.can_read):
-                file = files.stamps.get(self._leftovers.get(session, ""))
-                stamps[self._path_of(session)] = _stamp_with_file(window, file)
+                stamps[self._path_of(session)] = window.stamp
         issues = (*files.issues, *_find_issues(self._database, contents))
         forgotten = {path for path, session in sessions.items() if session in contents.forgotten}
         forgotten |= {self._path_of(session) for session in contents.forgotten}
@@ -218,84 +369,62 @@ class OpenClawTranscripts:
             problem = f"{path} is in OpenClaw's cold storage, which needs zstd."
             hint = f"Open the conversation in OpenClaw, which brings it back, or run `{install_command('zstd')}`."
             raise FileUnreadable(problem, path=path, hint=hint)
-        with ExitStack() as stack:
-            file, extras = None, list[tuple[int, int]]()
-            try:
-                file = stack.enter_context(self._files.open(self._leftovers.get(session, _file_path(session))))
-                read_ids = self._database.read_cold_ids if window.is_cold else self._database.read_ids
-                extras = _find_extras(file, read_ids(session))
-            except FileMissing:
-                pass
-            yield OpenWindow(self._database, window, file, extras, with_tools)
+        yield OpenWindow(self._database, window, with_tools)
 
-    def read_file(self, file: str) -> Iterator[TranscriptRecord]:
-        """Yield the records of any JSONL file. What is not OpenClaw's has no messages."""
-        return self._files.read_file(file)
+
+def read_rules(settings: Settings) -> Rules:
+    """Return the rules in the settings."""
+    remembers = settings.memory_search.remember_across_conversations
+    return Rules(
+        settings.agent_id,
+        settings.mdrecall.sessions.visibility == "openclaw",
+        settings.session.dm_scope == "main" if remembers is None else remembers,
+        settings.tools.sessions.visibility,
+        settings.tools.agent_to_agent.enabled,
+        settings.tools.agent_to_agent.allow,
+    )
 
 
 class OpenWindow(NamedTuple):
-    """A conversation in the database while it is open. An offset is the number of a row, then of a further event."""
+    """A conversation in the database while it is open. An offset is the number of a row."""
 
     database: OpenClawDatabase
     window: Window
-    file: OpenJsonl | None
-    """The JSONL file of the same session, if there is one."""
-    extras: list[tuple[int, int]]
-    """Where in the file the events are that the database does not have."""
     with_tools: bool = False
 
     @property
     def stamp(self) -> Stamp:
-        return _stamp_with_file(self.window, self.file.stamp if self.file else None)
+        return self.window.stamp
 
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield the record of every event; its number is that of its row, from 1."""
         parser = EventParser(lambda: self._find_turn(start), with_tools=self.with_tools)
-        for event in self._read_events(start):
-            said = parser.parse(event.content) or ()
-            yield TranscriptRecord(event.row + 1, event.row + 1, event.size, *said)._replace(problem=event.problem)
-
-    def _read_events(self, start: int) -> Iterator[Event]:
-        yield from self.database.read_events(self.window, start)
-        for place in range(max(0, start - self.window.rows), len(self.extras)):
-            yield self._read_extra(place)
-
-    def _read_extra(self, place: int) -> Event:
-        begin, end = self.extras[place]
-        line = b"".join(self.file.blocks(begin, end)) if self.file else b""
-        return Event(self.window.rows + place, parse_object(line), end - begin)
+        for row, content, size, problem in self.database.read_events(self.window, start):
+            said = parser.parse(content) or ()
+            yield TranscriptRecord(row + 1, row + 1, size, *said)._replace(problem=problem)
 
     def _find_turn(self, start: int) -> Turn:
         """Return the turn that is going on at an offset."""
-        extras = (self._read_extra(place) for place in reversed(range(max(0, start - self.window.rows))))
-        before = self.database.read_events_before(self.window, min(start, self.window.rows))
-        for events in (extras, before):
-            for count, event in enumerate(events):
-                if is_user_event(event.content):
-                    parser = EventParser()
-                    parser.parse(event.content)
-                    return parser.turn
-                if count >= _TURN_ROWS:
-                    return Turn()
+        for count, (_, content, _, _) in enumerate(self.database.read_events_before(self.window, start)):
+            if is_user_event(content):
+                parser = EventParser()
+                parser.parse(content)
+                return parser.turn
+            if count >= _TURN_ROWS:
+                break
         return Turn()
 
     def bytes_after(self, offset: int) -> int:
         """Return about how many bytes follow an offset."""
-        return self.stamp[0] * self.records_after(offset) // max(1, self.records_after(0))
+        return self.stamp[0] * self.records_after(offset) // max(1, self.window.rows)
 
     def records_after(self, offset: int) -> int:
         """Return how many events follow an offset."""
-        return max(0, self.window.rows + len(self.extras) - offset)
+        return max(0, self.window.rows - offset)
 
     def seal(self, offset: int, *, thorough: bool = False) -> bytes:
         """Return a digest of the events before an offset."""
-        rows = self.database.seal(self.window, min(offset, self.window.rows), thorough=thorough)
-        # When the database grows, the events after its rows get other numbers.
-        return rows + self.window.rows.to_bytes(8, "big") if self.extras else rows
-
-
-def _file_path(session: str) -> str:
-    return f"{_PREFIX}{session}{_ENDING}"
+        return self.database.seal(self.window, offset, thorough=thorough)
 
 
 def _session_in_file(path: str, contents: Contents) -> str:
@@ -311,26 +440,6 @@ def _is_read_from_file(path: str, contents: Contents) -> bool:
     # A migration that did not come far has left a conversation in the database that has no events.
     is_in_database = window is not None and (window.rows > 0 or window.is_cold)
     return session not in contents.forgotten and (_RESET in path or not is_in_database)
-
-
-def _stamp_with_file(window: Window, file: Stamp | None) -> Stamp:
-    """Return the stamp of a conversation, which changes as well if a file that it is read with changes."""
-    size, changed_ns, _, identity = window.stamp
-    if file is None:
-        return window.stamp
-    return size + file[0], max(changed_ns, file[1]), 0, zlib.crc32(f"{identity} {file}".encode())
-
-
-def _find_extras(file: OpenJsonl, known: set[str]) -> list[tuple[int, int]]:
-    """Return where the lines of a file begin and end whose events are not among the known ones."""
-    found: list[tuple[int, int]] = []
-    end = 0
-    for line in split_lines(file.blocks(0)):
-        begin, end = end, end + line.size
-        event = parse_object(line.content or b"").get("id")
-        if line.is_complete and isinstance(event, str) and event not in known:
-            found.append((begin, end))
-    return found
 
 
 def _find_hidden(windows: Mapping[str, Window], agent: str) -> set[str]:
