@@ -241,7 +241,7 @@ def _measure_change(run: Run, memory: Memory, folder: Path) -> dict[str, Any]:
 
 
 def _count_blocks(memory: Memory) -> int:
-    from mdrecall.store.postgres.blocks import list_blocks
+    from mdrecall.store.postgres.terms import list_blocks
 
     with memory._backend._store._database.reading() as now:  # type: ignore[attr-defined]
         return len(list_blocks(now))

@@ -34,7 +34,7 @@ def count_generations(server: Server, store: object) -> int:
 def test_a_second_rebuild_waits_for_the_first_and_says_who_that_is(
     open_postgres: OpenStore, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.postgres.store._WAIT_S", 0.1)
+    monkeypatch.setattr("mdrecall.store.postgres._WAIT_S", 0.1)
     store, other = open_postgres(), open_postgres()
     store.documents.put([indexed("old.md", "walrus")], "r")
     with store.rebuilding(0) as fresh:

@@ -1,5 +1,549 @@
-"""The index on Postgres with pgvector, for many machines that share one memory."""
+"""The index on Postgres with pgvector, for many machines that share one memory: the Store socket.
 
-from mdrecall.store.postgres.store import PostgresStore, this_machine
+A lock among machines is a lease: one process has it for half a minute and renews it while it lives. The clock of the
+server counts. After a crash the others wait until the lease ends, unless they are on the same machine and see that the
+process is gone. A rebuilt index is a new generation, which takes the place of another in one step; cached embeddings
+and batch jobs belong to none.
+"""
 
-__all__ = ["PostgresStore", "this_machine"]
+import json
+import os
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from psycopg import ClientCursor
+
+from mdrecall.errors import StoreBusy, StoreError, StoreUnavailable
+from mdrecall.locks import is_alive
+from mdrecall.store.common import StampCache
+from mdrecall.store.postgres.connect import Database, Transaction, with_retries
+from mdrecall.store.postgres.documents import PostgresChunks, PostgresDocuments
+from mdrecall.store.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, explain_bypass, grant
+from mdrecall.store.postgres.vectors import PostgresVectors
+from mdrecall.types import ContentSizes, Embedding, Holder, Job
+
+#: How long a lease lasts, and how often its holder renews it: two renewals may fail before it is lost.
+_LEASE_S, _RENEW_S = 30, 10.0
+#: How often a process that waits looks if a lease is free.
+_RETRY_S = 0.05
+_TAKE = f"""
+    INSERT INTO mdrecall.leases(workspace_id, kind, token, host, pid, doing, more, since, until)
+    VALUES(%s, %s, %s, %s, %s, %s, '{{}}', now(), now() + interval '{_LEASE_S} seconds')
+    ON CONFLICT (workspace_id, kind) DO UPDATE SET token = excluded.token, host = excluded.host, pid = excluded.pid,
+        doing = excluded.doing, more = excluded.more, since = excluded.since, until = excluded.until
+    WHERE leases.until < now() OR leases.token = excluded.token
+"""
+_RENEW = f"""
+    UPDATE mdrecall.leases SET until = now() + interval '{_LEASE_S} seconds'
+    WHERE workspace_id = %s AND kind = %s AND token = %s AND until >= now()
+"""
+_OWNER = "SELECT token, pid FROM mdrecall.leases WHERE workspace_id = %s AND kind = %s"
+_RELEASE = "DELETE FROM mdrecall.leases WHERE workspace_id = %s AND kind = %s AND token = %s"
+_HOLDER = """
+    SELECT pid, doing, extract(epoch FROM since)::float8, more, host FROM mdrecall.leases
+    WHERE workspace_id = %s AND kind = %s AND until >= now()
+"""
+
+
+class Lease:
+    """The role ``Lock`` for one purpose, such as watching the files of a workspace."""
+
+    def __init__(self, database: Database, kind: str) -> None:
+        self._database = database
+        self._kind = kind
+        self._token = f"{_identify_machine()} {uuid.uuid4().hex}"
+        self._ended: threading.Event | None = None
+        self._lock = threading.Lock()
+        self._is_lost = False
+
+    @property
+    def is_held(self) -> bool:
+        """True while this process holds the lease, as far as it knows."""
+        return self._ended is not None and not self._is_lost
+
+    def acquire(self, wait_s: float, doing: str) -> bool:
+        """Take the lease within ``wait_s``; False if another process holds it."""
+        until = time.monotonic() + wait_s
+        while not self._take(doing):
+            if time.monotonic() >= until:
+                return False
+            time.sleep(min(_RETRY_S, max(0.0, until - time.monotonic())))
+        with self._lock:
+            self._is_lost = False
+            if self._ended is None:
+                self._ended = threading.Event()
+                target = _renew_until(self._ended, self._renew)
+                threading.Thread(target=target, name=f"mdrecall-lease-{self._kind}", daemon=True).start()
+        return True
+
+    def record(self, more: Mapping[str, object]) -> None:
+        """Publish more about the work of the holder, as JSON."""
+        statement = "UPDATE mdrecall.leases SET more = %s WHERE workspace_id = %s AND kind = %s AND token = %s"
+        self._execute(statement, (json.dumps(dict(more)), *self._key()))
+
+    def holder(self) -> Holder | None:
+        """Return the process that holds the lease; None if it is free."""
+        with self._database.reading() as now:
+            row = now.db.execute(_HOLDER, (self._database.workspace, self._kind)).fetchone()
+        return Holder(row[0], row[1], row[2], json.loads(row[3]), row[4]) if row else None
+
+    def release(self) -> None:
+        """Give the lease back; may be called twice. If the server is away, it ends by itself."""
+        with self._lock:
+            ended, self._ended = self._ended, None
+        if ended is None:
+            return
+        ended.set()
+        with suppress(StoreError):
+            self._execute(_RELEASE, self._key())
+
+    def _take(self, doing: str) -> bool:
+        own = (self._database.workspace, self._kind, self._token, socket.gethostname(), os.getpid(), doing)
+        return self._execute(_TAKE, own) > 0 or (self._drop_dead() and self._execute(_TAKE, own) > 0)
+
+    def _drop_dead(self) -> bool:
+        """Delete the lease of a process of this machine that is gone; False if there is none."""
+        with self._database.connection() as db, db.transaction():
+            db.execute(self._database.set_up())
+            row = db.execute(_OWNER, (self._database.workspace, self._kind)).fetchone()
+        machine = _identify_machine()
+        if row is None or not machine or not row[0].startswith(f"{machine} ") or is_alive(row[1]):
+            return False
+        return self._execute(_RELEASE, (self._database.workspace, self._kind, row[0])) > 0
+
+    def _renew(self) -> None:
+        try:
+            if not self._execute(_RENEW, self._key()):
+                self._is_lost = True
+        except StoreError:
+            # The server may be back before the lease ends; whoever writes finds out.
+            return
+
+    def _key(self) -> tuple[object, ...]:
+        return self._database.workspace, self._kind, self._token
+
+    def _execute(self, statement: str, values: tuple[object, ...]) -> int:
+        """Run a statement in a transaction of its own, whatever this thread is doing."""
+        return with_retries(lambda: self._execute_once(statement, values))
+
+    def _execute_once(self, statement: str, values: tuple[object, ...]) -> int:
+        # Statements that are sent together are one transaction, and take one round trip instead of four.
+        with self._database.connection() as db, ClientCursor(db) as cursor:
+            cursor.execute(f"{self._database.set_up()}; {statement}", values)
+            cursor.nextset()
+            return cursor.rowcount
+
+
+@cache
+def _identify_machine() -> str:
+    """Return what all processes share that see each other's numbers: this start of the machine, and the container."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{socket.gethostname()}/{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
+    except OSError:
+        return ""
+
+
+def _renew_until(ended: threading.Event, renew: Callable[[], None]) -> Callable[[], Any]:
+    def work() -> None:
+        while not ended.wait(_RENEW_S):
+            renew()
+
+    return work
+
+
+#: Hashes of texts are SHA-256 digests, stored end to end in one column.
+_DIGEST_BYTES = 32
+_DROP_LEAST_USED = """
+    DELETE FROM mdrecall.cache WHERE workspace_id=%s AND (space_id, hash) IN (
+        SELECT space_id, hash FROM mdrecall.cache WHERE workspace_id=%s ORDER BY used, hash LIMIT %s)
+"""
+_PUT = """
+    INSERT INTO mdrecall.cache(workspace_id, space_id, hash, used, vector, passages) VALUES(%s, %s, %s, %s, %s, %s)
+    ON CONFLICT (workspace_id, space_id, hash) DO UPDATE
+    SET used = excluded.used, vector = excluded.vector, passages = excluded.passages
+"""
+
+
+class PostgresEmbeddingCache:
+    """The role ``EmbeddingCache``."""
+
+    def __init__(self, database: Database, gen: int | None) -> None:
+        self._database = database
+        self._gen = gen
+
+    def get(self, space: int, hashes: Iterable[bytes]) -> Mapping[bytes, Embedding]:
+        """Return the cached embeddings. A hash that is not cached is left out."""
+        statement = """
+            SELECT hash, vector, passages FROM mdrecall.cache
+            WHERE workspace_id=%s AND space_id=%s AND hash = ANY(%s)
+        """
+        with self._database.reading(self._gen) as now:
+            found = now.db.execute(statement, (now.workspace, space, list(hashes)), binary=True).fetchall()
+        return {digest: Embedding(vector, passages) for digest, vector, passages in found}
+
+    def put(self, space: int, fresh: Mapping[bytes, Embedding], used: Iterable[bytes], most: int | None) -> None:
+        """Add embeddings, mark others as used, and drop the least recently used beyond ``most`` entries."""
+        tick = "UPDATE mdrecall.workspaces SET cache_tick = cache_tick + 1 WHERE id=%s RETURNING cache_tick"
+        with self._database.writing(self._gen) as now:
+            row = now.db.execute(tick, (now.workspace,)).fetchone()
+            moment = int(row[0]) if row else 0
+            use = "UPDATE mdrecall.cache SET used=%s WHERE workspace_id=%s AND space_id=%s AND hash = ANY(%s)"
+            now.db.execute(use, (moment, now.workspace, space, list(used)))
+            rows = [
+                (now.workspace, space, digest, moment, made.vector, made.passages) for digest, made in fresh.items()
+            ]
+            if rows:
+                now.db.cursor().executemany(_PUT, rows)
+            if most is not None and (surplus := self.count() - most) > 0:
+                now.db.execute(_DROP_LEAST_USED, (now.workspace, now.workspace, surplus))
+
+    def count(self) -> int:
+        """Return the number of cached embeddings in all spaces."""
+        with self._database.reading(self._gen) as now:
+            row = now.db.execute(
+                "SELECT count(*) FROM mdrecall.cache WHERE workspace_id=%s", (now.workspace,)
+            ).fetchone()
+        return int(row[0]) if row else 0
+
+
+class PostgresJobJournal:
+    """The role ``JobJournal``."""
+
+    def __init__(self, database: Database, gen: int | None) -> None:
+        self._database = database
+        self._gen = gen
+
+    def pending(self, fingerprint: str) -> list[Job]:
+        """Return the jobs of an embedder, the oldest first."""
+        statement = """
+            SELECT tag, fingerprint, file, job, created_at, digests FROM mdrecall.jobs
+            WHERE workspace_id=%s AND fingerprint=%s ORDER BY created_at, tag
+        """
+        with self._database.reading(self._gen) as now:
+            found = now.db.execute(statement, (now.workspace, fingerprint), binary=True).fetchall()
+        return [Job(tag, owner, file, job, at, _split(digests)) for tag, owner, file, job, at, digests in found]
+
+    def count(self, fingerprint: str) -> tuple[int, int]:
+        """Return the number of jobs of an embedder, and of the texts in them."""
+        jobs = self.pending(fingerprint)
+        return len(jobs), sum(len(job.digests) for job in jobs)
+
+    def put(self, job: Job) -> None:
+        """Record a job, or replace what is recorded under its tag."""
+        with self._database.writing(self._gen) as now:
+            self.drop(job.tag)
+            row = (now.workspace, job.tag, job.fingerprint, job.file, job.id, job.created_at, b"".join(job.digests))
+            now.db.execute(
+                "INSERT INTO mdrecall.jobs(workspace_id, tag, fingerprint, file, job, created_at, digests)"
+                " VALUES(%s, %s, %s, %s, %s, %s, %s)",
+                row,
+            )
+
+    def drop(self, tag: str) -> None:
+        """Forget a job."""
+        with self._database.writing(self._gen) as now:
+            now.db.execute("DELETE FROM mdrecall.jobs WHERE workspace_id=%s AND tag=%s", (now.workspace, tag))
+
+
+def _split(digests: bytes) -> tuple[bytes, ...]:
+    return tuple(digests[at : at + _DIGEST_BYTES] for at in range(0, len(digests), _DIGEST_BYTES))
+
+
+#: How long a writer waits for another by default, as in the SQLite store.
+_WAIT_S = 5.0
+#: Rows of an old generation are deleted by as many at once, so that no transaction is long.
+_ROWS_AT_ONCE = 10_000
+_COUNTS = """
+    SELECT g.chunks, g.tokens,
+        (SELECT count(*) FROM mdrecall.chunks c WHERE c.workspace_id = g.workspace_id AND c.gen = g.gen),
+        (SELECT coalesce(sum(length), 0) FROM mdrecall.chunks c
+            WHERE c.workspace_id = g.workspace_id AND c.gen = g.gen),
+        (SELECT coalesce(sum(size - dead_count), 0) FROM mdrecall.blocks b
+            WHERE b.workspace_id = g.workspace_id AND b.gen = g.gen)
+    FROM mdrecall.generations g WHERE g.workspace_id=%s AND g.gen=%s
+"""
+
+
+_IS_THERE = "SELECT 1 FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s AND gen >= %s"
+_GO_ON_COUNTING = "UPDATE mdrecall.generations SET texts = texts + 1 + %s WHERE workspace_id=%s AND gen=%s"
+_STAY_FILLED = """
+    UPDATE mdrecall.spaces SET filled_at = filled_at + 1 + %s WHERE workspace_id=%s AND gen=%s AND filled_at >= 0
+"""
+_CACHE_BYTES = """
+    SELECT coalesce(sum(octet_length(vector) + octet_length(passages)), 0) FROM mdrecall.cache
+    WHERE workspace_id=%(own)s
+"""
+#: What the rows of a workspace hold, without what the database adds to each.
+_SIZE = f"""
+    SELECT (SELECT coalesce(sum(octet_length(text)), 0) FROM mdrecall.chunks WHERE workspace_id=%(own)s)
+        + (SELECT coalesce(sum(octet_length(postings) + octet_length(positions)), 0) FROM mdrecall.pages
+            WHERE workspace_id=%(own)s)
+        + (SELECT coalesce(sum(pg_column_size(vector) + octet_length(passages)), 0) FROM mdrecall.vectors
+            WHERE workspace_id=%(own)s)
+        + ({_CACHE_BYTES})
+"""
+_TEXT_BYTES = """
+    SELECT d.source, sum(octet_length(c.text)) FROM mdrecall.chunks c JOIN mdrecall.documents d
+        ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
+    WHERE c.workspace_id=%s AND c.gen=%s GROUP BY d.source
+"""
+
+
+def this_machine(folder: str) -> str:
+    """Return the place that stamps of files are true for: this machine and the folder of the notes."""
+    return f"{socket.gethostname()}:{os.path.realpath(folder)}"
+
+
+class PostgresStore:
+    """The index of one workspace in a database that many machines share."""
+
+    def __init__(self, dsn: str, workspace: str, *, place: str, one_shot: bool = False) -> None:
+        """``place`` is where the notes are, see ``this_machine``; ``one_shot`` says that one question is asked."""
+        self._database = Database(dsn, workspace)
+        self._place = place
+        self._one_shot = one_shot
+        self._bind(None)
+
+    def _bind(self, gen: int | None) -> None:
+        """Make the roles for a generation; None means the one that answers."""
+        self._gen = gen
+        database = self._database
+        self.documents = PostgresDocuments(database, gen, self._place, StampCache())
+        self.chunks = PostgresChunks(database, gen)
+        self.vectors = PostgresVectors(database, gen, in_database=self._one_shot)
+        self.cache = PostgresEmbeddingCache(database, gen)
+        self.jobs = PostgresJobJournal(database, gen)
+        self.admin = PostgresAdmin(database, gen, self._place)
+        self.health = _Healthy()
+        self.watching = Lease(database, "watch")
+        self.filling = Lease(database, "fill")
+        self._rebuild = Lease(database, "rebuild")
+
+    @contextmanager
+    def rebuilding(self, expected_bytes: int) -> Iterator["PostgresStore"]:
+        """Give an empty generation beside the one that answers, to be filled and published."""
+        fresh = PostgresStore.__new__(PostgresStore)
+        fresh._database, fresh._place, fresh._one_shot = self._database, self._place, self._one_shot
+        if not self._rebuild.acquire(_WAIT_S, "rebuilding the index"):
+            raise explain_busy(self._rebuild, self.admin.place, "rebuilt")
+        try:
+            # What a rebuild has left that was killed.
+            _delete_generations(self._database, "gen <> {current}")
+            with self._database.writing() as now:
+                gen = _add_generation(now)
+            fresh._bind(gen)
+            try:
+                yield fresh
+            finally:
+                _delete_generations(self._database, f"gen = {gen:d} AND gen <> {{current}}")
+        finally:
+            self._rebuild.release()
+
+    def publish(self, fresh: "PostgresStore", *, cached: Iterable[bytes] | None = None) -> None:
+        """Replace this generation by a rebuilt one in one step; ``cached`` embeddings stay, None for all of them."""
+        with self._database.writing() as now:
+            gen = fresh._gen or now.gen
+            if not now.db.execute(_IS_THERE, (now.workspace, gen, now.state.gen)).fetchall():
+                message = f"{self.admin.place} was rebuilt or emptied by another process."
+                raise StoreBusy(message, hint="Rebuild it again if that is still needed.")
+            # The counter of texts goes on, so that nobody who has filled the old index can call the new one filled.
+            for change in (_GO_ON_COUNTING, _STAY_FILLED):
+                now.db.execute(change, (now.state.texts, now.workspace, gen))
+            now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (gen, now.workspace))
+            now.start_revision(gen)
+            if cached is not None:
+                drop = "DELETE FROM mdrecall.cache WHERE workspace_id=%s AND NOT hash = ANY(%s)"
+                now.db.execute(drop, (now.workspace, list(cached)))
+        _delete_generations(self._database, "gen < {current}")
+
+
+def explain_busy(lease: Lease, place: str, verb: str) -> StoreBusy:
+    """Return an error that names who has a lease."""
+    holder = lease.holder()
+    who = f"process {holder.pid} on {holder.host} ({holder.doing})" if holder else "another thread"
+    return StoreBusy(f"{place} is being {verb} by {who}.", hint="Try again in a moment.")
+
+
+def _read_forgotten(now: Transaction) -> bytes:
+    found = now.db.execute("SELECT forgotten FROM mdrecall.workspaces WHERE id=%s", (now.workspace,), binary=True)
+    return bytes(row[0]) if (row := found.fetchone()) else b""
+
+
+def _add_generation(now: Transaction) -> int:
+    new = "UPDATE mdrecall.workspaces SET next_gen = next_gen + 1 WHERE id=%s RETURNING next_gen - 1"
+    row = now.db.execute(new, (now.workspace,)).fetchone()
+    gen = int(row[0]) if row else 0
+    now.db.execute("INSERT INTO mdrecall.generations(workspace_id, gen) VALUES(%s, %s)", (now.workspace, gen))
+    return gen
+
+
+def _delete_generations(database: Database, chosen: str) -> None:
+    """Delete the rows of some generations, a part at a time; ``chosen`` compares with the current one."""
+    for table in OF_GENERATION:
+        deleted = _ROWS_AT_ONCE
+        while deleted == _ROWS_AT_ONCE:
+            with database.writing() as now:
+                wanted = chosen.format(current=f"{now.state.gen:d}")
+                statement = f"""
+                    DELETE FROM mdrecall.{table} WHERE ctid = ANY(ARRAY(
+                        SELECT ctid FROM mdrecall.{table} WHERE workspace_id=%s AND {wanted} LIMIT {_ROWS_AT_ONCE}))
+                    AND workspace_id=%s
+                """
+                deleted = now.db.execute(statement, (now.workspace, now.workspace)).rowcount
+
+
+class PostgresAdmin:
+    """The role ``IndexAdmin``."""
+
+    def __init__(self, database: Database, gen: int | None, place: str) -> None:
+        self._database = database
+        self._gen = gen
+        self._place = place
+        self._lease = Lease(database, "write")
+        self._thread_lock = threading.RLock()
+        self._depth = 0
+
+    @property
+    def place(self) -> str:
+        """The server and the workspace."""
+        return self._database.shown
+
+    def open(self) -> None:
+        """Make sure that there is an index to answer from."""
+        self._database.open()
+
+    def close(self) -> None:
+        """Release every connection."""
+        self._lease.release()
+        self._database.close()
+
+    def recreate(self) -> None:
+        """Replace the index by an empty one."""
+        with self._database.writing() as now:
+            gen = _add_generation(now)
+            now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (gen, now.workspace))
+        _delete_generations(self._database, "gen < {current}")
+
+    def check(self) -> tuple[str, ...]:
+        """Return the problems that a check of the whole index finds."""
+        with self._database.reading(self._gen) as now:
+            found = now.rows(_COUNTS)
+        if not found:
+            return ()
+        chunks, tokens, chunk_rows, token_sum, in_blocks = found[0]
+        problems = []
+        if chunks != chunk_rows:
+            problems.append(f"{chunks} chunks are counted, and there are {chunk_rows}")
+        if tokens != token_sum:
+            problems.append(f"{tokens} terms are counted, and the chunks have {token_sum}")
+        if in_blocks != chunk_rows:
+            problems.append(f"{in_blocks} chunks have terms, of {chunk_rows}")
+        return tuple(problems)
+
+    def sizes(self) -> list[tuple[str, int]]:
+        """Return how much the workspace holds, in bytes."""
+        with self._database.reading() as now:
+            ((size,),) = now.db.execute(_SIZE, {"own": now.workspace}).fetchall()
+        return [(self.place, int(size))]
+
+    def content_sizes(self) -> ContentSizes:
+        """Return how much texts and cached embeddings take. The server keeps free space to itself."""
+        with self._database.reading(self._gen) as now:
+            texts = {source: int(size) for source, size in now.rows(_TEXT_BYTES)}
+            ((cached,),) = now.db.execute(_CACHE_BYTES, {"own": now.workspace}).fetchall()
+        return ContentSizes(texts, int(cached), 0)
+
+    def scrub(self) -> bool:
+        """Return True: rows that were deleted belong to the server, whose clean-up reuses their space."""
+        return True
+
+    def exchange_forgotten(self, merge: Callable[[bytes], bytes]) -> None:
+        """Share what was forgotten with the other machines, which read it before they index anything."""
+        with self._database.reading() as now:
+            known = _read_forgotten(now)
+        if merge(known) != known:
+            with self._database.writing() as now:
+                change = "UPDATE mdrecall.workspaces SET forgotten=%s WHERE id=%s"
+                now.db.execute(change, (merge(_read_forgotten(now)), now.workspace))
+
+    def may_remove(self) -> bool:
+        """True if the notes of the workspace are where this process is, or nobody has said where they are."""
+        with self._database.reading() as now:
+            return now.state.place in ("", self._place)
+
+    def set_up(self) -> None:
+        """Create the tables; the role must be allowed to."""
+        self._database.open()
+
+    def grant(self, role: str, *, any_workspace: bool = False, read_only: bool = False) -> None:
+        """Let a role use this workspace, or all of them."""
+        workspace = ANY_WORKSPACE if any_workspace else self._database.workspace
+        with self._database.connection() as db, db.transaction():
+            grant(db, role, workspace, read_only=read_only)
+
+    def explain_bypass(self) -> str:
+        """Return why the policies that keep workspaces apart do not bind this role; empty if they do."""
+        with self._database.connection() as db:
+            return explain_bypass(db)
+
+    def notes_place(self) -> str:
+        """Return the machine and the folder of the notes; empty if nobody has indexed yet."""
+        with self._database.reading() as now:
+            return now.state.place
+
+    def move_here(self) -> str:
+        """Note that the notes of the workspace are here from now on, and return where that is."""
+        with self._database.writing() as now:
+            now.db.execute("UPDATE mdrecall.workspaces SET place=%s WHERE id=%s", (self._place, now.workspace))
+        return self._place
+
+    def destroy(self) -> None:
+        """Delete everything of this workspace and nothing else."""
+        with self._database.writing() as now:
+            for table in TABLES:
+                now.db.execute(f"DELETE FROM mdrecall.{table} WHERE workspace_id=%s", (now.workspace,))
+            now.db.execute("DELETE FROM mdrecall.workspaces WHERE id=%s", (now.workspace,))
+
+    def write_lock(self, doing: str, wait_s: float = _WAIT_S) -> AbstractContextManager[None]:
+        """Hold the right to write, which one thread of one process has at a time."""
+        return self._hold(doing, wait_s)
+
+    @contextmanager
+    def _hold(self, doing: str, wait_s: float) -> Iterator[None]:
+        until = time.monotonic() + wait_s
+        if not self._thread_lock.acquire(timeout=max(0.0, wait_s)):
+            raise explain_busy(self._lease, self.place, "written")
+        try:
+            if not self._depth and not self._lease.acquire(max(0.0, until - time.monotonic()), doing):
+                raise explain_busy(self._lease, self.place, "written")
+            self._depth += 1
+            try:
+                yield
+            finally:
+                self._depth -= 1
+                if not self._depth:
+                    self._lease.release()
+        finally:
+            self._thread_lock.release()
+
+
+class _Healthy:
+    """The role ``IndexHealth``: a database is neither moved away nor replaced by a temporary one."""
+
+    quarantined_path = ""
+    write_problem = ""
+
+    def require_writable(self) -> None:
+        """Do nothing: a write that is refused raises by itself."""
+
+    def use_temporary(self, problem: StoreUnavailable) -> bool:
+        """Return False: there is nothing to switch to."""
+        return False

@@ -11,10 +11,9 @@ from typing import Any
 import numpy
 
 from mdrecall.errors import StoreBusy, StoreUnavailable
-from mdrecall.store.postgres.connect import Database
+from mdrecall.store.postgres.connect import Database, SpaceRow, Transaction
 from mdrecall.store.postgres.documents import find_removed
 from mdrecall.store.postgres.schema import MANY_ROWS, NOT_STORED, analyze_new, to_text
-from mdrecall.store.postgres.transaction import SpaceRow, Transaction
 from mdrecall.store.vectors import (
     PLACES,
     ChangedVectors,
