@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from mdrecall.config.credentials import Access, Credentials
 from mdrecall.config.environment import find_locations
+from mdrecall.config.files import mask_url
 from mdrecall.config.load import Loaded
-from mdrecall.config.references import mask_url
 from mdrecall.config.settings import MemorySearch, Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import (

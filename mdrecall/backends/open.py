@@ -11,8 +11,8 @@ from mdrecall.backends.builtin import BuiltinBackend
 from mdrecall.backends.embedders import EmbedderChoice, choose_embedders, languages_dir_of
 from mdrecall.backends.embedding_status import EmbeddingStatus
 from mdrecall.backends.transcripts import deny_by_scope
+from mdrecall.config.files import UnresolvedValue
 from mdrecall.config.load import STORE_DSN, Loaded
-from mdrecall.config.references import UnresolvedValue
 from mdrecall.config.settings import Settings
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder

@@ -7,12 +7,11 @@ import json
 import threading
 from collections.abc import Callable
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded
 from mdrecall.interfaces import IndexedBackend
-from mdrecall.wire import to_json
 
 
 class _Shared(NamedTuple):
@@ -57,6 +56,6 @@ class BackendPool:
 
 def key_of(loaded: Loaded) -> str:
     """Return a key without secrets: the same for the same agent, settings and environment, in whatever order."""
-    everything: Any = [to_json(loaded.settings), dict(loaded.environment)]
-    text = json.dumps(everything, sort_keys=True, default=lambda value: value.reveal())
+    parts = [loaded.settings, dict(loaded.environment)]
+    text = json.dumps(parts, sort_keys=True, default=lambda it: it._asdict() if hasattr(it, "_asdict") else it.reveal())
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

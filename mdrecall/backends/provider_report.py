@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from mdrecall.backends.embedders import EmbedderChooser, choose_embedders
 from mdrecall.backends.embedding_status import probe_embedder
+from mdrecall.config.files import mask_url
 from mdrecall.config.load import Loaded
-from mdrecall.config.references import mask_url
 from mdrecall.config.settings import PROVIDERS
 from mdrecall.embed.remote.providers import PROVIDERS as REMOTE
 from mdrecall.errors import ConfigError, EmbedderError, install_command, message_with_hint

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     if options.file is not None or options.apply:
         raise RecallError(f"FILE and --apply do not work with `config {options.action}`.", hint="Leave them out.")
     if options.action == "schema":
-        from mdrecall.config.schema import json_schema
+        from mdrecall.config.openclaw_file import json_schema
 
         print_json(json_schema())
         return 0

@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 def import_settings(options: argparse.Namespace) -> int:
     """Show what would be written, or write it."""
     from mdrecall.config.environment import expand, find_locations, shorten
-    from mdrecall.config.include import read_config
-    from mdrecall.config.layers import ConfigFile
+    from mdrecall.config.files import read_config
+    from mdrecall.config.layers import Layer
     from mdrecall.mcp_server.install import Plan, read_text, write
 
     locations = find_locations(os.environ, os.getcwd())
     if options.file is None:
         raise RecallError("Which file?", hint=f"Name the backup of OpenClaw's file{_list_backups(locations)}.")
     path = expand(options.file, locations.home, os.getcwd())
-    file = ConfigFile(shorten(path, locations.home), read_config(path, os.environ), is_lenient=True)
+    file = Layer(shorten(path, locations.home), "", read_config(path, os.environ), is_lenient=True)
     settings, warnings = _find_usable(file)
     target = locations.own_config
     before = read_text(target)
@@ -73,7 +73,7 @@ def _find_usable(file: Any) -> "tuple[list[DroppedSetting], list[str]]":
                 raise InvalidValue("is not a known setting")
             rule.read(one.value)
         except InvalidValue as invalid:
-            warnings.append(f"{file.label}: {one.origin}{invalid.at} {invalid}. It is left out.")
+            warnings.append(f"{file.file}: {one.origin}{invalid.at} {invalid}. It is left out.")
         else:
             usable.append(one)
     return usable, warnings

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.cli.output import plural, print_issues, printable, style
-from mdrecall.config.load import is_secret
+from mdrecall.config.settings import is_secret
 from mdrecall.core.eval_metrics import Difference, Figures, Reached, ScoreBin, compare, means
 from mdrecall.evaluate import Evaluation, Outcome
 from mdrecall.types import Issue

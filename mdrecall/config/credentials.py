@@ -11,10 +11,10 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import Any
 
-from mdrecall.config.environment import expand, shorten
+from mdrecall.config.environment import shorten
+from mdrecall.config.files import References, UnresolvedValue, check_header_value, read_file
+from mdrecall.config.layers import ResolvedValue, look_up
 from mdrecall.config.openclaw_file import find_wire
-from mdrecall.config.read import ResolvedValue, read_file
-from mdrecall.config.references import References, UnresolvedValue, check_header_value, look_up
 from mdrecall.config.settings import Remote
 from mdrecall.errors import ConfigError
 from mdrecall.named_tuple import NamedTuple
@@ -52,17 +52,6 @@ class Access(NamedTuple):
     """Why there is no key, and what to do; empty with a key, and where none is needed."""
 
 
-class Profile(NamedTuple):
-    """A stored key."""
-
-    id: str
-    key: Any
-    """The key, or a reference to it."""
-    cooling_until: float
-    """When it may be used again, in milliseconds; 0 if it may now."""
-    origin: str = ""
-
-
 class _Kind(NamedTuple):
     """Under which names the sources know a provider."""
 
@@ -93,18 +82,6 @@ _OPENCLAW_KINDS = {
     "lmstudio": _Kind(("lmstudio",), needs_key=False, url="http://127.0.0.1:1234/v1"),
     "deepinfra": _Kind(("deepinfra",), "DEEPINFRA_API_KEY", url="https://api.deepinfra.com/v1/openai"),
 }
-
-
-class _Key(NamedTuple):
-    secret: Secret
-    origin: str
-
-
-def find_agent_folder(entries: Iterable[Mapping[str, Any]], default: str, home: str, relative_to: str) -> str:
-    """Return the folder with an agent's keys: the first ``agentDir`` among its entries, else the default."""
-    paths = (entry.get("agentDir") for entry in entries)
-    path = next((path for path in paths if isinstance(path, str) and path.strip()), default)
-    return expand(path, home, relative_to)
 
 
 class Credentials:
@@ -158,9 +135,9 @@ class Credentials:
         kind = self._find_kind(provider)
         problems: list[str] = []
         key = self._key(kind, uses_remote, problems)
-        keys = [key.secret] if key else []
+        keys = [key.value] if key else []
         if key and kind.rotates:
-            keys += [spare.secret for spare in self._pool()]
+            keys += [spare.value for spare in self._pool()]
         return Access(
             self._base_url(kind, uses_remote),
             tuple(dict.fromkeys(keys)),
@@ -175,7 +152,7 @@ class Credentials:
             return _KINDS.get(provider, _Kind((provider,)))
         return _OPENCLAW_KINDS.get(alias, _Kind((alias,), has_profiles=False, needs_key=False))
 
-    def _key(self, kind: _Kind, uses_remote: bool, problems: list[str]) -> _Key | None:
+    def _key(self, kind: _Kind, uses_remote: bool, problems: list[str]) -> ResolvedValue | None:
         """Return the first usable key; ``remote.apiKey``, if set, is never replaced by another."""
         if uses_remote and _is_set(self._remote.api_key):
             return self._first([self._remote_key(kind)], problems)
@@ -191,11 +168,11 @@ class Credentials:
             problems.insert(0, self._explain_missing(kind, uses_remote))
         return found
 
-    def _first(self, candidates: Iterable[ResolvedValue], problems: list[str]) -> _Key | None:
+    def _first(self, candidates: Iterable[ResolvedValue], problems: list[str]) -> ResolvedValue | None:
         for candidate in candidates:
             try:
                 if key := self._references.secret(*candidate):
-                    return _Key(Secret(key), candidate.origin)
+                    return ResolvedValue(Secret(key), candidate.origin)
             except UnresolvedValue as reason:
                 problems.append(str(reason))
         return None
@@ -209,8 +186,7 @@ class Credentials:
     def _candidates(self, kind: _Kind, problems: list[str]) -> Iterator[ResolvedValue]:
         """Yield keys and references to keys with their origins; the file of profiles is read only if reached."""
         if kind.has_profiles:
-            for profile in self._profiles(kind, problems if kind.needs_key else []):
-                yield ResolvedValue(profile.key, profile.origin)
+            yield from self._profiles(kind, problems if kind.needs_key else [])
         if self._env.get(kind.variable, "").strip():
             yield ResolvedValue(_variable(kind.variable), kind.variable)
         if configured := self._read_configured(kind, "apiKey"):
@@ -228,26 +204,26 @@ class Credentials:
                 return ResolvedValue(entry.get(reference) or entry.get(field), f"{label}: {configured.value}")
         return None
 
-    def _profiles(self, kind: _Kind, problems: list[str]) -> list[Profile]:
+    def _profiles(self, kind: _Kind, problems: list[str]) -> list[ResolvedValue]:
         try:
             store, label = self._read_store()
         except UnresolvedValue as reason:
             problems.append(str(reason))
             return []
-        return list_usable_profiles(store, self._files, kind.ids, self._now() * 1000, problems, label)
+        return _list_usable_profiles(store, self._files, kind.ids, self._now() * 1000, problems, label)
 
     def _read_store(self) -> tuple[Mapping[str, Any], str]:
         """Return the stored profiles and where they are: OpenClaw's database, or the file that older ones wrote."""
-        stored = read_stored_profiles(os.path.join(self._agent_dir, _DATABASE))
+        stored = _read_stored_profiles(os.path.join(self._agent_dir, _DATABASE))
         if stored.get("profiles"):
             return stored, _DATABASE
-        return read_profiles(self._profiles_path), _PROFILES
+        return _read_profiles(self._profiles_path), _PROFILES
 
     @property
     def _profiles_path(self) -> str:
         return os.path.join(self._agent_dir, _PROFILES)
 
-    def _pool(self) -> Iterator[_Key]:
+    def _pool(self) -> Iterator[ResolvedValue]:
         """Yield every key for Gemini in the environment; ``OPENCLAW_LIVE_GEMINI_KEY`` excludes all others."""
         more = sorted(name for name in self._env if name.startswith("GEMINI_API_KEY_"))
         names = ["GEMINI_API_KEYS", "GEMINI_API_KEY", *more, "GOOGLE_API_KEY"]
@@ -258,7 +234,7 @@ class Credentials:
             for part in re.split(r"[\s,;]+", value) if name == "GEMINI_API_KEYS" else (value,):
                 with suppress(UnresolvedValue):
                     if key := check_header_value(part, name):
-                        yield _Key(Secret(key), name)
+                        yield ResolvedValue(Secret(key), name)
 
     def _read_configured(self, kind: _Kind, name: str) -> ResolvedValue | None:
         """Return a value of the provider in ``models.providers``, with its path as origin."""
@@ -318,7 +294,7 @@ def _is_set(value: Any) -> bool:
     return bool(value.strip() if isinstance(value, str) else value)
 
 
-def read_profiles(path: str) -> Mapping[str, Any]:
+def _read_profiles(path: str) -> Mapping[str, Any]:
     """Return the contents of the file; empty if it does not exist. Raise ``UnresolvedValue`` if it is unusable."""
     if not os.path.lexists(path):
         return {}
@@ -330,7 +306,7 @@ def read_profiles(path: str) -> Mapping[str, Any]:
         raise UnresolvedValue(str(error)) from None
 
 
-def read_stored_profiles(path: str) -> Mapping[str, Any]:
+def _read_stored_profiles(path: str) -> Mapping[str, Any]:
     """Return the profiles in the database of an agent; empty if there are none. It is only read.
 
     Raise ``UnresolvedValue`` if the database cannot be read.
@@ -371,16 +347,16 @@ def _merge_stores(stores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return merged
 
 
-def list_usable_profiles(
+def _list_usable_profiles(
     store: Mapping[str, Any],
     files: Sequence[Mapping[str, Any]],
     ids: Sequence[str],
     now_ms: float,
     problems: list[str],
     label: str,
-) -> list[Profile]:
-    """Return a provider's profiles that have not expired, those that are cooling down last."""
-    profiles: list[Profile] = []
+) -> list[ResolvedValue]:
+    """Return the keys, or references to them, of a provider's profiles: none that expired, those cooling down last."""
+    found: list[tuple[float, ResolvedValue]] = []
     for name in _list_names(store, files, ids):
         entry = look_up([store], "profiles", name)
         if not _belongs_to(entry, ids) or str(entry.get("type")) not in _KEYS:
@@ -394,8 +370,8 @@ def list_usable_profiles(
         else:
             limits = (look_up([store], "usageStats", name, limit) for limit in ("cooldownUntil", "disabledUntil"))
             until = max(map(_number, limits))
-            profiles.append(Profile(name, key, until if until > now_ms else 0, f"{label}: {name}"))
-    return sorted(profiles, key=lambda profile: profile.cooling_until)
+            found.append((until if until > now_ms else 0, ResolvedValue(key, f"{label}: {name}")))
+    return [profile for _, profile in sorted(found, key=lambda one: one[0])]
 
 
 def _list_names(store: Mapping[str, Any], files: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[str]:

@@ -1,12 +1,12 @@
-"""How a setting is declared: one field of a NamedTuple holds its type, rule, default and description.
+"""How a setting is declared: one field of a section holds its type, rule, default and description.
 
 A rule reads a JSON value, describes itself in words, and has a JSON Schema.
 
-    class Chunking(NamedTuple):
+    class Chunking(Section):
         tokens: int = setting(whole(1), 400, "How long a chunk may be, in tokens of about four characters.")
 
-    class MemorySearch(NamedTuple):
-        chunking: Chunking = section(Chunking)
+    class MemorySearch(Section):
+        chunking: Chunking = Chunking()
 
 A type checker sees fields with ordinary types, and that each agrees with its rule. Reading, origins, the JSON Schema
 and the table in ``docs/config.md`` all come from these declarations.
@@ -15,7 +15,7 @@ and the table in ``docs/config.md`` all come from these declarations.
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Generic, TypeVar, cast, overload
+from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
 
 from mdrecall.errors import suggest_name
 from mdrecall.named_tuple import NamedTuple
@@ -249,16 +249,6 @@ class Setting(NamedTuple):
         return self.hide is not None
 
 
-class Section(NamedTuple):
-    """A group of settings, and the NamedTuple that their values are read into."""
-
-    shape: Callable[..., Any]
-    entries: Mapping[str, "Setting | Section"]
-    """By their names in a configuration file."""
-    strict: bool = True
-    """True if an unknown name is an error; False where OpenClaw keeps other settings in the same object."""
-
-
 @overload
 def setting(rule: Rule[T], default: None, about: str) -> T | None: ...
 @overload
@@ -282,18 +272,41 @@ def setting(
     return Setting(rule, default, about, fix, hide, is_used)
 
 
-def section(shape: type[T], *, strict: bool = True) -> T:
-    """Declare a group of settings as the default of a field."""
-    return cast(T, section_of(shape, strict=strict))
+@dataclass_transform(kw_only_default=True, frozen_default=True)
+class Section:
+    """The base of a group of settings. An attribute is the configured value, else the default of its declaration."""
 
+    entries: ClassVar[Mapping[str, "Setting | type[Section]"]] = {}
+    """By their names in a configuration file."""
+    fields: ClassVar[Mapping[str, str]] = {}
+    """The attribute of each name."""
+    is_strict: ClassVar[bool] = True
+    """True if an unknown name is an error; False where OpenClaw keeps other settings in the same object."""
 
-def section_of(shape: type[Any], *, strict: bool = True) -> Section:
-    """Read the declarations of a NamedTuple, and give its fields their real defaults."""
-    entries = {json_name(field): entry for field, entry in shape._field_defaults.items()}
-    shape.__new__.__defaults__ = tuple(
-        entry.default if isinstance(entry, Setting) else entry.shape() for entry in entries.values()
-    )
-    return Section(shape, entries, strict)
+    def __init_subclass__(cls, *, is_strict: bool = True) -> None:
+        declared = [(field, value) for field, value in vars(cls).items() if isinstance(value, Setting | Section)]
+        cls.fields = {json_name(field): field for field, _ in declared}
+        cls.entries = {
+            json_name(field): value if isinstance(value, Setting) else type(value) for field, value in declared
+        }
+        cls.is_strict = is_strict
+        for field, value in declared:
+            setattr(cls, field, value.default if isinstance(value, Setting) else value)
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, type(self)) and self._asdict() == other._asdict()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in vars(self).items())})"
+
+    def _asdict(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in self.fields.values()}
+
+    def _replace(self, **changes: Any) -> Self:
+        return type(self)(**vars(self) | changes)
 
 
 def json_name(field: str) -> str:
@@ -302,7 +315,7 @@ def json_name(field: str) -> str:
     return first + "".join(word.capitalize() for word in more)
 
 
-def each_setting(section: Section, prefix: str = "") -> Iterator[tuple[str, Setting]]:
+def each_setting(section: type[Section], prefix: str = "") -> Iterator[tuple[str, Setting]]:
     """Yield every setting of a section with its dotted name."""
     for name, entry in section.entries.items():
         if isinstance(entry, Setting):

@@ -6,8 +6,7 @@ mdrecall still has them. OpenClaw refuses a file with them, so they belong in ``
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from mdrecall.config.layers import AgentEntry, ConfigFile, agent_layers, default_layers, layers_at, read_agents
-from mdrecall.config.read import Layer
+from mdrecall.config.layers import AgentEntry, Layer, agent_layers, default_layers, layers_at, read_agents
 
 #: Below each place of the search settings; an object stands for everything in it.
 _SEARCH = (
@@ -31,7 +30,7 @@ class DroppedSetting(NamedTuple):
     """Where it is in the file."""
 
 
-def list_dropped(file: ConfigFile) -> list[DroppedSetting]:
+def list_dropped(file: Layer) -> list[DroppedSetting]:
     """Return every setting of a file that newer OpenClaws do not have; of several places the strongest counts."""
     found: dict[tuple[str, ...], DroppedSetting] = {}
     entries = read_agents([file], [])
@@ -40,7 +39,7 @@ def list_dropped(file: ConfigFile) -> list[DroppedSetting]:
     return list(found.values())
 
 
-def _of_search(file: ConfigFile, entries: list[AgentEntry]) -> Iterator[DroppedSetting]:
+def _of_search(file: Layer, entries: list[AgentEntry]) -> Iterator[DroppedSetting]:
     shared = default_layers(file, [])
     for layer in shared:
         yield from _of_layer(layer, ("memorySearch",))
@@ -61,7 +60,7 @@ def _of_layer(layer: Layer, place: tuple[str, ...]) -> Iterator[DroppedSetting]:
             yield DroppedSetting((*place, *full), value, f"{layer.at}.{'.'.join(full)}")
 
 
-def _of_the_rest(file: ConfigFile) -> Iterator[DroppedSetting]:
+def _of_the_rest(file: Layer) -> Iterator[DroppedSetting]:
     for name in _REST:
         group, _, last = name.rpartition(".")
         for layer in layers_at([file], group, []):

@@ -1,24 +1,28 @@
-"""Which objects of the configuration files apply to an agent, strongest first."""
+"""Which objects of the configuration files apply to an agent, strongest first, and the settings that they make."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mdrecall.config.read import Layer
-from mdrecall.config.references import look_up
-from mdrecall.config.settings.openclaw import PER_AGENT
+from mdrecall.config.declare import InvalidValue, Section, Setting
+from mdrecall.config.openclaw_settings import PER_AGENT
 from mdrecall.errors import ConfigError, suggest_name
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types.transcripts import normalize_agent_id
 
+#: Takes the place of a secret that cannot be read: a reference that leads nowhere.
+_UNREADABLE: dict[str, str] = {"source": "", "id": ""}
 
-class ConfigFile(NamedTuple):
-    """A configuration file that was read."""
 
-    label: str
-    """Its path, with ``~`` for the home."""
-    values: dict[str, Any]
+class Layer(NamedTuple):
+    """A configuration file, or an object in it that sets part of a section."""
+
+    file: str
+    """The path of the file, with ``~`` for the home."""
+    at: str
+    """The dotted path of the object; empty for the whole file."""
+    values: Any
     is_lenient: bool = False
-    """True for OpenClaw's own file: what mdrecall does not understand there is ignored, with a warning."""
+    """True in OpenClaw's own file: a value that is not understood is ignored there, with a warning."""
     problems: tuple[str, ...] = ()
     """Why all of OpenClaw's own file, or parts of it, could not be read."""
 
@@ -33,52 +37,128 @@ class AgentEntry(NamedTuple):
     values: dict[str, Any]
 
 
-def read_agents(files: list[ConfigFile], problems: list[str]) -> list[AgentEntry]:
+class ResolvedValue(NamedTuple):
+    """The value of a setting after all layers, and where it came from."""
+
+    value: Any
+    origin: str
+
+
+def look_up(files: Sequence[Mapping[str, Any]], *path: str) -> Any:
+    """Return the value at a path from the first file that has one; anything but objects on the way is skipped."""
+    for values in files:
+        found: Any = values
+        for name in path:
+            found = found.get(name) if isinstance(found, Mapping) else None
+        if found is not None:
+            return found
+    return None
+
+
+def resolve(section: type[Section], layers: list[Layer], prefix: str, problems: list[str]) -> dict[str, ResolvedValue]:
+    """Return each configured setting of a section by its full name, from the first layer that has it."""
+    resolved: dict[str, ResolvedValue] = {}
+    for layer in layers:
+        for name, setting, value in _read_layer(section, layer.values, layer, "", problems):
+            full_name = f"{prefix}.{name}"
+            if full_name not in resolved:
+                fixed = setting.fix(value) if setting.fix and value is not None else value
+                resolved[full_name] = ResolvedValue(fixed, f"{layer.file}: {layer.at}.{name}")
+    return resolved
+
+
+def build(section: type[Section], resolved: Mapping[str, ResolvedValue], prefix: str) -> Any:
+    """Return the typed value of a section from its configured settings, with secrets wrapped."""
+    found: dict[str, Any] = {}
+    for name, (value, _) in resolved.items():
+        if name.startswith(f"{prefix}."):
+            *groups, last = name[len(prefix) + 1 :].split(".")
+            values = found
+            for group in groups:
+                values = values.setdefault(group, {})
+            values[last] = value
+    return _build(section, found)
+
+
+def _build(section: type[Section], values: Mapping[str, Any]) -> Section:
+    made: dict[str, Any] = {}
+    for name, value in values.items():
+        entry = section.entries.get(name)
+        if isinstance(entry, Setting):
+            shown = entry.hide(value) if entry.hide and value is not None else value
+            made[section.fields[name]] = shown if entry.is_used else entry.default
+        elif entry is not None:
+            made[section.fields[name]] = _build(entry, value)
+    return section(**made)
+
+
+def _read_layer(
+    section: type[Section], values: Any, layer: Layer, prefix: str, problems: list[str]
+) -> Iterator[tuple[str, Setting, Any]]:
+    """Yield the settings in an object with their dotted names."""
+    at = f"{layer.at}.{prefix}".rstrip(".")
+    if not isinstance(values, dict):
+        problems.append(f"{layer.file}: {at} must be an object with {', '.join(section.entries)}.")
+        return
+    for name, value in values.items():
+        entry = section.entries.get(name)
+        where = f"{layer.file}: {at}.{name}"
+        if entry is None:
+            if section.is_strict:
+                problems.append(f"{where} is not a known setting{suggest_name(name, section.entries)}.")
+        elif not isinstance(entry, Setting):
+            yield from _read_layer(entry, value, layer, f"{prefix}{name}.", problems)
+        else:
+            try:
+                yield prefix + name, entry, entry.rule.read(value)
+            except InvalidValue as invalid:
+                shown = f" has the wrong type; it must be {entry.rule.accepts}"
+                problems.append(f"{where}{shown if entry.secret else f'{invalid.at} {invalid}'}.")
+                if entry.secret and layer.is_lenient:
+                    # A key that cannot be read must not be replaced by another one that is found elsewhere.
+                    yield prefix + name, entry, _UNREADABLE if entry.default is None else entry.default
+
+
+def read_agents(files: list[Layer], problems: list[str]) -> list[AgentEntry]:
     """Return every agent entry, those of the strongest file first."""
     agents: list[AgentEntry] = []
     for file in files:
-        group = read_object(file, "agents", file.values.get("agents"), problems)
+        group = _read_object(file, "agents", file.values.get("agents"), problems)
         listed = group.get("list", [])
         if not isinstance(listed, list):
-            problems.append(f"{file.label}: agents.list must be a list.")
+            problems.append(f"{file.file}: agents.list must be a list.")
             listed = []
         entries: list[tuple[str, Any, str | None]] = [
             (f"agents.list[{index}]", entry, None) for index, entry in enumerate(listed)
         ]
-        mapped = read_object(file, "agents.entries", group.get("entries"), problems)
+        mapped = _read_object(file, "agents.entries", group.get("entries"), problems)
         entries += [(f"agents.entries.{name}", entry, name) for name, entry in mapped.items()]
-        owner = _find_owner(group)
+        owner = look_up([group], "defaults", "systemAgent", "agentId")
+        owner = normalize_agent_id(owner) if isinstance(owner, str) and owner.strip() else ""
         for at, entry, name in entries:
-            values = _without_bad_workspace(file, at, read_object(file, at, entry, problems), problems)
+            values = _without_bad_workspace(file, at, _read_object(file, at, entry, problems), problems)
             agent_id = normalize_agent_id(str(name if name is not None else values.get("id") or ""))
+            # OpenClaw may have named the agent for everything without another one.
             is_default = agent_id == owner if owner else values.get("default") is True
-            agents.append(AgentEntry(agent_id, is_default, at, file.label, values))
+            agents.append(AgentEntry(agent_id, is_default, at, file.file, values))
         _without_bad_workspace(file, "agents.defaults", group.get("defaults"), problems)
     return agents
 
 
-def _find_owner(agents: dict[str, Any]) -> str:
-    """Return the agent that OpenClaw has named for everything without another one; empty if it has none."""
-    owner = look_up([agents], "defaults", "systemAgent", "agentId")
-    return normalize_agent_id(owner) if isinstance(owner, str) and owner.strip() else ""
-
-
-def _without_bad_workspace(file: ConfigFile, at: str, values: Any, problems: list[str]) -> dict[str, Any]:
-    """Return an object without a ``workspace`` that is no string, which is a problem."""
+def _without_bad_workspace(file: Layer, at: str, values: Any, problems: list[str]) -> dict[str, Any]:
+    """Return an object without a ``workspace`` that is not a string, which is a problem."""
     found: dict[str, Any] = values if isinstance(values, dict) else {}
     if isinstance(found.get("workspace") or "", str):
         return found
-    problems.append(f"{file.label}: {at}.workspace must be a string.")
+    problems.append(f"{file.file}: {at}.workspace must be a string.")
     return {name: value for name, value in found.items() if name != "workspace"}
 
 
 def default_agent(agents: list[AgentEntry]) -> str:
     """Return the agent marked as default, else the first of the weakest file, which is OpenClaw's own."""
-    chosen = next((agent.id for agent in agents if agent.is_default), None)
-    if chosen is None and agents:
-        weakest = agents[-1].file
-        chosen = next(agent.id for agent in agents if agent.file == weakest)
-    return chosen or "main"
+    marked = [agent.id for agent in agents if agent.is_default]
+    weakest = [agent.id for agent in agents if agent.file == agents[-1].file]
+    return next(iter(marked or weakest), None) or "main"
 
 
 def choose_agent(agents: list[AgentEntry], requested: str | None, problems: Sequence[str] = ()) -> str:
@@ -96,35 +176,35 @@ def choose_agent(agents: list[AgentEntry], requested: str | None, problems: Sequ
     return normalize_agent_id(requested)
 
 
-def agent_layers(file: ConfigFile, entries: list[AgentEntry], problems: list[str]) -> list[Layer]:
+def agent_layers(file: Layer, entries: list[AgentEntry], problems: list[str]) -> list[Layer]:
     """Return the search settings that a file has for one agent, the newer place first."""
-    layers: list[Layer] = []
-    for entry in entries:
-        if entry.file == file.label:
-            inside = file._replace(values=entry.values)
-            for path in ("memory.search", "memorySearch"):
-                layers += layers_at([inside], path, problems, entry.at)
-    return layers
+    own = [file._replace(at=entry.at, values=entry.values) for entry in entries if entry.file == file.file]
+    return [
+        layer
+        for inside in own
+        for path in ("memory.search", "memorySearch")
+        for layer in layers_at([inside], path, problems)
+    ]
 
 
-def default_layers(file: ConfigFile, problems: list[str]) -> list[Layer]:
+def default_layers(file: Layer, problems: list[str]) -> list[Layer]:
     """Return the search settings that a file has for all agents, the newest place first, the legacy one last."""
     paths = ("memory.search", "agents.defaults.memorySearch", "memorySearch")
     return [layer for path in paths for layer in layers_at([file], path, problems)]
 
 
-def agent_default_layers(files: list[ConfigFile], entries: list[AgentEntry], defaults: list[Layer]) -> list[Layer]:
+def agent_default_layers(files: list[Layer], entries: list[AgentEntry], defaults: list[Layer]) -> list[Layer]:
     """Return ``agents.defaults`` of every file, each after what the file has instead of it for one agent."""
     layers: list[Layer] = []
     for file in files:
         for entry in entries:
-            if entry.file == file.label and (own := {k: v for k, v in entry.values.items() if k in PER_AGENT}):
-                layers.append(Layer(file.label, entry.at, own, file.is_lenient))
-        layers += [layer for layer in defaults if layer.file == file.label]
+            if entry.file == file.file and (own := {k: v for k, v in entry.values.items() if k in PER_AGENT}):
+                layers.append(file._replace(at=entry.at, values=own))
+        layers += [layer for layer in defaults if layer.file == file.file]
     return layers
 
 
-def memory_layers(files: list[ConfigFile], problems: list[str]) -> list[Layer]:
+def memory_layers(files: list[Layer], problems: list[str]) -> list[Layer]:
     """Return the ``memory`` objects without ``search``, which is read with the search settings."""
     return [
         layer._replace(values={name: value for name, value in layer.values.items() if name != "search"})
@@ -133,28 +213,24 @@ def memory_layers(files: list[ConfigFile], problems: list[str]) -> list[Layer]:
     ]
 
 
-def layers_at(files: list[ConfigFile], path: str, problems: list[str], under: str = "") -> list[Layer]:
-    """Return the object at a dotted path from every file that has one."""
+def layers_at(files: list[Layer], path: str, problems: list[str]) -> list[Layer]:
+    """Return the object at a dotted path from every file, or object of a file, that has one."""
     layers: list[Layer] = []
     *groups, last = path.split(".")
     for file in files:
-        values: Any = file.values
-        for depth, name in enumerate(groups):
-            at = ".".join(groups[: depth + 1])
-            values = read_object(file, f"{under}.{at}".lstrip("."), values.get(name), problems)
-        at = f"{under}.{path}".lstrip(".")
-        if last in values and f"{file.label}: {at} must be an object." not in problems:
-            layers.append(Layer(file.label, at, values[last], file.is_lenient))
+        at, values = file.at, file.values
+        for name in groups:
+            at = f"{at}.{name}".lstrip(".")
+            values = _read_object(file, at, values.get(name), problems)
+        at = f"{at}.{last}".lstrip(".")
+        if last in values and f"{file.file}: {at} must be an object." not in problems:
+            layers.append(file._replace(at=at, values=values[last]))
     return layers
 
 
-def read_object(file: ConfigFile, at: str, value: Any, problems: list[str]) -> dict[str, Any]:
+def _read_object(file: Layer, at: str, value: Any, problems: list[str]) -> dict[str, Any]:
     """Return the value if it is an object; otherwise an empty one, with a problem unless the value is missing."""
-    if value is None:
-        return {}
-    if isinstance(value, dict):
-        return value
-    problem = f"{file.label}: {at} must be an object."
-    if problem not in problems:
+    problem = f"{file.file}: {at} must be an object."
+    if value is not None and not isinstance(value, dict) and problem not in problems:
         problems.append(problem)
-    return {}
+    return value if isinstance(value, dict) else {}

@@ -5,12 +5,10 @@ the defaults for all agents), built-in defaults. This is the only reader of the 
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from mdrecall.config.agent_folders import AgentFolders, find_agent_folders
-from mdrecall.config.credentials import Credentials, find_agent_folder
-from mdrecall.config.declare import each_setting
+from mdrecall.config.credentials import Credentials
 from mdrecall.config.environment import (
     Locations,
     expand,
@@ -19,24 +17,33 @@ from mdrecall.config.environment import (
     find_proxy,
     list_env_files,
 )
-from mdrecall.config.include import read_files, read_variables
+from mdrecall.config.files import mask_url, read_files, read_variables, substitute
 from mdrecall.config.layers import (
     AgentEntry,
-    ConfigFile,
+    Layer,
+    ResolvedValue,
     agent_default_layers,
     agent_layers,
+    build,
     choose_agent,
     default_agent,
     default_layers,
     layers_at,
+    look_up,
     memory_layers,
     read_agents,
+    resolve,
 )
-from mdrecall.config.openclaw_file import choose_sources, is_used, list_unused, translate_providers
-from mdrecall.config.read import Layer, ResolvedValue, build, first_with, resolve
-from mdrecall.config.references import substitute
-from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings
-from mdrecall.config.workspace import HOSTS_FILE, Workspace, WorkspaceRequest, find_workspace
+from mdrecall.config.openclaw_file import is_used, list_unused, translate_providers
+from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings, Values, is_secret
+from mdrecall.config.workspace import (
+    HOSTS_FILE,
+    Workspace,
+    WorkspaceRequest,
+    find_agent_folder,
+    find_agent_folders,
+    find_workspace,
+)
 from mdrecall.errors import ConfigError, suggest_name
 from mdrecall.named_tuple import NamedTuple
 
@@ -47,7 +54,7 @@ _TOP_LEVEL = (
 )  # fmt: skip
 
 _LANCEDB = "plugins.entries.memory-lancedb.config"
-
+_HINT = "docs/config.md lists every setting and what it accepts."
 
 #: The variable that names the shared database, which wins over the setting.
 STORE_DSN = "MDRECALL_STORE_DSN"
@@ -57,15 +64,11 @@ class Loaded(NamedTuple):
     """The settings of one agent, and everything else that was read with them."""
 
     settings: Settings
-    values: Mapping[str, ResolvedValue]
-    """Every setting by its full name, with its value and origin."""
-    files: tuple[str, ...]
+    values: Values
+    layers: tuple[Layer, ...]
+    """The configuration files, strongest first."""
     home: str
     credentials: Credentials
-    hub: str
-    """The address that models are downloaded from."""
-    proxy: Callable[[str], str | None]
-    """Returns the proxy for an address, if any."""
     environment: Mapping[str, str]
     """The variables that child processes inherit: those of this process, then those that the configuration adds."""
     unread: str = ""
@@ -74,14 +77,34 @@ class Loaded(NamedTuple):
     """True if the caller neither named the workspace nor is in it: then an answer says whose memory it is from."""
     default_agent: str = "main"
     """The agent to use when none is named."""
-    openclaw_file: str = ""
-    """OpenClaw's own file as ``files`` names it; empty if there is none."""
     warnings: tuple[str, ...] = ()
     """What is ignored in OpenClaw's own file, and why."""
     problem: str = ""
     """The warning that it, or a part of it, could not be read; empty if it was read in full."""
-    unused: tuple[str, ...] = ()
-    """The keys of OpenClaw's own file that are accepted and not used."""
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The paths of the configuration files."""
+        return tuple(dict.fromkeys(layer.file for layer in self.layers))
+
+    @property
+    def openclaw_file(self) -> str:
+        """OpenClaw's own file as ``files`` names it; empty if there is none."""
+        return next((layer.file for layer in self.layers if layer.is_lenient), "")
+
+    @property
+    def unused(self) -> tuple[str, ...]:
+        """The keys of OpenClaw's own file that are accepted and not used."""
+        return tuple(name for layer in self.layers if layer.is_lenient for name in list_unused(layer.values))
+
+    @property
+    def hub(self) -> str:
+        """The address that models are downloaded from."""
+        return self.environment.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
+
+    def proxy(self, url: str) -> str | None:
+        """Return the proxy for an address, if any."""
+        return find_proxy(url, self.environment)
 
     @property
     def shared_store(self) -> tuple[str, str] | None:
@@ -126,35 +149,31 @@ def load(
     values, aliases, warnings = _resolve_all(files, entries, above, problems)
     errors, ignored = _split_problems(problems, files)
     if errors:
-        raise _config_error(errors)
+        more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
+        raise ConfigError(f"{errors[0]}{more}", hint=f"Fix the file; {_HINT}", problems=tuple(errors))
     warnings = unread + warnings + missing + ignored
     _normalise(values, locations, files)
     aliases = _apply_aliases(values, aliases, warnings)
     default = default_agent(agents)
     request = WorkspaceRequest(locations, env, cwd, files, entries, chosen, chosen == default,
                                agent is not None or is_automatic, workspace, config)  # fmt: skip
-    found = find_workspace(request, values["memorySearch.store.path"])
+    found = find_workspace(request, Values(values)["memorySearch.store.path"])
     _add_hosts(values, os.path.join(found.state_dir, "agents", chosen, HOSTS_FILE))
-    folders = find_agent_folders(values["session.store"].value, entries, locations, chosen, found)
-    settings = _build_settings(values, chosen, found, folders)
+    settings = _build_settings(values, entries, locations, chosen, found)
     misplaced = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
         settings=settings,
-        values={"agent": agent_value, "workspace": found.folder, "index": found.index_path, **values},
-        files=tuple(dict.fromkeys(file.label for file in files)),
+        values=Values({"agent": agent_value, "workspace": found.folder, "index": found.index_path, **values}),
+        layers=tuple(files),
         home=locations.home,
         credentials=_credentials(variables, files, entries, locations, settings, aliases),
-        hub=variables.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co",
-        proxy=lambda url: find_proxy(url, variables),
         environment=variables,
         unread=f"{misplaced} {env_problem}".strip(),
         is_elsewhere=found.is_elsewhere,
         default_agent=default,
-        openclaw_file=next((file.label for file in files if file.is_lenient), ""),
         warnings=tuple(dict.fromkeys(warnings)),
         problem=unread[0] if unread else "",
-        unused=tuple(name for file in files if file.is_lenient for name in list_unused(file.values)),
     )
 
 
@@ -179,19 +198,8 @@ def own_index_folder(*, env: Mapping[str, str] | None = None, cwd: str | None = 
     return os.path.join(locations.own_state_dir, "index")
 
 
-def is_secret(name: str) -> bool:
-    """True if the setting with this full name must not be shown."""
-    return any(
-        setting.secret
-        for prefix, section in SECTIONS.items()
-        for leaf, setting in each_setting(section, f"{prefix}.")
-        if leaf == name
-    )
-
-
 def hide_secret(name: str, value: Any) -> Any:
     """Return the value of a setting as it may be shown, in the form of JSON: secrets and passwords are masked."""
-    from mdrecall.config.references import mask_url
     from mdrecall.wire import to_json
 
     if value and is_secret(name):
@@ -200,15 +208,23 @@ def hide_secret(name: str, value: Any) -> Any:
 
 
 def _build_settings(
-    values: Mapping[str, ResolvedValue], agent_id: str, place: Workspace, folders: AgentFolders
+    values: Mapping[str, ResolvedValue],
+    entries: list[AgentEntry],
+    locations: Locations,
+    agent_id: str,
+    place: Workspace,
 ) -> Settings:
     built = {path: build(section, values, path) for path, section in SECTIONS.items()}
+    store = built["session"].store
+    agent_dir, sessions_dir, session_database = find_agent_folders(store, entries, locations, agent_id, place)
     return Settings(
         agent_id=agent_id,
         workspace=place.folder.value,
         index_path=place.index_path.value,
         index_path_is_ours=place.index_is_ours,
-        **folders._asdict(),
+        sessions_dir=sessions_dir,
+        agent_dir=agent_dir,
+        session_database=session_database,
         state_dir=place.state_dir,
         shared_dir=place.shared_dir,
         qmd_dir=place.qmd_dir,
@@ -243,7 +259,7 @@ def _current_folder() -> str:
 
 def _credentials(
     env: Mapping[str, str],
-    files: list[ConfigFile],
+    files: list[Layer],
     entries: list[AgentEntry],
     locations: Locations,
     settings: Settings,
@@ -261,29 +277,29 @@ def _credentials(
     )
 
 
-def _substitute_variables(files: list[ConfigFile], variables: Mapping[str, str]) -> tuple[list[ConfigFile], list[str]]:
+def _substitute_variables(files: list[Layer], variables: Mapping[str, str]) -> tuple[list[Layer], list[str]]:
     """Return OpenClaw's file with its variables replaced, as OpenClaw reads it; and warnings about unset ones."""
-    done: list[ConfigFile] = []
+    done: list[Layer] = []
     warnings: list[str] = []
     for file in files:
         missing: dict[str, str] = {}
         values = substitute(file.values, variables, missing) if file.is_lenient else file.values
         done.append(file._replace(values=values))
         warnings += [
-            f"{file.label}: {at} refers to {variable}, which is not set."
+            f"{file.file}: {at} refers to {variable}, which is not set."
             for at, variable in missing.items()
             if is_used(at, file.values)
         ]
     return done, warnings
 
 
-def _list_misspelled(files: list[ConfigFile]) -> list[str]:
+def _list_misspelled(files: list[Layer]) -> list[str]:
     """Return a problem for each unknown name at the top of mdrecall's own file, where a typo would have no effect.
 
     OpenClaw checks its own file, which has keys that are not read.
     """
     return [
-        f"{file.label}: {at}{name} is not a known setting{suggest_name(name, known)}."
+        f"{file.file}: {at}{name} is not a known setting{suggest_name(name, known)}."
         for file in files
         if not file.is_lenient
         for at, known, group in (
@@ -295,20 +311,12 @@ def _list_misspelled(files: list[ConfigFile]) -> list[str]:
     ]
 
 
-def _split_problems(problems: list[str], files: list[ConfigFile]) -> tuple[list[str], list[str]]:
+def _split_problems(problems: list[str], files: list[Layer]) -> tuple[list[str], list[str]]:
     """Return the problems that stop mdrecall, and as warnings those in OpenClaw's own file, which do not."""
-    labels = tuple(f"{file.label}: " for file in files if file.is_lenient)
+    labels = tuple(f"{file.file}: " for file in files if file.is_lenient)
     errors = [problem for problem in problems if not problem.startswith(labels)]
     ignored = [f"{problem} It is ignored." for problem in problems if problem.startswith(labels)]
     return errors, list(dict.fromkeys(ignored))
-
-
-def _config_error(problems: list[str]) -> ConfigError:
-    message = problems[0]
-    if len(problems) > 1:
-        message += f" ({len(problems) - 1} more)"
-    hint = "Fix the file; docs/config.md lists every setting and what it accepts."
-    return ConfigError(message, hint=hint, problems=tuple(problems))
 
 
 def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
@@ -321,33 +329,29 @@ def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
     problems: list[str] = []
     resolve(SECTIONS["memorySearch"], layers[::-1], "memorySearch", problems)
     if problems:
-        hint = "docs/config.md lists every setting and what it accepts."
-        raise ConfigError(problems[0], hint=hint, problems=tuple(problems))
+        raise ConfigError(problems[0], hint=_HINT, problems=tuple(problems))
     return layers
 
 
 def _resolve_all(
-    files: list[ConfigFile], entries: list[AgentEntry], above: list[Layer], problems: list[str]
+    files: list[Layer], entries: list[AgentEntry], above: list[Layer], problems: list[str]
 ) -> tuple[dict[str, ResolvedValue], dict[str, str], list[str]]:
-    """Return every setting by its full name, OpenClaw's names of providers by the origins of their settings, and
-    warnings about providers that cannot be used."""
+    """Return every configured setting by its full name, OpenClaw's names of providers by the origins of their settings,
+    and warnings about providers that cannot be used."""
     aliases: dict[str, str] = {}
     warnings: list[str] = []
 
     def translate(layers: list[Layer]) -> list[Layer]:
-        done = [translate_providers(layer, [file.values for file in files]) for layer in layers]
-        for translation in done:
-            aliases.update(translation.aliases)
-            warnings.extend(translation.warnings)
-        return [translation.layer for translation in done]
+        return [translate_providers(layer, [file.values for file in files], aliases, warnings) for layer in layers]
 
     own = [translate(agent_layers(file, entries, problems)) for file in files]
     shared = [translate(default_layers(file, problems)) for file in files]
     by_file = [layer for pair in zip(own, shared, strict=True) for layers in pair for layer in layers]
-    search = SECTIONS["memorySearch"]
-    values = resolve(search, above + by_file, "memorySearch", problems)
-    replaced = first_with(above, search, "extraPaths")
-    values["memorySearch.extraPaths"] = _extra_paths([above] if replaced else [*reversed(shared), *reversed(own)])
+    values = resolve(SECTIONS["memorySearch"], above + by_file, "memorySearch", problems)
+    if "memorySearch.extraPaths" in values:
+        is_replaced = values["memorySearch.extraPaths"].origin.startswith("override: ")
+        groups = [above] if is_replaced else [*reversed(shared), *reversed(own)]
+        values["memorySearch.extraPaths"] = _join_extra_paths(groups)
     values |= resolve(SECTIONS["memory"], memory_layers(files, problems), "memory", problems)
     for path in list(SECTIONS)[2:]:
         layers = layers_at(files, path, problems)
@@ -355,62 +359,93 @@ def _resolve_all(
         found: list[str] = []
         values |= resolve(SECTIONS[path], layers, path, found)
         # While another plugin is in the slot, OpenClaw does not check what its file has for this one.
-        is_unchecked = path == _LANCEDB and values["plugins.slots.memory"].value != "memory-lancedb"
+        slot = values.get("plugins.slots.memory")
+        is_unchecked = path == _LANCEDB and not (slot and slot.value == "memory-lancedb")
         problems += _split_problems(found, files)[0] if is_unchecked else found
     return values, aliases, warnings
 
 
-def _extra_paths(groups: list[list[Layer]]) -> ResolvedValue:
+def _join_extra_paths(groups: list[list[Layer]]) -> ResolvedValue:
     """Join the extra paths of all groups of layers; within a group the first layer that has any wins."""
     paths: dict[ExtraPath, None] = {}
     origins: list[str] = []
     for layers in groups:
-        layer = first_with(layers, SECTIONS["memorySearch"], "extraPaths")
-        for item in layer.value if layer else ():
+        found = resolve(SECTIONS["memorySearch"], layers, "memorySearch", []).get("memorySearch.extraPaths")
+        for item in found.value if found else ():
             path = item if isinstance(item, str) else item["path"]
             entry = ExtraPath(path.strip(), None if isinstance(item, str) else item.get("pattern"))
             if entry.path:
                 paths.setdefault(entry)
-        origins += [layer.origin] if layer else []
+        origins += [found.origin] if found else []
     return ResolvedValue(tuple(paths), ", ".join(origins) or "default")
 
 
 def _apply_aliases(values: dict[str, ResolvedValue], aliases: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
     """Return OpenClaw's name for each provider that is used under it, and take it off the model's name."""
     names: dict[str, str] = {}
-    for setting in ("memorySearch.provider", "memorySearch.fallback"):
-        found = values[setting]
+    for setting in ("memorySearch.provider", "memorySearch.fallback") if aliases else ():
+        found = Values(values)[setting]
         alias = aliases.get(found.origin)
         if alias and names.setdefault(found.value, alias) != alias:
             values[setting] = found._replace(value="none")
             warnings.append(f"{found.origin}: {alias!r} is not used besides {names[found.value]!r}.")
-    model, alias = values["memorySearch.model"], aliases.get(values["memorySearch.provider"].origin, "")
-    bare = model.value.removeprefix(f"{alias}/") if alias else model.value
-    values["memorySearch.model"] = model._replace(value=bare or DEFAULT_MODELS.get(alias, ""))
+    if aliases:
+        model, alias = values["memorySearch.model"], aliases.get(Values(values)["memorySearch.provider"].origin, "")
+        bare = model.value.removeprefix(f"{alias}/") if alias else model.value
+        values["memorySearch.model"] = model._replace(value=bare or DEFAULT_MODELS.get(alias, ""))
     return names
 
 
-def _normalise(values: dict[str, ResolvedValue], locations: Locations, files: list[ConfigFile]) -> None:
+def _normalise(values: dict[str, ResolvedValue], locations: Locations, files: list[Layer]) -> None:
     """Apply the rules that involve two settings at once."""
+    every = Values(values)
 
     def put(name: str, value: Any) -> None:
-        values[name] = values[name]._replace(value=value)
+        values[name] = every[name]._replace(value=value)
 
     def get(name: str) -> Any:
-        return values[name].value
+        return every[name].value
 
-    put(
-        "memorySearch.chunking.overlap",
-        min(get("memorySearch.chunking.overlap"), get("memorySearch.chunking.tokens") - 1),
-    )
+    chunking = "memorySearch.chunking."
+    put(chunking + "overlap", min(get(chunking + "overlap"), get(chunking + "tokens") - 1))
     hybrid = "memorySearch.query.hybrid."
     vector, words = get(hybrid + "vectorWeight"), get(hybrid + "textWeight")
     total = vector + words
     put(hybrid + "vectorWeight", vector / total if total else 0.35)
     put(hybrid + "textWeight", words / total if total else 0.65)
-    for name, value in choose_sources(values, [file.values for file in files]).items():
+    for name, value in _choose_sources(every, [file.values for file in files]).items():
         put(name, value)
     if extension := get("memorySearch.store.vector.extensionPath"):
         put("memorySearch.store.vector.extensionPath", expand(extension, locations.home, locations.state_dir))
-    if not get("memorySearch.model").strip():
-        put("memorySearch.model", DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
+    model = get("memorySearch.model")
+    put("memorySearch.model", model if model.strip() else DEFAULT_MODELS.get(get("memorySearch.provider"), ""))
+
+
+def _choose_sources(values: Values, files: list[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the settings of what is indexed and searched, after the rules that involve several of them.
+
+    Conversations that are to be remembered are indexed, and found by a search that asks for them. OpenClaw's default is
+    not enough for that: an embedding provider would be sent every conversation, and nobody has asked for it.
+    """
+    explicit = values["memorySearch.rememberAcrossConversations"].value
+    remembers = _remembers_by_default(values, files) if explicit is None else explicit
+    sources = values["memorySearch.sources"]
+    # In the older places of 2.x it takes more than a default to have conversations searched.
+    is_newer = sources.origin.endswith("memory.search.sources")
+    has_sessions = values["memorySearch.experimental.sessionMemory"].value or (remembers and (is_newer or explicit))
+    allowed = ("memory", "sessions") if has_sessions else ("memory",)
+    named = [name for name in sources.value if name in allowed] or ["memory"]
+    with_notes = values["mdrecall.sessions.withNotes"].value
+    return {
+        "memorySearch.rememberAcrossConversations": remembers,
+        "memorySearch.sources": tuple(dict.fromkeys([*named, "sessions"] if explicit else named)),
+        "mdrecall.sessions.withNotes": "sessions" in named if with_notes is None else with_notes,
+    }
+
+
+def _remembers_by_default(values: Values, files: list[Mapping[str, Any]]) -> bool:
+    """True unless senders are kept apart: then one must not hear what another has said."""
+    bindings = look_up(files, "bindings")
+    each = [item for item in bindings if isinstance(item, dict)] if isinstance(bindings, list) else []
+    keeps_apart = any(look_up([binding], "session", "dmScope") for binding in each)
+    return values["session.dmScope"].value == "main" and not keeps_apart

@@ -1,4 +1,4 @@
-"""What OpenClaw's own file may hold that mdrecall does not have: providers under other names, and keys without a use.
+"""What may stand in OpenClaw's own file: the JSON Schema of what mdrecall reads, and what it reads otherwise or not.
 
 OpenClaw decides what its file may hold, so nothing in it stops mdrecall: see ``docs/config.md``.
 """
@@ -6,12 +6,10 @@ OpenClaw decides what its file may hold, so nothing in it stops mdrecall: see ``
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mdrecall.config.declare import Section, Setting
-from mdrecall.config.read import Layer, ResolvedValue
-from mdrecall.config.references import look_up
-from mdrecall.config.settings import PROVIDERS, SECTIONS
-from mdrecall.config.settings.openclaw import PER_AGENT
-from mdrecall.named_tuple import NamedTuple
+from mdrecall.config.declare import Section, Setting, each_setting
+from mdrecall.config.layers import Layer, look_up
+from mdrecall.config.openclaw_settings import PER_AGENT, PROVIDERS
+from mdrecall.config.settings import SECTIONS
 
 _OWN_NAMES = ("auto", "none", *PROVIDERS)
 #: OpenClaw's providers that speak the wire of OpenAI.
@@ -21,33 +19,21 @@ _OPENAI_WIRES = ("openai", "openai-completions", "openai-responses")
 #: What takes the place of a provider that cannot be used: it sends nothing to anybody.
 _OFFLINE = "offline"
 
-#: Counts for what a file of OpenClaw does not say because it cannot be read: nothing is sent to anybody, and no
-#: conversation is shown to another person.
-CAUTIOUS = {
-    "memory": {"search": {"provider": _OFFLINE}},
-    "session": {"dmScope": "per-account-channel-peer"},
-    "tools": {"sessions": {"visibility": "self"}},
-}
-
 #: Marks a branch of ``_USED`` in which every key is used, or is reported by the check of its section.
 _ALL = True
 Branch = Mapping[str, Any] | bool
 
 
-class Translation(NamedTuple):
-    """A layer of OpenClaw's file with mdrecall's names of providers."""
+def translate_providers(
+    layer: Layer, files: Sequence[Mapping[str, Any]], aliases: dict[str, str], warnings: list[str]
+) -> Layer:
+    """Return a layer without names of providers that mdrecall knows under another name, or does not have.
 
-    layer: Layer
-    aliases: dict[str, str]
-    """OpenClaw's name of a provider by the origin of the setting that names it."""
-    warnings: tuple[str, ...]
-
-
-def translate_providers(layer: Layer, files: Sequence[Mapping[str, Any]]) -> Translation:
-    """Replace the names of providers that mdrecall knows under another name, or does not have."""
+    ``aliases`` gets OpenClaw's name of a provider by the origin of the setting that names it.
+    """
     if not layer.is_lenient or not isinstance(layer.values, dict):
-        return Translation(layer, {}, ())
-    values, aliases, warnings = dict(layer.values), {}, []
+        return layer
+    values = dict(layer.values)
     for setting, otherwise in (("provider", _OFFLINE), ("fallback", "none")):
         name = values.get(setting)
         if not isinstance(name, str) or name.strip() in _OWN_NAMES:
@@ -59,7 +45,7 @@ def translate_providers(layer: Layer, files: Sequence[Mapping[str, Any]]) -> Tra
             aliases[origin] = name.strip()
         else:
             warnings.append(f"{origin} is {name!r}, which mdrecall cannot use; it uses {otherwise!r} instead.")
-    return Translation(layer._replace(values=values), aliases, tuple(warnings))
+    return layer._replace(values=values)
 
 
 def find_wire(name: str, files: Sequence[Mapping[str, Any]]) -> str:
@@ -130,47 +116,71 @@ def _used_keys() -> dict[str, Any]:
     }
 
 
-def _branch(section: Section) -> dict[str, Any]:
+def _branch(section: type[Section]) -> dict[str, Any]:
     """Return the used keys of a section. An unknown key of a strict one has been reported already."""
-    branch: dict[str, Any] = {"*": _ALL} if section.strict else {}
+    branch: dict[str, Any] = {"*": _ALL} if section.is_strict else {}
     for name, entry in section.entries.items():
-        if isinstance(entry, Section):
-            inner = _branch(entry)
-            branch[name] = inner if _has_used(entry) else None
-        else:
+        if isinstance(entry, Setting):
             branch[name] = _ALL if entry.is_used else None
+        else:
+            has_used = any(setting.is_used for _, setting in each_setting(entry))
+            branch[name] = _branch(entry) if has_used else None
     return branch
 
 
-def _has_used(section: Section) -> bool:
-    entries = section.entries.values()
-    return any(entry.is_used if isinstance(entry, Setting) else _has_used(entry) for entry in entries)
-
-
-def choose_sources(values: Mapping[str, ResolvedValue], files: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the settings of what is indexed and searched, after the rules that involve several of them.
-
-    Conversations that are to be remembered are indexed, and found by a search that asks for them. OpenClaw's default is
-    not enough for that: an embedding provider would be sent every conversation, and nobody has asked for it.
-    """
-    explicit = values["memorySearch.rememberAcrossConversations"].value
-    remembers = _remembers_by_default(values, files) if explicit is None else explicit
-    # In the older places of 2.x it takes more than a default to have conversations searched.
-    is_newer = values["memorySearch.sources"].origin.endswith("memory.search.sources")
-    has_sessions = values["memorySearch.experimental.sessionMemory"].value or (remembers and (is_newer or explicit))
-    allowed = ("memory", "sessions") if has_sessions else ("memory",)
-    named = [name for name in values["memorySearch.sources"].value if name in allowed] or ["memory"]
-    with_notes = values["mdrecall.sessions.withNotes"].value
+def json_schema() -> dict[str, Any]:
+    """Return the schema of ``openclaw.json`` and ``mdrecall.json`` as far as mdrecall reads them."""
+    sections = {path: _section(section) for path, section in SECTIONS.items()}
+    search, memory, plugins = sections["memorySearch"], sections["memory"], sections["plugins"]
+    memory["properties"]["search"] = search
+    workspace = {"type": "string", "description": "The folder with MEMORY.md and memory/."}
+    agent = _open(
+        {
+            "id": {"type": "string", "description": "The name of the agent."},
+            "default": {"type": "boolean", "description": "Use this agent when none is named."},
+            "workspace": workspace,
+            "agentDir": {"type": "string", "description": "The folder with its auth-profiles.json."},
+            "memorySearch": search,
+            "memory": _open({"search": search}),
+        }
+    )
+    defaults, compaction = sections["agents.defaults"], sections["agents.defaults.compaction"]
+    defaults["properties"] |= {"workspace": workspace, "memorySearch": search, "compaction": compaction}
+    agents = _open(
+        {
+            "defaults": defaults,
+            "list": {"type": "array", "items": agent},
+            "entries": {"type": "object", "additionalProperties": agent},
+        }
+    )
+    lancedb = _open({"config": sections["plugins.entries.memory-lancedb.config"]})
+    deep = sections["plugins.entries.memory-core.config.dreaming.phases.deep"]
+    core = _open({"config": _open({"dreaming": _open({"phases": _open({"deep": deep})})})})
+    plugins["properties"]["entries"] = _open({"memory-core": core, "memory-lancedb": lancedb})
+    properties = {"agents": agents, "memory": memory, "memorySearch": search, "plugins": plugins}
     return {
-        "memorySearch.rememberAcrossConversations": remembers,
-        "memorySearch.sources": tuple(dict.fromkeys([*named, "sessions"] if explicit else named)),
-        "mdrecall.sessions.withNotes": "sessions" in named if with_notes is None else with_notes,
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "OpenClaw configuration, as far as mdrecall reads it",
+        **_open(properties | {name: sections[name] for name in ("logging", "tools", "session", "mdrecall")}),
     }
 
 
-def _remembers_by_default(values: Mapping[str, ResolvedValue], files: Sequence[Mapping[str, Any]]) -> bool:
-    """True unless senders are kept apart: then one must not hear what another has said."""
-    bindings = look_up(files, "bindings")
-    each = [item for item in bindings if isinstance(item, dict)] if isinstance(bindings, list) else []
-    keeps_apart = any(look_up([binding], "session", "dmScope") for binding in each)
-    return values["session.dmScope"].value == "main" and not keeps_apart
+def _open(properties: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": properties}
+
+
+def _section(section: type[Section]) -> dict[str, Any]:
+    schema: dict[str, Any] = {
+        "type": "object",
+        "properties": {name: _entry(entry) for name, entry in section.entries.items()},
+    }
+    return schema | {"additionalProperties": False} if section.is_strict else schema
+
+
+def _entry(entry: Setting | type[Section]) -> dict[str, Any]:
+    if not isinstance(entry, Setting):
+        return _section(entry)
+    described = {**entry.rule.schema, "description": entry.about}
+    if entry.default is None:
+        return described
+    return described | {"default": list(entry.default) if isinstance(entry.default, tuple) else entry.default}

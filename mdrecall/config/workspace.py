@@ -1,4 +1,4 @@
-"""Which folder is the workspace, and where its index and its other state are.
+"""Which folder is the workspace, and where its index, its conversations and its other state are.
 
 Strongest first: the folder that the caller names, the current folder if it has notes and a person is in it, the folder
 that ``mdrecall.json`` names, OpenClaw's workspace, the current folder. OpenClaw's state belongs to its own workspace.
@@ -7,13 +7,12 @@ Any other folder has its own in mdrecall's state folder, so that no workspace se
 
 import os
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from typing import Any
 
 from mdrecall.config.environment import Locations, default_workspace, expand, shorten
-from mdrecall.config.layers import AgentEntry, ConfigFile, layers_at
-from mdrecall.config.read import ResolvedValue
-from mdrecall.config.references import look_up
+from mdrecall.config.layers import AgentEntry, Layer, ResolvedValue, layers_at, look_up
 from mdrecall.errors import WorkspaceError
 from mdrecall.named_tuple import NamedTuple
 
@@ -27,6 +26,10 @@ HOSTS_FILE = "hosts.json"
 SHARED = "shared"
 #: Folders below ``memory/`` that are looked into for a note; a workspace with notes has one in the first few.
 _MAX_FOLDERS = 100
+_DATABASE = "openclaw-agent.sqlite"
+_ENDING = ".sqlite"
+#: OpenClaw's list of sessions before it had a database; a store is still named by it.
+_LIST = "sessions.json"
 
 
 class WorkspaceRequest(NamedTuple):
@@ -35,7 +38,7 @@ class WorkspaceRequest(NamedTuple):
     locations: Locations
     env: Mapping[str, str]
     cwd: str
-    files: list[ConfigFile]
+    files: list[Layer]
     entries: list[AgentEntry]
     """The entries of the agent."""
     agent_id: str
@@ -68,7 +71,7 @@ def find_workspace(request: WorkspaceRequest, store_path: ResolvedValue) -> Work
     """Return the workspace and the places of its state; ``store_path`` is the configured index. Nothing is created."""
     agents_folder = _find_agents_folder(request)
     folder = _choose_folder(request, agents_folder)
-    labels = ("default", *(f"{file.label}: " for file in request.files if file.is_lenient))
+    labels = ("default", *(f"{file.file}: " for file in request.files if file.is_lenient))
     problems = [problem for file in request.files for problem in file.problems]
     _require_folder(folder, problems, is_openclaws=folder == agents_folder and folder.origin.startswith(labels))
     is_agents = agents_folder is not None and _is_same(agents_folder.value, folder.value)
@@ -112,6 +115,51 @@ def locate_receipt(own_state_dir: str, host: str, project: str = "") -> str:
     """Return the path of the file that tells what is installed for a host: for the user, or in a project."""
     suffix = f"-{zlib.crc32(os.path.realpath(project).encode()):08x}" if project else ""
     return os.path.join(own_state_dir, "installed", f"{host}{suffix}.json")
+
+
+def find_agent_folder(entries: Iterable[Mapping[str, Any]], default: str, home: str, relative_to: str) -> str:
+    """Return the folder with an agent's keys: the first ``agentDir`` among its entries, else the default."""
+    paths = (entry.get("agentDir") for entry in entries)
+    path = next((path for path in paths if isinstance(path, str) and path.strip()), default)
+    return expand(path, home, relative_to)
+
+
+def find_agent_folders(
+    store: str | None, entries: list[AgentEntry], locations: Locations, agent_id: str, place: Workspace
+) -> tuple[str, str, str]:
+    """Return the folder with an agent's keys, that with its transcripts, and the database with its conversations.
+
+    A workspace that is not OpenClaw's has none of OpenClaw's conversations. A relative ``store`` is below OpenClaw's
+    state folder: the folder that OpenClaw was started in is not known.
+    """
+    default = os.path.join(place.state_dir, "agents", agent_id)
+    own = (entry.values for entry in entries if place.is_openclaws)
+    agent_dir = find_agent_folder(own, os.path.join(default, "agent"), locations.home, locations.state_dir)
+    sessions_dir = os.path.join(default, "sessions")
+    named = (store or "").replace("{agentId}", agent_id)
+    path = expand(named, locations.home, locations.state_dir)
+    if not named.strip() or not place.is_openclaws or path == os.path.join(sessions_dir, _LIST):
+        return agent_dir, sessions_dir, os.path.join(agent_dir, _DATABASE)
+    folder = os.path.dirname(path)
+    # As OpenClaw does, for a database in the folder of an agent.
+    sessions = os.path.join(os.path.dirname(folder), "sessions") if os.path.basename(folder) == "agent" else folder
+    return agent_dir, sessions, _find_database(path, agent_id)
+
+
+def _find_database(store: str, agent_id: str) -> str:
+    """Return the database that belongs to a store: itself, or one whose name is derived from that of a list."""
+    if store.endswith(_ENDING):
+        return store
+    folder, name = os.path.split(store)
+    base = os.path.splitext(name)[0]
+    if name == _LIST:
+        parent = os.path.dirname(folder)
+        if os.path.basename(folder) == "sessions" and os.path.basename(os.path.dirname(parent)) == "agents":
+            return os.path.join(parent, "agent", _DATABASE)
+        base = _DATABASE.removesuffix(_ENDING)
+    # Agents that share a list have a database each, all but the first one with their name in it.
+    own = os.path.join(folder, f"{base}.{agent_id}{_ENDING}")
+    return own if os.path.lexists(own) else os.path.join(folder, base + _ENDING)
 
 
 def _choose_folder(request: WorkspaceRequest, agents_folder: ResolvedValue | None) -> ResolvedValue:

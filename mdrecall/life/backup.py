@@ -16,7 +16,7 @@ from itertools import chain
 from typing import IO, Any, NamedTuple
 
 import mdrecall
-from mdrecall.config.include import read_config
+from mdrecall.config.files import read_config
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, FileUnwritable, NothingToWrite, ReadError
 from mdrecall.locks import try_flock

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.load import Loaded, list_agent_ids, load
-from mdrecall.config.settings import Plugins, Settings, Slots
+from mdrecall.config.settings import Plugins, Settings
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import (
     ArgumentError,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
-_DEFAULT_PLUGINS = Plugins(enabled=True, allow=(), deny=(), slots=Slots("memory-core"))
+_DEFAULT_PLUGINS = Plugins()
 #: How long closing waits for a thread that indexes; a sync stops at the next file.
 _JOIN_S = 5.0
 #: A client may name a memory with a text of any length; the error quotes this much of it.

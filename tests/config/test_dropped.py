@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.cli.main import main
 from mdrecall.config.dropped import list_dropped
-from mdrecall.config.layers import ConfigFile
+from mdrecall.config.layers import Layer
 from mdrecall.config.load import load
 from mdrecall.memory import Memory
 from tests.config import folder, openclaw_home, write
@@ -126,7 +126,8 @@ def test_what_mdrecall_json_has_stays_with_its_comments(home: Path) -> None:
     own = write(home / "own/mdrecall.json", '{\n  // mine\n  "memorySearch": {"chunking": {"tokens": 99}}\n}\n')
     assert run("--apply") == 0
     assert "// mine" in own.read_text()
-    assert load(cwd=str(home)).settings.memory_search.chunking == (99, 5)
+    chunking = load(cwd=str(home)).settings.memory_search.chunking
+    assert (chunking.tokens, chunking.overlap) == (99, 5)
 
 
 def test_values_that_cannot_be_used_are_named_and_left_out(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -154,7 +155,7 @@ def test_an_agents_own_values_and_the_newest_place_come_first() -> None:
             "list": [{"id": "Work", "memorySearch": {"chunking": {"tokens": 3}}}],
         },
     }
-    found = {".".join(one.path): one.value for one in list_dropped(ConfigFile("f", values))}
+    found = {".".join(one.path): one.value for one in list_dropped(Layer("f", "", values))}
     assert found == {
         "memorySearch.chunking.tokens": 2,
         "memorySearch.chunking.overlap": 0,

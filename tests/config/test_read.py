@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from mdrecall.config.declare import json_name
+from mdrecall.config.files import read_file
 from mdrecall.config.load import load
-from mdrecall.config.read import read_file
 from mdrecall.config.settings import SECTIONS
 from mdrecall.errors import ConfigError
 from tests.config import loaded, nested, openclaw_home, problems, value, write

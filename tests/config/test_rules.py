@@ -161,7 +161,8 @@ def test_the_nearest_known_word_is_offered_whatever_its_case() -> None:
 )
 def test_the_overlap_is_kept_below_the_chunk_size(tmp_path: Path, tokens: int, overlap: int, expected: int) -> None:
     content = nested(SEARCH + "chunking", {"tokens": tokens, "overlap": overlap})
-    assert loaded(tmp_path, content).settings.memory_search.chunking == (tokens, expected)
+    chunking = loaded(tmp_path, content).settings.memory_search.chunking
+    assert (chunking.tokens, chunking.overlap) == (tokens, expected)
 
 
 def test_a_small_chunk_size_alone_lowers_the_default_overlap(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 
 from mdrecall.config.declare import Setting, each_setting
-from mdrecall.config.schema import json_schema
+from mdrecall.config.openclaw_file import json_schema
 from mdrecall.config.settings import SECTIONS
 from tests.config import nested
 

@@ -14,11 +14,13 @@ from mdrecall.plugins.lancedb.memories import LongTermMemory
 from mdrecall.plugins.lancedb.plugin import LongTermHooks
 from tests.plugins.conftest import LtmDatabase
 
-EMBEDDING = LanceDbEmbedding(None, "", None, None)
+EMBEDDING = LanceDbEmbedding(model="")
 
 
 def hooks(memories: LongTermMemory, *, capture: bool = True, recall: bool = True, most: int = 500) -> LongTermHooks:
-    return LongTermHooks(memories, LanceDb(EMBEDDING, None, capture, recall, most), "main")
+    return LongTermHooks(
+        memories, LanceDb(embedding=EMBEDDING, auto_capture=capture, auto_recall=recall, capture_max_chars=most), "main"
+    )
 
 
 def said(*texts: str) -> list[dict[str, Any]]:

@@ -28,16 +28,16 @@ def configured(workspace: Workspace) -> Configure:
 @pytest.mark.parametrize(
     ("plugins", "found"),
     [
-        (Plugins(True, (), (), Slots("memory-core")), "memory-core"),
-        (Plugins(True, (), (), Slots("memory-lancedb")), "memory-lancedb"),
-        (Plugins(True, (), (), Slots("None")), ""),
-        (Plugins(True, (), (), Slots(" NONE ")), ""),
-        (Plugins(False, (), (), Slots("memory-core")), ""),
-        (Plugins(True, (), ("memory-core",), Slots("memory-core")), ""),
-        (Plugins(True, (), ("memory-lancedb",), Slots("memory-core")), "memory-core"),
-        (Plugins(True, ("memory-lancedb",), (), Slots("memory-core")), ""),
-        (Plugins(True, ("memory-lancedb", "memory-core"), (), Slots("memory-core")), "memory-core"),
-        (Plugins(True, ("memory-core",), ("memory-core",), Slots("memory-core")), ""),
+        (Plugins(slots=Slots(memory="memory-core")), "memory-core"),
+        (Plugins(slots=Slots(memory="memory-lancedb")), "memory-lancedb"),
+        (Plugins(slots=Slots(memory="None")), ""),
+        (Plugins(slots=Slots(memory=" NONE ")), ""),
+        (Plugins(enabled=False, slots=Slots(memory="memory-core")), ""),
+        (Plugins(deny=("memory-core",), slots=Slots(memory="memory-core")), ""),
+        (Plugins(deny=("memory-lancedb",), slots=Slots(memory="memory-core")), "memory-core"),
+        (Plugins(allow=("memory-lancedb",), slots=Slots(memory="memory-core")), ""),
+        (Plugins(allow=("memory-lancedb", "memory-core"), slots=Slots(memory="memory-core")), "memory-core"),
+        (Plugins(allow=("memory-core",), deny=("memory-core",), slots=Slots(memory="memory-core")), ""),
     ],
 )
 def test_the_slot_names_the_plugin_and_three_settings_overrule_it(plugins: Plugins, found: str) -> None:

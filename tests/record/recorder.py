@@ -15,7 +15,7 @@ import mdrecall
 from mdrecall.cli.hints import MINILM_REMEDY
 from mdrecall.cli.main import COMMANDS as ALL
 from mdrecall.cli.main import build_parser, main
-from mdrecall.config.schema import json_schema
+from mdrecall.config.openclaw_file import json_schema
 from mdrecall.types import SearchRequest
 from tests.conftest import environment
 from tests.record.commands import COMMANDS

@@ -11,8 +11,8 @@ from typing import Any
 
 from mdrecall.backends.embedders import EmbedderChooser, choose_embedders
 from mdrecall.config.environment import expand
+from mdrecall.config.files import References, UnresolvedValue
 from mdrecall.config.load import Loaded
-from mdrecall.config.references import References, UnresolvedValue
 from mdrecall.config.settings import PROVIDERS, LanceDb
 from mdrecall.core.conversation.visibility import parse
 from mdrecall.core.life.tombstones import Tombstones

@@ -1,26 +1,242 @@
-"""The settings that OpenClaw's file has outside ``memorySearch``: the backend, compaction, plugins and logging."""
+"""The settings that OpenClaw has as well: ``memorySearch``, the backend, compaction, plugins and logging."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from mdrecall.config.declare import (
+    Section,
     anything,
     choice,
     duration_ms,
+    either,
     flag,
     hide_text,
+    hide_values,
     list_of,
     map_of,
     number,
     record,
-    section,
     setting,
     size_bytes,
     text,
     whole,
 )
-from mdrecall.config.settings.memory_search import SECRET
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.types import SourceName
+
+PROVIDERS = ("offline", "minilm", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")
+DEFAULT_MODELS = {
+    "openai": "text-embedding-3-small",
+    "gemini": "gemini-embedding-001",
+    "voyage": "voyage-4-large",
+    "mistral": "mistral-embed",
+    "ollama": "nomic-embed-text",
+    "deepinfra": "BAAI/bge-m3",
+}
+
+#: A key as it stands in a file: a text, or a reference to one.
+SECRET = either(
+    text(),
+    record({"source": choice("env", "file", "exec", "store"), "provider": text(), "id": text()}, ("source", "id")),
+)
+_EXTRA_PATH = either(text(), record({"path": text(), "pattern": text()}, ("path",)))
+
+
+def _clamp(least: int, most: int) -> Callable[[int], int]:
+    return lambda value: max(least, min(most, value))
+
+
+class Batch(Section):
+    """``memorySearch.remote.batch``: the provider's batch API."""
+
+    enabled: bool = setting(flag(), False, "Send large jobs through the provider's batch API.")
+    wait: bool = setting(flag(), True, "Make indexing wait until the batch is done.")
+    concurrency: int = setting(whole(1), 2, "How many batches run at once.")
+    poll_interval_ms: int = setting(whole(0), 2000, "How often a batch is polled, in milliseconds.")
+    timeout_minutes: int = setting(whole(1), 60, "How long a batch may take, in minutes.")
+
+
+class Remote(Section):
+    """``memorySearch.remote``: how a remote provider is reached."""
+
+    base_url: str | None = setting(text(), None, "The provider's address, if not its default one.")
+    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    headers: Mapping[str, Any] = setting(map_of(text()), {}, "Additional headers for every request.", hide=hide_values)
+    batch: Batch = Batch()
+
+
+class Local(Section):
+    """``memorySearch.local``: models on this machine."""
+
+    model_path: str | None = setting(
+        text(), None, "A GGUF file, an `hf:` reference or a URL; for minilm, the folder with its files."
+    )
+    model_cache_dir: str | None = setting(text(), None, "The folder for downloaded models.")
+
+
+class VectorStore(Section):
+    """``memorySearch.store.vector``."""
+
+    enabled: bool = setting(flag(), True, "Let sqlite-vec search vectors; if off, they are searched in this process.")
+    extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
+
+
+class Fts(Section):
+    """``memorySearch.store.fts``."""
+
+    tokenizer: str = setting(
+        choice("unicode61", "trigram"), "unicode61", "Has no effect: one index serves both.", is_used=False
+    )
+
+
+class StoreSettings(Section):
+    """``memorySearch.store``: the index."""
+
+    driver: str = setting(choice("sqlite"), "sqlite", "The database for the index.")
+    path: str | None = setting(text(), None, "The index file; `{agentId}` stands for the agent.")
+    fts: Fts = Fts()
+    vector: VectorStore = VectorStore()
+
+
+class Chunking(Section):
+    """``memorySearch.chunking``."""
+
+    tokens: int = setting(whole(1), 400, "The longest chunk, in tokens of about four characters.")
+    overlap: int = setting(whole(0), 80, "How many tokens neighbouring chunks share; less than `tokens`.")
+
+
+class SessionSync(Section):
+    """``memorySearch.sync.sessions``: when a grown transcript is indexed."""
+
+    delta_bytes: int = setting(
+        whole(0), 100_000, "Index a transcript after it grew by this many bytes; 0 means any growth."
+    )
+    delta_messages: int = setting(whole(0), 50, "Index a transcript after it grew by this many messages.")
+    post_compaction_force: bool = setting(flag(), True, "Index a session's transcript after its compaction.")
+
+
+class SyncSettings(Section):
+    """``memorySearch.sync``: when the index is brought up to date."""
+
+    on_session_start: bool = setting(flag(), True, "Update the index when a session starts.")
+    on_search: bool = setting(flag(), True, "Index changed files before a search.")
+    watch: bool = setting(flag(), True, "Watch files for changes.")
+    watch_debounce_ms: int = setting(
+        whole(0), 1500, "How long files must stay unchanged before they are indexed, in milliseconds."
+    )
+    interval_minutes: int = setting(
+        whole(0), 0, "How often to check for changes even without events, in minutes; 0 means never."
+    )
+    sessions: SessionSync = SessionSync()
+
+
+class Mmr(Section):
+    """``memorySearch.query.hybrid.mmr``: maximal marginal relevance, for varied results."""
+
+    enabled: bool = setting(flag(), False, "Rank results lower that repeat better ones (maximal marginal relevance).")
+    lambda_: float = setting(number(0, 1), 0.7, "The balance of MMR: 1 is relevance only, 0 is diversity only.")
+
+
+class TemporalDecay(Section):
+    """``memorySearch.query.hybrid.temporalDecay``."""
+
+    enabled: bool = setting(flag(), False, "Rank older dated notes lower.")
+    half_life_days: int = setting(whole(1), 30, "After how many days a dated note counts half.")
+
+
+class Hybrid(Section):
+    """``memorySearch.query.hybrid``: keyword and vector search together."""
+
+    enabled: bool = setting(flag(), True, "Combine keyword and vector search; if off, vectors only.")
+    vector_weight: float = setting(
+        number(0, 1), 0.35, "The weight of vector search; both weights are divided by their sum."
+    )
+    text_weight: float = setting(number(0, 1), 0.65, "The weight of keyword search.")
+    candidate_multiplier: int = setting(
+        whole(1), 4, "How many candidates are ranked per result, 1 to 20.", fix=_clamp(1, 20)
+    )
+    mmr: Mmr = Mmr()
+    temporal_decay: TemporalDecay = TemporalDecay()
+
+
+class QuerySettings(Section):
+    """``memorySearch.query``."""
+
+    max_results: int = setting(whole(1), 20, "The maximum number of results, each a passage of a few lines.")
+    min_score: float = setting(number(0, 1), 0.01, "Leave out results below this score, which is a probability.")
+    hybrid: Hybrid = Hybrid()
+
+
+class Cache(Section):
+    """``memorySearch.cache``: the embedding cache."""
+
+    enabled: bool = setting(flag(), True, "Keep a cache of embeddings, so that a known text is not embedded again.")
+    max_entries: int | None = setting(whole(1), None, "The largest number of cached embeddings; unlimited if not set.")
+
+
+class Experimental(Section):
+    """``memorySearch.experimental``."""
+
+    session_memory: bool = setting(flag(), False, "Allow `sessions` among the sources.")
+
+
+class Multimodal(Section):
+    """``memorySearch.multimodal``."""
+
+    enabled: bool = setting(flag(), False, "Has no effect: images and audio files are not indexed.", is_used=False)
+    modalities: tuple[str, ...] = setting(
+        list_of(choice("image", "audio", "all")), ("all",), "Has no effect.", is_used=False
+    )
+    max_file_bytes: int = setting(whole(1), 10 * 1024 * 1024, "Has no effect.", is_used=False)
+
+
+class ExtraPath(NamedTuple):
+    """A folder or file besides the memory files; ``pattern`` limits a folder to some of its files."""
+
+    path: str
+    pattern: str | None = None
+
+
+class MemorySearch(Section):
+    """``memorySearch``: the settings of an agent's search."""
+
+    enabled: bool = setting(flag(), True, "Give this agent a memory.")
+    sources: tuple[SourceName, ...] = setting(
+        list_of(choice("memory", "sessions")),
+        ("memory",),
+        "What is searched: notes (`memory`), transcripts (`sessions`).",
+    )
+    extra_paths: tuple[ExtraPath, ...] = setting(
+        list_of(_EXTRA_PATH), (), "More Markdown files or folders; `{path, pattern}` limits a folder to a glob pattern."
+    )
+    experimental: Experimental = Experimental()
+    remember_across_conversations: bool | None = setting(
+        flag(),
+        None,
+        "Let private chats know of each other; if not set, unless `session.dmScope` or a binding keeps them apart.",
+    )
+    provider: str | None = setting(
+        choice("auto", *PROVIDERS, "none"),
+        None,
+        "The embedding provider; if not set, the first one with a key, else offline. With `none`, keywords only.",
+    )
+    model: str = setting(text(), "", "The embedding model; if not set, the provider's default.")
+    input_type: str | None = setting(text(), None, "The `input_type` of every request to an embedding API.")
+    query_input_type: str | None = setting(text(), None, "The `input_type` for queries, if another one.")
+    document_input_type: str | None = setting(text(), None, "The `input_type` for notes, if another one.")
+    fallback: str = setting(choice(*PROVIDERS, "none"), "none", "The provider to use when the first one fails.")
+    remote: Remote = Remote()
+    local: Local = Local()
+    store: StoreSettings = StoreSettings()
+    chunking: Chunking = Chunking()
+    sync: SyncSettings = SyncSettings()
+    query: QuerySettings = QuerySettings()
+    cache: Cache = Cache()
+    output_dimensionality: int | None = setting(
+        whole(1), None, "The length of the vectors, for models that offer a choice."
+    )
+    multimodal: Multimodal = Multimodal()
+
 
 DEFAULT_SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}
 
@@ -48,7 +264,7 @@ def _blank_is_none(value: str) -> str | None:
     return value.strip() or None
 
 
-class QmdSessions(NamedTuple):
+class QmdSessions(Section):
     """``memory.qmd.sessions``."""
 
     enabled: bool = setting(flag(), False, "Export transcripts for qmd.")
@@ -56,7 +272,7 @@ class QmdSessions(NamedTuple):
     retention_days: int = setting(whole(0), 0, "Leave out transcripts older than this many days; 0 keeps all.")
 
 
-class QmdUpdate(NamedTuple):
+class QmdUpdate(Section):
     """``memory.qmd.update``."""
 
     interval: int = setting(duration_ms(), 300_000, "How often qmd updates its index; 0 means never.")
@@ -82,7 +298,7 @@ class QmdUpdate(NamedTuple):
         return self.on_boot and self.wait_for_boot_sync
 
 
-class QmdLimits(NamedTuple):
+class QmdLimits(Section):
     """``memory.qmd.limits``."""
 
     max_results: int = setting(whole(1), 6, "The maximum number of results from qmd.")
@@ -91,7 +307,7 @@ class QmdLimits(NamedTuple):
     timeout_ms: int = setting(whole(1), 4000, "The timeout for a search, in milliseconds.")
 
 
-class Mcporter(NamedTuple):
+class Mcporter(Section):
     """``memory.qmd.mcporter``."""
 
     enabled: bool = setting(flag(), False, "Send searches through mcporter.")
@@ -99,7 +315,7 @@ class Mcporter(NamedTuple):
     start_daemon: bool = setting(flag(), True, "Start mcporter's daemon.")
 
 
-class Qmd(NamedTuple):
+class Qmd(Section):
     """``memory.qmd``: the qmd backend."""
 
     command: str = setting(
@@ -112,26 +328,26 @@ class Qmd(NamedTuple):
         (),
         "More folders to use as collections.",
     )
-    sessions: QmdSessions = section(QmdSessions)
-    update: QmdUpdate = section(QmdUpdate)
-    limits: QmdLimits = section(QmdLimits)
+    sessions: QmdSessions = QmdSessions()
+    update: QmdUpdate = QmdUpdate()
+    limits: QmdLimits = QmdLimits()
     scope: dict[str, Any] = setting(
         _SCOPE, DEFAULT_SCOPE, "Which conversations may search; if set, it replaces the default."
     )
-    mcporter: Mcporter = section(Mcporter)
+    mcporter: Mcporter = Mcporter()
 
 
-class MemoryBackend(NamedTuple):
+class MemoryBackend(Section):
     """``memory``: which backend answers."""
 
     backend: str = setting(choice("builtin", "qmd"), "builtin", "The backend that answers searches.")
     citations: str = setting(
         choice("auto", "on", "off"), "auto", "Cite sources in answers; `auto` does so in direct chats."
     )
-    qmd: Qmd = section(Qmd)
+    qmd: Qmd = Qmd()
 
 
-class MemoryFlush(NamedTuple):
+class MemoryFlush(Section):
     """``agents.defaults.compaction.memoryFlush``."""
 
     enabled: bool = setting(flag(), True, "Save memories before compaction.")
@@ -150,14 +366,14 @@ class MemoryFlush(NamedTuple):
     )
 
 
-class Compaction(NamedTuple):
+class Compaction(Section, is_strict=False):
     """``agents.defaults.compaction``, as far as mdrecall reads it."""
 
     reserve_tokens: int | None = setting(
         whole(0), None, "The tokens that compaction keeps free, if more than the floor; 16384 if not set."
     )
     reserve_tokens_floor: int = setting(whole(0), 20_000, "The fewest tokens that compaction keeps free.")
-    memory_flush: MemoryFlush = section(MemoryFlush)
+    memory_flush: MemoryFlush = MemoryFlush()
     post_index_sync: str = setting(
         choice("off", "async", "await"),
         "async",
@@ -165,7 +381,7 @@ class Compaction(NamedTuple):
     )
 
 
-class StartupContext(NamedTuple):
+class StartupContext(Section):
     """``agents.defaults.startupContext``: the notes that a new session shows."""
 
     enabled: bool = setting(flag(), True, "Show the newest daily notes when a new session starts.")
@@ -178,7 +394,7 @@ class StartupContext(NamedTuple):
     max_total_chars: int = setting(whole(1, 50_000), 2_800, "How many characters of all notes.")
 
 
-class ContextLimits(NamedTuple):
+class ContextLimits(Section, is_strict=False):
     """``agents.defaults.contextLimits``, as far as mdrecall reads it."""
 
     memory_get_max_chars: int = setting(
@@ -186,7 +402,7 @@ class ContextLimits(NamedTuple):
     )
 
 
-class Sandbox(NamedTuple):
+class Sandbox(Section, is_strict=False):
     """``agents.defaults.sandbox``, as far as mdrecall reads it."""
 
     session_tools_visibility: str = setting(
@@ -196,7 +412,7 @@ class Sandbox(NamedTuple):
     )
 
 
-class AgentDefaults(NamedTuple):
+class AgentDefaults(Section, is_strict=False):
     """``agents.defaults``, as far as mdrecall reads it; an agent may have its own of what ``PER_AGENT`` names."""
 
     context_tokens: int | None = setting(
@@ -214,16 +430,16 @@ class AgentDefaults(NamedTuple):
     bootstrap_total_max_chars: int = setting(
         whole(1), 60_000, "How many characters of all files are shown when a session starts."
     )
-    startup_context: StartupContext = section(StartupContext)
-    context_limits: ContextLimits = section(ContextLimits, strict=False)
-    sandbox: Sandbox = section(Sandbox, strict=False)
+    startup_context: StartupContext = StartupContext()
+    context_limits: ContextLimits = ContextLimits()
+    sandbox: Sandbox = Sandbox()
 
 
 #: What ``agents.entries.<id>`` may set for one agent.
 PER_AGENT = ("bootstrapMaxChars", "bootstrapTotalMaxChars", "contextLimits", "sandbox")
 
 
-class SessionTools(NamedTuple):
+class SessionTools(Section):
     """``tools.sessions``."""
 
     visibility: str = setting(
@@ -233,21 +449,21 @@ class SessionTools(NamedTuple):
     )
 
 
-class AgentToAgent(NamedTuple):
+class AgentToAgent(Section):
     """``tools.agentToAgent``: whether an agent may see the conversations of another."""
 
     enabled: bool = setting(flag(), True, "Let agents see the conversations of other agents.")
     allow: tuple[str, ...] = setting(list_of(text()), (), "The agents that may; if empty, all.")
 
 
-class ToolRules(NamedTuple):
+class ToolRules(Section, is_strict=False):
     """``tools``, as far as mdrecall reads it."""
 
-    sessions: SessionTools = section(SessionTools)
-    agent_to_agent: AgentToAgent = section(AgentToAgent)
+    sessions: SessionTools = SessionTools()
+    agent_to_agent: AgentToAgent = AgentToAgent()
 
 
-class SessionRules(NamedTuple):
+class SessionRules(Section, is_strict=False):
     """``session``, as far as mdrecall reads it."""
 
     dm_scope: str = setting(
@@ -259,7 +475,7 @@ class SessionRules(NamedTuple):
     store: str | None = setting(text(), None, "OpenClaw's database or list of sessions, if not in the agent's folder.")
 
 
-class Slots(NamedTuple):
+class Slots(Section, is_strict=False):
     """``plugins.slots``, as far as mdrecall reads it."""
 
     memory: str = setting(
@@ -267,16 +483,16 @@ class Slots(NamedTuple):
     )
 
 
-class Plugins(NamedTuple):
+class Plugins(Section, is_strict=False):
     """``plugins``, as far as mdrecall reads it."""
 
     enabled: bool = setting(flag(), True, "Use plugins.")
     allow: tuple[str, ...] = setting(list_of(text()), (), "If not empty, the only plugins that are used.")
     deny: tuple[str, ...] = setting(list_of(text()), (), "Plugins that are never used.")
-    slots: Slots = section(Slots, strict=False)
+    slots: Slots = Slots()
 
 
-class DeepDreaming(NamedTuple):
+class DeepDreaming(Section, is_strict=False):
     """``plugins.entries.memory-core.config.dreaming.phases.deep``: OpenClaw's thresholds of promotion."""
 
     limit: int = setting(whole(0), 10, "How many statements are promoted at once.")
@@ -287,7 +503,7 @@ class DeepDreaming(NamedTuple):
     recency_half_life_days: int = setting(whole(1), 14, "After how many days a recall counts half.")
 
 
-class LanceDbEmbedding(NamedTuple):
+class LanceDbEmbedding(Section):
     """``plugins.entries.memory-lancedb.config.embedding``."""
 
     api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
@@ -299,10 +515,10 @@ class LanceDbEmbedding(NamedTuple):
     )
 
 
-class LanceDb(NamedTuple):
+class LanceDb(Section):
     """``plugins.entries.memory-lancedb.config``."""
 
-    embedding: LanceDbEmbedding = section(LanceDbEmbedding)
+    embedding: LanceDbEmbedding = LanceDbEmbedding()
     db_path: str | None = setting(text(), None, "The path or address of the database.")
     auto_capture: bool = setting(flag(), False, "Save what a user says if it sounds worth remembering.")
     auto_recall: bool = setting(flag(), True, "Put relevant memories before the prompt.")
@@ -324,7 +540,7 @@ class LanceDb(NamedTuple):
     )
 
 
-class Logging(NamedTuple):
+class Logging(Section, is_strict=False):
     """``logging``, as far as mdrecall reads it."""
 
     redact_patterns: tuple[str, ...] = setting(

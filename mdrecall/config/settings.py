@@ -1,36 +1,68 @@
-"""The settings under ``mdrecall``, which only mdrecall has."""
+"""The settings that only mdrecall has, every setting by its name, and the value that carries those of an agent."""
 
-from collections.abc import Mapping
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from mdrecall.config.declare import (
+    Section,
     choice,
+    each_setting,
     flag,
     hide_text,
     list_of,
     map_of,
     number,
     record,
-    section,
     setting,
     size_bytes,
     text,
     whole,
 )
-from mdrecall.config.settings.memory_search import SECRET, ExtraPath
+from mdrecall.config.layers import ResolvedValue
+from mdrecall.config.openclaw_settings import (
+    DEFAULT_MODELS,
+    DEFAULT_SCOPE,
+    PROVIDERS,
+    SECRET,
+    AgentDefaults,
+    Chunking,
+    Compaction,
+    DeepDreaming,
+    ExtraPath,
+    LanceDb,
+    LanceDbEmbedding,
+    Logging,
+    MemoryBackend,
+    MemorySearch,
+    Plugins,
+    Remote,
+    SessionRules,
+    Slots,
+    StartupContext,
+    ToolRules,
+    VectorStore,
+)
 from mdrecall.named_tuple import NamedTuple
+
+__all__ = [
+    "DEFAULT_MODELS", "DEFAULT_SCOPE", "IGNORED_FOLDERS", "PROVIDERS", "SECTIONS", "Chunking", "ExtraPath", "LanceDb",
+    "LanceDbEmbedding", "MemorySearch", "Plugins", "Remote", "SessionRules", "Settings", "Slots", "StartupContext",
+    "ToolRules", "Values", "VectorStore", "is_secret",
+]  # fmt: skip
 
 # ``.trash`` is where Obsidian keeps notes that were deleted.
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__", ".trash", ".obsidian")
 
 
-class WatchOptions(NamedTuple):
+class WatchOptions(Section):
     """``mdrecall.watch``."""
 
     scan_seconds: int = setting(whole(1), 60, "How often a watcher checks all files even if no change was reported.")
 
 
-class WarmOptions(NamedTuple):
+class WarmOptions(Section):
     """``mdrecall.warm``: a process that has a memory open answers the commands of others."""
 
     enabled: bool = setting(flag(), True, "Let a process that has the memory open answer the commands of this user.")
@@ -39,20 +71,20 @@ class WarmOptions(NamedTuple):
     )
 
 
-class RemoteRequests(NamedTuple):
+class RemoteRequests(Section):
     """``mdrecall.remote``."""
 
     concurrency: int = setting(whole(1), 1, "How many requests run at once; a killed process pays for as many again.")
     batch_min_chunks: int = setting(whole(1), 1, "Embed fewer chunks than this directly, even with batch jobs on.")
 
 
-class FlushOptions(NamedTuple):
+class FlushOptions(Section):
     """``mdrecall.flush``."""
 
     checkpoint: bool = setting(flag(), False, "Save the last messages when no model wrote a memory.")
 
 
-class QmdOptions(NamedTuple):
+class QmdOptions(Section):
     """``mdrecall.qmd``."""
 
     session: bool = setting(flag(), True, "Keep `qmd mcp` running to answer searches while a memory stays open.")
@@ -61,7 +93,7 @@ class QmdOptions(NamedTuple):
     )
 
 
-class ToolOptions(NamedTuple):
+class ToolOptions(Section):
     """``mdrecall.tools``."""
 
     max_chars: int = setting(whole(200), 4_000, "How many characters of notes one memory_search returns to a model.")
@@ -72,7 +104,7 @@ class ToolOptions(NamedTuple):
     )
 
 
-class ForgetOptions(NamedTuple):
+class ForgetOptions(Section):
     """``mdrecall.forget``."""
 
     trash_days: int = setting(whole(1), 30, "How many days the trash keeps what was removed from notes.")
@@ -81,7 +113,7 @@ class ForgetOptions(NamedTuple):
     )
 
 
-class VectorOptions(NamedTuple):
+class VectorOptions(Section):
     """``mdrecall.vectors``."""
 
     engine: str = setting(
@@ -92,7 +124,7 @@ class VectorOptions(NamedTuple):
     max_bytes: int = setting(size_bytes(), 1024 * 1024 * 1024, "With `auto`, the largest matrix to hold in memory.")
 
 
-class RerankOptions(NamedTuple):
+class RerankOptions(Section):
     """``mdrecall.rerank``: a model that reads the query with each of the best passages and reorders them."""
 
     provider: str | None = setting(
@@ -107,7 +139,7 @@ class RerankOptions(NamedTuple):
     timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
 
 
-class StoreOptions(NamedTuple):
+class StoreOptions(Section):
     """``mdrecall.store``: where the index is."""
 
     kind: str = setting(
@@ -127,7 +159,7 @@ class StoreOptions(NamedTuple):
     )
 
 
-class HostOptions(NamedTuple):
+class HostOptions(Section):
     """``mdrecall.hosts``: what happens at the events of coding agents whose hooks call mdrecall."""
 
     session_start: bool = setting(flag(), True, "Show the model what matters of the memory when a session starts.")
@@ -138,7 +170,7 @@ class HostOptions(NamedTuple):
     max_chars: int = setting(whole(500), 6_000, "How many characters are shown to the model when a session starts.")
 
 
-class RecallOptions(NamedTuple):
+class RecallOptions(Section):
     """``mdrecall.recalls``: what searches have found, for ``mdrecall.promote``."""
 
     record: bool = setting(
@@ -146,7 +178,7 @@ class RecallOptions(NamedTuple):
     )
 
 
-class PromoteOptions(NamedTuple):
+class PromoteOptions(Section):
     """``mdrecall.promote``: which often recalled statements become long-term."""
 
     schedule: str = setting(
@@ -167,7 +199,7 @@ class PromoteOptions(NamedTuple):
     max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
 
 
-class SessionOptions(NamedTuple):
+class SessionOptions(Section):
     """``mdrecall.sessions``."""
 
     visibility: str = setting(
@@ -194,7 +226,7 @@ def _read_collections(values: Mapping[str, Any]) -> dict[str, tuple[ExtraPath, f
     }
 
 
-class MdrecallSettings(NamedTuple):
+class MdrecallSettings(Section):
     """``mdrecall``: the settings that only mdrecall has."""
 
     max_file_bytes: int = setting(size_bytes(), 32 * 1024 * 1024, "Skip files larger than this and report them.")
@@ -209,19 +241,19 @@ class MdrecallSettings(NamedTuple):
     first_index_wait_ms: int = setting(
         whole(0), 30_000, "How long a search waits while the first index is built, in milliseconds."
     )
-    watch: WatchOptions = section(WatchOptions)
-    warm: WarmOptions = section(WarmOptions)
-    remote: RemoteRequests = section(RemoteRequests)
-    flush: FlushOptions = section(FlushOptions)
-    qmd: QmdOptions = section(QmdOptions)
-    tools: ToolOptions = section(ToolOptions)
-    forget: ForgetOptions = section(ForgetOptions)
-    store: StoreOptions = section(StoreOptions)
-    vectors: VectorOptions = section(VectorOptions)
-    rerank: RerankOptions = section(RerankOptions)
-    hosts: HostOptions = section(HostOptions)
-    recalls: RecallOptions = section(RecallOptions)
-    promote: PromoteOptions = section(PromoteOptions)
+    watch: WatchOptions = WatchOptions()
+    warm: WarmOptions = WarmOptions()
+    remote: RemoteRequests = RemoteRequests()
+    flush: FlushOptions = FlushOptions()
+    qmd: QmdOptions = QmdOptions()
+    tools: ToolOptions = ToolOptions()
+    forget: ForgetOptions = ForgetOptions()
+    store: StoreOptions = StoreOptions()
+    vectors: VectorOptions = VectorOptions()
+    rerank: RerankOptions = RerankOptions()
+    hosts: HostOptions = HostOptions()
+    recalls: RecallOptions = RecallOptions()
+    promote: PromoteOptions = PromoteOptions()
     collections: Mapping[str, tuple[ExtraPath, float]] = setting(
         map_of(_COLLECTION),
         {},
@@ -229,4 +261,103 @@ class MdrecallSettings(NamedTuple):
         " and the odds of their notes are multiplied by the weight (0.1 to 10).",
         fix=_read_collections,
     )
-    sessions: SessionOptions = section(SessionOptions)
+    sessions: SessionOptions = SessionOptions()
+
+
+#: Every section by the path of its settings in a configuration file.
+SECTIONS: dict[str, type[Section]] = {
+    "memorySearch": MemorySearch,
+    "memory": MemoryBackend,
+    "agents.defaults.compaction": Compaction,
+    "agents.defaults": AgentDefaults,
+    "plugins": Plugins,
+    "plugins.entries.memory-lancedb.config": LanceDb,
+    "plugins.entries.memory-core.config.dreaming.phases.deep": DeepDreaming,
+    "logging": Logging,
+    "tools": ToolRules,
+    "session": SessionRules,
+    "mdrecall": MdrecallSettings,
+}
+
+
+class Values(Mapping[str, ResolvedValue]):
+    """Every setting by its full name, with its value and origin. Only those that are not defaults are kept."""
+
+    def __init__(self, found: dict[str, ResolvedValue]) -> None:
+        self._found = found
+
+    def __getitem__(self, name: str) -> ResolvedValue:
+        return self._found[name] if name in self._found else _list_defaults()[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(("agent", "workspace", "index")), **_list_defaults()})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
+
+
+@cache
+def _list_defaults() -> dict[str, ResolvedValue]:
+    """Return every setting by its full name, with its default."""
+    return {
+        leaf: ResolvedValue(setting.default, "default")
+        for prefix, section in SECTIONS.items()
+        for leaf, setting in each_setting(section, f"{prefix}.")
+    }
+
+
+def is_secret(name: str) -> bool:
+    """True if the setting with this full name must not be shown."""
+    return any(
+        setting.secret
+        for prefix, section in SECTIONS.items()
+        for leaf, setting in each_setting(section, f"{prefix}.")
+        if leaf == name
+    )
+
+
+class Settings(NamedTuple):
+    """All settings of one agent's memory."""
+
+    agent_id: str
+    workspace: str
+    index_path: str
+    index_path_is_ours: bool
+    """True if only mdrecall writes to the path; False if it comes from ``store.path``."""
+    sessions_dir: str
+    """The folder with this agent's transcripts and ``sessions.json``."""
+    agent_dir: str
+    """The folder with this agent's keys: ``agentDir`` of OpenClaw's configuration, else beside the transcripts."""
+    session_database: str
+    """The database with this agent's conversations: the one in ``agent_dir``, or where ``session.store`` says."""
+    state_dir: str
+    """OpenClaw's state folder; for a workspace that is not OpenClaw's, a folder of its own in mdrecall's."""
+    shared_dir: str
+    """OpenClaw's state folder, or mdrecall's without OpenClaw, for what belongs to an agent and not to a workspace."""
+    qmd_dir: str
+    """The folder with qmd's configuration, its index and the exported transcripts of this agent."""
+    standalone: bool
+    """True if the workspace is not one of OpenClaw's, so that a plain folder of Markdown may be the memory."""
+    memory_search: MemorySearch
+    memory: MemoryBackend
+    compaction: Compaction
+    defaults: AgentDefaults
+    plugins: Plugins
+    lancedb: LanceDb
+    dreaming: DeepDreaming
+    logging: Logging
+    tools: ToolRules
+    session: SessionRules
+    mdrecall: MdrecallSettings
+
+    @property
+    def searches_sessions(self) -> bool:
+        """True if conversations are indexed by the backend or by the one that answers for it."""
+        # While qmd cannot answer, the builtin backend does.
+        by_qmd = self.memory.backend == "qmd" and self.memory.qmd.sessions.enabled
+        return by_qmd or "sessions" in self.memory_search.sources
+
+    @property
+    def agent_folder(self) -> str:
+        """The folder for what mdrecall keeps about this agent beside what OpenClaw has."""
+        return os.path.join(self.state_dir, "agents", self.agent_id)
