@@ -31,22 +31,6 @@ if TYPE_CHECKING:
 AUTOMATIC = ("openai", "gemini", "voyage", "mistral")
 #: Providers without an address: beside them, ``memorySearch.remote`` and ``model`` can only be meant for the fallback.
 _WITHOUT_ADDRESS = ("offline", "minilm", "local")
-#: Whose ``memorySearch.remote`` it is, by the host of its address.
-_PROVIDER_BY_HOST = {
-    "api.openai.com": "openai",
-    "generativelanguage.googleapis.com": "gemini",
-    "api.voyageai.com": "voyage",
-    "api.mistral.ai": "mistral",
-}
-#: Whose model it is, by how its name begins; the longer prefixes of Gemini come before those of OpenAI.
-_MODEL_PREFIXES = {
-    "gemini": ("gemini", "google/", "models/", "text-embedding-004", "text-embedding-005"),
-    "openai": ("openai/", "text-embedding-"),
-    "voyage": ("voyage",),
-    "mistral": ("mistral", "codestral-embed"),
-}
-#: Whose key it is, by how it begins.
-_KEY_PREFIXES = {"gemini": "AIza", "voyage": "pa-", "openai": "sk-"}
 
 
 class EmbedderChoice(NamedTuple):
@@ -154,7 +138,9 @@ class EmbedderChooser:
 
     def _choose_automatic(self, name: str, owner: str | None) -> EmbedderChoice:
         """Return a usable provider; settings that are meant for another one are not given to it, and a note says so."""
-        meant_for = owner or _provider_of_model(self._search.model)
+        from mdrecall.embed.remote.providers import provider_of_model
+
+        meant_for = owner or provider_of_model(self._search.model)
         if meant_for in (None, name):
             return self.explicit(name, uses_remote=owner == name)
         ignored = "memorySearch.remote" if owner else "memorySearch.model"
@@ -170,10 +156,11 @@ class EmbedderChooser:
         if not (remote.base_url or remote.api_key or remote.headers):
             return None
         access = self._credentials.access("openai-compatible", uses_remote=True)
-        if found := _PROVIDER_BY_HOST.get(_host(access.base_url or "")) or _provider_of_model(self._search.model):
-            return found
+        from mdrecall.embed.remote.providers import provider_of_key, provider_of_model, provider_of_url
+
         key = access.keys[0].reveal() if access.keys else ""
-        return next((name for name, sign in _KEY_PREFIXES.items() if key.startswith(sign)), "openai")
+        found = provider_of_url(access.base_url or "") or provider_of_model(self._search.model)
+        return found or provider_of_key(key) or "openai"
 
     def create(self, name: str, *, uses_remote: bool, uses_model: bool) -> Embedder:
         """Create an embedder; ``uses_remote`` and ``uses_model`` say if those settings are meant for it.
@@ -248,7 +235,7 @@ class EmbedderChooser:
     def _remote(self, name: str, uses_remote: bool, uses_model: bool) -> Embedder:
         from mdrecall.embed.remote.client import Endpoint
         from mdrecall.embed.remote.embedder import RemoteEmbedder
-        from mdrecall.embed.remote.providers import PROVIDERS, InputTypes
+        from mdrecall.embed.remote.providers import PROVIDERS
 
         provider = PROVIDERS[name]
         access = self._credentials.access(provider.name, uses_remote=uses_remote)
@@ -268,7 +255,7 @@ class EmbedderChooser:
             model,
             address,
             dimensions=dimensions,
-            input_types=InputTypes(*_find_input_types(self._search)) if uses_model else InputTypes(),
+            input_types=_find_input_types(self._search) if uses_model else ("", ""),
             concurrency=own.remote.concurrency,
             query_s=own.query_timeout_ms / 1000,
         )
@@ -301,21 +288,6 @@ def languages_dir_of(loaded: Loaded) -> str:
 def expand_home(path: str, home: str) -> str:
     """Return the path with a leading ``~/`` replaced by the configured home."""
     return os.path.join(home, path[2:]) if path.startswith("~/") else path
-
-
-def _host(url: str) -> str:
-    from urllib.parse import urlsplit
-
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
-
-
-def _provider_of_model(model: str) -> str | None:
-    """Return the provider of a model, judged by its name; None if unknown."""
-    folded = model.strip().lower()
-    return next((name for name, prefixes in _MODEL_PREFIXES.items() if folded.startswith(prefixes)), None)
 
 
 def _check_url(provider: Provider, configured: str | None) -> str:

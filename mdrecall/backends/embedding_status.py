@@ -12,7 +12,7 @@ from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import EmbedInput, Probe
+from mdrecall.types import Probe
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
@@ -160,9 +160,7 @@ def probe_embedder(embedder: Embedder) -> Probe:
     """Check that an embedder works: embed a word and measure the time."""
     began = time.perf_counter()
     try:
-        # A remote embedder can be checked faster than by embedding texts.
-        ping = getattr(embedder, "ping", None)
-        vector = ping() if ping else embedder.embed_chunks([EmbedInput("", "ping")])[0].vector
+        vector = embedder.embed_query("ping", {})
     except EmbedderError as error:
         return Probe(False, message_with_hint(error))
     return Probe(True, ms=round((time.perf_counter() - began) * 1000, 1), dims=len(vector) // 4)

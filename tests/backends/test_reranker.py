@@ -131,7 +131,7 @@ def without(notes: Workspace) -> list[tuple[str, float]]:
         ),
         ({"change": lambda answer: {"results": []}}, "sent a wrong answer: no scores"),
         ({"change": lambda answer: b"<html>"}, "sent a wrong answer: not JSON"),
-        ({"location": "http://localhost:9/rerank"}, "which has a private address"),
+        ({"location": "http://localhost:9/rerank"}, "where nothing is sent"),
     ],
 )
 def test_one_that_fails_leaves_the_answer_as_it_is(notes: Workspace, change: dict[str, Any], problem: str) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.embed.remote import client, limiter
+from mdrecall.embed.remote import client
 from mdrecall.embed.remote.client import Endpoint, ProviderClient
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
@@ -61,7 +61,6 @@ class Clock:
         self.now = 1_000_000.0
         self.slept: list[float] = []
         monkeypatch.setattr(client, "time", self)
-        monkeypatch.setattr(limiter, "time", self)
         monkeypatch.setattr(client, "_JITTER", 0.0)
         monkeypatch.setattr(ProviderClient, "_sleep", lambda _, seconds, ended: self.sleep(seconds))
 

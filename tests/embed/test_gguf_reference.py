@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.embed.gguf.model_file import DEFAULT, Reference, parse_reference
-from mdrecall.embed.prompts import Prompts, prompts_for
+from mdrecall.embed.models import Prompts, prompts_for
 from mdrecall.errors import ModelFileError
 from mdrecall.types import EmbedInput
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from mdrecall.embed.models import UnexpectedAnswer
 from mdrecall.embed.remote import client as module
-from mdrecall.embed.remote.client import ProviderClient, RetryPolicy, _parse_retry_after, join
-from mdrecall.embed.remote.limiter import limiter_for
-from mdrecall.embed.remote.providers import UnexpectedAnswer, bearer_header, google_header, openai_like
+from mdrecall.embed.remote.client import ProviderClient, RetryPolicy, _parse_retry_after, join, limiter_for
+from mdrecall.embed.remote.providers import bearer_header, google_header, read_openai_rows
 from mdrecall.errors import (
     EmbedderError,
     EmbedderUnavailable,
@@ -380,9 +380,9 @@ def test_the_query_of_an_address_is_not_logged(caplog: pytest.LogCaptureFixture)
 def test_index_numbers_that_are_not_those_of_the_texts_are_not_believed(numbers: tuple[object, ...]) -> None:
     data = [{"index": number, "embedding": [1.0]} for number in numbers]
     with pytest.raises(UnexpectedAnswer, match="index numbers"):
-        openai_like(dimensions_as="dimensions", query={}, document={}).read_rows({"data": data})
+        read_openai_rows({"data": data})
 
 
 def test_without_index_numbers_the_order_counts() -> None:
     data = [{"embedding": [1.0]}, {"embedding": [2.0]}]
-    assert openai_like(dimensions_as="dimensions", query={}, document={}).read_rows({"data": data}) == [[1.0], [2.0]]
+    assert read_openai_rows({"data": data}) == [[1.0], [2.0]]

@@ -8,7 +8,7 @@ import pytest
 from mdrecall.embed.remote import embedder as module
 from mdrecall.embed.remote.client import Endpoint, RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
-from mdrecall.embed.remote.providers import PROVIDERS, InputTypes
+from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.engine.embed_requests import embed_inputs, pack_requests
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
 from mdrecall.types import EmbedInput, Secret
@@ -73,7 +73,7 @@ def test_a_query_and_a_passage_are_asked_for_as_the_provider_has_it() -> None:
 def test_configured_input_types_are_sent(kind: Kind) -> None:
     with (
         ProviderServer(kind, dimensions=8) as server,
-        asking(server, input_types=InputTypes("ask", "note")) as embedder,
+        asking(server, input_types=("ask", "note")) as embedder,
     ):
         embed(embedder, "one")
         embedder.embed_query("two", {})
@@ -82,7 +82,7 @@ def test_configured_input_types_are_sent(kind: Kind) -> None:
 
 
 def test_a_model_with_input_types_gets_no_prompts_of_ours() -> None:
-    for types, text in ((InputTypes(), "search_document: one"), (InputTypes("", "note"), "one")):
+    for types, text in ((("", ""), "search_document: one"), (("", "note"), "one")):
         embedder = made(provider="openai-compatible", model="nomic-embed-text", input_types=types)
         assert embedder.render_text(EmbedInput("", "one")) == text
 
@@ -146,16 +146,6 @@ def test_geminis_key_may_be_a_token_in_json() -> None:
                 embedder.embed_query("one", {})
             assert server.requests[-1].headers[header].removeprefix("Bearer ") == KEY
         assert "x-goog-api-key" not in server.requests[0].headers
-
-
-def test_an_ollama_that_knows_only_the_old_way_is_asked_so_and_it_is_remembered() -> None:
-    old = faults.status(404, b"404 page not found").on("*/api/embed").times(None)
-    with ProviderServer("ollama", dimensions=8, faults=Script([old])) as server, asking(server) as embedder:
-        first, second = embed(embedder, "one", "two")
-        embedder.embed_query("three", {})
-        assert (numbers(first), numbers(second)) == (plain("search_document: one"), plain("search_document: two"))
-        ways = [request.path.rpartition("/")[2] for request in server.requests]
-    assert ways == ["embed", "embeddings", "embeddings", "embeddings"]
 
 
 def test_an_ollama_without_the_model_says_so() -> None:
@@ -302,8 +292,8 @@ def made(**changes: Any) -> RemoteEmbedder:
         {"provider": "voyage"},
         {"model": "other"},
         {"dimensions": 256},
-        {"input_types": InputTypes("query", "")},
-        {"input_types": InputTypes("", "note")},
+        {"input_types": ("query", "")},
+        {"input_types": ("", "note")},
         {"address": {"url": "https://b.example/v1"}},
         {"address": {"headers": {"X-Team": Secret("lab")}}},
         {"address": {"headers": {}}},

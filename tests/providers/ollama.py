@@ -6,12 +6,9 @@ from typing import Any
 from tests.providers.shapes import Asked, Shape, json_body, texts_of
 from tests.providers.wire import PLAIN, Recorded, Reply
 
-OLD_LENGTH = 3.0
-"""How long the vectors of ``/api/embeddings`` are, which are not brought to length one."""
-
 
 class Ollama(Shape):
-    """``/api/embed`` takes many texts, ``/api/embeddings`` one."""
+    """``/api/embed`` takes many texts."""
 
     base = ""
     models = ("nomic-embed-text", "nomic-embed-text:latest", "all-minilm", "mxbai-embed-large", "embeddinggemma")
@@ -36,22 +33,19 @@ class Ollama(Shape):
         return self.error(401, "unauthorized")
 
     def read(self, request: Recorded) -> Asked | None:
-        if request.method != "POST" or request.path not in ("/api/embed", "/api/embeddings"):
+        if request.method != "POST" or request.path != "/api/embed":
             return None
         body = json_body(request, self, "missing request body")
         model = self.known(body.get("model"))
-        one = request.path == "/api/embeddings"
-        texts = texts_of(body.get("prompt" if one else "input", ""))
+        texts = texts_of(body.get("input", ""))
         if texts is None:
             self.refuse(400, "invalid input type")
         texts = [] if texts == [""] else texts
         if not (self.limits.truncates and body.get("truncate", True)) and self.too_long(texts):
             self.refuse(400, "the input length exceeds the context length")
-        return Asked(model, texts, body.get("dimensions"), "one" if one else "many")
+        return Asked(model, texts, body.get("dimensions"), "many")
 
     def answer(self, asked: Asked, vectors: Sequence[Any]) -> Any:
-        if asked.form == "one":
-            return {"embedding": [OLD_LENGTH * x if isinstance(x, float) else x for v in vectors[:1] for x in v]}
         if not asked.texts:
             return {"model": asked.model, "embeddings": []}
         times = {"total_duration": 14_143_917, "load_duration": 1_019_500, "prompt_eval_count": asked.tokens}

@@ -12,7 +12,7 @@ from mdrecall.embed.gguf.header import RANKING, UNSPECIFIED, Header
 from mdrecall.embed.gguf.model import MAX_TOKENS, GgufModel, LoadedModel
 from mdrecall.embed.gguf.model_file import DEFAULT, HUB, Reference, identify_file, parse_reference
 from mdrecall.embed.gguf.runtime import Runtime, Settings
-from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
+from mdrecall.embed.models import RECIPE_VERSION, Prompts, prompts_for
 from mdrecall.errors import InputRefused, ModelFileError
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 

@@ -6,7 +6,7 @@ from mdrecall.embed.gguf.header import RANKING, Header
 from mdrecall.embed.gguf.model import MAX_TOKENS, GgufModel
 from mdrecall.embed.gguf.model_file import HUB
 from mdrecall.embed.gguf.runtime import Settings
-from mdrecall.embed.rerank import ScoreScale, UnexpectedScores, read_scores
+from mdrecall.embed.models import ScoreScale, UnexpectedAnswer, read_scores
 from mdrecall.errors import EmbedderError, InputRefused, ModelFileError
 
 #: A text that is still too long at this length has a query that leaves it no room.
@@ -50,7 +50,7 @@ class GgufReranker:
         answer = self._model.run(lambda loaded: loaded.runtime.rerank(query, texts))
         try:
             return self._scale.to_probabilities(read_scores(answer, "results", len(texts)))
-        except UnexpectedScores as error:
+        except UnexpectedAnswer as error:
             raise EmbedderError(f"llama.cpp sent a wrong answer: {error}.", hint="Try another model.") from error
 
 

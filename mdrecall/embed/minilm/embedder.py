@@ -24,7 +24,7 @@ from mdrecall.embed.minilm.files import (
     save_graph,
     tokenizer_file,
 )
-from mdrecall.embed.prompts import join_title
+from mdrecall.embed.models import join_title
 from mdrecall.errors import EmbedderUnavailable, install_command
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 

@@ -4,12 +4,13 @@ import hashlib
 import json
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
-from mdrecall.embed.prompts import RECIPE_VERSION, Prompts, prompts_for
+from mdrecall.embed.models import RECIPE_VERSION, Prompts, UnexpectedAnswer, prompts_for
 from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy
-from mdrecall.embed.remote.providers import EmbedRequest, InputTypes, Provider, Shape, UnexpectedAnswer
-from mdrecall.errors import EmbedderError, InputRefused, NotThere, WrongAnswer
+from mdrecall.embed.remote.providers import EmbedRequest, Provider
+from mdrecall.errors import EmbedderError, InputRefused, WrongAnswer
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 #: A server may load a model of several gigabytes before its first answer.
@@ -17,14 +18,11 @@ _QUERY_S = 60.0
 #: A request of 64 long texts takes seconds; two minutes allow for a slow server that computes on its processor.
 _BULK = RetryPolicy(seconds=120.0, retries=3)
 _QUERY_RETRIES = 2
-#: A person waits for the answer to a probe.
-_PING_S = 10.0
 #: A query ends before the search's own deadline, so that the search can report the reason instead of a timeout.
 _QUERY_SHARE = 0.9
 #: Headers with these words in their names change with the key, and must not change the embedding space.
 _SECRET_NAMES = ("auth", "key", "token", "secret", "cookie", "password")
 _PING = "ping"
-_USUAL_TYPES = InputTypes()
 
 
 class _NoDirection(WrongAnswer):
@@ -41,27 +39,28 @@ class RemoteEmbedder:
         endpoint: Endpoint,
         *,
         dimensions: int | None = None,
-        input_types: InputTypes = _USUAL_TYPES,
+        input_types: tuple[str, str] = ("", ""),
         concurrency: int = 1,
         query_s: float = _QUERY_S,
     ) -> None:
-        """``dimensions`` is the vector length to request; ``query_s`` is how long a search waits for its query."""
+        """``dimensions`` is the vector length to request; ``query_s`` is how long a search waits for its query.
+
+        ``input_types`` are what an asymmetric model is told about queries and notes; empty where nothing is configured.
+        """
         self.provider = provider.name
         self.model = provider.model_name(model)
         self.client = ProviderClient(endpoint, provider.shape.auth, concurrency=concurrency, model=self.model)
+        self.requested_dimensions = dimensions
         self._row = provider
-        self._shape = provider.shape
         # A server that is told the type of its input adds the prompts itself.
         adds_prompts = provider.uses_prompts and not any(input_types)
         self._prompts = prompts_for(self.model) if adds_prompts else Prompts()
-        self._requested = dimensions
         self._input_types = input_types
         self._concurrency = concurrency
         seconds = _QUERY_S if provider.waits_for_model else query_s * _QUERY_SHARE
         self._query = RetryPolicy(seconds, _QUERY_RETRIES, is_total=True)
         self._dimensions = 0
         self._max_inputs = provider.request_inputs
-        self._has_answered = False
         self._lock = threading.Lock()
 
     @property
@@ -71,13 +70,8 @@ class RemoteEmbedder:
 
     def make_request(self, texts: Sequence[str], *, is_query: bool = False) -> EmbedRequest:
         """Return the request for some texts, with everything that is configured for it."""
-        input_type = self._input_types.query if is_query else self._input_types.document
-        return EmbedRequest(self.model, texts, is_query, self._requested, input_type)
-
-    @property
-    def requested_dimensions(self) -> int | None:
-        """The vector length that is requested; None leaves it to the model."""
-        return self._requested
+        input_type = self._input_types[0 if is_query else 1]
+        return EmbedRequest(self.model, texts, is_query, self.requested_dimensions, input_type)
 
     @property
     def fingerprint(self) -> str:
@@ -90,7 +84,7 @@ class RemoteEmbedder:
             endpoint.url.partition("?")[0],
             self.model,
             public,
-            self._requested,
+            self.requested_dimensions,
             RECIPE_VERSION,
             *([list(self._input_types)] if any(self._input_types) else []),
         ]
@@ -108,21 +102,11 @@ class RemoteEmbedder:
             host=self.client.endpoint.host,
         )
 
-    @property
-    def shape(self) -> Shape:
-        """The wire shape in use."""
-        return self._shape
-
     def prepare(self, stored: int, progress: ProgressCallback | None = None) -> None:
         """Accept only vectors of the stored length; without stored ones, send a request to learn the length."""
         self._dimensions = stored
         if not stored:
             self._ask([_PING], is_query=False, policy=_BULK)
-
-    def ping(self) -> bytes:
-        """Return the vector of a word, without retries and with a short deadline."""
-        seconds = min(_BULK.seconds, _QUERY_S if self._row.waits_for_model else _PING_S)
-        return self._ask([_PING], is_query=False, policy=RetryPolicy(seconds, retries=0))[0]
 
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """Return the vector of a query; word weights are not supported."""
@@ -166,32 +150,16 @@ class RemoteEmbedder:
             raise error(str(refusal), hint=refusal.hint) from None
 
     def _ask(self, texts: Sequence[str], *, is_query: bool, policy: RetryPolicy) -> list[bytes]:
-        request = self.make_request(texts, is_query=is_query)
-        shape = self._shape
-        try:
-            vectors = self._send_once(shape, request, policy)
-        except NotThere:
-            if self._row.legacy_shape is None or shape is self._row.legacy_shape or self._has_answered:
-                raise
-            vectors = self._send_once(self._row.legacy_shape, request, policy)
-            self._shape = self._row.legacy_shape
-        self._has_answered = True
-        return vectors
+        rows = self._request_rows(self.make_request(texts, is_query=is_query), policy)
+        if isinstance(rows, WrongAnswer):
+            raise rows
+        if len(rows) != len(texts):
+            raise self.client.wrong_answer(f"{len(rows)} vectors for {len(texts)} texts")
+        return self._vectors(rows, is_query=is_query)
 
-    def _send_once(self, shape: Shape, request: EmbedRequest, policy: RetryPolicy) -> list[bytes]:
-        groups = [[text] for text in request.texts] if shape.one_at_a_time else [request.texts]
-        rows: list[Any] = []
-        for group in groups:
-            found = self._request_rows(shape, request._replace(texts=group), policy)
-            if isinstance(found, WrongAnswer):
-                raise found
-            if len(found) != len(group):
-                raise self.client.wrong_answer(f"{len(found)} vectors for {len(group)} texts")
-            rows += found
-        return self._vectors(rows, is_query=request.is_query)
-
-    def _request_rows(self, shape: Shape, request: EmbedRequest, policy: RetryPolicy) -> list[Any] | WrongAnswer:
+    def _request_rows(self, request: EmbedRequest, policy: RetryPolicy) -> list[Any] | WrongAnswer:
         """Return the vectors of one answer, or its error: raised here, its traceback would hold the answer."""
+        shape = self._row.shape
         path, body = shape.build(request)
         answer = self.client.request_json("POST", path, body, policy=policy, bulk=not request.is_query)
         try:
@@ -210,21 +178,16 @@ class RemoteEmbedder:
             raise self.client.wrong_answer(f"vectors of both {min(lengths)} and {max(lengths)} numbers")
         if not is_query:
             self._learn_dimensions(lengths.pop())
-        try:
+        problem = "a vector with numbers that are not finite"
+        with suppress(OverflowError), numpy.errstate(over="ignore", invalid="ignore"):
             found = numpy.array(rows, dtype=numpy.float64)
-        except OverflowError:
-            raise self._no_direction("a vector with numbers that are not finite") from None
-        with numpy.errstate(over="ignore", invalid="ignore"):
             sizes = numpy.sqrt(numpy.einsum("ij,ij->i", found, found))
-        if not numpy.isfinite(sizes).all():
-            raise self._no_direction("a vector with numbers that are not finite")
-        if not (sizes > 1e-10).all():
-            raise self._no_direction("a vector of zeros")
-        return [row.tobytes() for row in (found / sizes[:, None]).astype("<f4")]
-
-    def _no_direction(self, what: str) -> "_NoDirection":
-        wrong = self.client.wrong_answer(what)
-        return _NoDirection(str(wrong), hint=wrong.hint)
+            if numpy.isfinite(sizes).all():
+                if (sizes > 1e-10).all():
+                    return [row.tobytes() for row in (found / sizes[:, None]).astype("<f4")]
+                problem = "a vector of zeros"
+        wrong = self.client.wrong_answer(problem)
+        raise _NoDirection(str(wrong), hint=wrong.hint)
 
     def _learn_dimensions(self, length: int) -> None:
         """Require the same length for all vectors of chunks; a query's length is checked where it is compared."""

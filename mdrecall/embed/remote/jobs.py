@@ -2,13 +2,13 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
 from mdrecall.embed.remote.client import RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
-from mdrecall.embed.remote.providers import gemini_content
+from mdrecall.embed.remote.providers import PROVIDERS, gemini_content
 from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
 from mdrecall.types import Embedding, EmbedInput, JobState
 
@@ -22,6 +22,7 @@ _DOWNLOAD = RetryPolicy(seconds=1800.0, retries=3)
 _MAX_PAGES = 50
 #: The largest number of texts that OpenAI accepts in one job.
 _MAX_TEXTS = 50_000
+_MakeLine: TypeAlias = Callable[[str, str], dict[str, Any]]
 
 
 def batch_api_for(embedder: RemoteEmbedder) -> "BatchApi | None":
@@ -45,19 +46,15 @@ class FileJobs:
 
     def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
         """Upload texts by name, and return the provider's name for the upload."""
-        lines = "".join(
-            _line(self._request(name, self._embedder.render_text(passage))) for name, passage in passages.items()
+        file_head = f'Content-Disposition: form-data; name="file"; filename="memory-embeddings.{tag}.jsonl"'
+        lines = _render_lines(self._embedder, passages, self._make_line)
+        body, kind = _join_parts(
+            "form-data",
+            ('Content-Disposition: form-data; name="purpose"', b"batch"),
+            (f"{file_head}\r\nContent-Type: application/jsonl", lines),
         )
-        boundary = f"mdrecall{os.urandom(12).hex()}"
-        head = (
-            f'--{boundary}\r\nContent-Disposition: form-data; name="purpose"\r\n\r\nbatch\r\n'
-            f'--{boundary}\r\nContent-Disposition: form-data; name="file"; filename="memory-embeddings.{tag}.jsonl"\r\n'
-            "Content-Type: application/jsonl\r\n\r\n"
-        )
-        body = head.encode() + lines.encode("utf-8", "replace") + f"\r\n--{boundary}--\r\n".encode()
-        headers = {"Content-Type": f"multipart/form-data; boundary={boundary}"}
-        answer = self._client.parse_json(self._client.send("POST", "/files", body, headers, policy=_UPLOAD))
-        return _text(answer, "id") or _missing(self._embedder, "file id")
+        answer = self._client.send("POST", "/files", body, kind, policy=_UPLOAD)
+        return _require_text(self._embedder, answer, "file id", "id")
 
     def create(self, tag: str, file: str) -> JobState:
         body: dict[str, Any] = {
@@ -77,7 +74,7 @@ class FileJobs:
     def find(self, tag: str, file: str) -> JobState | None:
         """Return the job that was created of an upload, in case the answer to its creation was lost."""
         for entry in self._list_jobs():
-            if isinstance(entry, dict) and (entry.get("input_file_id") == file or _tag(entry) == tag):
+            if _text(entry, "input_file_id") == file or _text(entry, "metadata", "tag") == tag:
                 return self._parse_state(entry)
         return None
 
@@ -86,7 +83,7 @@ class FileJobs:
         after = ""
         for _ in range(_MAX_PAGES):
             page = self._client.request_json("GET", f"/batches?limit=100{after}", policy=_ASK)
-            entries = _list(self._embedder, page, "data")
+            entries = _require_jobs(self._embedder, _find(page, "data"))
             yield from entries
             last = _text(entries[-1], "id") if entries else ""
             if not last or page.get("has_more") is not True:
@@ -100,30 +97,31 @@ class FileJobs:
         """Yield the result of each text by its name: its embedding, or why there is none."""
         for file in state.outputs:
             for line in self._client.stream_lines(f"/files/{quote(file, safe='')}/content", policy=_DOWNLOAD):
-                yield from _result(self._embedder, line, ("custom_id",), _openai_row)
+                yield from _read_result(self._embedder, line, ("custom_id",), _openai_row)
 
     def cancel(self, job: str) -> None:
         self._client.request_json("POST", f"/batches/{quote(job, safe='')}/cancel", {}, policy=_ASK)
 
-    def _request(self, name: str, text: str) -> dict[str, Any]:
+    def _make_line(self, name: str, text: str) -> dict[str, Any]:
         if self._is_voyage:
             return {"custom_id": name, "body": {"input": [text]}}
         request = self._embedder.make_request([text])
-        body = self._embedder.shape.build(request).body | {"input": text}
+        _, body = PROVIDERS["openai"].shape.build(request)
+        body["input"] = text
         return {"custom_id": name, "method": "POST", "url": "/v1/embeddings", "body": body}
 
     def _parse_state(self, answer: Any) -> JobState:
-        job = _text(answer, "id") or _missing(self._embedder, "job id")
-        status = str(answer.get("status") or "")
-        counts = answer.get("request_counts")
-        counts = counts if isinstance(counts, dict) else {}
+        job = _require_text(self._embedder, answer, "job id", "id")
+        status = _text(answer, "status")
         outputs = tuple(found for name in ("output_file_id", "error_file_id") if (found := _text(answer, name)))
-        state = JobState(job, "running", _number(counts, "completed"), _number(counts, "total"))
+        counts = _number(answer, "request_counts", "completed"), _number(answer, "request_counts", "total")
         if status == "completed":
-            return state._replace(status="done", outputs=outputs)
+            return JobState(job, "done", *counts, outputs=outputs)
         if status in ("failed", "expired", "cancelled", "canceled"):
-            return state._replace(status="failed", outputs=outputs, error=_failure_reason(answer, status))
-        return state
+            errors = _find(answer, "errors", "data") or _find(answer, "errors")
+            reason = _text(errors[0], "message") if isinstance(errors, list) and errors else ""
+            return JobState(job, "failed", *counts, outputs=outputs, error=reason or status)
+        return JobState(job, "running", *counts)
 
 
 class GeminiJobs:
@@ -136,21 +134,16 @@ class GeminiJobs:
         self._client = embedder.client
 
     def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
-        lines = "".join(
-            _line(self._request(name, self._embedder.render_text(passage))) for name, passage in passages.items()
-        )
-        boundary = f"mdrecall{os.urandom(12).hex()}"
         about = json.dumps({"file": {"displayName": f"memory-embeddings.{tag}", "mimeType": "application/jsonl"}})
-        body = (
-            f"--{boundary}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{about}\r\n"
-            f"--{boundary}\r\nContent-Type: application/jsonl\r\n\r\n{lines}\r\n--{boundary}--\r\n"
+        lines = _render_lines(self._embedder, passages, self._make_line)
+        body, kind = _join_parts(
+            "related",
+            ("Content-Type: application/json; charset=UTF-8", about.encode()),
+            ("Content-Type: application/jsonl", lines),
         )
-        headers = {"Content-Type": f"multipart/related; boundary={boundary}"}
         path = self._root_url("upload", "/files?uploadType=multipart")
-        reply = self._client.send("POST", path, body.encode("utf-8", "replace"), headers, policy=_UPLOAD)
-        answer = self._client.parse_json(reply)
-        found = answer.get("file") if isinstance(answer, dict) else None
-        return _text(found, "name") or _text(answer, "name") or _missing(self._embedder, "file name")
+        answer = self._client.send("POST", path, body, kind, policy=_UPLOAD)
+        return _text(answer, "file", "name") or _require_text(self._embedder, answer, "file name", "name")
 
     def create(self, tag: str, file: str) -> JobState:
         body = {"batch": {"displayName": tag, "inputConfig": {"file_name": file}}}
@@ -159,8 +152,7 @@ class GeminiJobs:
 
     def find(self, tag: str, file: str) -> JobState | None:
         for entry in self._list_jobs():
-            about = _about(entry)
-            if about.get("displayName") == tag or about.get("display_name") == tag:
+            if tag in (_text(part, name) for part in _parts(entry) for name in ("displayName", "display_name")):
                 return self._parse_state(entry)
         return None
 
@@ -169,10 +161,11 @@ class GeminiJobs:
         token = ""
         for _ in range(_MAX_PAGES):
             page = self._client.request_json("GET", f"/batches?pageSize=100{token}", policy=_ASK)
-            yield from _list(self._embedder, page, "operations", "batches", default=[])
-            if not (found := _text(page, "nextPageToken")):
+            found = page.get("operations", page.get("batches", [])) if isinstance(page, dict) else None
+            yield from _require_jobs(self._embedder, found)
+            if not (after := _text(page, "nextPageToken")):
                 return
-            token = f"&pageToken={quote(found, safe='')}"
+            token = f"&pageToken={quote(after, safe='')}"
 
     def state(self, job: str) -> JobState:
         return self._parse_state(self._client.request_json("GET", f"/{_below('batches', job)}", policy=_ASK))
@@ -195,7 +188,7 @@ class GeminiJobs:
         for url in (path, self._root_url("download", path)):
             try:
                 for line in self._client.stream_lines(url, policy=_DOWNLOAD):
-                    yield from _result(self._embedder, line, names, _gemini_row)
+                    yield from _read_result(self._embedder, line, names, _gemini_row)
                 return
             except (WrongAnswer, KeyRefused):
                 if url != path:
@@ -206,33 +199,44 @@ class GeminiJobs:
         base = urlsplit(self._client.endpoint.url)
         return f"{base.scheme}://{base.netloc}/{what}{base.path.rstrip('/')}{path}"
 
-    def _request(self, name: str, text: str) -> dict[str, Any]:
+    def _make_line(self, name: str, text: str) -> dict[str, Any]:
         request = self._embedder.make_request([text])
         return {"key": name, "request": {"model": f"models/{request.model}", **gemini_content(request, text)}}
 
     def _parse_state(self, answer: Any) -> JobState:
-        job = _text(answer, "name") or _missing(self._embedder, "job name")
-        about = _about(answer)
-        status = str(about.get("state") or answer.get("state") or "").rpartition("STATE_")[2].upper()
-        stats = about.get("batchStats")
-        stats = stats if isinstance(stats, dict) else {}
+        job = _require_text(self._embedder, answer, "job name", "name")
+        about, whole = _parts(answer)
+        status = (_text(about, "state") or _text(whole, "state")).rpartition("STATE_")[2].upper()
+        stats = _find(about, "batchStats") or _find(whole, "batchStats")
         total, left = _number(stats, "requestCount"), _number(stats, "pendingRequestCount")
-        state = JobState(job, "running", max(0, total - left), total)
-        error = answer.get("error")
-        if status in ("SUCCEEDED", "COMPLETED", "DONE") or (answer.get("done") is True and not error):
-            return state._replace(status="done", outputs=_gemini_outputs(answer))
+        counts, error = (max(0, total - left), total), _find(answer, "error")
+        if status in ("SUCCEEDED", "COMPLETED", "DONE") or (_find(answer, "done") is True and not error):
+            return JobState(job, "done", *counts, outputs=_gemini_outputs(answer))
         if error or status in ("FAILED", "CANCELLED", "CANCELED", "EXPIRED"):
             reason = _text(error, "message") or status.lower()
-            return state._replace(status="failed", outputs=_gemini_outputs(answer), error=reason)
-        return state
+            return JobState(job, "failed", *counts, outputs=_gemini_outputs(answer), error=reason)
+        return JobState(job, "running", *counts)
 
 
 #: What embeds many texts for less money and without a deadline.
 BatchApi: TypeAlias = FileJobs | GeminiJobs
 
 
-def _result(
-    embedder: RemoteEmbedder, line: bytes, names: tuple[str, ...], row: Any
+def _render_lines(embedder: RemoteEmbedder, passages: Mapping[str, EmbedInput], make: _MakeLine) -> bytes:
+    texts = {name: embedder.render_text(passage) for name, passage in passages.items()}
+    lines = (json.dumps(make(name, text), ensure_ascii=False) + "\n" for name, text in texts.items())
+    return "".join(lines).encode("utf-8", "replace")
+
+
+def _join_parts(kind: str, *parts: tuple[str, bytes]) -> tuple[bytes, str]:
+    """Return parts, each with its header, as one body, and the content type of the whole."""
+    boundary = f"mdrecall{os.urandom(12).hex()}"
+    body = b"".join(f"--{boundary}\r\n{head}\r\n\r\n".encode() + part + b"\r\n" for head, part in parts)
+    return body + f"--{boundary}--\r\n".encode(), f"multipart/{kind}; boundary={boundary}"
+
+
+def _read_result(
+    embedder: RemoteEmbedder, line: bytes, names: tuple[str, ...], read_row: Callable[[Any], tuple[Any, str]]
 ) -> Iterator[tuple[str, Embedding | str]]:
     """Yield the result in one line of an output; an unreadable line is skipped, and its text is embedded again."""
     try:
@@ -242,7 +246,7 @@ def _result(
     name = next((found for known in names if (found := _text(entry, known))), "")
     if not name:
         return
-    numbers, problem = row(entry)
+    numbers, problem = read_row(entry)
     if problem:
         yield name, problem
         return
@@ -252,86 +256,68 @@ def _result(
         yield name, str(error)
 
 
-def _openai_row(entry: dict[str, Any]) -> tuple[Any, str]:
-    response = entry.get("response")
-    response = response if isinstance(response, dict) else {}
-    body = response.get("body")
-    body = body if isinstance(body, dict) else {}
-    if problem := _text(entry.get("error"), "message") or _text(body.get("error"), "message"):
-        return None, problem
-    if _number(response, "status_code") >= 400:
-        return None, _text(body, "detail") or f"status {response['status_code']}"
-    data = body.get("data")
-    first = data[0] if isinstance(data, list) and data and isinstance(data[0], dict) else {}
-    return first.get("embedding"), ""
+def _openai_row(entry: Any) -> tuple[Any, str]:
+    """Return the numbers in a result, or why there are none."""
+    problem = _text(entry, "error", "message") or _text(entry, "response", "body", "error", "message")
+    status = _number(entry, "response", "status_code")
+    if not problem and status >= 400:
+        problem = _text(entry, "response", "body", "detail") or f"status {status}"
+    data = _find(entry, "response", "body", "data")
+    return _find(data[0] if isinstance(data, list) and data else None, "embedding"), problem
 
 
-def _gemini_row(entry: dict[str, Any]) -> tuple[Any, str]:
-    response = entry.get("response")
-    response = response if isinstance(response, dict) else entry
-    for error in (entry.get("error"), response.get("error")):
+def _gemini_row(entry: Any) -> tuple[Any, str]:
+    for error in (_find(entry, "error"), _find(entry, "response", "error")):
         if isinstance(error, dict):
             return None, _text(error, "message") or "an error without a message"
-    found = response.get("embedding") or entry.get("embedding")
-    return (found.get("values") if isinstance(found, dict) else None), ""
+    return _find(entry, "response", "embedding", "values") or _find(entry, "embedding", "values"), ""
 
 
-def _gemini_outputs(answer: dict[str, Any]) -> tuple[str, ...]:
+def _gemini_outputs(answer: Any) -> tuple[str, ...]:
     """Return the file with the results, wherever the answer has its name."""
-    for part in (answer.get("response"), answer.get("metadata"), answer):
-        part = part if isinstance(part, dict) else {}
-        for place in (part.get("output"), part.get("outputConfig"), part.get("dest"), part):
+    for part in (_find(answer, "response"), _find(answer, "metadata"), answer):
+        for place in (_find(part, "output"), _find(part, "outputConfig"), _find(part, "dest"), part):
             for name in ("responsesFile", "file", "fileId", "fileName"):
                 if found := _text(place, name):
                     return (found,)
     return ()
 
 
-def _about(entry: Any) -> dict[str, Any]:
-    """Return the description of a job: the operation's metadata, or the answer itself."""
-    entry = entry if isinstance(entry, dict) else {}
-    found = entry.get("metadata")
-    return {**entry, **found} if isinstance(found, dict) else entry
+def _parts(entry: Any) -> tuple[Any, Any]:
+    """Return where a job is described: the operation's metadata, and the answer itself."""
+    return _find(entry, "metadata"), entry
 
 
 def _below(folder: str, name: str) -> str:
     return f"{folder}/{quote(name.removeprefix(folder + '/'), safe='')}"
 
 
-def _line(entry: dict[str, Any]) -> str:
-    return json.dumps(entry, ensure_ascii=False) + "\n"
+def _find(entry: Any, *names: str) -> Any:
+    """Return a value inside of nested objects; None if it is missing."""
+    for name in names:
+        entry = entry.get(name) if isinstance(entry, dict) else None
+    return entry
 
 
-def _tag(entry: dict[str, Any]) -> str:
-    return _text(entry.get("metadata"), "tag")
-
-
-def _failure_reason(answer: dict[str, Any], status: str) -> str:
-    errors = answer.get("errors")
-    listed = errors.get("data") if isinstance(errors, dict) else errors
-    first = listed[0] if isinstance(listed, list) and listed else {}
-    return _text(first, "message") or status
-
-
-def _text(entry: Any, name: str) -> str:
-    found = entry.get(name) if isinstance(entry, dict) else None
+def _text(entry: Any, *names: str) -> str:
+    found = _find(entry, *names)
     return found if isinstance(found, str) else ""
 
 
-def _list(embedder: RemoteEmbedder, answer: Any, *names: str, default: list[Any] | None = None) -> list[Any]:
-    """Return the list in an answer, or ``default`` if it is missing; raise ``WrongAnswer`` if there is neither."""
-    found = next((answer[name] for name in names if name in answer), default) if isinstance(answer, dict) else None
-    if not isinstance(found, list):
-        raise embedder.client.wrong_answer("it has no list of jobs")
-    return found
-
-
-def _number(entry: dict[str, Any], name: str) -> int:
+def _number(entry: Any, *names: str) -> int:
     try:
-        return int(entry.get(name) or 0)
+        return int(_find(entry, *names) or 0)
     except (TypeError, ValueError):
         return 0
 
 
-def _missing(embedder: RemoteEmbedder, what: str) -> str:
+def _require_text(embedder: RemoteEmbedder, answer: Any, what: str, *names: str) -> str:
+    if found := _text(answer, *names):
+        return found
     raise embedder.client.wrong_answer(f"it has no {what}")
+
+
+def _require_jobs(embedder: RemoteEmbedder, found: Any) -> list[Any]:
+    if not isinstance(found, list):
+        raise embedder.client.wrong_answer("it has no list of jobs")
+    return found

@@ -1,18 +1,16 @@
 """The providers, one row each, and the wire shapes that they share: what is sent, and how answers are read."""
 
+import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+from mdrecall.embed.models import UnexpectedAnswer
 
 #: A token has at least one byte, so a text of this length fits every model with 8,192 tokens, even with a prompt.
 _MAX_INPUT_BYTES = 8_000
-
-
-class ApiCall(NamedTuple):
-    """The path and body of a request."""
-
-    path: str
-    body: dict[str, Any]
 
 
 class EmbedRequest(NamedTuple):
@@ -26,25 +24,14 @@ class EmbedRequest(NamedTuple):
     """What an asymmetric model is told about the texts; empty for what the provider is usually told."""
 
 
-class InputTypes(NamedTuple):
-    """The configured ``input_type`` of queries and of notes; empty where none is."""
-
-    query: str = ""
-    document: str = ""
-
-
-class UnexpectedAnswer(Exception):
-    """An answer has no vectors where they should be."""
-
-
 class Shape(NamedTuple):
     """One kind of embeddings API."""
 
-    build: Callable[[EmbedRequest], ApiCall]
+    build: Callable[[EmbedRequest], tuple[str, dict[str, Any]]]
+    """Returns the path and body of a request."""
     read_rows: Callable[[Any], list[Any]]
     """Returns the vectors of an answer, in the order of the texts."""
     auth: Callable[[str], Mapping[str, str]]
-    one_at_a_time: bool = False
 
 
 def bearer_header(key: str) -> Mapping[str, str]:
@@ -54,8 +41,6 @@ def bearer_header(key: str) -> Mapping[str, str]:
 def google_header(key: str) -> Mapping[str, str]:
     """Return the header for a key, or for an OAuth token wrapped in JSON."""
     if key.startswith("{"):
-        import json
-
         try:
             token = json.loads(key).get("token")
         except (ValueError, AttributeError):
@@ -65,48 +50,36 @@ def google_header(key: str) -> Mapping[str, str]:
     return {"x-goog-api-key": key}
 
 
-def openai_like(*, dimensions_as: str, query: Mapping[str, str], document: Mapping[str, str]) -> Shape:
+def _build_openai(dimensions_as: str, tells_type: bool, request: EmbedRequest) -> tuple[str, dict[str, Any]]:
     """``POST /embeddings`` with a list of texts."""
-
-    def build(request: EmbedRequest) -> ApiCall:
-        body: dict[str, Any] = {"model": request.model, "input": list(request.texts)}
-        body |= query if request.is_query else document
-        if request.input_type:
-            body["input_type"] = request.input_type
-        if request.dimensions:
-            body[dimensions_as] = request.dimensions
-        return ApiCall("/embeddings", body)
-
-    def read_rows(answer: Any) -> list[Any]:
-        data = _list(answer, "data")
-        if not all(isinstance(entry, dict) for entry in data):
-            raise UnexpectedAnswer("its data is not a list of objects")
-        places = [entry.get("index") for entry in data]
-        if any(place is not None for place in places):
-            if sorted(place for place in places if type(place) is int) != list(range(len(data))):
-                raise UnexpectedAnswer("its index numbers are not those of the texts, so no vector can be trusted")
-            data = sorted(data, key=lambda entry: int(entry["index"]))
-        return [entry.get("embedding") for entry in data]
-
-    return Shape(build, read_rows, bearer_header)
+    body: dict[str, Any] = {"model": request.model, "input": list(request.texts)}
+    usual_type = ("query" if request.is_query else "document") if tells_type else ""
+    if input_type := request.input_type or usual_type:
+        body["input_type"] = input_type
+    if request.dimensions:
+        body[dimensions_as] = request.dimensions
+    return "/embeddings", body
 
 
-def gemini() -> Shape:
+def read_openai_rows(answer: Any) -> list[Any]:
+    data = _list(answer, "data")
+    if not all(isinstance(entry, dict) for entry in data):
+        raise UnexpectedAnswer("its data is not a list of objects")
+    places = [entry.get("index") for entry in data]
+    if any(place is not None for place in places):
+        if sorted(place for place in places if type(place) is int) != list(range(len(data))):
+            raise UnexpectedAnswer("its index numbers are not those of the texts, so no vector can be trusted")
+        data = sorted(data, key=lambda entry: int(entry["index"]))
+    return [entry.get("embedding") for entry in data]
+
+
+def _build_gemini(request: EmbedRequest) -> tuple[str, dict[str, Any]]:
     """One text through ``embedContent``, several through ``batchEmbedContents``."""
-
-    def build(request: EmbedRequest) -> ApiCall:
-        path = f"/models/{request.model}"
-        if request.is_query and len(request.texts) == 1:
-            return ApiCall(f"{path}:embedContent", gemini_content(request, request.texts[0]))
-        contents = [{"model": f"models/{request.model}", **gemini_content(request, text)} for text in request.texts]
-        return ApiCall(f"{path}:batchEmbedContents", {"requests": contents})
-
-    def read_rows(answer: Any) -> list[Any]:
-        if isinstance(answer, dict) and "embedding" in answer:
-            return [_values(answer["embedding"])]
-        return [_values(entry) for entry in _list(answer, "embeddings")]
-
-    return Shape(build, read_rows, google_header)
+    path = f"/models/{request.model}"
+    if request.is_query and len(request.texts) == 1:
+        return f"{path}:embedContent", gemini_content(request, request.texts[0])
+    contents = [{"model": f"models/{request.model}", **gemini_content(request, text)} for text in request.texts]
+    return f"{path}:batchEmbedContents", {"requests": contents}
 
 
 def gemini_content(request: EmbedRequest, text: str) -> dict[str, Any]:
@@ -116,26 +89,16 @@ def gemini_content(request: EmbedRequest, text: str) -> dict[str, Any]:
     return content | ({"outputDimensionality": request.dimensions} if request.dimensions else {})
 
 
-def ollama() -> Shape:
+def _read_gemini_rows(answer: Any) -> list[Any]:
+    has_one = isinstance(answer, dict) and "embedding" in answer
+    entries = [answer["embedding"]] if has_one else _list(answer, "embeddings")
+    return [entry.get("values") if isinstance(entry, dict) else None for entry in entries]
+
+
+def _build_ollama(request: EmbedRequest) -> tuple[str, dict[str, Any]]:
     """``POST /api/embed`` with a list of texts; texts that are too long are refused, not cut."""
-
-    def build(request: EmbedRequest) -> ApiCall:
-        body: dict[str, Any] = {"model": request.model, "input": list(request.texts), "truncate": False}
-        return ApiCall("/api/embed", body | ({"dimensions": request.dimensions} if request.dimensions else {}))
-
-    return Shape(build, lambda answer: _list(answer, "embeddings"), bearer_header)
-
-
-def old_ollama() -> Shape:
-    """``POST /api/embeddings`` with one text, which every Ollama has."""
-
-    def read_rows(answer: Any) -> list[Any]:
-        return [answer.get("embedding")] if isinstance(answer, dict) else [None]
-
-    def build(request: EmbedRequest) -> ApiCall:
-        return ApiCall("/api/embeddings", {"model": request.model, "prompt": request.texts[0]})
-
-    return Shape(build, read_rows, bearer_header, one_at_a_time=True)
+    body: dict[str, Any] = {"model": request.model, "input": list(request.texts), "truncate": False}
+    return "/api/embed", body | ({"dimensions": request.dimensions} if request.dimensions else {})
 
 
 def _list(answer: Any, name: str) -> list[Any]:
@@ -143,10 +106,6 @@ def _list(answer: Any, name: str) -> list[Any]:
     if not isinstance(found, list):
         raise UnexpectedAnswer(f"it has no list named {name!r}")
     return found
-
-
-def _values(entry: Any) -> Any:
-    return entry.get("values") if isinstance(entry, dict) else None
 
 
 class Provider(NamedTuple):
@@ -161,21 +120,27 @@ class Provider(NamedTuple):
     prefixes: tuple[str, ...]
     """Prefixes of a model's name in OpenClaw's settings that are not part of it."""
     needs_key: bool
-    request_inputs: int
-    """All accept more, but an answer is stored as a whole, and a killed process pays for it again."""
     request_bytes: int
+    request_inputs: int = 64
+    """All accept more, but an answer is stored as a whole, and a killed process pays for it again."""
     input_bytes: Mapping[str, int] = {}
     """The longest text by model; a token has at least one byte."""
-    tidy_url: Callable[[str], str] = lambda url: url.rstrip("/")
-    legacy_shape: Shape | None = None
-    """The shape for servers that do not know ``shape``."""
+    url_end: str = ""
+    """A pattern of what an address may end with, but is not part of it."""
     waits_for_model: bool = False
     """True if the first answer may take as long as loading a model, so that a slow query is not cancelled."""
     sizes: Mapping[str, tuple[int, ...]] = {}
     """The vector lengths that a model offers, where it is known to refuse others."""
-    has_jobs: bool = False
     uses_prompts: bool = False
     """True if texts need the prompts that the model was trained with; other providers add them themselves."""
+    model_signs: tuple[str, ...] = ()
+    """How the names of its models begin, and no others' in so many letters."""
+    key_sign: str = ""
+    """How its keys begin."""
+
+    def tidy_url(self, url: str) -> str:
+        """Return an address without what is not part of it."""
+        return re.sub(f"(?:{self.url_end})$", "", url.rstrip("/")).rstrip("/")
 
     def model_name(self, name: str) -> str:
         """Return a model's name as the provider knows it."""
@@ -189,40 +154,53 @@ class Provider(NamedTuple):
         return min(self.input_bytes.get(model.lower(), self.input_bytes.get("", 8192)), _MAX_INPUT_BYTES)
 
 
-def _gemini_url(url: str) -> str:
-    return re.sub(r"/openai(/.*)?$", "", url.rstrip("/")).rstrip("/")
-
-
-def _ollama_url(url: str) -> str:
-    return url.rstrip("/").removesuffix("/v1").rstrip("/")
-
-
-_PLAIN = openai_like(dimensions_as="dimensions", query={}, document={})
-_MISTRAL = openai_like(dimensions_as="output_dimension", query={}, document={})
-_VOYAGE = openai_like(
-    dimensions_as="output_dimension", query={"input_type": "query"}, document={"input_type": "document"}
-)
+_PLAIN = Shape(partial(_build_openai, "dimensions", False), read_openai_rows, bearer_header)
+_MISTRAL = Shape(partial(_build_openai, "output_dimension", False), read_openai_rows, bearer_header)
+_VOYAGE = Shape(partial(_build_openai, "output_dimension", True), read_openai_rows, bearer_header)
+_GEMINI = Shape(_build_gemini, _read_gemini_rows, google_header)
+_OLLAMA = Shape(_build_ollama, lambda answer: _list(answer, "embeddings"), bearer_header)
 
 PROVIDERS: Mapping[str, Provider] = {
     row.name: row
     for row in (
-        Provider("openai", "https://api.openai.com/v1", "text-embedding-3-small", _PLAIN, ("openai/",), True,
-                 request_inputs=64, request_bytes=256_000, input_bytes={"text-embedding-ada-002": 8191},
-                 has_jobs=True),
+        Provider("openai", "https://api.openai.com/v1", "text-embedding-3-small", _PLAIN, ("openai/",), True, 256_000,
+                 input_bytes={"text-embedding-ada-002": 8191},
+                 model_signs=("openai/", "text-embedding-"), key_sign="sk-"),
         Provider("gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini-embedding-001",
-                 gemini(), ("models/", "gemini/", "google/"), True,
-                 request_inputs=64, request_bytes=200_000,
+                 _GEMINI, ("models/", "gemini/", "google/"), True, 200_000,
                  input_bytes={"gemini-embedding-2": 8192, "gemini-embedding-2-preview": 8192, "": 2048},
-                 tidy_url=_gemini_url, sizes={"gemini-embedding-2-preview": (768, 1536, 3072)}, has_jobs=True),
-        Provider("voyage", "https://api.voyageai.com/v1", "voyage-4-large", _VOYAGE, ("voyage/",), True,
-                 request_inputs=64, request_bytes=240_000,
-                 input_bytes={"voyage-3": 32000, "voyage-code-3": 32000, "voyage-3-lite": 16000}, has_jobs=True),
-        Provider("mistral", "https://api.mistral.ai/v1", "mistral-embed", _MISTRAL, ("mistral/",), True,
-                 request_inputs=64, request_bytes=48_000),
-        Provider("ollama", "http://127.0.0.1:11434", "nomic-embed-text", ollama(), ("ollama/",), False,
-                 request_inputs=64, request_bytes=128_000, tidy_url=_ollama_url, legacy_shape=old_ollama(),
+                 url_end="/openai(/.*)?", sizes={"gemini-embedding-2-preview": (768, 1536, 3072)},
+                 model_signs=("gemini", "google/", "models/", "text-embedding-004", "text-embedding-005"),
+                 key_sign="AIza"),
+        Provider("voyage", "https://api.voyageai.com/v1", "voyage-4-large", _VOYAGE, ("voyage/",), True, 240_000,
+                 input_bytes={"voyage-3": 32000, "voyage-code-3": 32000, "voyage-3-lite": 16000},
+                 model_signs=("voyage",), key_sign="pa-"),
+        Provider("mistral", "https://api.mistral.ai/v1", "mistral-embed", _MISTRAL, ("mistral/",), True, 48_000,
+                 model_signs=("mistral", "codestral-embed")),
+        Provider("ollama", "http://127.0.0.1:11434", "nomic-embed-text", _OLLAMA, ("ollama/",), False, 128_000,
+                 url_end="/v1", waits_for_model=True, uses_prompts=True),
+        Provider("openai-compatible", "", "", _PLAIN, ("openai-compatible/",), False, 128_000,
                  waits_for_model=True, uses_prompts=True),
-        Provider("openai-compatible", "", "", _PLAIN, ("openai-compatible/",), False,
-                 request_inputs=64, request_bytes=128_000, waits_for_model=True, uses_prompts=True),
     )
 }  # fmt: skip
+
+
+def provider_of_url(url: str) -> str | None:
+    """Return the provider whose public address is on the same host; None if there is none."""
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        return None
+    return next((row.name for row in PROVIDERS.values() if row.needs_key and urlsplit(row.url).hostname == host), None)
+
+
+def provider_of_model(model: str) -> str | None:
+    """Return the provider of a model by the longest sign that its name begins with; None if unknown."""
+    folded = model.strip().lower()
+    found = [(len(sign), row.name) for row in PROVIDERS.values() for sign in row.model_signs if folded.startswith(sign)]
+    return max(found, default=(0, None))[1]
+
+
+def provider_of_key(key: str) -> str | None:
+    """Return the provider of a key by how it begins; None if unknown."""
+    return next((row.name for row in PROVIDERS.values() if row.key_sign and key.startswith(row.key_sign)), None)

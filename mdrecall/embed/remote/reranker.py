@@ -1,19 +1,18 @@
 """Reranking by a remote provider: its model reads the query with each text and says how well the text answers it."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy, SettingNames
-from mdrecall.embed.remote.providers import ApiCall, bearer_header
-from mdrecall.embed.rerank import ScoreScale, UnexpectedScores, read_scores
+from mdrecall.embed.models import ScoreScale, UnexpectedAnswer, read_scores
+from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy
+from mdrecall.embed.remote.providers import bearer_header
 from mdrecall.errors import WrongAnswer
 
 #: A search is waiting, so one more attempt must do.
 _RETRIES = 1
 #: The request ends before the search's own deadline, so that the search can report the reason instead of a timeout.
 _TIMEOUT_SHARE = 0.9
-_NAMES = SettingNames("mdrecall.rerank", "mdrecall.rerank.model", "a rerank API", more="")
 
 
 class RerankProvider(NamedTuple):
@@ -23,13 +22,15 @@ class RerankProvider(NamedTuple):
     url: str
     model: str
     """The default model; empty if the server has only one."""
-    build: Callable[[str, str, Sequence[str]], ApiCall]
-    """Makes a request of a model, a query and texts."""
+    count_as: str
+    """The field of a request with how many texts to rank: all of them."""
     rows_at: str
     """The field of the answer with one row for each text."""
     needs_key: bool
     is_bounded: bool
     """True if its scores are from 0 to 1; a model that is trained by cosines may go a little below 0."""
+    more: Mapping[str, object] = {}
+    """What else a request has."""
 
     def tidy_url(self, url: str) -> str:
         """Return the address below which ``/rerank`` lies; the default one if the given one is blank."""
@@ -47,7 +48,9 @@ class RemoteReranker:
         """``timeout_s`` is how long a search waits for it."""
         self._provider = provider
         self._model = model or provider.model
-        self._client = ProviderClient(endpoint, bearer_header, concurrency=1, model=self._model, names=_NAMES)
+        self._client = ProviderClient(
+            endpoint, bearer_header, concurrency=1, model=self._model, setting="mdrecall.rerank"
+        )
         self._policy = RetryPolicy(timeout_s * _TIMEOUT_SHARE, _RETRIES, is_total=True)
         self._scale = ScoreScale(-1.0 if provider.is_bounded else 0.0)
 
@@ -59,7 +62,7 @@ class RemoteReranker:
     @property
     def place(self) -> str:
         """The provider and its host, for messages."""
-        return f"{self._provider.name} at {self._client.endpoint.host}"
+        return self._client.endpoint.place
 
     def rerank(self, query: str, texts: Sequence[str]) -> list[float | None]:
         """Return how probable it is that each text answers the query; None for a text that the answer leaves out."""
@@ -78,34 +81,25 @@ class RemoteReranker:
 
     def _request_scores(self, query: str, texts: Sequence[str]) -> list[float | None] | WrongAnswer:
         """Return the scores of one answer, or its error: raised here, its traceback would hold the answer."""
-        path, body = self._provider.build(self._model, query, texts)
-        answer = self._client.request_json("POST", path, body, policy=self._policy)
+        body = {"query": query, "documents": list(texts), self._provider.count_as: len(texts), **self._provider.more}
+        body |= {"model": self._model} if self._model else {}
+        answer = self._client.request_json("POST", "/rerank", body, policy=self._policy)
         try:
             return read_scores(answer, self._provider.rows_at, len(texts))
-        except UnexpectedScores as error:
+        except UnexpectedAnswer as error:
             return self._client.unexpected_answer(error, answer)
-
-
-def _build_request(count_as: str, **more: object) -> Callable[[str, str, Sequence[str]], ApiCall]:
-    """Return what makes a request; ``count_as`` is the name of the field with how many texts to rank: all of them."""
-
-    def build(model: str, query: str, texts: Sequence[str]) -> ApiCall:
-        named: Mapping[str, object] = {"model": model} if model else {}
-        return ApiCall("/rerank", {**named, "query": query, "documents": list(texts), count_as: len(texts), **more})
-
-    return build
 
 
 RERANK_PROVIDERS: Mapping[str, RerankProvider] = {
     row.name: row
     for row in (
-        RerankProvider("cohere", "https://api.cohere.com/v2", "rerank-v3.5", _build_request("top_n"),
-                       "results", needs_key=True, is_bounded=True),
+        RerankProvider("cohere", "https://api.cohere.com/v2", "rerank-v3.5", "top_n", "results",
+                       needs_key=True, is_bounded=True),
         RerankProvider("jina", "https://api.jina.ai/v1", "jina-reranker-v2-base-multilingual",
-                       _build_request("top_n", return_documents=False), "results", needs_key=True, is_bounded=True),
+                       "top_n", "results", needs_key=True, is_bounded=True, more={"return_documents": False}),
         RerankProvider("voyage", "https://api.voyageai.com/v1", "rerank-2.5",
-                       _build_request("top_k", return_documents=False), "data", needs_key=True, is_bounded=True),
-        RerankProvider("llama.cpp", "http://127.0.0.1:8080/v1", "", _build_request("top_n"),
-                       "results", needs_key=False, is_bounded=False),
+                       "top_k", "data", needs_key=True, is_bounded=True, more={"return_documents": False}),
+        RerankProvider("llama.cpp", "http://127.0.0.1:8080/v1", "", "top_n", "results",
+                       needs_key=False, is_bounded=False),
     )
 }  # fmt: skip
