@@ -28,6 +28,7 @@ from mdrecall.core.text.annotations import describe_left_out, is_for, read_proje
 from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside, ReadError
 from mdrecall.memory import Memory
+from mdrecall.patterns import NOTE_ENDING, is_note_file
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.types import Issue, format_citation
@@ -233,11 +234,11 @@ def _list_day(workspace: str, day: str) -> list[str]:
     try:
         with os.scandir(os.path.join(workspace, "memory")) as found:
             for entry in found:
-                if entry.name.startswith(f"{day}-") and entry.name.endswith(".md"):
+                if entry.name.startswith(f"{day}-") and is_note_file(entry.name):
                     titled.append((-entry.stat(follow_symlinks=False).st_mtime_ns, entry.name))
     except OSError:
         titled = []
-    return [f"memory/{name}" for name in (f"{day}.md", *(name for _, name in sorted(titled)[:_MAX_TITLED]))]
+    return [f"memory/{name}" for name in (day + NOTE_ENDING, *(name for _, name in sorted(titled)[:_MAX_TITLED]))]
 
 
 def _limit_of(text: _Text, settings: Settings, *, is_open: bool) -> int:

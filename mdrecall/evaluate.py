@@ -25,6 +25,7 @@ from mdrecall.core.eval_metrics import (
 )
 from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
 from mdrecall.memory import Memory
+from mdrecall.patterns import is_note_file
 from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback, SearchAnswer
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "parse_questions", "read_questions"]
@@ -345,7 +346,7 @@ def _parse_expectations(values: dict[str, Any]) -> Iterator[Expectation]:
 def _parse_expectation(text: str) -> Expectation:
     """Parse ``memory/a.md``, ``memory/a.md#L7`` or ``memory/a.md#L3-L9``; a file name may contain a ``#``."""
     path, sign, fragment = text.rpartition("#")
-    if not sign or text.endswith(".md"):
+    if not sign or is_note_file(text):
         return Expectation(posixpath.normpath(text))
     lines = _LINES.fullmatch(fragment)
     first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)

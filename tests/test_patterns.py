@@ -1,10 +1,12 @@
-"""A pattern that is compiled later does what a compiled one does."""
+"""A pattern that is compiled later does what a compiled one does, and notes are known by one ending."""
 
 import copy
 import re
+from pathlib import Path
 
 import pytest
 
+import mdrecall
 from mdrecall.patterns import compile_later
 
 
@@ -44,3 +46,14 @@ def test_a_wrong_pattern_is_reported_when_it_is_used() -> None:
 
 def test_it_can_be_copied() -> None:
     assert copy.deepcopy(compile_later("a")).match("a")
+
+
+def test_what_a_note_file_is_stands_in_one_place() -> None:
+    """To add a file type is to add its ending there; names of single notes such as MEMORY.md are written out."""
+    root = Path(mdrecall.__file__).parent
+    found = [
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if re.search(r"""["'](?:\*\*/\*)?\\?\.md["']|\{[^{}"']+\}\.md["']""", path.read_text())
+    ]
+    assert found == ["patterns.py"]

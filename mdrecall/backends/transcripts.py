@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import ReadError, ScopeDenied
+from mdrecall.patterns import is_note_file
 from mdrecall.types import Conversation, MessagePage, ReadResult, SearchAnswer
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def _load_from_collection(settings: Settings, home: str, path: str) -> tuple[str
 
     paths = open_paths(settings, home)
     file = paths.resolve_path(path) if path and "\0" not in path else None
-    if file is None or not file.inside.endswith(".md"):
+    if file is None or not is_note_file(file.inside):
         return None
     try:
         return file.shown, paths.read_text(file)

@@ -15,6 +15,7 @@ from mdrecall.config.environment import Locations, default_workspace, expand, sh
 from mdrecall.config.layers import AgentEntry, Layer, ResolvedValue, layers_at, look_up
 from mdrecall.errors import WorkspaceError
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import is_note_file
 
 #: The origin of a workspace that is neither configured nor given by the caller.
 CURRENT_FOLDER = "the current folder"
@@ -275,7 +276,7 @@ def _memory_folders(folder: str) -> Iterator[str]:
 def _list_markdown(folder: str) -> Iterator[str]:
     with suppress(OSError), os.scandir(folder) as entries:
         yield from (
-            entry.name for entry in entries if entry.name.endswith(".md") and entry.is_file(follow_symlinks=False)
+            entry.name for entry in entries if is_note_file(entry.name) and entry.is_file(follow_symlinks=False)
         )
 
 

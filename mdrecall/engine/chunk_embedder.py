@@ -12,6 +12,7 @@ from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.markdown import titles
 from mdrecall.errors import EmbedderError, StoreError, message_with_hint
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import drop_ending
 from mdrecall.types import (
     Embedding,
     EmbedInput,
@@ -429,7 +430,7 @@ def digest_chunks(store: Store) -> Iterator[bytes]:
 
 
 def _embed_input(chunk: PendingChunk) -> EmbedInput:
-    name = chunk.path.rsplit("/", 1)[-1].removesuffix(".md")
+    name = drop_ending(chunk.path.rsplit("/", 1)[-1])
     title = [title_text(name)] if name else []
     return EmbedInput("\n".join([*title, *titles(chunk.trail)]), chunk.text)
 

@@ -15,6 +15,7 @@ from mdrecall.core.text.annotations import describe_left_out, is_for, read_proje
 from mdrecall.core.text.days import Moment, document_day, format_day
 from mdrecall.core.text.markdown import Passage, split_passages
 from mdrecall.core.text.words import fold
+from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.types import Match, SearchAnswer, SourceCount, SourceName, StoredChunk, StoredDocument, Term
 
 if TYPE_CHECKING:
@@ -87,10 +88,10 @@ class TimeSearch:
     def chunks_named(self, naming: Naming) -> list[int]:
         """Return the first chunks of the notes that a query asks for by path or name, the best named first."""
         name = naming.file
-        is_path = "/" in name or name.endswith(".md")
+        is_path = "/" in name or is_note_file(name)
         if not name or (not is_path and self._chunks.count() > _MAX_SCANNED_CHUNKS):
             return []
-        stem = name.rsplit("/", 1)[-1].removesuffix(".md")
+        stem = drop_ending(name.rsplit("/", 1)[-1])
         alike = (document for document in self._documents() if stem in fold(document.path))
         named = ((naming.file_bonus(document.path), document) for document in alike)
         best = sorted((-bonus, document.path, document.id) for bonus, document in named if bonus)
@@ -158,7 +159,7 @@ def _answer_nothing(times: QueryTimes) -> SearchAnswer:
 def _by_day(documents: Iterable[StoredDocument]) -> dict[int, list[StoredDocument]]:
     """Return the documents of each day: notes before sessions, and the daily note before others of its day."""
     days: dict[int, list[StoredDocument]] = {}
-    for document in sorted(documents, key=lambda entry: (entry.source, entry.path.removesuffix(".md"), entry.id)):
+    for document in sorted(documents, key=lambda entry: (entry.source, drop_ending(entry.path), entry.id)):
         day = document_day(document)
         if day is not None:
             days.setdefault(day, []).append(document)

@@ -93,7 +93,11 @@ def _is_in_use(piece: Piece) -> bool:
     """True if a file has what makes a host call mdrecall; a skill alone does not."""
     if isinstance(piece, HookEntries):
         return has_hooks(_read(piece.path))
-    return isinstance(piece, OwnFile) and not piece.path.endswith(".md") and "mdrecall" in _read(piece.path)
+    return (
+        isinstance(piece, OwnFile)
+        and not piece.path.endswith(("SKILL.md", "mdrecall.md"))
+        and "mdrecall" in _read(piece.path)
+    )
 
 
 def _find_server(site: Site, scope: str) -> str:

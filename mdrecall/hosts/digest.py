@@ -32,6 +32,7 @@ from mdrecall.hosts.progress import (
     save_progress,
     stamp_of_transcript,
 )
+from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import NotePath, append_note
 from mdrecall.sources.repository import place_of
@@ -56,7 +57,7 @@ _NICENESS = 10
 #: How long to wait for the transcript of a session that has ended, and how long it must stay the same to be complete.
 _MAX_WAIT_S = 5.0
 _SETTLES_S = 0.2
-_DAY_NOTE = re.compile(r"(\d{4}-\d{2}-\d{2})\.md")
+_DAY_NOTE = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}}){NOTE_ENDING_PATTERN}")
 
 
 def digest_session(
@@ -163,7 +164,7 @@ def _write_pending(settings: Settings) -> str | None:
     if not pending.text:
         return None
     path = os.path.join(progress_folder(settings), pending.file)
-    progress, note = load_progress(path), NotePath("memory", f"{pending.day}.md")
+    progress, note = load_progress(path), NotePath("memory", pending.day + NOTE_ENDING)
     if _find_mark(settings, progress, [note.name]) < pending.number:
         try:
             limit = settings.mdrecall.max_file_bytes

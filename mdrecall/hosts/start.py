@@ -11,6 +11,7 @@ from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall
 from mdrecall.hosts.hits import SESSION_KEY, find_sure_hits, remember_shown, render_hits
 from mdrecall.memory import Memory
+from mdrecall.patterns import is_note_file
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.repository import find_root, list_changed, project_keys, read_branch
 from mdrecall.types import SearchResult, format_citation
@@ -109,7 +110,7 @@ def _list_day_notes(memory: Memory, today: date) -> list[str]:
         names = os.listdir(os.path.join(memory.settings.workspace, "memory"))
     except OSError:
         return []
-    notes = [name for name in names if name.endswith(".md") and name[:10] in days]
+    notes = [name for name in names if is_note_file(name) and name[:10] in days]
     return [f"memory/{name}" for name in sorted(notes, reverse=True)[:_MAX_TASK_NOTES]]
 
 

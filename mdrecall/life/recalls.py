@@ -19,6 +19,7 @@ from mdrecall.core.ranking.query import parse_query
 from mdrecall.core.text.words import stem, surface_words, tokens
 from mdrecall.errors import ReadError
 from mdrecall.locks import FileLock, describe_holder
+from mdrecall.patterns import NOTE_ENDING_PATTERN
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.state_files import load, make_private_folder, save
@@ -34,7 +35,7 @@ _WAIT_S = 0.2
 _FORGET_WAIT_S = 5.0
 _VERSION = 1
 _KEY = re.compile(r"memory:(.+?):\d+:\d+(?::[0-9a-f]+)?", re.DOTALL)
-_DATED = re.compile(r"(?:.*/)?\d{4}-\d\d-\d\d(?:-[^/]+)?\.md", re.IGNORECASE)
+_DATED = re.compile(r"(?:.*/)?\d{4}-\d\d-\d\d(?:-[^/]+)?" + NOTE_ENDING_PATTERN, re.IGNORECASE)
 _GENERATED = re.compile(r"(?:.*/)?memory/(?:dreaming|\.dreams)/")
 
 

@@ -18,6 +18,7 @@ from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError, RecallError
 from mdrecall.life import backup
 from mdrecall.life.imports.exports import LimitedBytes, open_archive, open_member
+from mdrecall.patterns import is_note_file
 from mdrecall.sources.editing import hash_content, replace_content
 from mdrecall.sources.files import AGENT_FILES, ROOT_FILES
 from mdrecall.sources.notes import create_file
@@ -188,7 +189,7 @@ def _mask(data: bytes, path: str, tombstones: tuple[Tombstones, ...]) -> bytes |
 def _explain_refusal(path: str) -> str:
     """Return why a file of this name is not written to a workspace; empty if it may be."""
     parts = path.split("/")
-    if not path.endswith(".md") or _BAD_NAME.search(path) or any(part in ("", ".", "..") for part in parts):
+    if not is_note_file(path) or _BAD_NAME.search(path) or any(part in ("", ".", "..") for part in parts):
         return "it is not the path of a note"
     if parts[0] != "memory" and any(part.startswith(".") for part in parts):
         return "it is in a hidden folder"

@@ -7,12 +7,13 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.environment import expand
 from mdrecall.config.settings import ExtraPath, Settings
+from mdrecall.patterns import NOTE_ENDING, is_note_file
 from mdrecall.sources.files import MEMORY_FOLDER, ROOT_FILES, USER_FILE, MemoryFiles
 from mdrecall.types import SourceName
 
 Kind: TypeAlias = Literal["memory", "custom", "sessions"]
 
-ALL_NOTES = "**/*.md"
+ALL_NOTES = f"**/*{NOTE_ENDING}"
 _NOT_ALLOWED = re.compile(r"[^a-z0-9-]+")
 _GLOB = re.compile(r"[*?\[\]{}()!,\\+@|]")
 
@@ -150,7 +151,7 @@ def _plan_uncovered(
 
 def _collection_at(name: str, path: str, pattern: str) -> Collection:
     """Return a collection for a folder, or for one file as a pattern in its folder: qmd accepts folders only."""
-    if os.path.isfile(path) or (not pattern and path.endswith(".md") and not os.path.isdir(path)):
+    if os.path.isfile(path) or (not pattern and is_note_file(path) and not os.path.isdir(path)):
         folder, file = os.path.split(path)
         return Collection(name, folder, _GLOB.sub("?", file), "custom")
     return Collection(name, path, pattern or ALL_NOTES, "custom")

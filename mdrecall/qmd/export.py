@@ -16,6 +16,7 @@ from typing import IO, NamedTuple
 from mdrecall.core.redact import Redactor
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
+from mdrecall.patterns import NOTE_ENDING, drop_ending
 from mdrecall.sources.tombstones import Masks
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.types import Issue, Listing, Stop, never
@@ -105,7 +106,7 @@ class SessionExport:
     def find_origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
         """Return the records that some lines of an exported file come from; None for any other file."""
         transcript = self.path_of_transcript(path)
-        numbers = self._load_numbers(path.removesuffix(".md")) if transcript else ()
+        numbers = self._load_numbers(drop_ending(path)) if transcript else ()
         if not transcript or not numbers:
             return None
         first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
@@ -113,7 +114,7 @@ class SessionExport:
 
     def path_of_transcript(self, path: str) -> str | None:
         """Return the path of the transcript that an exported file was made from; None for any other file."""
-        name = path.removesuffix(".md")
+        name = drop_ending(path)
         return None if "/" in name or name == path else self._reader.path_of_export(name)
 
     def _export_changed(
@@ -244,7 +245,7 @@ class SessionExport:
             save(self._state_path(), {"masks": self._redactor.fingerprint, "folder": self.folder, "files": known})
 
     def _target(self, path: str) -> str:
-        return os.path.join(self.folder, f"{self._reader.export_name(path)}.md")
+        return os.path.join(self.folder, self._reader.export_name(path) + NOTE_ENDING)
 
     def _numbers_path(self, name: str) -> str:
         return os.path.join(self._state_dir, "export", f"{name}.lines")

@@ -16,6 +16,7 @@ from mdrecall.errors import (
     ProgramUnreadable,
 )
 from mdrecall.locks import FileLock, describe_holder
+from mdrecall.patterns import NOTE_ENDING, is_note_file
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.collections import Collections
 from mdrecall.qmd.database import has_broken_paths, is_damaged, quarantine
@@ -208,7 +209,7 @@ def _stamps(entry: Collection) -> Iterator[str]:
         except OSError:
             yield f"{path} is not there"
         return
-    ending = ".md" if entry.pattern.endswith(".md") and "," not in entry.pattern else ""
+    ending = NOTE_ENDING if is_note_file(entry.pattern) and "," not in entry.pattern else ""
     folders = [entry.root]
     while folders:
         folder = folders.pop()

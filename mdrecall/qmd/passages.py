@@ -41,6 +41,7 @@ from mdrecall.core.text.markdown import split_passages, titles
 from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.words import Analyser, is_unspaced_text, stem
 from mdrecall.engine.searcher import STAGES
+from mdrecall.patterns import drop_ending
 from mdrecall.qmd.tool_client import Mode
 from mdrecall.types import Chunk, Match, SearchAnswer, SourceName, StoredChunk, Term, Traits
 
@@ -204,7 +205,7 @@ def _store(number: int, document: QmdDocument, chunk: Chunk) -> StoredChunk:
 def _count_terms(path: str, chunk: Chunk, analyser: Analyser) -> dict[str, int]:
     """Count the terms of a chunk. Those of its path and of the headings above it count once."""
     terms: dict[str, int] = {}
-    above = " ".join((path.removesuffix(".md"), *titles(chunk.trail)))
+    above = " ".join((drop_ending(path), *titles(chunk.trail)))
     for text in (*chunk.text.split("\n"), above):
         for term in analyser.terms(text):
             terms[term] = terms.get(term, 0) + 1

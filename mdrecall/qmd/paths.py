@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, TranscriptRefused
-from mdrecall.patterns import matches_glob
+from mdrecall.patterns import is_note_file, matches_glob
 from mdrecall.qmd.collection_plan import Collection
 from mdrecall.qmd.hits import RawHit
 from mdrecall.sources.opening import decode, read_below
@@ -92,7 +92,7 @@ class CollectionPaths:
             hint = f"The collections are {', '.join(self._by_name)}." if self._by_name else ""
             raise PathOutside(f"There is no collection {name or '(none)'}.", path=path, hint=hint)
         inside = os.path.normpath(inside).replace(os.sep, "/")
-        if not inside.endswith(".md"):
+        if not is_note_file(inside):
             raise NotMarkdown(f"{path} is not a Markdown file (.md).", path=path, hint="Only .md files are read.")
         if collection.kind == "sessions":
             hint = "Read it as a session instead."

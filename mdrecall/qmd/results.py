@@ -17,6 +17,7 @@ from mdrecall.core.text.days import Moment, note_day
 from mdrecall.core.text.notes import read_fields
 from mdrecall.core.text.words import Analyser
 from mdrecall.errors import FileMissing, ReadError
+from mdrecall.patterns import is_note_file
 from mdrecall.qmd.hits import RawHit
 from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate
 from mdrecall.qmd.paths import CollectionFile, CollectionPaths, explain_read_error
@@ -129,7 +130,7 @@ class Results:
             if file.shown in seen or chars > _MAX_CHARS:
                 continue
             seen.add(file.shown)
-            if not file.inside.endswith(".md"):
+            if not is_note_file(file.inside):
                 issues.append(Issue(file.shown, "is not shown, because it is not a Markdown file (.md)"))
                 continue
             try:

@@ -19,7 +19,7 @@ from typing import Any
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import NotMarkdown, ReadError
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.patterns import matches_glob
+from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, is_note_file, matches_glob
 from mdrecall.sources.opening import LARGEST, decode, is_binary, read_below, stamp_of
 from mdrecall.types import Collection, Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
 
@@ -39,7 +39,7 @@ USER_FILE = "USER.md"
 MEMORY_FOLDER = "memory"
 #: Files that agents read as instructions when they start in a folder: OpenClaw's, and those of coding agents.
 AGENT_FILES = frozenset(
-    f"{name}.md"
+    f"{name}{NOTE_ENDING}"
     for name in ("agents", "bootstrap", "claude", "gemini", "heartbeat", "identity", "skill", "soul", "tools", "user")
 )
 
@@ -266,7 +266,7 @@ class MemoryFiles:
                 if entry.is_dir(follow_symlinks=False):
                     if entry.name.lower() not in self._settings.mdrecall.ignore:
                         waiting.append(entry.path)
-                elif entry.name.endswith(".md") and all(path_inside(entry.path, root) is None for root in roots):
+                elif is_note_file(entry.name) and all(path_inside(entry.path, root) is None for root in roots):
                     yield _relative(entry.path, workspace)
 
     def read(self, path: str, listing: Listing) -> Document:
@@ -327,7 +327,7 @@ class MemoryFiles:
             folder, inside = os.path.split(path)
         else:
             folder = workspace
-        is_file = os.path.isfile(path) or (path.endswith(".md") and not os.path.isdir(path))
+        is_file = os.path.isfile(path) or (is_note_file(path) and not os.path.isdir(path))
         return Root(folder, inside, is_file, extra.pattern, _relative(folder, workspace))
 
     def _scan_root(self, root: Root, scan: _Scan) -> None:
@@ -353,7 +353,7 @@ class MemoryFiles:
         if stat.S_ISLNK(found.st_mode) and root.inside:
             scan.add_issue(shown, _LINK)
         elif stat.S_ISREG(found.st_mode):
-            if root.inside.endswith(".md"):
+            if is_note_file(root.inside):
                 scan.stamps.setdefault(shown, stamp_of(found))
                 scan.places.setdefault(shown.rpartition("/")[0], (root.folder, root.prefix))
             elif not root.optional:
@@ -399,7 +399,7 @@ class MemoryFiles:
         for entry in entries:
             name = entry.name
             try:
-                if name.endswith(".md"):
+                if name.endswith(NOTE_ENDINGS):
                     found = entry.stat(follow_symlinks=False)
                     if found.st_mode & _KIND == stat.S_IFREG:
                         if pattern is None or matches_glob(path_below(root, within + name), pattern):
@@ -416,9 +416,9 @@ class MemoryFiles:
                     elif name.lower() not in self._settings.mdrecall.ignore:
                         folders.append((name, within + name))
                 elif entry.is_symlink():
-                    if name.endswith(".md") or entry.is_dir():
+                    if is_note_file(name) or entry.is_dir():
                         scan.add_issue(above + name, _LINK)
-                elif name.endswith(".md"):
+                elif is_note_file(name):
                     scan.add_issue(above + name, "is not a regular file")
             except FileNotFoundError:
                 continue

@@ -14,6 +14,7 @@ from datetime import date
 from typing import NamedTuple
 
 from mdrecall.errors import FileBusy, NothingToWrite, PathRefused
+from mdrecall.patterns import NOTE_ENDING, is_note_file
 from mdrecall.sources.editing import (
     NEW_FILE,
     WAIT_S,
@@ -26,7 +27,6 @@ from mdrecall.sources.editing import (
 from mdrecall.sources.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
 from mdrecall.types import Appended
 
-_ENDING = ".md"
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 #: A number after a point, as in ``release 1.2``, is not a file ending.
 _OTHER_ENDING = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
@@ -72,7 +72,7 @@ def resolve_note(file: str, *, today: str, is_plain: bool = False, ignored: Cont
     """
     asked = file.strip().removeprefix("./")
     *folders, name = (asked or today).split("/")
-    if not folders and name.casefold() in (MEMORY_FOLDER, MEMORY_FOLDER + _ENDING):
+    if not folders and name.casefold() in (MEMORY_FOLDER, MEMORY_FOLDER + NOTE_ENDING):
         return NotePath("", name if name in ROOT_FILES else ROOT_FILES[0])
     if is_plain and not folders:
         return NotePath("", _refuse_agent_file(_note_name(name, file), file))
@@ -159,7 +159,7 @@ def append_daily(
     author: str = "",
 ) -> Appended:
     """Append a text to ``memory/<day>.md``. ``path`` is where the model means to write, and must be that note."""
-    shown = f"memory/{day}.md"
+    shown = f"memory/{day}{NOTE_ENDING}"
     if not _DAY.fullmatch(day):
         raise PathRefused(f"{day!r} is not a day.", path=shown, hint="Give it as YYYY-MM-DD.")
     if path is not None and not _is_same_file(path, workspace, shown):
@@ -169,7 +169,9 @@ def append_daily(
         raise NothingToWrite(f"There is nothing to append to {shown}.", path=shown, hint="Give some text.")
     try:
         with open_folder(workspace) as folder:
-            return append_to(folder, f"{day}.md", shown, text, max_bytes=max_bytes, wait_s=wait_s, author=author)
+            return append_to(
+                folder, f"{day}{NOTE_ENDING}", shown, text, max_bytes=max_bytes, wait_s=wait_s, author=author
+            )
     except OSError as error:
         raise write_error(error, workspace, shown) from error
 
@@ -249,7 +251,7 @@ def _give_name(folder: int, temporary: str, name: str) -> None:
 def _note_name(name: str, file: str) -> str:
     """Return the file name of a note: composed characters, the ending ``.md``, nothing hidden or misleading."""
     name = unicodedata.normalize("NFC", name.strip())
-    stem = name[: -len(_ENDING)] if name.casefold().endswith(_ENDING) else name
+    stem = name[: -len(NOTE_ENDING)] if name.casefold().endswith(NOTE_ENDING) else name
     if not stem.strip() or stem.startswith("."):
         raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=_HINT)
     if _has_bad_characters(stem):
@@ -258,11 +260,11 @@ def _note_name(name: str, file: str) -> str:
     if stem is name and _OTHER_ENDING.search(name):
         hint = "Only .md files are written."
         raise PathRefused(f"{_quote(file)} is not a Markdown file (.md).", path=file, hint=hint)
-    if len((stem + _ENDING).encode()) > _MAX_NAME_BYTES:
+    if len((stem + NOTE_ENDING).encode()) > _MAX_NAME_BYTES:
         raise PathRefused(f"The name {_quote(file)} is too long.", path=file, hint="Give a shorter one.")
     if _DAY.fullmatch(stem) and not _is_day(stem):
         raise PathRefused(f"{stem} is not a day.", path=file, hint="Give it as YYYY-MM-DD.")
-    return stem + _ENDING
+    return stem + NOTE_ENDING
 
 
 def _has_bad_characters(name: str) -> bool:
@@ -296,7 +298,7 @@ def _existing_name(note: NotePath, names: list[str]) -> str:
         return note.name
     if note.is_long_term:
         return next((name for name in ROOT_FILES if name in names), ROOT_FILES[0])
-    same = sorted(name for name in names if _fold(name) == _fold(note.name) and name.endswith(_ENDING))
+    same = sorted(name for name in names if _fold(name) == _fold(note.name) and is_note_file(name))
     return same[0] if same else note.name
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from mdrecall.core.text.markdown import cut_units, utf16_units
 from mdrecall.core.text.notes import LinkTable, NoteLinks, read_fields
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
+from mdrecall.patterns import NOTE_ENDING, drop_ending, is_note_file
 from mdrecall.sources.files import MemoryFiles, Root, path_inside
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.sources.tombstones import TombstoneFiles
@@ -101,7 +102,7 @@ def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[t
         inside = path_inside(target, root)
         if inside is None or files.is_ignored(root, inside):
             continue
-        if not target.endswith(".md"):
+        if not is_note_file(target):
             hint = _suggest_same_name(files, asked) or "Only .md files are read."
             raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint=hint)
         yield root, inside, f"{root.prefix}/{inside}" if root.prefix else inside
@@ -110,7 +111,9 @@ def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[t
 def _suggest_same_name(files: MemoryFiles, path: str) -> str:
     """Return which notes have the name that a path ends with, in other folders; empty if none has."""
     name = path.strip().rpartition("/")[2].casefold()
-    same = sorted(each for each in files.scan().stamps if each.rpartition("/")[2].casefold() in (name, f"{name}.md"))
+    same = sorted(
+        each for each in files.scan().stamps if each.rpartition("/")[2].casefold() in (name, name + NOTE_ENDING)
+    )
     return f"Did you mean {', '.join(same[:_MAX_SUGGESTIONS])}?" if same and name else ""
 
 
@@ -129,7 +132,7 @@ def _suggest(files: MemoryFiles, shown: str) -> str:
 
 
 def _bare_name(path: str) -> str:
-    return path.rpartition("/")[2].removesuffix(".md").casefold()
+    return drop_ending(path.rpartition("/")[2]).casefold()
 
 
 class LinkedNotes:
@@ -148,7 +151,7 @@ class LinkedNotes:
             from difflib import get_close_matches
 
             asked = name.strip()[:80]
-            names = {known.rsplit("/", 1)[-1].removesuffix(".md"): known for known in self._known}
+            names = {drop_ending(known.rsplit("/", 1)[-1]): known for known in self._known}
             near = ", ".join(names[close] for close in get_close_matches(asked, names, n=3))
             hint = f"Did you mean {near}?" if near else "Give the path of a note, its name, or an alias of it."
             raise FileMissing(f"There is no note {asked!r}.", path=name, hint=hint)

@@ -23,6 +23,7 @@ from collections.abc import Callable, Collection, Generator, Iterator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
+from mdrecall.patterns import is_note_file
 from mdrecall.sources.files import MemoryFiles, Root
 from mdrecall.sources.opening import stamp_of
 from mdrecall.types import Document, Listing, SourceName
@@ -121,7 +122,7 @@ class FolderQueue:
                 at += _EVENT.size + length
                 if mask & _OVERFLOW:
                     is_all = False
-                elif watch in self._watches and (mask & (_OF_FOLDER | _IS_DIR) or name.endswith(b".md")):
+                elif watch in self._watches and (mask & (_OF_FOLDER | _IS_DIR) or is_note_file(os.fsdecode(name))):
                     # Two paths may lead to one folder.
                     folders = {folder.rstrip("/") for folder, number in self._folders.items() if number == watch}
                     is_all = is_all and not mask & (_OF_FOLDER | _IS_DIR) and len(folders) == 1
@@ -462,7 +463,7 @@ class FolderWatch:
         folder, name = os.path.split(path)
         if folder in self._plan.folders and folder not in self._plan.wanted:
             return False
-        return name.endswith(".md") or (_inode(path) is not None and not self._is_ignored(name))
+        return is_note_file(name) or (_inode(path) is not None and not self._is_ignored(name))
 
 
 def _start(folders: Collection[str]) -> "Generator[_Changes, None, None]":

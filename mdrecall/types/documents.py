@@ -5,6 +5,7 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, TypeVar
 
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import is_note_file
 
 T = TypeVar("T")
 SourceName: TypeAlias = Literal["memory", "sessions"]
@@ -253,7 +254,7 @@ def parse_citation(citation: str) -> tuple[str, int | None, int | None]:
     if not path:
         path, _, lines = citation.rpartition(":")
         first, mark, last = lines.partition("-")
-        path = path if path.endswith(".md") else ""
+        path = path if is_note_file(path) else ""
     if not path or not _is_line(first) or (mark and not _is_line(last)):
         return citation, None, None
     return path, int(first), max(1, int(last or first) - int(first) + 1)

@@ -66,21 +66,17 @@ class Step(NamedTuple):
 
 
 class HostRecord(NamedTuple):
-    """One record of the transcript of a coding agent, with the steps in it."""
+    """One record of the transcript of a coding agent, with the steps in it: see ``TranscriptRecord``."""
 
     number: int
-    """Its number in the transcript, from 1."""
     end: int | None
-    """The offset to read on from after it; None while it may still be incomplete."""
     at: str = ""
     """When it was written, as ISO 8601; empty if it does not say."""
     steps: tuple[Step, ...] = ()
     tokens: int = 0
     """The size of the context as the host counted it here; 0 if it did not."""
     size: int = 0
-    """About how many bytes it takes up."""
     problem: str = ""
-    """Why the record was not read; empty if it was."""
 
 
 class Conversation(NamedTuple):

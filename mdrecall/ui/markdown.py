@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from mdrecall.core.text.annotations import read_annotations
 from mdrecall.core.text.notes import read_front_matter
+from mdrecall.patterns import is_note_file
 from mdrecall.ui.page import Child, Html, join, tag
 
 if TYPE_CHECKING:
@@ -317,7 +318,7 @@ class _Renderer:
         target, _, heading = unquote(href).partition("#")
         if not target and heading and not found:
             return tag("a", children, href=self._urls.heading(slug(heading)))
-        if found or target.startswith("//") or not target.endswith(".md"):
+        if found or target.startswith("//") or not is_note_file(target):
             return tag("span", children, tag("span", f" ({href})", class_="quiet") if href else None)
         folder = "" if target.startswith("/") else posixpath.dirname(self._urls.path)
         path = posixpath.normpath(posixpath.join(folder, target.lstrip("/") if not folder else target))

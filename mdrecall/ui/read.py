@@ -7,6 +7,7 @@ from mdrecall.core.text.annotations import least_trusted, line_origins, path_ori
 from mdrecall.core.text.notes import read_fields
 from mdrecall.errors import FileMissing, RecallError
 from mdrecall.life.curate import Curator
+from mdrecall.patterns import drop_ending
 from mdrecall.types import NoteFile, ReadResult
 from mdrecall.types.transcripts import TranscriptRecord
 from mdrecall.ui.markdown import NoteUrls, Part, find_heading, find_line, meets, render_note, split_note
@@ -110,7 +111,7 @@ def show_note(visit: Visit) -> Page:
     if has_raw:
         views.append(raw)
     pages = _turn_pages(visit, note.path, parts, number)
-    title = read_fields(note.text).title or note.path.rpartition("/")[2].removesuffix(".md")
+    title = read_fields(note.text).title or drop_ending(note.path.rpartition("/")[2])
     around = visit.url("around", path=note.path)
     body = join(
         tag("h1", title),
@@ -148,10 +149,10 @@ def show_raw(text: str, first: int = 1, cited: tuple[int, int] = (0, 0)) -> Html
 def follow_link(visit: Visit) -> Answer:
     """Lead to the note that a link in another one means; if there is none, offer to write it."""
     source, name = visit.query.get("path", ""), visit.query.get("to", "").strip()
-    wanted = f"/{name.removesuffix('.md').casefold()}"
+    wanted = f"/{drop_ending(name).casefold()}"
     try:
         for link in visit.memory.links(source).links:
-            if not link.is_broken and f"/{link.target.removesuffix('.md').casefold()}".endswith(wanted):
+            if not link.is_broken and f"/{drop_ending(link.target).casefold()}".endswith(wanted):
                 return Redirect(visit.url("note", path=link.target))
         return Redirect(visit.url("note", path=visit.memory.links(name).path))
     except FileMissing:
@@ -270,7 +271,7 @@ def _show_links(visit: Visit, path: str) -> Html:
 def _show_near(visit: Visit, path: str) -> Html:
     """Return the notes that are about something similar."""
     note = visit.memory.read(path, max_chars=_NEAR_CHARS)
-    about = " ".join(f"{path.rpartition('/')[2].removesuffix('.md')} {note.text}".split())
+    about = " ".join(f"{drop_ending(path.rpartition('/')[2])} {note.text}".split())
     answer = visit.memory.search(
         about, mode="vector", source="memory", max_results=3 * _MAX_NEAR, session_key=visit.session_key
     )

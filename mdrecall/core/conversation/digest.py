@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeVar
 
 from mdrecall.core.conversation.messages import Kind, find_marked, visible_text
 from mdrecall.core.text.annotations import read_annotated
+from mdrecall.patterns import NOTE_ENDING
 from mdrecall.types import HostRecord, Marks, Step, TranscriptRecord
 
 #: The share of the remaining budget for each kind of note, in their order. What lasts gets half, a newer day more than
@@ -156,7 +157,7 @@ class Message(NamedTuple):
 def note_name(day: str, slug: str) -> str:
     """Return the file name of a note: the day, and a few words if there are any."""
     words = re.sub(r"[^\w]+", "-", slug.lower()).strip("-_")[:_MAX_SLUG_CHARS].strip("-")
-    return f"{day}-{words}.md" if words else f"{day}.md"
+    return (f"{day}-{words}" if words else day) + NOTE_ENDING
 
 
 def note_text(messages: Sequence[TranscriptRecord], *, when: str, key: str, session: str, source: str) -> str:

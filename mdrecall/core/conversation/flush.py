@@ -9,6 +9,7 @@ import re
 from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.core.conversation.messages import NO_REPLY
+from mdrecall.patterns import NOTE_ENDING
 
 #: The context window of the models that most sessions use; OpenClaw's default too.
 DEFAULT_WINDOW = 200_000
@@ -216,7 +217,7 @@ class Prompts(NamedTuple):
 
 def daily_path(moment: Moment) -> str:
     """Return the path of the day's note, relative to the workspace."""
-    return f"memory/{moment.date}.md"
+    return f"memory/{moment.date}{NOTE_ENDING}"
 
 
 def make_prompts(

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from mdrecall.core.conversation.digest import note_name
+from mdrecall.patterns import drop_ending
 
 #: Characters of a hash in a mark: the chance that two of a million items share one is below one in a hundred.
 _HASH_CHARS = 12
@@ -74,7 +75,7 @@ def name_note(item: Item) -> str:
     """Return the path of an item's note, below the folder of the import and without its ending."""
     if item.path:
         return item.path
-    words = note_name("", item.title).removesuffix(".md").strip("-")
+    words = drop_ending(note_name("", item.title)).strip("-")
     name = "-".join(filter(None, (item.day, words, _hash(item.key)[:_NAME_HASH_CHARS])))
     return f"{item.day[:4]}/{name}" if item.day else name
 

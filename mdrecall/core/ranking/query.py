@@ -15,7 +15,7 @@ from mdrecall.core.text.days import DayRange, format_day
 from mdrecall.core.text.words import find_stop_words, fold, is_unspaced, name_terms, stem, surface_words, tokens
 from mdrecall.errors import QueryError, suggest_name
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.patterns import compile_later, matches_glob
+from mdrecall.patterns import NOTE_ENDING, compile_later, is_note_file, matches_glob
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, Term
 
 #: The rest of a longer query is ignored: somebody may paste a whole text, and each term costs a lookup.
@@ -228,7 +228,7 @@ class Naming(NamedTuple):
         if stem in self.files or stem == self.file or _normalise(stem) == self.whole:
             return _STEM
         slug = re.fullmatch(_AFTER_DAY, stem) if self.file and stem[:4].isdigit() else None
-        return _SLUG if slug and self.file in (slug[1], f"{slug[1]}.md") else 0.0
+        return _SLUG if slug and self.file in (slug[1], slug[1] + NOTE_ENDING) else 0.0
 
     def heading_bonus(self, heading: str) -> float:
         """Return what a passage gains if the whole query is the heading above it."""
@@ -256,7 +256,7 @@ def _read_file(query: str) -> str:
     """Return a folded query as the path or the name of a file; empty if it cannot be one, or is a plain word."""
     name = query.strip(_EDGES).replace("\\", "/").lstrip("/")
     has_sign = any(sign in name for sign in "-_/.") or any(map(str.isdigit, name))
-    return name if has_sign and (" " not in name or name.endswith(".md")) else ""
+    return name if has_sign and (" " not in name or is_note_file(name)) else ""
 
 
 def _can_name_file(token: str) -> bool:

@@ -32,6 +32,7 @@ from mdrecall.core.text.markdown import (
 )
 from mdrecall.core.text.words import fold
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.patterns import NOTE_ENDING_PATTERN
 from mdrecall.types import Collection, Marks, Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
@@ -446,7 +447,7 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
 NAMED_FACTOR = 0.97
 
 # Daily notes may have a slug, and be in folders of any depth: memory/2026/11/2026-11-14-late-talk.md.
-_DAILY = r"(?:^|/)memory/(?:.*/)?(\d{4})-(\d{2})-(\d{2})(?:-[^/]*)?\.md$"
+_DAILY = r"(?:^|/)memory/(?:.*/)?(\d{4})-(\d{2})-(\d{2})(?:-[^/]*)?" + NOTE_ENDING_PATTERN + "$"
 _MS_A_DAY = 86_400_000
 _LONG_LIVED = ("MEMORY.md", "memory.md", "USER.md")
 

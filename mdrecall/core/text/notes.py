@@ -26,7 +26,7 @@ from mdrecall.core.text.chunk import iter_chunks
 from mdrecall.core.text.markdown import LIST_ITEM, read_lines
 from mdrecall.core.text.words import fold
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.patterns import compile_later
+from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending
 from mdrecall.types import NO_FIELDS, Chunk, Fields, Link, Marks, Origin, StoredChunk
 from mdrecall.types.note_map import Topic
 
@@ -156,7 +156,9 @@ _TAG = compile_later(
 _CODE = compile_later(r"``.*?``|`[^`]*`")
 _WIKI_LINK = compile_later(r"\[\[([^\[\]\n]{1,400})\]\]")
 _LINK = compile_later(
-    r"\[[^\[\]\n]{0,200}\]\(<?([^()<>\s]{1,400}\.md(?:#[^()<>\s]{0,200})?)>?(?:[ \t]+\"[^\"\n]*\")?\)"
+    r"\[[^\[\]\n]{0,200}\]\(<?([^()<>\s]{1,400}"
+    + NOTE_ENDING_PATTERN
+    + r"(?:#[^()<>\s]{0,200})?)>?(?:[ \t]+\"[^\"\n]*\")?\)"
 )
 _SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -344,7 +346,7 @@ class LinkTable:
         self._notes = dict(notes)
         self._by_name: dict[str, list[str]] = {}
         for path, fields in self._notes.items():
-            parts = fold(path.removesuffix(".md")).split("/")
+            parts = fold(drop_ending(path)).split("/")
             endings = ("/".join(parts[start:]) for start in range(len(parts)))
             for name in dict.fromkeys((*endings, *map(fold, fields.aliases), fold(fields.title))):
                 self._by_name.setdefault(name, []).append(path)
@@ -362,19 +364,19 @@ class LinkTable:
 
     def find(self, name: str) -> str | None:
         """Return the path of the note that somebody calls by a name; None if there is none."""
-        return self._choose(name.removesuffix(".md"), "") if name.strip() else None
+        return self._choose(drop_ending(name), "") if name.strip() else None
 
     def _resolve(self, path: str, link: Link) -> NoteLink:
         place, _, alias = link.target.partition("|")
         name, _, heading = place.partition("#")
         # ``[[#Heading]]`` points into the note itself. ``^block`` marks are no headings.
         name, heading = name.strip(), heading.rsplit("#", 1)[-1].strip().lstrip("^")
-        target = self._choose(name.removesuffix(".md"), path) if name else path
+        target = self._choose(drop_ending(name), path) if name else path
         return NoteLink(path, link.line, target or name, heading, alias.strip(), target is None)
 
     def _choose(self, name: str, source: str) -> str | None:
         folder = posixpath.dirname(source)
-        relative = posixpath.normpath(posixpath.join(folder, name)) + ".md"
+        relative = posixpath.normpath(posixpath.join(folder, name)) + NOTE_ENDING
         if relative in self._notes:
             return relative
         found = self._by_name.get(fold(name.removeprefix("./").lstrip("/")), ())
@@ -463,7 +465,7 @@ def _names_in(note: NoteNames) -> Iterator[str]:
     yield from note.headings
     for link in note.fields.links:
         target = link.target.partition("|")[0].partition("#")[0].strip()
-        yield target.rsplit("/", 1)[-1].removesuffix(".md")
+        yield drop_ending(target.rsplit("/", 1)[-1])
 
 
 def _collect(found: dict[str, tuple[str, list[str]]], names: Iterable[str], path: str) -> None:
@@ -487,4 +489,4 @@ def _commonest(topics: Iterable[Topic]) -> Iterator[Topic]:
 
 
 def _stem(path: str) -> str:
-    return path.rsplit("/", 1)[-1].removesuffix(".md")
+    return drop_ending(path.rsplit("/", 1)[-1])

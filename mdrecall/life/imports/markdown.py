@@ -11,6 +11,7 @@ from mdrecall.core.life.imported import Item
 from mdrecall.core.text.notes import read_front_matter
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError
 from mdrecall.life.imports.reading import Read, Request, Skipped
+from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.sources.files import AGENT_FILES
 from mdrecall.sources.opening import decode, read_below
 
@@ -32,14 +33,14 @@ def read_openclaw(request: Request) -> Iterator[Read]:
         raise NotAFile(f"{request.path} has neither MEMORY.md nor memory/.", path=request.path, hint=hint)
     renamed = {"MEMORY.md": "long-term", "USER.md": "about-the-user"}
     for name in (*files, *notes):
-        path = renamed.get(name) or name.removeprefix("memory/").removesuffix(".md")
+        path = renamed.get(name) or drop_ending(name.removeprefix("memory/"))
         yield _read(request, request.path, name, path)
 
 
 def read_basic_memory(request: Request) -> Iterator[Read]:
     """Yield the notes of a folder of basic-memory, whose observations and relations are Markdown already."""
     for name in _list_notes(request.path):
-        yield _read(request, request.path, name, name.removesuffix(".md"), key="permalink")
+        yield _read(request, request.path, name, drop_ending(name), key="permalink")
 
 
 def read_memsearch(request: Request) -> Iterator[Read]:
@@ -52,7 +53,7 @@ def read_memsearch(request: Request) -> Iterator[Read]:
         if above and os.path.isfile(os.path.join(above, name)):
             yield _read(request, above, name, path)
     for name in _list_notes(folder):
-        yield _read(request, folder, name, name.removesuffix(".md"), change=lambda text: _ANCHOR.sub("", text))
+        yield _read(request, folder, name, drop_ending(name), change=lambda text: _ANCHOR.sub("", text))
 
 
 def _require_folder(folder: str) -> None:
@@ -71,7 +72,7 @@ def _list_notes(folder: str) -> list[str]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         inside = os.path.relpath(place, folder).replace(os.sep, "/")
         above = "" if inside == "." else f"{inside}/"
-        found += [above + name for name in sorted(names) if name.endswith(".md") and not name.startswith(".")]
+        found += [above + name for name in sorted(names) if is_note_file(name) and not name.startswith(".")]
         if len(found) > _MAX_FILES:
             message = f"{folder} has more than {_MAX_FILES:,} Markdown files."
             raise NotAFile(message, path=folder, hint="Name the folder with the notes alone.")
@@ -88,7 +89,7 @@ def _raise_unreadable(error: OSError) -> None:
 def _read(
     request: Request, folder: str, name: str, path: str, *, key: str = "", change: Callable[[str], str] = str
 ) -> Read:
-    stem = name.rpartition("/")[2].removesuffix(".md")
+    stem = drop_ending(name.rpartition("/")[2])
     if name.rpartition("/")[2].casefold() in AGENT_FILES and name != "USER.md":
         return Skipped(name, "agents read a file of this name as instructions")
     try:

@@ -29,6 +29,7 @@ from mdrecall.core.redact import make_redactor
 from mdrecall.errors import BUGS, FileBusy, FileChanged, ReadError, WriteError
 from mdrecall.life.imports.reading import Read, Skipped
 from mdrecall.locks import FileLock
+from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sources.editing import hash_content, replace_content
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.notes import append_note, create_file, resolve_note
@@ -120,7 +121,9 @@ class _Writer(NamedTuple):
         """Return what becomes of an item, and its text in the note; an older one is not even looked at."""
         target = self.target
         item = item._replace(title=clean_title(self.clean("", item.title)))
-        note = resolve_note(f"{target.into}/{name_note(item)}.md", today="", ignored=target.settings.mdrecall.ignore)
+        note = resolve_note(
+            f"{target.into}/{name_note(item)}{NOTE_ENDING}", today="", ignored=target.settings.mdrecall.ignore
+        )
         known = self.known.get(hash_key(item.key))
         path = known.path if known else note.shown
         facts = item.version, item.is_entry
