@@ -1,4 +1,4 @@
-"""Put one server into the text of a configuration file, or take it out; every other character stays as it is.
+"""Set or remove a value in the text of a configuration file; every other character stays as it is.
 
 JSON may have comments and trailing commas, as in the files of editors. What was edited is read again and compared with
 what it should say. YAML is never edited: its lines are for a person to add and to remove.
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 _TOKEN = re.compile(
     r'"(?:[^"\\\n]|\\.)*"|\'(?:[^\'\\\n]|\\.)*\'|//[^\n]*|/\*.*?\*/|[{}\[\],:]|[^\s{}\[\],:"/]+|\S', re.DOTALL
 )
-_CLOSING = {"{": "}", "[": "]"}
+_BLANK = "\ufeff \t\r\n"
 
 
 class NotEditable(ValueError):
@@ -32,14 +32,6 @@ class Place(NamedTuple):
     def path(self) -> tuple[str, ...]:
         """The names that lead to the server."""
         return (*self.table.split("."), self.name)
-
-
-class _Member(NamedTuple):
-    """A name and its value in the text of a JSON object, by their positions."""
-
-    start: int
-    value: int
-    end: int
 
 
 def render(place: Place, values: Mapping[str, Any]) -> str:
@@ -93,7 +85,7 @@ def remove_empty(text: str, place: Place) -> str:
 def get_value(text: str, path: Sequence[str], kind: str = "json") -> Any:
     """Return the value at a path in JSON or TOML; None if there is none."""
     parse = _parse_json if kind == "json" else _parse_toml
-    found: Any = parse(text) if text.strip("\ufeff \t\r\n") else {}
+    found: Any = parse(text) if text.strip(_BLANK) else {}
     for name in path:
         found = found.get(name) if isinstance(found, dict) else None
     return found
@@ -101,83 +93,74 @@ def get_value(text: str, path: Sequence[str], kind: str = "json") -> Any:
 
 def set_value(text: str, path: Sequence[str], value: object) -> str:
     """Return JSON with a value at a path, whose objects are made where they are missing."""
-    if not text.strip("\ufeff \t\r\n"):
+    if not text.strip(_BLANK):
         return json.dumps(_nest(path, value), indent=2, ensure_ascii=False) + "\n"
     wanted = node = _parse_json(text)
-    brace = _find_root(text)
+    opening = _find_root(text)
     for depth, name in enumerate(path, 1):
-        entry = _members(text, brace).get(name)
-        if entry is None or depth == len(path):
+        place = _children(text, opening).get(name)
+        if place is None or depth == len(path):
             break
         if not isinstance(node[name], dict):
             raise NotEditable(f"{'.'.join(path[:depth])} is not an object")
-        brace, node = entry.value, node[name]
+        opening, node = place[1], node[name]
     node[name] = _nest(path[depth:], value)
-    if entry is None:
-        after = _insert(text, brace, name, node[name], depth=depth)
-    elif _has_comment(text[entry.value : entry.end]):
+    if place is None:
+        return _check_json(_insert(text, opening, name, node[name], depth), wanted)
+    _, start, end = place
+    if any(_is_comment(token) for token in _TOKEN.finditer(text[start:end])):
         raise NotEditable(f"the entry {name} has comments, which would be lost")
-    else:
-        after = text[: entry.value] + _dump(value, text, depth) + text[entry.end :]
-    return _check_json(after, wanted)
+    return _check_json(text[:start] + _dump(value, text, depth) + text[end:], wanted)
 
 
 def remove_value(text: str, path: Sequence[str], kind: str = "json") -> str:
     """Return JSON or TOML without what is at a path; the same text if nothing is there."""
     if get_value(text, path, kind) is None:
         return text
-    if kind == "toml":
-        return _remove_toml(text, path)
-    wanted = node = _parse_json(text)
-    brace = _find_root(text)
-    for name in path[:-1]:
-        brace, node = _members(text, brace)[name].value, node[name]
-    del node[path[-1]]
-    return _check_json(_cut(text, _members(text, brace)[path[-1]]), wanted)
+    if kind == "json":
+        return _remove_json(text, path)
 
+    def cut(values: Any) -> None:
+        for name in path[:-1]:
+            values = values[name]
+        del values[path[-1]]
 
-def _nest(path: Sequence[str], value: object) -> Any:
-    for name in reversed(path):
-        value = {name: value}
-    return value
+    wanted = _parse_toml(text)
+    cut(wanted)
+    return _edit_toml(text, cut, wanted)
 
 
 def append_items(text: str, table: str, items: Mapping[str, Any]) -> str:
     """Return JSON with one more item at the end of each list of a table. What is missing of them is made."""
-    if not text.strip("\ufeff \t\r\n"):
-        return json.dumps({table: {name: [item] for name, item in items.items()}}, indent=2, ensure_ascii=False) + "\n"
+    if not text.strip(_BLANK):
+        return set_value(text, (table,), {name: [item] for name, item in items.items()})
     for name, item in items.items():
-        text = _append_item(text, table, name, item)
+        wanted = _parse_json(text)
+        if name in _lists_of(wanted, table):
+            wanted[table][name].append(item)
+            text = _check_json(_append(text, (table, name), item), wanted)
+        else:
+            text = set_value(text, (table, name), [item])
     return text
 
 
 def list_items(text: str, table: str, is_ours: Callable[[Any], bool]) -> dict[str, list[Any]]:
     """Return some items of the lists of a table in JSON, by the names of the lists."""
-    lists = _lists_of(_parse_json(text), table) if text.strip("\ufeff \t\r\n") else {}
+    lists = _lists_of(_parse_json(text), table) if text.strip(_BLANK) else {}
     found = {name: [item for item in items if is_ours(item)] for name, items in lists.items()}
     return {name: items for name, items in found.items() if items}
 
 
 def remove_items(text: str, table: str, is_ours: Callable[[Any], bool]) -> str:
     """Return JSON without some items of the lists of a table, and without lists and a table that are empty then."""
-    while text.strip("\ufeff \t\r\n"):
-        before = _parse_json(text)
-        lists = _lists_of(before, table)
+    while text.strip(_BLANK):
+        lists = _lists_of(_parse_json(text), table)
         found = next(((name, at) for name in lists for at, item in enumerate(lists[name]) if is_ours(item)), None)
         if found is None:
             break
         name, at = found
-        root = _members(text, _find_root(text))
-        inner = _members(text, root[table].value)
-        if len(lists[name]) > 1:
-            del lists[name][at]
-            text = _check_json(_cut(text, _items(text, inner[name].value)[at]), before)
-        elif len(before[table]) > 1:
-            del before[table][name]
-            text = _check_json(_cut(text, inner[name]), before)
-        else:
-            del before[table]
-            text = _check_json(_cut(text, root[table]), before)
+        path = (table, name, at) if len(lists[name]) > 1 else (table, name) if len(lists) > 1 else (table,)
+        text = _remove_json(text, path)
     return text
 
 
@@ -188,52 +171,58 @@ def _lists_of(values: dict[str, Any], table: str) -> dict[str, list[Any]]:
     return lists
 
 
-def _append_item(text: str, table: str, name: str, item: object) -> str:
-    before = _parse_json(text)
-    lists = _lists_of(before, table)
-    brace = _find_root(text)
-    root = _members(text, brace)
-    if table not in root:
-        after = _insert(text, brace, table, {name: [item]}, depth=1)
-    elif name not in lists:
-        after = _insert(text, root[table].value, name, [item], depth=2)
-    else:
-        whole = _members(text, root[table].value)[name]
-        items = _items(text, whole.value)
-        start = items[-1].end if items else whole.value + 1
-        line = _newline(text) + _indent(text) * 3
-        rest = text[start:].lstrip(" \t\r\n") if not items else text[start:]
-        rest = rest if items else _newline(text) + _indent(text) * 2 + rest
-        has_comma = bool(items) and next(_tokens(text, start))[0] == ","
-        start, rest = (start + 1, text[start + 1 :]) if has_comma else (start, rest)
-        comma = "," if items and not has_comma else ""
-        after = text[:start] + comma + line + _dump(item, text, 3) + ("," if has_comma else "") + rest
-    before.setdefault(table, {}).setdefault(name, []).append(item)
-    return _check_json(after, before)
+def _nest(path: Sequence[str], value: object) -> Any:
+    for name in reversed(path):
+        value = {name: value}
+    return value
 
 
-def _cut(text: str, part: _Member) -> str:
+def _remove_json(text: str, path: Sequence[str | int]) -> str:
     """Return JSON without a member or an item, its comma and the white space before it."""
-    following = next(_tokens(text, part.end))
-    end = following.end() if following[0] == "," else part.end
-    head = text[: part.start].rstrip(" \t\r\n")
-    if following[0] != "," and head.endswith(","):
-        head = head[:-1]
-    return head + text[end:]
+    wanted: Any = _parse_json(text)
+    node, opening = wanted, _find_root(text)
+    for name in path[:-1]:
+        node, opening = node[name], _children(text, opening)[name][1]
+    del node[path[-1]]
+    start, _, end = _children(text, opening)[path[-1]]
+    following = next(_tokens(text, end))
+    head = text[:start].rstrip(" \t\r\n")
+    if following[0] == ",":
+        end = following.end()
+    else:
+        head = head.removesuffix(",")
+    return _check_json(head + text[end:], wanted)
 
 
-def _insert(text: str, brace: int, name: str, value: object, *, depth: int) -> str:
-    """Return the text with a first member in the object that opens at ``brace``."""
+def _append(text: str, path: Sequence[str], item: object) -> str:
+    """Return JSON with an item at the end of the list at a path of two names."""
+    opening = _find_root(text)
+    for name in path:
+        opening = _children(text, opening)[name][1]
+    items = list(_children(text, opening).values())
+    newline, indent = _newline(text), _indent(text)
+    added = f"{newline}{indent * 3}{_dump(item, text, 3)}"
+    if not items:
+        return f"{text[: opening + 1]}{added}{newline}{indent * 2}{text[opening + 1 :].lstrip(_BLANK)}"
+    end = items[-1][2]
+    following = next(_tokens(text, end))
+    if following[0] == ",":
+        return f"{text[: following.end()]}{added},{text[following.end() :]}"
+    return f"{text[:end]},{added}{text[end:]}"
+
+
+def _insert(text: str, opening: int, name: str, value: object, depth: int) -> str:
+    """Return the text with a first member in the object that opens at a position."""
     newline, indent = _newline(text), _indent(text)
     member = f"{newline}{indent * depth}{json.dumps(name)}: {_dump(value, text, depth)}"
-    rest = text[brace + 1 :]
-    if next(_tokens(text, brace + 1))[0] == "}":
+    rest = text[opening + 1 :]
+    if next(_tokens(text, opening + 1))[0] == "}":
         bare = rest.lstrip(" \t\r\n")
         rest = newline + indent * (depth - 1) + bare if bare.startswith("}") else rest
     else:
         member += ","
         rest = rest if rest.startswith(("\n", "\r\n")) else f"{newline}{indent * depth}{rest.lstrip(' ')}"
-    return text[: brace + 1] + member + rest
+    return text[: opening + 1] + member + rest
 
 
 def _dump(value: object, text: str, depth: int) -> str:
@@ -257,49 +246,37 @@ def _find_root(text: str) -> int:
     return next(_tokens(text, len(text) - len(text.removeprefix("\ufeff")))).start()
 
 
+def _is_comment(token: re.Match[str]) -> bool:
+    return token[0].startswith(("//", "/*"))
+
+
 def _tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
-    return (token for token in _TOKEN.finditer(text, start) if not token[0].startswith(("//", "/*")))
+    return (token for token in _TOKEN.finditer(text, start) if not _is_comment(token))
 
 
-def _has_comment(text: str) -> bool:
-    return any(token[0].startswith(("//", "/*")) for token in _TOKEN.finditer(text))
+def _children(text: str, opening: int) -> dict[str | int, tuple[int, int, int]]:
+    """Return where each member of an object, or item of a list, begins, where its value begins, and where it ends.
 
-
-def _members(text: str, brace: int) -> dict[str, _Member]:
-    """Return the members of the object that opens at ``brace``, in a text that has been parsed."""
-    members: dict[str, _Member] = {}
-    tokens = _tokens(text, brace + 1)
+    The object or list opens at a position of a text that has been parsed.
+    """
+    found: dict[str | int, tuple[int, int, int]] = {}
+    tokens = _tokens(text, opening + 1)
     for token in tokens:
-        if token[0] == "}":
+        if token[0] in ("}", "]"):
             break
         if token[0] == ",":
             continue
-        next(tokens)
-        first = next(tokens)
-        members[json.loads(_as_json(token[0], ":"))] = _Member(token.start(), first.start(), _skip_value(first, tokens))
-    return members
-
-
-def _items(text: str, bracket: int) -> list[_Member]:
-    """Return the items of the list that opens at ``bracket``, in a text that has been parsed."""
-    items: list[_Member] = []
-    tokens = _tokens(text, bracket + 1)
-    for token in tokens:
-        if token[0] == "]":
-            break
-        if token[0] != ",":
-            items.append(_Member(token.start(), token.start(), _skip_value(token, tokens)))
-    return items
-
-
-def _skip_value(first: re.Match[str], tokens: Iterator[re.Match[str]]) -> int:
-    """Return where the value ends that begins with a token."""
-    last = first
-    open_count = int(first[0] in _CLOSING)
-    while open_count:
-        last = next(tokens)
-        open_count += (last[0] in _CLOSING) - (last[0] in _CLOSING.values())
-    return last.end()
+        start, name = token.start(), len(found)
+        if text[opening] == "{":
+            name = json.loads(_as_json(token[0], ":"))
+            next(tokens)
+            token = next(tokens)
+        last, open_count = token, int(token[0] in ("{", "["))
+        while open_count:
+            last = next(tokens)
+            open_count += (last[0] in ("{", "[")) - (last[0] in ("}", "]"))
+        found[name] = start, token.start(), last.end()
+    return found
 
 
 def _parse_json(text: str) -> dict[str, Any]:
@@ -316,7 +293,7 @@ def _parse_json(text: str) -> dict[str, Any]:
     except NotEditable:
         raise
     except (ValueError, RecursionError) as error:
-        raise NotEditable(f"it is not JSON ({_explain_json(text)})") from error
+        raise NotEditable(f"it is not JSON ({_locate_error(text)})") from error
     if not isinstance(values, dict):
         raise NotEditable("it is not an object")
     return values
@@ -329,7 +306,7 @@ def _as_json(token: str, following: str) -> str:
     return json.dumps(token) if following == ":" and re.fullmatch(r"[A-Za-z_$][\w$]*", token) else token
 
 
-def _explain_json(text: str) -> str:
+def _locate_error(text: str) -> str:
     try:
         json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
@@ -343,17 +320,6 @@ def _check_json(after: str, wanted: dict[str, Any]) -> str:
     if _parse_json(after) != wanted:
         raise NotEditable("it is written in a form that cannot be edited")
     return after
-
-
-def _remove_toml(text: str, path: Sequence[str]) -> str:
-    def cut(values: Any) -> None:
-        for name in path[:-1]:
-            values = values[name]
-        del values[path[-1]]
-
-    wanted = _parse_toml(text)
-    cut(wanted)
-    return _edit_toml(text, cut, wanted)
 
 
 def _edit_toml(text: str, edit: Callable[[Any], object], wanted: dict[str, Any]) -> str:
