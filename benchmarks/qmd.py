@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import mdrecall
 from mdrecall.config.load import load
 from mdrecall.memory import Memory
-from mdrecall.qmd.command import index_path, prepare
+from mdrecall.qmd.process import index_path, prepare
 from mdrecall.qmd.search import build_word_lists, extract_keywords
 
 QUESTIONS = (
@@ -122,7 +122,7 @@ def measure_ways(bench: BenchWorkspace, rounds: int) -> dict[str, Any]:
         names = [word for name in plain.status().custom["qmd"]["collectionFiles"] for word in ("-c", name)]
 
         def bare(question: str) -> None:
-            words = build_word_lists(extract_keywords(question))[0]
+            words = build_word_lists(*extract_keywords(question))[0]
             command = [bench.qmd, "search", "--json", "-n", "6", *names, "--", words]
             subprocess.run(command, env=bare_env, cwd="/", capture_output=True, check=True)
 

@@ -20,13 +20,14 @@ from benchmarks.eval_sets import load
 from benchmarks.quality import Scorer, Task, add_task_options, plan, prepare
 from benchmarks.quality_report import layout, mean_of
 from mdrecall import Memory, SearchAnswer, SearchResult
+from mdrecall.config.settings import Chunking
 from mdrecall.core.eval_metrics import area_under_curve, calibration_error, reliability
 from mdrecall.core.ranking.score import likeness
 from mdrecall.core.ranking.stages import RankingOptions, to_results
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.minilm import MiniLM
-from mdrecall.qmd.passages import ChunkSizes, QmdDocument, locate
-from mdrecall.qmd.tool_client import Mode
+from mdrecall.qmd.passages import QmdDocument, locate
+from mdrecall.qmd.search import Mode
 
 SETS = "locomo,openclaw-notes,qmd-eval,madial-en"
 #: What mdrecall asks qmd for, with its default of six results.
@@ -130,8 +131,8 @@ def rank(
         some, asked = [document._replace(score=1.0) for document in documents[:1]], "-"
     else:
         some, asked = list(documents), text
-    sizes = ChunkSizes(400, 80)
-    found = locate(some, asked, mode=mode, total=total, sizes=sizes, analyser=Analyser(), options=OPTIONS)
+    sizes = Chunking(tokens=400, overlap=80)
+    found = locate(some, asked, mode=mode, total=total, chunking=sizes, analyser=Analyser(), options=OPTIONS)
     candidates = [candidate for _, candidate in found.passages]
     if is_raw:
         candidates = [entry._replace(score=documents[0].score) for entry in candidates[:1]]

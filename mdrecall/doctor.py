@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from mdrecall.config.load import Loaded, load, own_index_folder
-from mdrecall.errors import ConfigError, ProgramMissing, RecallError, message_with_hint
+from mdrecall.errors import BackendUnavailable, ConfigError, ProgramMissing, RecallError, message_with_hint
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 
@@ -148,20 +148,18 @@ def _check_qmd(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Fin
     """Check that qmd is installed, recent enough, and answers. If not, the builtin backend answers instead."""
     if loaded.settings.memory.backend != "qmd":
         return
-    from mdrecall.qmd.version import check_qmd
+    from mdrecall.qmd.process import check_qmd
 
-    qmd = check_qmd(loaded.settings, loaded.environment, loaded.home)
-    if qmd.error is not None:
-        fix = qmd.error.hint or "Until this is fixed, the builtin backend answers."
-        yield Finding("qmd", "wrong", str(qmd.error), fix)
-        if isinstance(qmd.error, ProgramMissing):
+    try:
+        version = check_qmd(loaded.settings, loaded.environment, loaded.home)
+    except BackendUnavailable as error:
+        fix = error.hint or "Until this is fixed, the builtin backend answers."
+        yield Finding("qmd", "wrong", str(error), fix)
+        if isinstance(error, ProgramMissing):
             # The checks that follow are then about the builtin backend, which needs an index.
             keywords.sync()
         return
-    if qmd.version is None:
-        yield Finding("qmd", "note", f"reports no version; it printed: {qmd.text or 'nothing'}")
-    else:
-        yield Finding("qmd", "good", f"{qmd.text} answers")
+    yield Finding("qmd", "good", f"{version} answers") if version else Finding("qmd", "note", "reports no version")
     # Only an update of its index shows if it answers.
     memory.sync()
     if fallback := memory.status().fallback:

@@ -26,7 +26,7 @@ COMMAND_LINE = re.compile(r"(?<![\w-])--[a-z]|`mdrecall |\bmdrecall (?:" + "|".j
 NO_HINTS = {
     "config/load.py": {"--agent"},
     "config/workspace.py": {"--workspace"},
-    "qmd/hits.py": {"Check the output of `qmd search --json`."},
+    "qmd/search.py": {"Check the output of `qmd search --json`."},
     "qmd/process.py": {"qmd needs Node 22 or newer; `node --version` shows which one it gets."},
 }
 

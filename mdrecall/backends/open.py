@@ -75,8 +75,8 @@ def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBack
 def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
     """Open qmd's backend, with the builtin one to answer while qmd cannot."""
     from mdrecall.backends.fallback import Breaker, FallbackBackend
-    from mdrecall.qmd.backend import QmdBackend
-    from mdrecall.qmd.open import state_dir_of, update_wait_ms
+    from mdrecall.qmd.backend import QmdBackend, update_wait_ms
+    from mdrecall.qmd.process import state_dir_of
 
     settings = loaded.settings
     timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, update_wait_ms(settings, one_shot=one_shot)

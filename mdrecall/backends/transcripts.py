@@ -107,14 +107,14 @@ def load_note(settings: Settings, home: str, path: str) -> tuple[str, str]:
 
 def _load_from_collection(settings: Settings, home: str, path: str) -> tuple[str, str] | None:
     """Return the path and text of a note in a collection of qmd; None if it is in none of them."""
-    from mdrecall.qmd.open import open_paths
+    from mdrecall.qmd.collections import open_paths
 
     paths = open_paths(settings, home)
     file = paths.resolve_path(path) if path and "\0" not in path else None
     if file is None or not is_note_file(file.inside):
         return None
     try:
-        return file.shown, paths.read_text(file)
+        return file.shown, paths.read(file)[0]
     except ReadError:
         if path.startswith("qmd/"):
             raise

@@ -167,8 +167,6 @@ def _qmd_lines(status: Status) -> Iterator[tuple[str, str]]:
         yield "Embeddings", _format_qmd_embeddings(status, qmd)
     if qmd.get("problem"):
         yield "Problem", f"{qmd['problem']} Until it is fixed, the builtin backend answers."
-    if qmd.get("lost"):
-        yield "Missing", f"{', '.join(qmd['lost'])}; what was indexed from there is kept"
 
 
 def _format_qmd_update(qmd: dict[str, Any]) -> str:

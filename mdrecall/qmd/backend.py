@@ -1,57 +1,90 @@
-"""The qmd backend: qmd finds the files, and their text is read from disk."""
+"""The qmd backend: qmd finds the files, and their text is read from disk.
+
+The modules that run qmd are imported only if there is a qmd.
+"""
 
 import os
 import threading
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.load import Loaded
+from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, message_with_hint
 from mdrecall.locks import FileLock
-from mdrecall.qmd.open import RunningQmd, open_export, open_parts, start_qmd, state_dir_of
-from mdrecall.state_files import make_private_folder
-from mdrecall.types import (
-    Issue,
-    Probe,
-    ProgressCallback,
-    SearchAnswer,
-    SearchRequest,
-    SourceCount,
-    Status,
-    Stop,
-    SyncReport,
-    never,
+from mdrecall.qmd.process import (
+    Program,
+    find_program,
+    index_path,
+    parse_command,
+    prepare,
+    require_version,
+    resolve_launcher,
+    state_dir_of,
 )
+from mdrecall.state_files import make_private_folder
+from mdrecall.types import Issue, ProgressCallback, SearchAnswer, SearchRequest, Status, Stop, SyncReport, never
 
 if TYPE_CHECKING:
-    # A search without qmd needs none of these, so they are imported only when qmd is started.
+    from mdrecall.qmd.answers import QmdAnswers
+    from mdrecall.qmd.collections import Collections
     from mdrecall.qmd.export import SessionExport
-    from mdrecall.qmd.status import QmdParts
-    from mdrecall.qmd.updater import Updater
-    from mdrecall.types.note_map import NearNote, NoteMap
+    from mdrecall.qmd.index import QmdIndex
+    from mdrecall.qmd.mcporter import Mcporter
+    from mdrecall.qmd.session import Session
+    from mdrecall.qmd.update import Updater
+
+
+class RunningQmd(NamedTuple):
+    """The parts of the backend that run qmd."""
+
+    program: Program
+    collections: "Collections"
+    updater: "Updater"
+    answers: "QmdAnswers"
+    server: "Session | Mcporter | None"
+
+
+def update_wait_ms(settings: Settings, *, one_shot: bool) -> int:
+    """Return how long a search may wait for an index update before its own time limit starts."""
+    if not one_shot:
+        return 0
+    if settings.memory.qmd.update.waits_at_start:
+        from mdrecall.qmd.update import find_boot_limit
+
+        return int(1000 * find_boot_limit(settings.memory.qmd.update.update_timeout_ms / 1000))
+    has_index = os.path.exists(index_path(settings.qmd_dir))
+    return settings.memory.qmd.limits.timeout_ms if has_index else settings.mdrecall.first_index_wait_ms
 
 
 class QmdBackend:
     """Answers for one workspace through a separate qmd, which is started when it is first needed."""
 
     def __init__(self, loaded: Loaded, *, one_shot: bool) -> None:
-        settings = loaded.settings
         self._loaded = loaded
-        self._settings = settings
+        self._settings = loaded.settings
         self._one_shot = one_shot
         self._lock = threading.Lock()
         self._running: RunningQmd | None = None
         self._closed = False
-        lock_path = os.path.join(state_dir_of(settings), "watch.lock")
+        lock_path = os.path.join(state_dir_of(loaded.settings), "watch.lock")
         self.watch = IndexWatcher(
             FileLock(lock_path),
             self._plan_watch,
             self._sync_changes,
             prepare=lambda: make_private_folder(os.path.dirname(lock_path)),
         )
-        self.index = QmdIndex(self)
+
+    @cached_property
+    def index(self) -> "QmdIndex":
+        """The index, which can be inspected without qmd."""
+        from mdrecall.qmd.index import QmdIndex
+
+        return QmdIndex(
+            self._loaded, watcher=self.watch.status, list_setup_issues=self._list_setup_issues, stop=self.stop
+        )
 
     def start(self) -> None:
         """Start qmd, its server and its updates, which takes long. A failure is reported by the first search."""
@@ -93,23 +126,20 @@ class QmdBackend:
         """
         if session and not self._settings.memory.qmd.sessions.enabled:
             return SyncReport()
+        running = self.ensure_running()
         if not waits:
-            self.ensure_running().updater.catch_up(0.0, None)
+            running.updater.catch_up(0.0, None)
             return SyncReport(left=1)
-        from mdrecall.qmd.status import compare_hashes
-
-        running, database = self.ensure_running(), self.parts.database
-        before = database.hashes()
+        before = self.index.database.hashes()
         if not force and running.updater.is_current():
-            return compare_hashes(before, before, (), self.parts.paths)
+            return self.index.report_changes(before)
         issues = running.collections.rebuild(stop=stop) if force else ()
         report = running.updater.run("manual", force=True, progress=progress, stop=stop)
-        all_issues = (*issues, *report.issues)
-        return compare_hashes(before, database.hashes(), all_issues, self.parts.paths)._replace(rebuilt=force)
+        return self.index.report_changes(before, (*issues, *report.issues))._replace(rebuilt=force)
 
     def status(self) -> Status:
         """Return the whole record; qmd is not run."""
-        return self.parts.status.build(self._find_updater())
+        return self.index.build_status(self._find_updater())
 
     def close(self) -> None:
         """End every process that was started here; may be called twice."""
@@ -119,23 +149,14 @@ class QmdBackend:
         self.stop()
         self.watch.close()
 
-    @cached_property
-    def parts(self) -> "QmdParts":
-        """The parts that work without qmd."""
-        return open_parts(self._loaded, self.watch.status)
-
     def ensure_running(self) -> RunningQmd:
         """Return the running parts, starting them first if necessary; raise ``BackendUnavailable``."""
         with self._lock:
             if self._closed:
                 raise BackendUnavailable("The memory is closed.")
             if self._running is None:
-                self._running = start_qmd(self._loaded, self._one_shot, lambda: self.parts)
+                self._running = self._start_qmd()
             return self._running
-
-    def open_export(self) -> "SessionExport | None":
-        """Return what exports the transcripts, if they are to be exported."""
-        return open_export(self._loaded)
 
     def stop(self) -> None:
         """End every process that was started here. The next call starts them again."""
@@ -149,10 +170,76 @@ class QmdBackend:
         running.program.close()
         running.updater.close()
 
+    def _start_qmd(self) -> RunningQmd:
+        """Make the parts that run qmd; raise ``ProgramMissing`` at once if there is none."""
+        settings, home = self._settings, self._loaded.home
+        env = prepare(settings.qmd_dir, self._loaded.environment, home=home)
+        command, env = resolve_launcher(parse_command(settings.memory.qmd.command, home=home), env)
+        find_program(command, env)
+
+        from mdrecall.qmd.answers import QmdAnswers
+        from mdrecall.qmd.collections import Collections
+        from mdrecall.qmd.export import open_export
+        from mdrecall.qmd.search import QmdSearch
+
+        program = Program(command, env=env)
+        version_path = os.path.join(state_dir_of(settings), "version.json")
+
+        def require(within_s: float) -> None:
+            require_version(program, version_path, timeout_s=within_s)
+
+        index, export = self.index, open_export(self._loaded)
+        collections = Collections(program, index.collections, settings, index.database, require)
+        updater = self._make_updater(program, collections, export)
+        server = self._open_server(command, env)
+        names = [entry.name for entry in index.collections]
+        search = QmdSearch(program, require=require, names=names, ensure=collections.ensure, server=server)
+        answers = QmdAnswers(settings, index, updater, search, export, one_shot=self._one_shot)
+        return RunningQmd(program, collections, updater, answers, server)
+
+    def _make_updater(self, program: Program, collections: "Collections", export: "SessionExport | None") -> "Updater":
+        from mdrecall.qmd.update import Embedding, IndexUpdate, Updater
+
+        settings, state_dir = self._settings, state_dir_of(self._settings)
+        rules = settings.memory.qmd.update
+        timeout_s = rules.update_timeout_ms / 1000
+        update = IndexUpdate(program, collections, export, state_dir=state_dir, timeout_s=timeout_s)
+        embedding = None
+        if settings.memory.qmd.search_mode != "search":
+            embedding = Embedding(
+                program,
+                rules,
+                state_path=os.path.join(state_dir, "embed.json"),
+                lock_path=os.path.join(settings.shared_dir, "qmd-embed.lock"),
+                pending=collections.database.count_unembedded,
+            )
+        is_configured = self._loaded.values["memory.qmd.update.debounceMs"].origin != "default"
+        return Updater(collections, update, embedding, rules, debounces_keywords=is_configured)
+
+    def _open_server(self, command: tuple[str, ...], env: dict[str, str]) -> "Session | Mcporter | None":
+        """Return the client of a server that keeps running."""
+        settings = self._settings
+        mcporter, index = settings.memory.qmd.mcporter, index_path(settings.qmd_dir)
+        if mcporter.enabled:
+            from mdrecall.qmd.mcporter import Mcporter
+
+            return Mcporter(
+                Program(("mcporter",), env=self._loaded.environment),
+                server_name=mcporter.server_name,
+                start_daemon=mcporter.start_daemon,
+                qmd_command=command,
+                qmd_env=env,
+                folder=os.path.join(state_dir_of(settings), "mcporter"),
+                index=index,
+            )
+        if self._one_shot or not settings.mdrecall.qmd.session:
+            return None
+        from mdrecall.qmd.session import Session
+
+        return Session(command, env=env, index=index)
+
     def _find_updater(self) -> "Updater | str":
         """Return what updates qmd's index, or why there is none."""
-        from mdrecall.qmd.command import find_program
-
         try:
             running = self.ensure_running()
             find_program(running.program.command, running.program.env)
@@ -162,14 +249,20 @@ class QmdBackend:
             return message_with_hint(error)
         return running.updater
 
+    def _list_setup_issues(self) -> tuple[Issue, ...]:
+        try:
+            return self.ensure_running().collections.issues
+        except BackendUnavailable:
+            return ()
+
     def _plan_watch(self, in_background: bool) -> WatchPlan | None:
-        from mdrecall.qmd.collection_plan import list_folders
+        from mdrecall.qmd.collections import list_folders
         from mdrecall.sources.transcripts.readers import open_transcripts
 
         sync, own = self._settings.memory_search.sync, self._settings.mdrecall
         if in_background and not sync.watch:
             return None
-        collections = self.parts.collections
+        collections = self.index.collections
         has_sessions = any(entry.kind == "sessions" for entry in collections)
 
         def folders() -> tuple[str, ...]:
@@ -184,58 +277,3 @@ class QmdBackend:
 
     def _sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:
         return self.sync(progress=progress) if self.ensure_running().updater.is_behind() else SyncReport()
-
-
-class QmdIndex:
-    """Inspects and maintains qmd's index."""
-
-    def __init__(self, backend: QmdBackend) -> None:
-        self._backend = backend
-
-    def counts(self) -> tuple[SourceCount, ...]:
-        return self._backend.parts.status.counts()
-
-    def issues(self) -> tuple[Issue, ...]:
-        found = self._backend.parts.files.scan().issues
-        try:
-            return (*found, *self._backend.ensure_running().collections.issues)
-        except BackendUnavailable:
-            return found
-
-    def check(self) -> tuple[str, ...]:
-        return self._backend.parts.status.check()
-
-    def sizes(self) -> list[tuple[str, int]]:
-        return self._backend.parts.status.index_sizes()
-
-    def reset(self) -> None:
-        """Delete qmd's index. Its configuration, its models and the notes stay."""
-        self._backend.stop()
-        for path, _ in self.sizes():
-            os.unlink(path)
-
-    def purge(self, progress: ProgressCallback | None = None) -> bool:
-        """Delete qmd's index, which qmd builds again, and export the transcripts without what was forgotten."""
-        self.reset()
-        if export := self._backend.open_export():
-            export.run()
-        return True
-
-    def probe_embedding(self) -> Probe:
-        """Check that qmd has vectors, which it makes itself with its own models."""
-        return self._backend.parts.status.probe()
-
-    def probe_vectors(self) -> bool:
-        return self._backend.parts.status.probe().ok
-
-    def find_text(self, path: str) -> str | None:
-        return None
-
-    def draw_map(self) -> "NoteMap":
-        """Return an empty map: qmd keeps the vectors of its notes to itself."""
-        from mdrecall.types.note_map import NoteMap
-
-        return NoteMap(reason="The backend is qmd, which keeps its vectors to itself.")
-
-    def find_near(self, path: str, count: int) -> "tuple[NearNote, ...]":
-        return ()

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramUnreadable
-from mdrecall.qmd.listing import ListedCollection
 
 if TYPE_CHECKING:
     import apsw
@@ -47,12 +46,12 @@ class QmdDatabase:
         sql = "SELECT collection, count(*) FROM documents WHERE active=1 GROUP BY collection"
         return {str(name): int(count) for name, count in self._rows(sql)}
 
-    def collections(self) -> tuple[ListedCollection, ...] | None:
-        """Return the collections in the index, or None if there is no index or no such table in this version."""
+    def collections(self) -> dict[str, tuple[str, str]]:
+        """Return the folder and the pattern of each collection."""
         if not self._has_table("store_collections"):
-            return None
+            return {}
         rows = self._rows("SELECT name, path, pattern FROM store_collections")
-        return tuple(ListedCollection(str(name), path or None, pattern or None) for name, path, pattern in rows)
+        return {str(name): (str(path), str(pattern)) for name, path, pattern in rows}
 
     def count_unembedded(self) -> int | None:
         """Return how many texts have no vector, or None if the tables of this version do not tell."""

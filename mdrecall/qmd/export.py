@@ -13,11 +13,15 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import IO, NamedTuple
 
+from mdrecall.config.load import Loaded
 from mdrecall.core.redact import Redactor
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.patterns import NOTE_ENDING, drop_ending
-from mdrecall.sources.tombstones import Masks
+from mdrecall.qmd.collections import export_dir
+from mdrecall.qmd.process import state_dir_of
+from mdrecall.sources.tombstones import Masks, open_masks
+from mdrecall.sources.transcripts.readers import open_transcripts
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.types import Issue, Listing, Stop, never
 
@@ -35,15 +39,6 @@ class ExportReport(NamedTuple):
     removed: int = 0
     unchanged: int = 0
     issues: tuple[Issue, ...] = ()
-
-
-class Origin(NamedTuple):
-    """Where exported lines come from."""
-
-    path: str
-    """The path of the transcript, ``sessions/…``."""
-    first_record: int
-    last_record: int
 
 
 class _ExportState(NamedTuple):
@@ -87,7 +82,6 @@ class SessionExport:
         listing = self._reader.scan()
         issues = list(listing.issues)
         try:
-            # If the folder were missing, qmd would keep what it had indexed from it, as if a disk were not mounted.
             make_private_folder(self.folder)
         except OSError as error:
             return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be created: {error.strerror}")))
@@ -103,14 +97,14 @@ class SessionExport:
         """Return the present stamp of every transcript."""
         return dict(self._reader.scan().stamps)
 
-    def find_origin(self, path: str, start_line: int, end_line: int) -> Origin | None:
-        """Return the records that some lines of an exported file come from; None for any other file."""
+    def find_origin(self, path: str, start_line: int, end_line: int) -> tuple[str, int, int] | None:
+        """Return the transcript, first and last record that lines of an exported file are from; None for others."""
         transcript = self.path_of_transcript(path)
         numbers = self._load_numbers(drop_ending(path)) if transcript else ()
         if not transcript or not numbers:
             return None
         first, last = (min(max(line - 1 - _HEAD_LINES, 0), len(numbers) - 1) for line in (start_line, end_line))
-        return Origin(transcript, numbers[first], numbers[last])
+        return transcript, numbers[first], numbers[last]
 
     def path_of_transcript(self, path: str) -> str | None:
         """Return the path of the transcript that an exported file was made from; None for any other file."""
@@ -252,6 +246,20 @@ class SessionExport:
 
     def _state_path(self) -> str:
         return os.path.join(self._state_dir, "export.json")
+
+
+def open_export(loaded: Loaded) -> SessionExport | None:
+    """Return what exports the transcripts, if they are to be exported."""
+    settings = loaded.settings
+    if not settings.memory.qmd.sessions.enabled:
+        return None
+    return SessionExport(
+        open_transcripts(settings),
+        open_masks(settings),
+        folder=export_dir(settings, loaded.home),
+        state_dir=state_dir_of(settings),
+        retention_days=settings.memory.qmd.sessions.retention_days,
+    )
 
 
 def _heading(name: str) -> bytes:

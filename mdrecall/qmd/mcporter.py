@@ -19,10 +19,8 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.command import WORK_DIR
 from mdrecall.qmd.database import file_identity
-from mdrecall.qmd.process import Output, Program
-from mdrecall.qmd.tool_client import parse_result, tool_error
+from mdrecall.qmd.process import WORK_DIR, Output, Program, parse_tool_result, translate_failure
 
 # Bounds the start of the daemon, which starts Node and then qmd.
 _START_S = 10.0
@@ -83,7 +81,7 @@ class Mcporter:
         if "error" in answer and "issue" in answer:
             raise _mcporter_error(name, answer, timeout_s)
         if set(answer) <= {"content", "isError", "structuredContent", "_meta"}:
-            return parse_result(name, answer)
+            return parse_tool_result(name, answer)
         return answer
 
     def warm_up(self) -> None:
@@ -211,7 +209,7 @@ def _parse_output(output: Output, what: str) -> dict[str, Any]:
     except ValueError as error:
         complaint = output.stderr.strip() or output.stdout.strip()
         if output.code:
-            raise tool_error(f"mcporter {what}", complaint, output.code) from error
+            raise translate_failure(f"mcporter {what}", complaint, output.code) from error
         raise ProgramUnreadable(f"mcporter {what} did not answer with JSON.", hint="Update mcporter.") from error
     if isinstance(answer, list):
         return {"results": answer}
@@ -228,4 +226,4 @@ def _mcporter_error(name: str, answer: Mapping[str, Any], timeout_s: float) -> B
     if "timed out" in complaint.lower() or "timeout" in complaint.lower():
         hint = "Raise its time limit in the settings."
         return ProgramTimedOut(f"{name} did not answer within {timeout_s:g} seconds.", hint=hint)
-    return tool_error(name, complaint)
+    return translate_failure(name, complaint)

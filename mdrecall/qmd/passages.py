@@ -7,9 +7,10 @@ likeness.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
 
+from mdrecall.config.settings import Chunking
 from mdrecall.core.ranking.query import NO_TIMES, QueryTimes, parse_query, read_naming
 from mdrecall.core.ranking.recency import quiet_time_words
 from mdrecall.core.ranking.results import run_stages
@@ -42,7 +43,7 @@ from mdrecall.core.text.notes import iter_note_chunks
 from mdrecall.core.text.words import Analyser, is_unspaced_text, stem
 from mdrecall.engine.searcher import STAGES
 from mdrecall.patterns import drop_ending
-from mdrecall.qmd.tool_client import Mode
+from mdrecall.qmd.search import Mode
 from mdrecall.types import Chunk, Match, SearchAnswer, SourceName, StoredChunk, Term, Traits
 
 # The strength of a term that occurs n times is n / (n + 0.6): 0.63 for one occurrence, approaching 1 for many.
@@ -72,19 +73,12 @@ class QmdDocument(NamedTuple):
     """The line that matches best by qmd's models, from 1."""
     score: float = 0.0
     """The score by qmd's models."""
+    inside: str = ""
+    """Its path in its collection."""
 
 
-class _Entry(NamedTuple):
-    document: int
-    chunk: Chunk
-    terms: Mapping[str, int]
-
-
-class ChunkSizes(NamedTuple):
-    """How large chunks are, and how much they overlap."""
-
-    tokens: int
-    overlap: int
+# The number of a document, one of its chunks, and how often each term occurs in that.
+_Entry: TypeAlias = tuple[int, Chunk, Mapping[str, int]]
 
 
 class Located(NamedTuple):
@@ -105,7 +99,7 @@ def locate(
     *,
     mode: Mode = "search",
     total: int,
-    sizes: ChunkSizes,
+    chunking: Chunking,
     analyser: Analyser,
     options: RankingOptions,
     explain: bool = False,
@@ -119,11 +113,11 @@ def locate(
     other ``projects`` are left out, if there are any.
     """
     every = [
-        _Entry(number, chunk, _count_terms(document.path, chunk, analyser))
+        (number, chunk, _count_terms(document.path, chunk, analyser))
         for number, document in enumerate(documents)
-        for chunk in iter_note_chunks(document.path, document.text, tokens=sizes.tokens, overlap=sizes.overlap)
+        for chunk in iter_note_chunks(document.path, document.text, tokens=chunking.tokens, overlap=chunking.overlap)
     ]
-    entries = [entry for entry in every if is_for(entry.chunk.marks.project, projects)]
+    entries = [entry for entry in every if is_for(entry[1].marks.project, projects)]
     left_out = len(every) - len(entries)
     if not entries:
         return Located((), left_out=left_out)
@@ -141,7 +135,7 @@ def locate(
     ranked = run_stages(_STAGES, candidates, context)
     if isinstance(ranked, SearchAnswer):
         return Located((), empty=ranked, left_out=left_out)
-    passages = [(entries[candidate.chunk.id].document, candidate) for candidate in ranked]
+    passages = [(entries[candidate.chunk.id][0], candidate) for candidate in ranked]
     return Located(passages, describe_doubt(ranked, context), left_out=left_out)
 
 
@@ -151,18 +145,21 @@ def _gather(
     """Return the chunks that contain a word of the query or, with the traits of qmd's models, that these name."""
 
     def load(number: int) -> StoredChunk:
-        return _store(number, documents[entries[number].document], entries[number].chunk)
+        place, chunk, _ = entries[number]
+        path, source, _, mtime_ns, *_ = documents[place]
+        lines = chunk.start_line, chunk.end_line
+        return StoredChunk(number, source, path, *lines, chunk.text, chunk.trail, mtime_ns, marks=chunk.marks)
 
     if traits is None:
         return [Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in rank(found, len(entries))]
     named = {_find_line(entries, number, document.line) for number, document in enumerate(documents)}
     candidates = []
-    for number, entry in enumerate(entries):
+    for number, (place, chunk, _) in enumerate(entries):
         weighted = found.get(number)
         if number in named or weighted.strength:
-            document = documents[entry.document]
-            line = document.line - entry.chunk.start_line if number in named else None
-            alike, cosines = _compare(entry.chunk, document.score, line, traits)
+            document = documents[place]
+            line = document.line - chunk.start_line if number in named else None
+            alike, cosines = _compare(chunk, document.score, line, traits)
             candidates.append(Candidate(ReadChunk(load(number), weighted, alike, cosines)))
     return candidates
 
@@ -183,23 +180,9 @@ def _compare(chunk: Chunk, score: float, line: int | None, traits: Traits) -> tu
 
 def _find_line(entries: Sequence[_Entry], document: int, line: int) -> int | None:
     """Return the chunk of a document that contains a line; the last one if there is no such line."""
-    own = [number for number, entry in enumerate(entries) if entry.document == document]
-    holding = (number for number in own if entries[number].chunk.start_line <= line <= entries[number].chunk.end_line)
-    return next(holding, own[-1] if own else None)
-
-
-def _store(number: int, document: QmdDocument, chunk: Chunk) -> StoredChunk:
-    return StoredChunk(
-        number,
-        document.source,
-        document.path,
-        chunk.start_line,
-        chunk.end_line,
-        chunk.text,
-        chunk.trail,
-        document.mtime_ns,
-        marks=chunk.marks,
-    )
+    own = [(number, chunk) for number, (place, chunk, _) in enumerate(entries) if place == document]
+    holding = (number for number, chunk in own if chunk.start_line <= line <= chunk.end_line)
+    return next(holding, own[-1][0] if own else None)
 
 
 def _count_terms(path: str, chunk: Chunk, analyser: Analyser) -> dict[str, int]:
@@ -217,13 +200,13 @@ def _match_term(term: Term, entries: Sequence[_Entry]) -> Match:
     parts = [stem(part) for part in term.parts]
     held = {
         number: strength
-        for number, entry in enumerate(entries)
-        if (strength := _strength(entry.terms, term.text, parts))
+        for number, (_, _, terms) in enumerate(entries)
+        if (strength := _strength(terms, term.text, parts))
     }
     loose = not held and (term.prefix or term.always_prefix)
     if loose:
-        begins = (number for number, entry in enumerate(entries) if any(map(_starts_with(term.text), entry.terms)))
-        held = dict.fromkeys(begins, _LOOSE)
+        begins = [any(known.startswith(term.text) for known in terms) for _, _, terms in entries]
+        held = dict.fromkeys((number for number, does_begin in enumerate(begins) if does_begin), _LOOSE)
     return Match(term, held, len(held), loose)
 
 
@@ -231,7 +214,3 @@ def _strength(terms: Mapping[str, int], text: str, parts: Sequence[str]) -> floa
     if count := terms.get(text, 0):
         return 1.0 if parts else count / (count + _HALF)
     return _LOOSE if parts and all(part in terms for part in parts) else 0.0
-
-
-def _starts_with(text: str) -> Callable[[str], bool]:
-    return lambda known: known.startswith(text)

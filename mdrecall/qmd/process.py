@@ -1,18 +1,27 @@
-"""Runs a program to its end: bounded output, a time limit, and no process left behind."""
+"""Starts qmd: which program that is, where it keeps its files, and one run of it to its end.
 
-import codecs
+npm installs ``qmd`` as a script that only starts a second Node with the actual program. That costs a tenth of a second
+per call, and killing the launcher leaves the program running. Where it is clear what the launcher would start, that
+program is started directly. Output and time of a run are bounded, and no process is left behind.
+"""
+
 import contextlib
 import os
 import re
 import selectors
+import shlex
+import shutil
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, NamedTuple, Protocol
+from typing import IO, Any, NamedTuple
 
+from mdrecall.config.settings import Settings
 from mdrecall.errors import (
+    BackendUnavailable,
     ProgramBusy,
     ProgramFailed,
     ProgramMissing,
@@ -20,13 +29,32 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.command import WORK_DIR, find_program, install_hint, short_name
+from mdrecall.state_files import load, make_private_folder, save
 from mdrecall.types import Stop, never
 
+#: Where qmd runs. A ``.qmd/index.yml`` in the working folder or above it overrides every other configuration, whatever
+#: the environment says. Above the root there is nothing.
+WORK_DIR = "/"
+# qmd itself waits two minutes for a locked database, longer than any caller of ours does.
+_BUSY_WAIT_MS = 2_000
+# Variables that would lead qmd to another index or let a configuration run commands.
+_DROPPED_VARIABLES = ("INDEX_PATH", "OLDPWD", "QMD_TRUST_LOCAL_CONFIG", "QMD_TRUST_UPDATE_HOOKS")
+_LOCAL_CONFIGS = (os.path.join(".qmd", "index.yml"), os.path.join(".qmd", "index.yaml"))
+_LAUNCHER = os.path.join("bin", "qmd")
+_PROGRAM = os.path.join("dist", "cli", "qmd.js")
+_BUN_LOCKS = ("bun.lock", "bun.lockb")
+# What the launcher sets for the native libraries, unless the user has: otherwise they log into the answers.
+_QUIET = {"LLAMA_LOG_LEVEL": "error", "GGML_LOG_LEVEL": "error", "GGML_BACKEND_SILENT": "1"}
+# The first version that names files exactly, not lower-cased and with other characters replaced.
+_LEAST = (2, 6, 0)
+_VERSION = re.compile(r"\b(\d+)\.(\d+)\.(\d+)\b")
+# Bounds each command of the doctor's check.
+_CHECK_TIMEOUT_S = 30.0
+
 #: A program that prints more than any list of results is killed before it fills the memory.
-MAX_CHARS = 200_000
+MAX_BYTES = 400_000
 # How much is kept of output that nobody parses: enough for an error message and its stack.
-_TAIL_CHARS = 8_000
+_TAIL_BYTES = 8_000
 # How much of it an error carries: enough to recognize the failure.
 _ERROR_CHARS = 2_000
 # How often a run checks its time limit and whether it should stop.
@@ -37,11 +65,122 @@ _DRAIN_S = 0.25
 _UMASK = 0o077
 # A segmentation fault, started directly or by a launcher: how qmd ends on a Node that is too old for its SQLite.
 _CRASHES = (-11, 139)
-_FEWER_HINT = "Ask for fewer results."
 _CRASH_HINT = "qmd needs Node 22 or newer; `node --version` shows which one it gets."
 _ERROR_LINE = re.compile(r"\w*(?:Error|Exception)\b[^:]*:\s*\S|Collection not found:")
 _NOISE_LINE = re.compile(r"(?:at |Node\.js v|\^+$|\}$|throw |file://|node:|(?:QMD )?Warning\b)")
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+def parse_command(text: str, *, home: str = "") -> tuple[str, ...]:
+    """Return the command that a setting names, with the words after it as its first arguments.
+
+    Quotes and backslashes work as in a shell, but no shell is involved. A text that names an existing file is that
+    file, even if it contains spaces.
+    """
+
+    def expand(word: str) -> str:
+        return os.path.join(home, word[2:]) if home and word.startswith("~/") else word
+
+    text = text.strip()
+    if text and os.path.isfile(expand(text)):
+        return (expand(text),)
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()[:1]
+    return tuple(expand(word) if number == 0 else word for number, word in enumerate(words))
+
+
+def short_name(command: Sequence[str], arguments: Sequence[str] = ()) -> str:
+    """Return how messages call a command: its program without the folder, and its subcommand."""
+    words = [os.path.basename(command[-1]).removesuffix(".js") if command else "(no command)", *arguments[:1]]
+    return " ".join(word for word in words if not word.startswith("-"))
+
+
+def find_program(command: Sequence[str], env: Mapping[str, str]) -> str:
+    """Return the path of the program to start; raise ``ProgramMissing`` if there is none."""
+    if not command or not command[0]:
+        raise ProgramMissing("No command is set.", hint="Name the program in memory.qmd.command.")
+    program = os.path.abspath(command[0]) if os.sep in command[0] else command[0]
+    found = shutil.which(program, path=env.get("PATH", os.defpath))
+    if found:
+        return found
+    what = "is not a program that this user may run" if os.path.exists(program) else "is not installed"
+    where = "" if os.sep in program else " on the PATH"
+    raise ProgramMissing(f"{command[0]} {what}{where}.", hint=_install_hint(command))
+
+
+def _install_hint(command: Sequence[str]) -> str:
+    """Return how to install a missing program, or how to do without it."""
+    if any("mcporter" in os.path.basename(word) for word in command[:2]):
+        return "Install it with `npm install -g mcporter` (Node 22 or newer), or switch memory.qmd.mcporter off."
+    return "Install it with `npm install -g @tobilu/qmd` (Node 22 or newer), or name its path in memory.qmd.command."
+
+
+def index_path(qmd_dir: str) -> str:
+    """Return the path of the database of the qmd in a folder."""
+    return os.path.join(qmd_dir, "xdg-cache", "qmd", "index.sqlite")
+
+
+def config_path(qmd_dir: str) -> str:
+    """Return the path of the configuration of the qmd in a folder."""
+    return os.path.join(qmd_dir, "xdg-config", "index.yml")
+
+
+def state_dir_of(settings: Settings) -> str:
+    """Return the folder for mdrecall's own files beside the qmd index of one agent."""
+    return os.path.join(settings.qmd_dir, "mdrecall")
+
+
+def prepare(qmd_dir: str, environment: Mapping[str, str], *, home: str) -> dict[str, str]:
+    """Create the folders of a separate qmd, and return the environment that makes it use them."""
+    for name in _LOCAL_CONFIGS:
+        if os.path.exists(path := os.path.join(WORK_DIR, name)):
+            raise BackendUnavailable(f"{path} overrides the configuration of every qmd.", hint="Remove it.")
+    config, cache = os.path.dirname(config_path(qmd_dir)), os.path.dirname(index_path(qmd_dir))
+    try:
+        make_private_folder(config)
+        make_private_folder(cache)
+    except OSError as error:
+        hint = "Remove what is in the way, or give this user write access."
+        raise BackendUnavailable(f"Cannot create the qmd folder {qmd_dir}: {error.strerror}.", hint=hint) from error
+    # This qmd uses the models that another one has downloaded. Without the link it downloads its own.
+    models = os.path.join(environment.get("XDG_CACHE_HOME") or os.path.join(home, ".cache"), "qmd", "models")
+    if os.path.isdir(models) and not os.path.lexists(link := os.path.join(cache, "models")):
+        with contextlib.suppress(OSError):
+            os.symlink(models, link, target_is_directory=True)
+    return {
+        **{name: value for name, value in environment.items() if name not in _DROPPED_VARIABLES},
+        "XDG_CONFIG_HOME": config,
+        "XDG_CACHE_HOME": os.path.dirname(cache),
+        "QMD_CONFIG_DIR": config,
+        "QMD_SQLITE_BUSY_TIMEOUT": str(_BUSY_WAIT_MS),
+        "NO_COLOR": "1",
+        "PWD": WORK_DIR,
+    }
+
+
+def resolve_launcher(command: Sequence[str], env: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
+    """Return the command and environment that qmd's launcher would use, or both unchanged for any other program."""
+    path = env.get("PATH", os.defpath)
+    found = shutil.which(command[0], path=path) if len(command) == 1 else None
+    folder, name = os.path.split(os.path.realpath(found or ""))
+    package = os.path.dirname(folder)
+    program, node = os.path.join(package, _PROGRAM), shutil.which("node", path=path)
+    is_launcher = os.path.join(os.path.basename(folder), name) == _LAUNCHER and env.get("QMD_SOURCE_MODE") != "1"
+    if not (is_launcher and node and os.path.isfile(program) and _is_installed_for_node(package)):
+        return tuple(command), dict(env)
+    extra = dict(_QUIET)
+    if sys.platform == "darwin" and env.get("QMD_METAL_KEEP_RESIDENCY") != "1":
+        extra["GGML_METAL_NO_RESIDENCY"] = "1"
+    return (node, program), {**extra, **env}
+
+
+def _is_installed_for_node(package: str) -> bool:
+    """True if a package was installed for Node: beside it, or at its root, there is no lock file of Bun."""
+    root, found, _ = package.rpartition(f"{os.sep}node_modules{os.sep}")
+    locks = (os.path.join(folder, lock) for folder in (package, root) for lock in _BUN_LOCKS)
+    return bool(found) and not any(map(os.path.exists, locks))
 
 
 class Output(NamedTuple):
@@ -50,14 +189,6 @@ class Output(NamedTuple):
     stdout: str
     stderr: str
     code: int
-
-
-class CommandRunner(Protocol):
-    """Runs a program to its end, or raises a ``BackendUnavailable`` that says why it could not."""
-
-    def run(
-        self, arguments: Sequence[str], *, timeout_s: float, quiet: bool = ..., stop: Stop = ..., check: bool = ...
-    ) -> Output: ...
 
 
 class Program:
@@ -88,9 +219,13 @@ class Program:
         name = short_name(self.command, arguments)
         began = time.monotonic()
         process = self._start(arguments)
-        reader = _OutputReader(process, _TAIL_CHARS if quiet else MAX_CHARS, quiet)
+        reader = _OutputReader(process, quiet)
         try:
-            self._wait(reader, name, began, timeout_s, stop)
+            while not reader.has_ended(_POLL_S):
+                if stop():
+                    raise ProgramStopped(f"{name} was stopped.")
+                if time.monotonic() - began > timeout_s:
+                    raise _timeout_error(name, timeout_s)
         finally:
             kill_group(process)
             reader.close()
@@ -99,10 +234,15 @@ class Program:
                 self._running.discard(process)
         if self._closed:
             raise ProgramStopped(f"{name} was stopped.")
-        output = Output(*reader.texts(), process.returncode)
-        if check:
-            _check(name, output)
-        return output
+        if reader.has_overflowed:
+            message = f"{name} printed more than {MAX_BYTES:,} bytes and was killed."
+            raise ProgramUnreadable(message, hint="Ask for fewer results.")
+        stdout, stderr = reader.texts
+        if check and process.returncode:
+            complaint, code = stderr.strip() or stdout.strip(), process.returncode
+            ending = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+            raise translate_failure(name, complaint, code, ending)
+        return Output(stdout, stderr, process.returncode)
 
     def close(self) -> None:
         """Kill what is running. Later runs raise ``ProgramStopped``."""
@@ -118,19 +258,6 @@ class Program:
             process = spawn((*self.command, *arguments), env=self.env, cwd=self.cwd)
             self._running.add(process)
         return process
-
-    def _wait(self, reader: "_OutputReader", name: str, began: float, timeout_s: float, stop: Stop) -> None:
-        while not reader.has_ended(_POLL_S):
-            if reader.has_overflowed:
-                raise ProgramUnreadable(
-                    f"{name} printed more than {MAX_CHARS:,} characters and was killed.", hint=_FEWER_HINT
-                )
-            if stop():
-                raise ProgramStopped(f"{name} was stopped.")
-            if time.monotonic() - began > timeout_s:
-                raise _timeout_error(name, timeout_s)
-        if reader.has_overflowed:
-            raise ProgramUnreadable(f"{name} printed more than {MAX_CHARS:,} characters.", hint=_FEWER_HINT)
 
 
 def _timeout_error(name: str, timeout_s: float) -> ProgramTimedOut:
@@ -158,7 +285,7 @@ def spawn(
             bufsize=0,
         )
     except OSError as error:
-        raise ProgramMissing(f"{program} cannot be started: {error.strerror}.", hint=install_hint(command)) from error
+        raise ProgramMissing(f"{program} cannot be started: {error.strerror}.", hint=_install_hint(command)) from error
     except ValueError as error:
         raise ProgramFailed(f"{os.path.basename(program)} cannot be started with these arguments: {error}.") from error
 
@@ -169,48 +296,39 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def find_error_line(text: str) -> str:
-    """Return the line of an error output that says what is wrong."""
-    lines = [line.strip() for line in _ESCAPES.sub("", text).splitlines() if line.strip()]
-    errors = (line for line in lines if _ERROR_LINE.match(line))
-    rest = (line for line in lines if not _NOISE_LINE.match(line))
-    return next(errors, next(rest, ""))[:200]
-
-
 class _OutputReader:
     """Reads both outputs of a process at once, so that neither pipe fills up and blocks it."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", max_chars: int, tail: bool) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", quiet: bool) -> None:
         assert process.stdout
         assert process.stderr
         self._process = process
-        self._texts = [_Text(max_chars, tail), _Text(max_chars, tail)]
+        self._quiet = quiet
         self._selector = selectors.DefaultSelector()
         self._pipes: list[IO[bytes]] = [process.stdout, process.stderr]
-        for pipe, text in zip(self._pipes, self._texts, strict=True):
+        self._data = [bytearray(), bytearray()]
+        for pipe, data in zip(self._pipes, self._data, strict=True):
             os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe, selectors.EVENT_READ, text)
+            self._selector.register(pipe, selectors.EVENT_READ, data)
         self._drain_until: float | None = None
+        self.has_overflowed = False
 
     @property
-    def has_overflowed(self) -> bool:
-        return any(text.has_overflowed for text in self._texts)
+    def texts(self) -> tuple[str, ...]:
+        return tuple(data.decode("utf-8", "replace") for data in self._data)
 
     def has_ended(self, wait_s: float) -> bool:
-        """Read what is available, waiting up to ``wait_s``. True if the process has ended and its output is read."""
-        if not self._selector.get_map():
+        """Read what is available, waiting up to ``wait_s``. True if the output is read or too long."""
+        if self._selector.get_map():
+            self._read(wait_s)
+        else:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(wait_s)
-            return self._process.poll() is not None
-        self._read(wait_s)
-        if not self._selector.get_map():
-            return self._process.poll() is not None
+        if self.has_overflowed or not self._selector.get_map():
+            return self.has_overflowed or self._process.poll() is not None
         if self._drain_until is None and self._process.poll() is not None:
             self._drain_until = time.monotonic() + _DRAIN_S
         return self._drain_until is not None and time.monotonic() > self._drain_until
-
-    def texts(self) -> tuple[str, str]:
-        return self._texts[0].text, self._texts[1].text
 
     def close(self) -> None:
         self._selector.close()
@@ -223,52 +341,92 @@ class _OutputReader:
                 data = os.read(key.fd, 65_536)
             except BlockingIOError:
                 continue
-            key.data.add(data)
+            key.data.extend(data)
+            if self._quiet:
+                del key.data[:-_TAIL_BYTES]
+            self.has_overflowed = self.has_overflowed or len(key.data) > MAX_BYTES
             if not data:
                 self._selector.unregister(key.fileobj)
 
 
-class _Text:
-    """Text that arrives in pieces: all of it up to a limit, or only its end."""
-
-    def __init__(self, max_chars: int, tail: bool) -> None:
-        self._decode = codecs.getincrementaldecoder("utf-8")("replace").decode
-        self._max_chars = max_chars
-        self._tail = tail
-        self._pieces: list[str] = []
-        self._chars = 0
-
-    @property
-    def has_overflowed(self) -> bool:
-        return not self._tail and self._chars > self._max_chars
-
-    @property
-    def text(self) -> str:
-        text = "".join(self._pieces)
-        return text[-self._max_chars :] if self._tail else text
-
-    def add(self, data: bytes) -> None:
-        piece = self._decode(data, final=not data)
-        self._pieces.append(piece)
-        self._chars += len(piece)
-        if self._tail and self._chars > 2 * self._max_chars:
-            self._pieces = [self.text]
-            self._chars = len(self._pieces[0])
-
-
-def _check(name: str, output: Output) -> None:
-    if output.code == 0:
-        return
-    complaint = output.stderr.strip() or output.stdout.strip()
+def translate_failure(name: str, complaint: str, code: int = 1, ending: str = "failed") -> BackendUnavailable:
+    """Return the error for what a program or a tool of its server complains of."""
     if "SQLITE_BUSY" in complaint or "database is locked" in complaint:
         hint = "Another process is writing to it; try again in a moment."
-        raise ProgramBusy(f"{name} found its database locked.", hint=hint)
+        return ProgramBusy(f"{name} found its database locked.", hint=hint)
     line = find_error_line(complaint)
-    if output.code in (126, 127):
-        raise ProgramMissing(
-            f"{name} cannot be started: {line or f'code {output.code}'}", hint=install_hint(name.split())
-        )
-    ending = f"was killed by signal {-output.code}" if output.code < 0 else f"ended with code {output.code}"
-    hint = _CRASH_HINT if output.code in _CRASHES else ""
-    message = f"{name} {ending}{f': {line}' if line else '.'}"
-    raise ProgramFailed(message, hint=hint, code=output.code, output=complaint[-_ERROR_CHARS:])
+    if code in (126, 127):
+        hint = _install_hint(name.split())
+        return ProgramMissing(f"{name} cannot be started: {line or f'code {code}'}", hint=hint)
+    hint = _CRASH_HINT if code in _CRASHES else ""
+    message = f"{name} {ending}: {line}" if line else f"{name} {ending}."
+    return ProgramFailed(message, hint=hint, code=code, output=complaint[-_ERROR_CHARS:])
+
+
+def find_error_line(text: str) -> str:
+    """Return the line of an error output that says what is wrong."""
+    lines = [line.strip() for line in _ESCAPES.sub("", text).splitlines() if line.strip()]
+    errors = (line for line in lines if _ERROR_LINE.match(line))
+    rest = (line for line in lines if not _NOISE_LINE.match(line))
+    return next(errors, next(rest, ""))[:200]
+
+
+def parse_tool_result(name: str, result: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the result of a tool of ``qmd mcp`` holds; raise the error that it reports."""
+    content = result.get("content")
+    parts = content if isinstance(content, list) else []
+    if result.get("isError"):
+        texts = [str(part["text"]) for part in parts if isinstance(part, dict) and "text" in part]
+        raise translate_failure(name, "\n".join(texts))
+    structured = result.get("structuredContent")
+    return structured if isinstance(structured, dict) else {"content": parts}
+
+
+def require_version(program: Program, state_path: str, *, timeout_s: float) -> None:
+    """Raise ``ProgramMissing`` for a qmd that is too old. One that prints no version is used.
+
+    A program that is new enough is remembered at ``state_path``, so that not every search starts it twice.
+    """
+    key = _identify(program)
+    if key and load(state_path).get("program") == key:
+        return
+    if _VERSION.search(_read_version(program, timeout_s)):
+        with contextlib.suppress(OSError):
+            save(state_path, {"program": key})
+
+
+def check_qmd(settings: Settings, environment: Mapping[str, str], home: str) -> str:
+    """Return what the configured qmd prints as its version, once it has opened an index in a temporary folder.
+
+    Raise ``BackendUnavailable`` if that fails, or if it is too old.
+    """
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="mdrecall-qmd-") as scratch:
+        env = prepare(os.path.join(scratch, "qmd"), environment, home=home)
+        program = Program(parse_command(settings.memory.qmd.command, home=home), env=env)
+        text = _read_version(program, _CHECK_TIMEOUT_S)
+        program.run(["status"], timeout_s=_CHECK_TIMEOUT_S)
+    return text
+
+
+def _read_version(program: Program, timeout_s: float) -> str:
+    text = program.run(["--version"], timeout_s=timeout_s, check=False).stdout.strip()[:100]
+    found = _VERSION.search(text)
+    if found and tuple(map(int, found.groups())) < _LEAST:
+        least = ".".join(map(str, _LEAST[:2]))
+        raise ProgramMissing(f"{text} is too old: {least} or newer is needed.", hint=_install_hint(program.command))
+    return text
+
+
+def _identify(program: Program) -> list[list[object]]:
+    """Identify every file of the command. Size and date alone do not do: packages often carry the same date."""
+    first, *rest = program.command or ("",)
+    found = shutil.which(first, path=program.env.get("PATH", os.defpath)) or first
+    key: list[list[object]] = []
+    for word in (found, *rest):
+        real = os.path.realpath(word)
+        with contextlib.suppress(OSError):
+            stat = os.stat(real)
+            key.append([real, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
+    return key

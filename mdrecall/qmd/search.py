@@ -8,25 +8,39 @@ minus are part of every list. For the other modes the query is passed on whole.
 A server that is running is used first. If it cannot be, the program is run.
 """
 
+import json
+import math
 import re
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS
 from mdrecall.core.text.words import find_stop_words, fold, is_unspaced, surface_words, tokens
-from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, message_with_hint
-from mdrecall.qmd.hits import RawHit, parse_answer, parse_output
-from mdrecall.qmd.process import CommandRunner
-from mdrecall.qmd.tool_client import Mode, ToolClient
+from mdrecall.errors import (
+    BackendUnavailable,
+    ProgramFailed,
+    ProgramStopped,
+    ProgramTimedOut,
+    ProgramUnreadable,
+    message_with_hint,
+)
 from mdrecall.types import Issue
 
+if TYPE_CHECKING:
+    from mdrecall.qmd.mcporter import Mcporter
+    from mdrecall.qmd.process import Program
+    from mdrecall.qmd.session import Session
+
+Mode: TypeAlias = Literal["search", "vsearch", "query"]
 #: How many files a keyword search asks for. Which of them are best is known only after they have been read.
 POOL = 40
 # qmd accepts no more searches than this in one call.
 _LISTS_PER_CALL = 10
 # The server's share of the time, so that some is left to run the program if the server does not answer.
 _SERVER_SHARE = 0.6
+# How much of an unexpected output a message shows.
+_SHOWN_CHARS = 120
 # For vectors qmd treats a minimum score of 0 as absent, and then uses 0.3.
 _LOWEST_VECTOR_SCORE = "0.01"
 _NO_COLLECTION = re.compile(r"^Collection not found: (?P<name>\S+)", re.MULTILINE)
@@ -42,19 +56,22 @@ _QUOTED = re.compile(r'(?<!\S)(-?)"([^"]*)"')
 _EXCLUDED = re.compile(r"(?<!\S)-(?=[^\W\d_])[\w'-]+")
 
 
-class Keywords(NamedTuple):
-    """The parts of a question that are searched."""
+class RawHit(NamedTuple):
+    """A file that qmd found, as qmd names it."""
 
-    words: tuple[str, ...]
-    """Significant words, identifiers and character pairs, in the order they were typed."""
-    phrases: tuple[str, ...] = ()
-    """Quoted phrases, which must match."""
-    excluded: tuple[str, ...] = ()
-    """What must not match."""
+    collection: str
+    path: str
+    """Relative to the collection."""
+    score: float
+    line: int
+    """The line that matches best, from 1."""
 
 
-def extract_keywords(question: str) -> Keywords:
-    """Return the words of a question without stop words; all of them, if there are only stop words."""
+def extract_keywords(question: str) -> tuple[list[str], list[str], list[str]]:
+    """Return what is searched of a question: its words, the quoted phrases that must match, and what must not match.
+
+    The words are without stop words, unless there are no others, in the order they were typed.
+    """
     text = question[:MAX_QUERY_CHARS]
     quoted = [(minus, " ".join(phrase.split())) for minus, phrase in _QUOTED.findall(text)]
     text = _QUOTED.sub(" ", text)
@@ -66,13 +83,11 @@ def extract_keywords(question: str) -> Keywords:
     words = _limit(significant or ([] if phrases else list(found)))
     if excluded and not words and not phrases:
         return extract_keywords(text.replace("-", " "))
-    return Keywords(tuple(words), tuple(phrases), tuple(excluded))
+    return words, phrases, excluded
 
 
-def build_word_lists(keywords: Keywords) -> list[str]:
+def build_word_lists(words: list[str], phrases: list[str], excluded: list[str]) -> list[str]:
     """Return the lists, the longest first. A list finds the notes that contain all its words."""
-    phrases, excluded = list(keywords.phrases), list(keywords.excluded)
-    words = list(keywords.words)
     groups = [words]
     if 2 < len(words) <= _MAX_LEAVE_ONE_OUT:
         groups += [[*words[:place], *words[place + 1 :]] for place in range(len(words))]
@@ -105,15 +120,6 @@ def _limit(words: list[str]) -> list[str]:
     return [word for word in words if word in longest][:MAX_KEYWORDS]
 
 
-class SearchHits(NamedTuple):
-    """What qmd found, best first, each file once."""
-
-    hits: tuple[RawHit, ...]
-    mode: Mode
-    """The mode that was used in the end."""
-    issues: tuple[Issue, ...] = ()
-
-
 class _Query(NamedTuple):
     mode: Mode
     text: str
@@ -135,12 +141,12 @@ class QmdSearch:
 
     def __init__(
         self,
-        program: CommandRunner,
+        program: "Program",
         *,
         require: Callable[[float], object],
         names: Sequence[str],
         ensure: Callable[[], object],
-        server: ToolClient | None = None,
+        server: "Session | Mcporter | None" = None,
     ) -> None:
         """``require`` raises ``ProgramMissing`` for a qmd that is too old, within some seconds; ``ensure`` adds
         collections that qmd has lost."""
@@ -152,63 +158,65 @@ class QmdSearch:
 
     def search(
         self, query: str, mode: Mode, *, limit: int, within_s: float, names: Sequence[str] | None = None
-    ) -> SearchHits:
-        """Return what is found within ``within_s`` in all or some collections; raise ``BackendUnavailable``."""
+    ) -> tuple[tuple[RawHit, ...], tuple[Issue, ...]]:
+        """Return what is found within ``within_s`` in all or some collections, best first, each file once.
+
+        Raise ``BackendUnavailable``.
+        """
         parsed = _Query(
             mode,
             _QUERY_PREFIX.sub(r"\1 ", _LEADING_DASH.sub("", " ".join(query.split()))),
-            tuple(build_word_lists(extract_keywords(query))),
+            tuple(build_word_lists(*extract_keywords(query))),
             max(POOL, limit) if mode == "search" else limit,
             self._names if names is None else tuple(names),
             time.monotonic() + within_s,
         )
         if not parsed.names or (mode == "search" and not parsed.lists):
-            return SearchHits((), mode)
+            return (), ()
         self._require(parsed.left_s())
-        if self._server is not None:
-            try:
-                return self._search_server(parsed, self._server)
-            except ProgramStopped:
-                raise
-            except BackendUnavailable as error:
-                # Without time for the program this raises a timeout, which is as true as the server's error.
-                parsed.left_s()
-                issue = Issue("qmd mcp", f"was not used: {message_with_hint(error)}")
-                return self._search_program(parsed)._replace(issues=(issue,))
-        return self._search_program(parsed)
+        if self._server is None:
+            return self._search_program(parsed)
+        try:
+            return self._search_server(parsed, self._server), ()
+        except ProgramStopped:
+            raise
+        except BackendUnavailable as error:
+            # Without time for the program this raises a timeout, which is as true as the server's error.
+            parsed.left_s()
+            issue = Issue("qmd mcp", f"was not used: {message_with_hint(error)}")
+        hits, issues = self._search_program(parsed)
+        return hits, (issue, *issues)
 
-    def _search_server(self, query: _Query, server: ToolClient) -> SearchHits:
+    def _search_server(self, query: _Query, server: "Session | Mcporter") -> tuple[RawHit, ...]:
         share = _SERVER_SHARE if query.mode == "search" else 1.0
         until = time.monotonic() + query.left_s(share)
         hits: list[RawHit] = []
         for arguments in _build_calls(query):
             hits += parse_answer(server.call("query", arguments, timeout_s=max(0.01, until - time.monotonic())))
-        return SearchHits(_merge_hits(hits), query.mode)
+        return _merge_hits(hits)
 
-    def _search_program(self, query: _Query) -> SearchHits:
-        try:
-            return self._run(query)
-        except ProgramFailed as error:
-            if not _NO_COLLECTION.search(error.output):
-                raise
-        return self._restore_collections_and_run(query)
-
-    def _restore_collections_and_run(self, query: _Query) -> SearchHits:
-        """Add missing collections and search again. One that is still missing is reported and left out."""
-        self._ensure()
+    def _search_program(self, query: _Query) -> tuple[tuple[RawHit, ...], tuple[Issue, ...]]:
+        """Run the program. Missing collections are added first; one that is still missing is reported and left out."""
         issues: list[Issue] = []
+        is_restored = False
         while True:
             try:
-                return self._run(query)._replace(issues=tuple(issues))
+                return self._run(query), tuple(issues)
             except ProgramFailed as error:
                 missing = _NO_COLLECTION.search(error.output)
-                names = tuple(name for name in query.names if missing and name != missing["name"])
-                if not missing or not names or names == query.names:
+                if not missing:
                     raise
+                names = tuple(name for name in query.names if name != missing["name"])
+                if is_restored and (not names or names == query.names):
+                    raise
+            if is_restored:
                 issues.append(Issue(missing["name"], "was not searched: qmd has no such collection"))
                 query = query._replace(names=names)
+            else:
+                self._ensure()
+                is_restored = True
 
-    def _run(self, query: _Query) -> SearchHits:
+    def _run(self, query: _Query) -> tuple[RawHit, ...]:
         """Run the command of a mode. Options precede ``--``, so that no word of the query is taken for one."""
         command, text = [query.mode, "--json"], query.text
         if query.mode == "search":
@@ -217,7 +225,7 @@ class QmdSearch:
             command += ["--min-score", _LOWEST_VECTOR_SCORE]
         chosen = [word for name in query.names for word in ("-c", name)]
         output = self._program.run([*command, "-n", str(query.limit), *chosen, "--", text], timeout_s=query.left_s())
-        return SearchHits(_merge_hits(parse_output(output.stdout, output.stderr)), query.mode)
+        return _merge_hits(parse_output(output.stdout, output.stderr))
 
 
 def _build_calls(query: _Query) -> list[dict[str, Any]]:
@@ -239,3 +247,52 @@ def _merge_hits(hits: Iterable[RawHit]) -> tuple[RawHit, ...]:
         if key not in best or hit.score > best[key].score:
             best[key] = hit
     return tuple(sorted(best.values(), key=lambda hit: -hit.score))
+
+
+def parse_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
+    """Return the hits in the output of a search, whatever is logged around them; raise ``ProgramUnreadable``."""
+    found = next(_find_lists(stdout), None)
+    if found is None:
+        shown = " ".join((stdout.strip() or stderr).split())[:_SHOWN_CHARS]
+        message = f"qmd did not print a list of results{f', but: {shown}' if shown else ''}."
+        raise ProgramUnreadable(message, hint="Check the output of `qmd search --json`.")
+    return _parse_items(found)
+
+
+def parse_answer(answer: Mapping[str, Any]) -> tuple[RawHit, ...]:
+    """Return the hits in the answer of qmd's server; raise ``ProgramUnreadable``."""
+    items = answer.get("results")
+    if not isinstance(items, list):
+        raise ProgramUnreadable("qmd's server did not answer with a list of results.")
+    return _parse_items(items)
+
+
+def _find_lists(text: str) -> Iterator[list[Any]]:
+    """Yield the lists of hits in a text. An empty list counts only if it is alone on its line."""
+    at = text.find("[")
+    while at >= 0:
+        try:
+            parsed, end = json.JSONDecoder().raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at = text.find("[", at + 1)
+            continue
+        line = text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0].strip()
+        if any(map(_is_hit, parsed)) or line == "[]":
+            yield parsed
+        at = text.find("[", end)
+
+
+def _parse_items(items: list[Any]) -> tuple[RawHit, ...]:
+    return tuple(_parse_hit(item) for item in items if _is_hit(item))
+
+
+def _is_hit(item: Any) -> bool:
+    return isinstance(item, dict) and isinstance(file := item.get("file"), str) and "/" in file
+
+
+def _parse_hit(item: Mapping[str, Any]) -> RawHit:
+    """Return a hit. Its file is ``qmd://notes/a/b.md`` from the program, and ``notes/a/b.md`` from the server."""
+    collection, _, path = item["file"].removeprefix("qmd://").partition("/")
+    line, score = item.get("line"), item.get("score")
+    is_number = isinstance(score, int | float) and math.isfinite(score)
+    return RawHit(collection, path, float(score or 0) if is_number else 0.0, line if isinstance(line, int) else 1)

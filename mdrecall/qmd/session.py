@@ -16,10 +16,8 @@ from concurrent.futures import Future
 from typing import Any
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramStopped, ProgramTimedOut, ProgramUnreadable
-from mdrecall.qmd.command import WORK_DIR, short_name
 from mdrecall.qmd.database import file_identity
-from mdrecall.qmd.process import kill_group, spawn
-from mdrecall.qmd.tool_client import parse_result, tool_error
+from mdrecall.qmd.process import WORK_DIR, kill_group, parse_tool_result, short_name, spawn, translate_failure
 
 _PROTOCOL = "2025-06-18"
 _HANDSHAKE_ID = 0
@@ -65,7 +63,7 @@ class Session:
         connection = self._connect()
         params = {"name": tool, "arguments": arguments}
         result = connection.request("tools/call", params, timeout_s=timeout_s, begun=begun)
-        return parse_result(f"{self._name} {tool}", result)
+        return parse_tool_result(f"{self._name} {tool}", result)
 
     def close(self) -> None:
         """Kill the server with everything it started. Later calls raise ``ProgramStopped``."""
@@ -182,7 +180,7 @@ class Connection:
         error = message.get("error")
         if isinstance(error, dict):
             code = error.get("code")
-            raise tool_error(self._name, str(error.get("message", "")), code if isinstance(code, int) else 1)
+            raise translate_failure(self._name, str(error.get("message", "")), code if isinstance(code, int) else 1)
         result = message.get("result")
         return result if isinstance(result, dict) else {}
 
@@ -279,7 +277,7 @@ class Connection:
     def _finish_handshake(self, message: Mapping[str, Any]) -> None:
         if "error" in message:
             complaint = str(message["error"])
-            self._fail(lambda: tool_error(self._name, complaint))
+            self._fail(lambda: translate_failure(self._name, complaint))
             kill_group(self._process)
             return
         self._notify({"method": "notifications/initialized"})
@@ -314,7 +312,7 @@ class Connection:
 
     def _exit_error(self, code: int, complaint: str) -> Callable[[], BackendUnavailable]:
         if complaint.strip():
-            return lambda: tool_error(self._name, complaint, code)
+            return lambda: translate_failure(self._name, complaint, code)
         return lambda: ProgramFailed(f"{self._name} ended unexpectedly with code {code}.", code=code)
 
     def _timeout_error(self, timeout_s: float) -> ProgramTimedOut:

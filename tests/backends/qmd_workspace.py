@@ -11,8 +11,8 @@ from typing import Any
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
 from mdrecall.memory import Memory
-from mdrecall.qmd.collection_plan import plan_collections
-from mdrecall.qmd.command import config_path, index_path
+from mdrecall.qmd.collections import plan_collections
+from mdrecall.qmd.process import index_path
 from tests.conftest import Workspace
 from tests.qmd.fake_qmd import FakeQmd
 
@@ -73,13 +73,17 @@ class QmdWorkspace:
     def fill(self, notes: dict[str, str] = NOTES, *, embedded: bool = False) -> "QmdWorkspace":
         """Make the index that the fake qmd would have made of the notes, with vectors of them or without."""
         self.database.parent.mkdir(parents=True, exist_ok=True)
-        self._bind()
         with sqlite3.connect(self.database) as db:
             db.execute(
                 "CREATE TABLE IF NOT EXISTS documents(id INTEGER PRIMARY KEY, collection, path, title, hash,"
                 " created_at, modified_at, active)"
             )
             db.execute("DELETE FROM documents")
+            db.execute("CREATE TABLE IF NOT EXISTS store_collections(name, path, pattern)")
+            db.execute("DELETE FROM store_collections")
+            planned = plan_collections(self.settings, str(self.workspace.home))
+            bound = [(entry.name, entry.root, entry.pattern) for entry in planned]
+            db.executemany("INSERT INTO store_collections VALUES(?,?,?)", bound)
             db.execute("CREATE TABLE IF NOT EXISTS content_vectors(hash)")
             for name, text in notes.items():
                 collection, path = locate_note(name)
@@ -94,15 +98,6 @@ class QmdWorkspace:
                 db.execute("INSERT INTO content_vectors SELECT hash FROM documents")
         db.close()
         return self
-
-    def _bind(self) -> None:
-        """Write the configuration that qmd would have written when the collections were added."""
-        lines = ["collections:"]
-        for entry in plan_collections(self.settings, str(self.workspace.home)):
-            lines += [f"  {entry.name}:", f"    path: {entry.root}", f'    pattern: "{entry.pattern}"']
-        path = Path(config_path(self.settings.qmd_dir))
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("\n".join(lines) + "\n")
 
     def answering(self, names: Iterable[str] = NOTES) -> "QmdWorkspace":
         """Let the fake qmd find these notes, whatever it is asked."""

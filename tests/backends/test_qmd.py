@@ -407,7 +407,7 @@ def test_without_qmd_nothing_is_imported_or_started_that_runs_it(qmd_workspace: 
     )
     command = [sys.executable, "-c", script, str(qmd_workspace.workspace.path), QUESTION]
     done = subprocess.run(command, env=qmd_workspace.env, capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines() == ["builtin", "mdrecall.qmd.backend mdrecall.qmd.command mdrecall.qmd.open", ""]
+    assert done.stdout.splitlines() == ["builtin", "mdrecall.qmd.backend mdrecall.qmd.process", ""]
 
 
 def test_status_tells_of_a_program_that_is_not_there_though_nobody_has_asked_it(qmd_workspace: QmdWorkspace) -> None:

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.qmd.command import config_path
 from tests.backends.qmd_workspace import QUESTION, QmdWorkspace
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -68,7 +67,6 @@ def test_index_that_fails_is_told_by_its_exit_code(qmd_workspace: QmdWorkspace, 
 
 def test_index_with_a_qmd_that_hangs_says_so_and_who_answers(qmd_workspace: QmdWorkspace, run: Run) -> None:
     qmd_workspace.database.unlink()
-    Path(config_path(qmd_workspace.settings.qmd_dir)).unlink()
     qmd_workspace.settings_of_qmd["update"] = {"commandTimeoutMs": 300}
     qmd_workspace.configure()
     assert qmd_workspace.qmd

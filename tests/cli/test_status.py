@@ -156,7 +156,7 @@ def test_qmd_shows_its_collections_and_only_what_its_mode_needs() -> None:
 
 def test_qmd_shows_what_went_wrong() -> None:
     found = qmd(
-        "vsearch", {"unembedded": 2}, command="/opt/qmd", problem="It is too old.", lost=["/a", "/b"], updating=True,
+        "vsearch", {"unembedded": 2}, command="/opt/qmd", problem="It is too old.", updating=True,
         updateFailures=1, lastUpdateError="x", lastUpdateAt="", lastEmbedAt="9:00", embedFailures=2,
         lastEmbedError="y", nextEmbedTry="9:30",
     )  # fmt: skip
@@ -164,7 +164,6 @@ def test_qmd_shows_what_went_wrong() -> None:
     assert found["Updated"] == "never; an update is running; 1 failure since, last: x"
     assert found["Embeddings"] == "created 9:00; 2 texts not embedded; 2 failures, last: y; next attempt at 9:30"
     assert found["Problem"] == "It is too old. Until it is fixed, the builtin backend answers."
-    assert found["Missing"] == "/a, /b; what was indexed from there is kept"
 
 
 def test_the_notes_are_listed_with_dates_and_sizes(workspace: Workspace, run: Run) -> None:

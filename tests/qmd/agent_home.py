@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import apsw
+
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped
-from mdrecall.qmd.collection_plan import plan_collections
-from mdrecall.qmd.collections import Collections
-from mdrecall.qmd.command import config_path, index_path, prepare
+from mdrecall.qmd.collections import Collections, plan_collections
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.index_update import IndexUpdate
-from mdrecall.qmd.process import CommandRunner, Output, Program
+from mdrecall.qmd.process import Output, Program, config_path, index_path, prepare
+from mdrecall.qmd.update import IndexUpdate
 from mdrecall.types import Stop, never
 from tests.qmd.real import Tools, node_of
 
@@ -23,10 +23,11 @@ PATIENCE_S = 20
 Reply = str | Output | BackendUnavailable | Callable[[Stop], str]
 
 
-class Scripted:
+class Scripted(Program):
     """A program that says what it is told to; what it was not told to say is nothing, and success."""
 
     def __init__(self, **replies: Sequence[Reply]) -> None:
+        super().__init__((), env={})
         self.replies = {name.replace("_", " "): list(given) for name, given in replies.items()}
         self.calls: list[tuple[str, ...]] = []
 
@@ -120,27 +121,28 @@ class AgentHome:
         script = Path(tools.qmd).resolve().parents[1] / "dist" / "cli" / "qmd.js"
         return Program((node_of(tools), str(script)), env={**env, "QMD_SQLITE_BUSY_TIMEOUT": "300"})
 
-    def collections(self, program: CommandRunner) -> Collections:
+    def collections(self, program: Program) -> Collections:
         settings = self.settings
         return Collections(
             program,
             plan_collections(settings, str(self.home)),
-            require=lambda within_s: None,
-            workspace=settings.workspace,
-            database=self.database,
-            config_path=str(self.config_file),
-            timeout_s=30,
+            settings,
+            self.database,
+            lambda within_s: None,
         )
 
-    def update(self, program: CommandRunner, **more: Any) -> IndexUpdate:
+    def bind(self, name: str, folder: Path, pattern: str = "**/*.md") -> None:
+        """Note a collection in qmd's index, as qmd does when one is added."""
+        Path(self.database.path).parent.mkdir(parents=True, exist_ok=True)
+        db = apsw.Connection(self.database.path)
+        db.execute("CREATE TABLE IF NOT EXISTS store_collections(name, path, pattern)")
+        db.execute("INSERT INTO store_collections VALUES(?, ?, ?)", (name, str(folder), pattern))
+        db.close()
+
+    def update(self, program: Program, **more: Any) -> IndexUpdate:
         collections = more.pop("collections", None) or self.collections(program)
         export = more.pop("export", None)
         return IndexUpdate(program, collections, export, state_dir=str(self.state_dir), timeout_s=30, **more)
-
-
-def with_config_folder(program: Program) -> Callable[[str], Program]:
-    """The same program with its configuration in another folder."""
-    return lambda folder: Program(program.command, env={**program.env, "QMD_CONFIG_DIR": folder}, cwd=program.cwd)
 
 
 def until(holds: Callable[[], bool]) -> None:

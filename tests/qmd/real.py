@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mdrecall.qmd.command import WORK_DIR, prepare
-from mdrecall.qmd.process import Program
+from mdrecall.qmd.process import WORK_DIR, Program, prepare
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0

@@ -8,9 +8,7 @@ import pytest
 
 from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.qmd.collection_plan import Collection, is_case_insensitive, plan_collections, sanitize_name
-from mdrecall.qmd.collections import Collections
-from mdrecall.qmd.listing import parse_config
+from mdrecall.qmd.collections import Collection, Collections, is_case_insensitive, plan_collections, sanitize_name
 from mdrecall.qmd.process import Program
 from tests.qmd.agent_home import AgentHome, Scripted
 
@@ -21,11 +19,8 @@ def names(agent_home: AgentHome) -> dict[str, tuple[str, str]]:
 
 
 def bound(agent_home: AgentHome) -> dict[str, tuple[str, str]]:
-    found = parse_config(agent_home.config_file.read_text())
-    assert found is not None
-    return {
-        entry.name: (os.path.relpath(entry.path or "", agent_home.workspace), entry.pattern or "") for entry in found
-    }
+    found = agent_home.database.collections()
+    return {name: (os.path.relpath(path, agent_home.workspace), pattern) for name, (path, pattern) in found.items()}
 
 
 def test_the_memory_files_are_three_collections_of_the_agent(agent_home: AgentHome) -> None:
@@ -147,16 +142,7 @@ def test_an_older_or_other_name_for_the_same_files_is_changed_and_nothing_is_rea
 
 
 def test_an_older_name_for_other_files_stays(agent_home: AgentHome) -> None:
-    agent_home.config_file.parent.mkdir(parents=True)
-    agent_home.config_file.write_text("collections:\n  memory-root:\n    path: /elsewhere\n    pattern: MEMORY.md\n")
-    program = Scripted()
-    agent_home.collections(program).ensure()
-    assert program.names() == ["collection add"] * 3
-
-
-def test_where_the_paths_are_not_told_nothing_is_removed(agent_home: AgentHome) -> None:
-    agent_home.config_file.parent.mkdir(parents=True)
-    agent_home.config_file.write_text("collections: {memory-dir-main: {path: /elsewhere}}\n")
+    agent_home.bind("memory-root", Path("/elsewhere"), "MEMORY.md")
     program = Scripted()
     agent_home.collections(program).ensure()
     assert program.names() == ["collection add"] * 3
@@ -211,8 +197,7 @@ def test_a_folder_of_somebody_else_is_not_made_but_told_and_tried_again(agent_ho
 
 def test_one_whose_new_folder_is_missing_keeps_what_it_has(agent_home: AgentHome) -> None:
     agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "~/new", "name": "n"}])
-    agent_home.config_file.parent.mkdir(parents=True)
-    agent_home.config_file.write_text("collections:\n  n-main:\n    path: /old\n    pattern: x.md\n")
+    agent_home.bind("n-main", Path("/old"), "x.md")
     program = Scripted()
     agent_home.collections(program).ensure()
     assert program.calls == []
@@ -222,12 +207,11 @@ def test_a_first_reading_that_takes_too_long_goes_on_with_the_next_update(agent_
     agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "~", "name": "n"}])
 
     def slow(_: object) -> str:
-        agent_home.config_file.parent.mkdir(parents=True)
-        agent_home.config_file.write_text(f"collections:\n  n-main:\n    path: {agent_home.home}\n")
+        agent_home.bind("n-main", agent_home.home)
         raise ProgramTimedOut("slow")
 
     assert agent_home.collections(Scripted(collection_add=[slow])).ensure() == ()
-    agent_home.config_file.unlink()
+    Path(agent_home.database.path).unlink()
     with pytest.raises(ProgramTimedOut, match="slow"):
         agent_home.collections(Scripted(collection_add=[ProgramTimedOut("slow")])).ensure()
 

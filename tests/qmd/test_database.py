@@ -8,7 +8,6 @@ import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramUnreadable
 from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.listing import ListedCollection
 from mdrecall.qmd.process import Program
 from tests.qmd.agent_home import AgentHome
 
@@ -43,7 +42,7 @@ def test_without_an_index_there_is_nothing_and_no_error(tmp_path: Path) -> None:
     database = QmdDatabase(str(tmp_path / "absent.sqlite"))
     assert not database.exists()
     assert database.counts() == {}
-    assert database.collections() is None
+    assert database.collections() == {}
     assert database.count_unembedded() is None
 
 
@@ -92,9 +91,7 @@ def test_the_real_index_is_understood_also_while_another_process_writes_to_it(
     db.execute("BEGIN IMMEDIATE; INSERT INTO store_config VALUES('x', 'y')")
     try:
         database = agent_home.database
-        assert database.collections() == (
-            ListedCollection("notes-main", str(agent_home.workspace / "memory"), "**/*.md"),
-        )
+        assert database.collections() == {"notes-main": (str(agent_home.workspace / "memory"), "**/*.md")}
         assert database.counts() == {"notes-main": 1}
         assert database.count_unembedded() == 1
     finally:

@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.core.redact import make_redactor
 from mdrecall.interfaces import OpenTranscript
-from mdrecall.qmd.export import ExportReport, Origin, SessionExport
+from mdrecall.qmd.export import ExportReport, SessionExport
 from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.sources.transcripts.readers import Transcripts
 from mdrecall.types import TranscriptRecord
@@ -109,7 +109,7 @@ def test_a_transcript_that_grew_is_read_from_where_it_had_ended(world: World) ->
     world.export().run()
     assert world.source.starts == [size]
     assert world.files()["one.md"] == "# Session one\n\nUser: a\nUser: b\nUser: c\n"
-    assert world.export().find_origin("one.md", 5, 5) == Origin("sessions/one.jsonl", 4, 4)
+    assert world.export().find_origin("one.md", 5, 5) == ("sessions/one.jsonl", 4, 4)
 
 
 def test_a_line_without_an_end_is_exported_and_not_twice_when_it_has_one(world: World) -> None:
@@ -134,7 +134,7 @@ def test_records_that_say_nothing_leave_the_file_as_it_is(world: World) -> None:
     assert os.stat(world.folder / "one.md").st_ino == before.st_ino
     world.agent_home.say("one", "b")
     world.export().run()
-    assert world.export().find_origin("one.md", 4, 4) == Origin("sessions/one.jsonl", 4, 4)
+    assert world.export().find_origin("one.md", 4, 4) == ("sessions/one.jsonl", 4, 4)
 
 
 @pytest.mark.parametrize("same_size", [True, False])
@@ -172,9 +172,9 @@ def test_lines_are_cited_by_their_records_and_the_heading_by_the_first(world: Wo
     world.agent_home.say("one", "b", "c")
     world.export().run()
     export = world.export()
-    assert export.find_origin("one.md", 3, 5) == Origin("sessions/one.jsonl", 2, 6)
-    assert export.find_origin("one.md", 1, 2) == Origin("sessions/one.jsonl", 2, 2)
-    assert export.find_origin("one.md", 4, 99) == Origin("sessions/one.jsonl", 5, 6)
+    assert export.find_origin("one.md", 3, 5) == ("sessions/one.jsonl", 2, 6)
+    assert export.find_origin("one.md", 1, 2) == ("sessions/one.jsonl", 2, 2)
+    assert export.find_origin("one.md", 4, 99) == ("sessions/one.jsonl", 5, 6)
     assert export.find_origin("../one.md", 3, 3) is None
     assert export.find_origin("foreign.md", 1, 1) is None
 
@@ -185,7 +185,7 @@ def test_a_transcript_put_aside_by_a_reset_keeps_its_name(world: World) -> None:
     world.export().run()
     (name,) = world.files()
     assert name == "one.jsonl.reset.2026-02-10T10-00-00.000Z.md"
-    assert world.export().find_origin(name, 3, 3) == Origin(f"sessions/{name.removesuffix('.md')}", 2, 2)
+    assert world.export().find_origin(name, 3, 3) == (f"sessions/{name.removesuffix('.md')}", 2, 2)
 
 
 def test_files_of_transcripts_that_have_gone_go_and_those_of_others_stay(world: World) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 from pathlib import Path
 
 import apsw
@@ -15,16 +14,15 @@ from mdrecall.errors import (
     ProgramFailed,
     ProgramStopped,
     ProgramTimedOut,
-    ProgramUnreadable,
 )
 from mdrecall.locks import FileLock
-from mdrecall.qmd.collection_plan import export_dir
-from mdrecall.qmd.export import Origin, SessionExport
-from mdrecall.qmd.index_update import IndexUpdate
+from mdrecall.qmd.collections import export_dir
+from mdrecall.qmd.export import SessionExport
 from mdrecall.qmd.process import Output, Program
+from mdrecall.qmd.update import IndexUpdate
 from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.types import Issue, Stop, never
-from tests.qmd.agent_home import AgentHome, Scripted, with_config_folder
+from tests.qmd.agent_home import AgentHome, Scripted
 
 NUL = ProgramFailed("no", code=1, output="Error: ENOTDIR: not a directory, open '/w/memory\\u0000/a.md'")
 TWICE = ProgramFailed(
@@ -45,11 +43,7 @@ def bound(agent_home: AgentHome) -> AgentHome:
     """An agent whose collections qmd has already, so that nothing but the update is run."""
     agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
     agent_home.note("memory/a.md", "# A")
-    agent_home.config_file.parent.mkdir(parents=True)
-    agent_home.config_file.write_text(f"collections:\n  n-main:\n    path: {agent_home.workspace}/memory\n")
-    Path(agent_home.database.path).parent.mkdir(parents=True)
-    apsw.Connection(agent_home.database.path).close()
-    Path(agent_home.database.path).touch()
+    agent_home.bind("n-main", agent_home.workspace / "memory")
     return agent_home
 
 
@@ -169,8 +163,10 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(agent_
     export = SessionExport(source, make_redactor(()), folder=folder, state_dir=str(agent_home.state_dir))
     assert run(agent_home.update(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)
-    assert export.find_origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == Origin(
-        "sessions/one.jsonl", 4, 4
+    assert export.find_origin(hit["file"].removeprefix("qmd://sessions-main/"), hit["line"], hit["line"]) == (
+        "sessions/one.jsonl",
+        4,
+        4,
     )
     assert json.loads(qmd.run(["search", "hunter2hunter2", "--json"], timeout_s=30).stdout) == []
 
@@ -208,47 +204,6 @@ def test_where_nothing_can_be_written_it_is_told(bound: AgentHome) -> None:
     bound.state_dir.write_text("in the way")
     with pytest.raises(BackendUnavailable):
         run(bound.update(Scripted()))
-
-
-def test_the_real_qmd_keeps_what_it_has_from_a_folder_that_has_gone(agent_home: AgentHome, qmd: Program) -> None:
-    disk = agent_home.home / "disk"
-    disk.mkdir()
-    (disk / "far.md").write_text("# Far\nzanzibar\n")
-    agent_home.note("memory/near.md", "# Near\nassam\n")
-    agent_home.qmd(
-        includeDefaultMemory=False, paths=[{"path": str(disk), "name": "disk"}, {"path": "memory", "name": "n"}]
-    )
-    update = agent_home.update(qmd, with_config=with_config_folder(qmd))
-    assert run(update) == ("", ())
-    disk.rename(agent_home.home / "unplugged")
-    agent_home.note("memory/new.md", "# New\ndarjeeling\n")
-    assert update.is_behind()
-    skipped, issues = run(update)
-    assert skipped == ""
-    assert [issue.path for issue in issues] == [str(disk)]
-    assert [entry.name for entry in update.missing] == ["disk-main"]
-    assert agent_home.database.counts() == {"disk-main": 1, "n-main": 2}
-    assert "far.md" in qmd.run(["search", "zanzibar", "--json", "-c", "disk-main"], timeout_s=30).stdout
-    assert not update.is_behind()
-    (agent_home.home / "unplugged").rename(disk)
-    (disk / "far.md").unlink()
-    assert update.is_behind()
-    assert run(update) == ("", ())
-    assert update.missing == ()
-    assert agent_home.database.counts() == {"n-main": 2}
-
-
-def test_where_what_has_gone_cannot_be_left_out_nothing_is_updated(agent_home: AgentHome, qmd: Program) -> None:
-    agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
-    agent_home.note("memory/near.md", "# Near\n")
-    update = agent_home.update(qmd)
-    run(update)
-    shutil.rmtree(agent_home.workspace / "memory")
-    skipped, issues = run(update)
-    assert skipped == "lost"
-    assert agent_home.database.counts() == {"n-main": 1}
-    assert [issue.path for issue in issues] == [str(agent_home.workspace / "memory")]
-    assert update.is_behind()
 
 
 def test_the_real_qmd_gets_a_new_index_for_a_damaged_one(agent_home: AgentHome, qmd: Program) -> None:
@@ -294,6 +249,5 @@ def test_an_index_that_is_only_out_of_reach_is_not_set_aside(bound: AgentHome) -
     path = Path(bound.database.path)
     path.unlink()
     path.mkdir()
-    with pytest.raises(ProgramUnreadable):
-        run(bound.update(Scripted()))
+    run(bound.update(Scripted()))
     assert path.is_dir()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.qmd.search import MAX_KEYWORDS, Keywords, build_word_lists, extract_keywords
+from mdrecall.qmd.search import MAX_KEYWORDS, build_word_lists, extract_keywords
 
 
 @pytest.mark.parametrize(
@@ -23,51 +23,51 @@ from mdrecall.qmd.search import MAX_KEYWORDS, Keywords, build_word_lists, extrac
     ],
 )
 def test_only_what_tells_something_is_looked_up(question: str, words: tuple[str, ...]) -> None:
-    assert extract_keywords(question).words == words
+    assert extract_keywords(question)[0] == list(words)
 
 
 def test_a_question_of_little_words_keeps_them() -> None:
-    assert extract_keywords("to be or not to be").words == ("to", "be", "or", "not")
+    assert extract_keywords("to be or not to be")[0] == ["to", "be", "or", "not"]
 
 
 def test_nothing_to_look_up_gives_no_list() -> None:
     for question in ("", "?!", '""', "-"):
-        assert build_word_lists(extract_keywords(question)) == []
+        assert build_word_lists(*extract_keywords(question)) == []
 
 
 def test_what_is_quoted_or_left_out_stands_in_every_list() -> None:
     asked = extract_keywords('postponed "billing  migration" -ana -"old plan"')
-    assert asked == Keywords(("postponed",), ('"billing migration"',), ('-"old plan"', "-ana"))
-    assert build_word_lists(asked) == [
+    assert asked == (["postponed"], ['"billing migration"'], ['-"old plan"', "-ana"])
+    assert build_word_lists(*asked) == [
         '"billing migration" postponed -"old plan" -ana',
         '"billing migration" -"old plan" -ana',
     ]
 
 
 def test_a_dash_alone_or_inside_a_word_leaves_nothing_out() -> None:
-    assert extract_keywords("multi-agent - plan --verbose -5").excluded == ()
+    assert extract_keywords("multi-agent - plan --verbose -5")[2] == []
 
 
 def test_leaving_out_alone_cannot_be_asked_so_it_is_a_word() -> None:
-    assert extract_keywords("-clean") == Keywords(("clean",))
+    assert extract_keywords("-clean") == (["clean"], [], [])
 
 
 def test_the_fullest_list_comes_first_and_each_word_alone_last() -> None:
-    lists = build_word_lists(Keywords(("a1", "b2", "c3")))
+    lists = build_word_lists(["a1", "b2", "c3"], [], [])
     assert lists == ["a1 b2 c3", "b2 c3", "a1 c3", "a1 b2", "a1", "b2", "c3"]
-    assert build_word_lists(Keywords(("a1", "b2"))) == ["a1 b2", "a1", "b2"]
-    assert build_word_lists(Keywords(("a1",))) == ["a1"]
+    assert build_word_lists(["a1", "b2"], [], []) == ["a1 b2", "a1", "b2"]
+    assert build_word_lists(["a1"], [], []) == ["a1"]
 
 
 def test_a_long_question_gives_no_more_than_its_longest_words() -> None:
     asked = extract_keywords(" ".join(f"word{'x' * number}" for number in range(40)))
-    assert len(asked.words) == MAX_KEYWORDS
-    assert len(build_word_lists(asked)) == MAX_KEYWORDS + 1
+    assert len(asked[0]) == MAX_KEYWORDS
+    assert len(build_word_lists(*asked)) == MAX_KEYWORDS + 1
 
 
 @given(st.text())
 def test_every_list_is_one_line_with_its_quotes_closed_and_something_to_find(question: str) -> None:
-    for line in build_word_lists(extract_keywords(question)):
+    for line in build_word_lists(*extract_keywords(question)):
         assert line.count('"') % 2 == 0
         assert len(line.splitlines()) == 1
         assert not all(word.startswith("-") for word in line.split())

@@ -5,26 +5,27 @@ from typing import Any
 
 import pytest
 
+from mdrecall.config.settings import Chunking
 from mdrecall.core.ranking.score import probability
 from mdrecall.core.ranking.stages import Candidate, RankingOptions
 from mdrecall.core.text.markdown import heading_above
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.searcher import STAGES
-from mdrecall.qmd.passages import ChunkSizes, Located, QmdDocument, locate
-from mdrecall.qmd.tool_client import Mode
+from mdrecall.qmd.passages import Located, QmdDocument, locate
+from mdrecall.qmd.search import Mode
 from tests.conftest import values_of
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"
 GARDEN = "# Garden\n\nThe tomatoes need water. Ana likes them.\n"
 LONG = "# Log\n\n" + "\n\n".join(f"## Day {day}\n\nNothing but rain, {'and more rain ' * 15}." for day in range(60))
-SIZES = ChunkSizes(400, 80)
+SIZES = Chunking(tokens=400, overlap=80)
 
 
 OPTIONS = RankingOptions(max_results=20, min_score=0.0, vector_weight=0.35)
 
 
 def search(documents: Sequence[QmdDocument], query: str, *, options: RankingOptions = OPTIONS, **more: Any) -> Located:
-    return locate(documents, query, total=100, sizes=SIZES, analyser=Analyser(), options=options, **more)
+    return locate(documents, query, total=100, chunking=SIZES, analyser=Analyser(), options=options, **more)
 
 
 def find(query: str, *texts: str) -> list[tuple[int, Candidate]]:

@@ -5,9 +5,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import PathOutside
-from mdrecall.qmd.collection_plan import Collection
-from mdrecall.qmd.hits import RawHit
-from mdrecall.qmd.paths import CollectionPaths, covers
+from mdrecall.qmd.collections import Collection, CollectionPaths, covers
 
 
 class Desk:
@@ -27,7 +25,7 @@ class Desk:
         file.write_text("text")
 
     def of(self, collection: str, path: str) -> tuple[str, str] | None:
-        agent_home = self.places.resolve_hit(RawHit(collection, path, 1.0, 1))
+        agent_home = self.places.resolve_hit(collection, path)
         return None if agent_home is None else (agent_home.inside, agent_home.shown)
 
 

@@ -17,7 +17,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.process import MAX_CHARS, Output, Program, find_error_line
+from mdrecall.qmd.process import MAX_BYTES, Output, Program, find_error_line
 from tests.processes import PATIENCE_S, marked, runs, until
 from tests.qmd.fake_qmd import FakeQmd
 
@@ -139,15 +139,15 @@ def test_a_child_that_holds_the_pipes_does_not_hold_the_answer(fake_qmd: FakeQmd
 @pytest.mark.parametrize("stream", ["out", "err"])
 def test_too_much_is_not_read_to_its_end(fake_qmd: FakeQmd, stream: str) -> None:
     fake_qmd.reply(flood=stream)
-    with pytest.raises(ProgramUnreadable, match="200,000"):
+    with pytest.raises(ProgramUnreadable, match="400,000"):
         run(fake_qmd)
 
 
 def test_what_just_fits_is_read(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply(out="é" * MAX_CHARS)
-    assert len(run(fake_qmd).stdout) == MAX_CHARS
+    fake_qmd.reply(out="é" * (MAX_BYTES // 2))
+    assert len(run(fake_qmd).stdout) == MAX_BYTES // 2
     with pytest.raises(ProgramUnreadable):
-        run(fake_qmd.forget().reply(out="é" * MAX_CHARS + "x"))
+        run(fake_qmd.forget().reply(out="é" * (MAX_BYTES // 2) + "x"))
 
 
 def test_quietly_only_the_last_is_kept_however_much_it_says(fake_qmd: FakeQmd) -> None:
@@ -155,7 +155,7 @@ def test_quietly_only_the_last_is_kept_however_much_it_says(fake_qmd: FakeQmd) -
     output = run(fake_qmd, "update", quiet=True)
     assert output.code == 0
     assert "first" not in output.stdout
-    assert 0 < len(output.stdout) < MAX_CHARS
+    assert 0 < len(output.stdout) < MAX_BYTES
 
 
 def test_it_ends_when_it_is_to_stop(fake_qmd: FakeQmd) -> None:

@@ -12,13 +12,10 @@ import apsw
 import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
-from mdrecall.qmd.command import WORK_DIR, config_path, index_path, parse_command
 from mdrecall.qmd.mcporter import Mcporter
-from mdrecall.qmd.process import Program
-from mdrecall.qmd.search import QmdSearch
+from mdrecall.qmd.process import WORK_DIR, Program, config_path, index_path, parse_command, require_version
+from mdrecall.qmd.search import Mode, QmdSearch
 from mdrecall.qmd.session import Session
-from mdrecall.qmd.tool_client import Mode
-from mdrecall.qmd.version import require_version
 from tests.processes import marked, until
 from tests.qmd.real import PATIENCE_S, Agent, Tools, node_of
 
@@ -203,6 +200,6 @@ def test_every_way_of_searching_works_with_the_models_of_the_user(
     both = QmdSearch(agent.program(), require=print, names=["notes"], ensure=print, server=session)
     modes: list[Mode] = ["search", "vsearch", "query"]
     for mode in modes:
-        hits, _, issues = both.search(question, mode, limit=5, within_s=PATIENCE_S)
+        hits, issues = both.search(question, mode, limit=5, within_s=PATIENCE_S)
         assert (hits[0].collection, hits[0].path, issues) == ("notes", "pool.md", ()), mode
     session.close()

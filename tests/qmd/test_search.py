@@ -7,15 +7,19 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.qmd.search import QmdSearch, SearchHits
+from mdrecall.qmd.search import QmdSearch, RawHit
+from mdrecall.qmd.session import Session
+from mdrecall.types import Issue
 from tests.qmd.agent_home import Reply, Scripted
+
+Found = tuple[tuple[RawHit, ...], tuple[Issue, ...]]
 
 
 def listed(*files: str) -> str:
     return json.dumps([{"file": f"qmd://{name}", "docid": "#1", "score": 1 / at} for at, name in enumerate(files, 1)])
 
 
-class Server:
+class Server(Session):
     """Someone who passes questions on, and answers as a test tells it to."""
 
     def __init__(self, *answers: dict[str, Any] | BackendUnavailable) -> None:
@@ -61,12 +65,12 @@ class Desk:
     def _ensure(self) -> None:
         self.ensured += 1
 
-    def ask(self, question: str = "billing migration", mode: Any = "search", within_s: float = 20) -> SearchHits:
+    def ask(self, question: str = "billing migration", mode: Any = "search", within_s: float = 20) -> Found:
         return self.search.search(question, mode, limit=6, within_s=within_s)
 
 
-def paths(found: SearchHits) -> list[str]:
-    return [f"{hit.collection}/{hit.path}" for hit in found.hits]
+def paths(found: Found) -> list[str]:
+    return [f"{hit.collection}/{hit.path}" for hit in found[0]]
 
 
 def test_by_words_all_lists_go_into_one_command_with_all_collections() -> None:
@@ -111,7 +115,7 @@ def test_a_file_that_is_found_twice_is_one_and_equal_texts_are_two() -> None:
         {"file": "qmd://a/x.md", "docid": "#1", "score": 0.9},
     ])  # fmt: skip
     found = Desk(query=[twice]).ask()
-    assert [(hit.collection, hit.score) for hit in found.hits] == [("a", 0.9), ("b", 0.5)]
+    assert [(hit.collection, hit.score) for hit in found[0]] == [("a", 0.9), ("b", 0.5)]
 
 
 NOT_FOUND = ProgramFailed("qmd query ended with code 1.", code=1, output="Collection not found: b\n")
@@ -127,7 +131,7 @@ def test_one_that_cannot_be_bound_is_left_out_and_told() -> None:
     desk = Desk(query=[NOT_FOUND, NOT_FOUND, listed("a/x.md")])
     found = desk.ask()
     assert paths(found) == ["a/x.md"]
-    assert [issue.path for issue in found.issues] == ["b"]
+    assert [issue.path for issue in found[1]] == ["b"]
     assert "b" not in desk.program.calls[-1][:-1]
 
 
@@ -140,8 +144,8 @@ def test_any_other_failure_is_one() -> None:
 
 def test_without_words_or_collections_nobody_is_asked() -> None:
     desk = Desk(names=())
-    assert desk.ask().hits == ()
-    assert Desk().ask('""').hits == ()
+    assert desk.ask() == ((), ())
+    assert Desk().ask('""') == ((), ())
     assert desk.program.calls == []
 
 
@@ -160,7 +164,7 @@ def test_a_server_that_fails_is_told_and_the_program_is_run() -> None:
     desk = Desk(server=Server(ProgramMissing("gone")), query=[listed("a/x.md")])
     found = desk.ask()
     assert paths(found) == ["a/x.md"]
-    assert "gone" in found.issues[0].problem
+    assert "gone" in found[1][0].problem
 
 
 def test_a_server_is_asked_by_meaning_without_reranking_and_in_full_as_it_is() -> None:

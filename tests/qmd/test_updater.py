@@ -6,18 +6,17 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import apsw
 import pytest
 
+from mdrecall.config.openclaw_settings import QmdUpdate
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut
 from mdrecall.locks import FileLock
-from mdrecall.qmd.embedding import Embedding
-from mdrecall.qmd.updater import Updater, UpdateReport, UpdateRules
+from mdrecall.qmd.update import Embedding, Updater, UpdateReport
 from mdrecall.types import Progress, Stop
 from tests.qmd.agent_home import PATIENCE_S, AgentHome, Scripted, until
 from tests.qmd.real import Tools
 
-NEVER = UpdateRules(interval_s=0, debounce_s=15, on_boot=False, wait_for_boot=False)
+NEVER = QmdUpdate()._replace(interval=0, on_boot=False)
 
 
 class World:
@@ -32,24 +31,19 @@ class World:
         self._open: list[Updater] = []
         agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
         agent_home.note("memory/a.md", "# A")
-        agent_home.config_file.parent.mkdir(parents=True)
-        agent_home.config_file.write_text(f"collections:\n  n-main:\n    path: {agent_home.workspace}/memory\n")
-        Path(agent_home.database.path).parent.mkdir(parents=True)
-        apsw.Connection(agent_home.database.path).close()
-        Path(agent_home.database.path).touch()
+        agent_home.bind("n-main", agent_home.workspace / "memory")
 
     def embedding(self, interval_s: float = 3600) -> Embedding:
         return Embedding(
             self.program,
+            NEVER._replace(embed_interval=int(interval_s * 1000), embed_timeout_ms=500),
             state_path=str(self.embed_state),
             lock_path=str(self.agent_home.state / "embed.lock"),
-            interval_s=interval_s,
-            timeout_s=0.5,
             pending=lambda: self.texts,
             now=lambda: self.now_s,
         )
 
-    def updater(self, rules: UpdateRules = NEVER, *, embeds: bool = False, embed_interval_s: float = 3600) -> Updater:
+    def updater(self, rules: QmdUpdate = NEVER, *, embeds: bool = False, embed_interval_s: float = 3600) -> Updater:
         collections = self.agent_home.collections(self.program)
         update = self.agent_home.update(self.program, collections=collections, now=lambda: self.now_s)
         embedding = self.embedding(embed_interval_s) if embeds else None
@@ -58,7 +52,6 @@ class World:
         return made
 
     def forget_collections(self) -> None:
-        self.agent_home.config_file.unlink()
         Path(self.agent_home.database.path).unlink()
 
     def close(self) -> None:
@@ -125,7 +118,7 @@ def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World
     with ThreadPoolExecutor(3) as pool:
         first = pool.submit(updater.run, "boot", force=True)
         assert begun.wait(PATIENCE_S)
-        assert updater.is_updating()
+        assert updater.status()["updating"]
         later = pool.submit(updater.run, "manual", force=True)
         joined = pool.submit(updater.run, "search")
         until(lambda: updater.callers == 3)
@@ -133,7 +126,7 @@ def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World
         assert first.result(PATIENCE_S).reason == "boot"
         assert joined.result(PATIENCE_S).reason == "boot"
         assert later.result(PATIENCE_S).reason == "manual:queued"
-    assert not updater.is_updating()
+    assert not updater.status()["updating"]
     assert world.program.names() == ["update"] * 2
 
 
@@ -169,7 +162,7 @@ def test_a_bug_in_an_update_before_a_search_is_raised(world: World) -> None:
 
 
 def test_at_the_start_it_updates_and_may_be_waited_for(world: World) -> None:
-    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot=True))
+    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot_sync=True))
     updater.start()
     assert world.program.names() == ["update"]
     begun = threading.Event()
@@ -181,7 +174,7 @@ def test_at_the_start_it_updates_and_may_be_waited_for(world: World) -> None:
 
 def test_a_start_that_fails_is_told_and_stops_nobody(world: World) -> None:
     world.program.replies["update"] = [ProgramFailed("no", code=1)]
-    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot=True))
+    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot_sync=True))
     assert updater.start() == ()
     assert updater.status()["lastUpdateError"] == "no"
 
@@ -189,7 +182,7 @@ def test_a_start_that_fails_is_told_and_stops_nobody(world: World) -> None:
 def test_a_start_without_collections_updates_when_qmd_works_again(world: World) -> None:
     world.forget_collections()
     world.program.replies["collection add"] = [ProgramTimedOut("slow")]
-    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot=True))
+    updater = world.updater(NEVER._replace(on_boot=True, wait_for_boot_sync=True))
     with pytest.raises(ProgramTimedOut):
         updater.start()
     assert world.program.names() == ["collection add", "collection add", "update"]
@@ -218,7 +211,7 @@ def test_an_index_is_current_if_its_update_is_recent_and_nothing_has_changed_or_
 
 def test_who_answers_once_only_binds_collections(world: World) -> None:
     world.forget_collections()
-    updater = world.updater(UpdateRules(0.001, 0, on_boot=True, wait_for_boot=True))
+    updater = world.updater(NEVER._replace(interval=1, debounce_ms=0, on_boot=True, wait_for_boot_sync=True))
     updater.start(one_shot=True)
     assert world.program.names() == ["collection add"]
     assert "qmd-update" not in {thread.name for thread in threading.enumerate()}
@@ -239,11 +232,11 @@ def test_every_so_often_it_updates_if_files_have_changed(world: World) -> None:
         return ""
 
     world.program.replies["update"] = [counts, counts, counts]
-    updater = world.updater(UpdateRules(0.01, 0, on_boot=False, wait_for_boot=False))
+    updater = world.updater(NEVER._replace(interval=10, debounce_ms=0))
     updater.start()
     assert both.acquire(timeout=PATIENCE_S)
     for number in range(2):
-        until(lambda: not updater.is_updating())
+        until(lambda: not updater.is_updating)
         assert not both.acquire(timeout=0.1)
         world.agent_home.note(f"memory/{number}.md", "# New")
         assert both.acquire(timeout=PATIENCE_S)
@@ -253,7 +246,7 @@ def test_every_so_often_it_updates_if_files_have_changed(world: World) -> None:
 def test_closing_ends_what_runs_drops_what_waits_and_may_be_done_twice(world: World) -> None:
     go, begun = threading.Event(), threading.Event()
     world.program.replies["update"] = [holds_until(go, begun)]
-    updater = world.updater(UpdateRules(3600, 15, on_boot=True, wait_for_boot=False))
+    updater = world.updater(NEVER._replace(interval=3_600_000, on_boot=True))
     updater.start()
     assert begun.wait(PATIENCE_S)
     with ThreadPoolExecutor(1) as pool:
@@ -304,8 +297,8 @@ def test_a_failed_embedding_leaves_the_update_done_and_is_tried_ever_less_often(
         assert not updater.is_behind()
         assert updater.status()["embedFailures"] == failures
         state = world.embedding().state()
-        pauses.append(state.next_try - world.now_s)
-        world.now_s = state.next_try - 1
+        pauses.append(state[2] - world.now_s)
+        world.now_s = state[2] - 1
         assert not world.updater(embeds=True).run("manual", force=True).embedded
         world.now_s += 1
     assert pauses == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
@@ -323,7 +316,7 @@ def test_embedding_that_gets_further_each_time_is_no_failure(world: World) -> No
 
     world.texts = 8
     world.program.replies["embed"] = [half, half]
-    updater = world.updater(NEVER._replace(debounce_s=0), embeds=True)
+    updater = world.updater(NEVER._replace(debounce_ms=0), embeds=True)
     for left in ("4 of 8", "2 of 4"):
         (issue,) = updater.run("search").issues
         assert left in issue.problem
@@ -359,17 +352,10 @@ def test_a_search_does_not_wait_for_embedding(world: World) -> None:
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(updater.run, "manual", force=True)
         assert begun.wait(PATIENCE_S)
-        assert not updater.is_updating()
+        assert not updater.is_updating
         assert not updater.is_behind()
         updater.close()
         assert not first.result(PATIENCE_S).embedded
-
-
-def test_the_rules_are_those_of_the_settings(world: World) -> None:
-    world.agent_home.qmd(update={"interval": "90s", "debounceMs": 250, "onBoot": False, "waitForBootSync": True})
-    assert UpdateRules.from_loaded(world.agent_home.loaded) == UpdateRules(90.0, 0.25, False, True, True)
-    world.agent_home.config = {}
-    assert UpdateRules.from_loaded(world.agent_home.loaded) == UpdateRules(300.0, 15.0, True, False, False)
 
 
 def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(
@@ -382,10 +368,9 @@ def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(
     def updater(timeout_s: float) -> Updater:
         embedding = Embedding(
             program,
+            NEVER._replace(embed_timeout_ms=int(timeout_s * 1000)),
             state_path=str(agent_home.state_dir / "embed.json"),
             lock_path=str(agent_home.state / "embed.lock"),
-            interval_s=3600,
-            timeout_s=timeout_s,
             pending=agent_home.database.count_unembedded,
         )
         collections = agent_home.collections(program)

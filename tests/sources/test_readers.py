@@ -16,7 +16,7 @@ from mdrecall.context import save_session
 from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
-from mdrecall.qmd.export import ExportReport, Origin, SessionExport
+from mdrecall.qmd.export import ExportReport, SessionExport
 from mdrecall.sources.opening import read_below
 from mdrecall.sources.transcripts import readers
 from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
@@ -176,8 +176,8 @@ def test_it_is_exported_for_qmd(memory: Memory, tmp_path: Path) -> None:
     export = SessionExport(source, make_redactor(()), folder=str(folder), state_dir=str(tmp_path / "state"))
     assert export.run() == ExportReport(written=2)
     assert (folder / "list+new.md").read_text().startswith("# Session list+new\n\nUser: the walrus sleeps\n")
-    assert export.find_origin("list+new.md", 4, 4) == Origin("sessions/list/new", 3, 3)
-    assert export.find_origin("old.md", 3, 3) == Origin("sessions/old.jsonl", 1, 1)
+    assert export.find_origin("list+new.md", 4, 4) == ("sessions/list/new", 3, 3)
+    assert export.find_origin("old.md", 3, 3) == ("sessions/old.jsonl", 1, 1)
 
 
 def test_a_format_that_is_no_longer_read_leaves_the_index(memory: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
