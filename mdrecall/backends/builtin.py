@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.config.settings import Settings
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
-from mdrecall.engine.sync_run import SourceState, require_notes
+from mdrecall.engine.sync_run import require_notes
 from mdrecall.engine.watch_loop import IndexWatcher
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.sources.clock import user_moment
@@ -125,12 +125,13 @@ class BuiltinBackend:
             if not self._store.health.write_problem:
                 stale = result.stale or "the index is being deleted or replaced by another program"
                 result = result._replace(stale=stale)
-        issues = visible.filter_issues((*result.issues, *self._index_issues(result.issues)))
+        issues = (*result.issues, *self._index_issues(result.issues))
+        issues = visible.filter_issues(issues) if issues else ()
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
         answer = answer.replace(
             action=action, stale=result.stale, issues=issues, withheld=f"{visible.withheld} {answer.withheld}".strip()
         )
-        return self._files.name_unsearched(answer)
+        return answer if answer.results else self._files.name_unsearched(answer)
 
     def _find_visible(self, request: SearchRequest) -> Visible:
         """Return which transcripts the conversation of a request may see."""
@@ -249,7 +250,7 @@ class BuiltinBackend:
         counts = self.index.counts()
         used = self._repair.run(self._embedding.find_embedder) if self._embedding else None
         lacks_vectors, sources = self._repair.run(self._lacks_vectors), self._repair.run(self._refresh.inspect)
-        files_changed = any(source.is_behind for source in sources)
+        files_changed = any(is_behind for is_behind, *_ in sources.values())
         sizes, cached = self._repair.run(self._store.admin.content_sizes), self._repair.run(self._store.cache.count)
         return Status(
             backend="builtin",
@@ -263,7 +264,7 @@ class BuiltinBackend:
             db_path=self._store.admin.place,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
-            source_counts=tuple(_describe_source(count, sources, sizes) for count in counts),
+            source_counts=tuple(_describe_source(count, sources.get(count.source), sizes) for count in counts),
             cache={"enabled": search.cache.enabled, "entries": cached, "maxEntries": search.cache.max_entries},
             fts={"enabled": True, "available": True},
             fallback=self._repair.run(self._embedding.explain_fallback) if self._embedding else None,
@@ -288,7 +289,7 @@ class BuiltinBackend:
         """Return if the index fits the settings, with OpenClaw's names. One that does not is rebuilt by a sync."""
         if not self._store.chunks.count():
             return {"status": "missing", "reason": "nothing is indexed yet"}
-        if self._refresh.is_outdated():
+        if self._refresh.runs.is_outdated():
             return {"status": "mismatched", "reason": "made with other settings or by another version"}
         return {"status": "valid"}
 
@@ -348,14 +349,16 @@ class BuiltinBackend:
         self._store.admin.close()
 
 
-def _describe_source(count: SourceCount, sources: Iterable[SourceState], sizes: ContentSizes) -> SourceStatus:
-    found = next((source for source in sources if source.source == count.source), None)
+def _describe_source(
+    count: SourceCount, found: tuple[bool, int, tuple[Issue, ...]] | None, sizes: ContentSizes
+) -> SourceStatus:
+    is_behind, files, issues = found or (None, None, ())
     return SourceStatus(
         *count,
         chunk_bytes=sizes.texts.get(count.source, 0),
-        dirty=found.is_behind if found else None,
-        eligible=found.files if found else None,
-        issues=tuple(f"{issue.path}: {issue.problem}" for issue in found.issues) if found else (),
+        dirty=is_behind,
+        eligible=files,
+        issues=tuple(f"{issue.path}: {issue.problem}" for issue in issues),
     )
 
 
@@ -445,4 +448,4 @@ class BuiltinIndex:
 
     @cached_property
     def _mapper(self) -> NoteMapper:
-        return build_note_map(self._embedding, self._store, self._refresh.is_unchecked)
+        return build_note_map(self._embedding, self._store, self._refresh.runs.is_unchecked)

@@ -130,7 +130,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
 
         options = read_ranking_options(settings)._replace(collections=files.collections())
         if embedding is None:
-            return Searcher(store.chunks, analyser, options, reranker=reranker, hide=sync.hide_forgotten)
+            return Searcher(store.chunks, analyser, options, reranker=reranker, hide=refresh.hide_forgotten)
         reason, vectors = embedding.chosen.unusable_reason, embedding.vector_searcher
         return Searcher(
             store.chunks,
@@ -139,7 +139,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
             vectors,
             why_no_vectors=reason,
             reranker=reranker,
-            hide=sync.hide_forgotten,
+            hide=refresh.hide_forgotten,
         )
 
     watcher = _build_watcher(settings, store, refresh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
 from mdrecall.core.text.markdown import titles
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from mdrecall.interfaces import DocumentWriter, Source
 
 #: A file written this shortly before its stamp was taken may be written again without a new stamp.
-_STAMP_SETTLES_NS = 2_000_000_000
+STAMP_SETTLES_NS = 2_000_000_000
 #: A transaction is written after this much text or this many documents, which bounds memory.
 _BATCH_CHARS = 4_000_000
 _BATCH_DOCUMENTS = 2_500
@@ -39,8 +39,8 @@ _BATCH_DOCUMENTS = 2_500
 _LONG_CHARS = 1_000_000
 #: A report names at most this many files.
 _MAX_NAMED = 100
-#: How many files may be read only to find that they are indexed already; with more, a sync is made.
-_FEW_FILES = 50
+#: What a file that has another stamp than the index is: ``settled`` is the same, and its new stamp can be trusted.
+FileState: TypeAlias = Literal["changed", "same", "settled", "gone", "unreadable"]
 
 
 class ChunkSize(NamedTuple):
@@ -147,7 +147,7 @@ class Indexer:
     ) -> None:
         """``masks`` returns what stands for the forgotten texts that the source masks now."""
         self._documents = documents
-        self._source = source
+        self.source = source
         self._size = size
         self._analyser = analyser
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
@@ -159,18 +159,14 @@ class Indexer:
     def for_store(self, documents: DocumentWriter) -> Indexer:
         """Return the same indexer for another store."""
         return Indexer(
-            documents, self._source, self._size, self._analyser, index_format=self.index_format, masks=self._masks
+            documents, self.source, self._size, self._analyser, index_format=self.index_format, masks=self._masks
         )
-
-    @property
-    def source(self) -> Source:
-        return self._source
 
     def compare(self, *, everything: bool = False) -> FileChanges:
         """Compare the files with the index by their stamps. Every change counts, with ``everything`` or without."""
         # An earlier listing would lack a file that another process has indexed since: it would seem to be gone.
-        known = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
-        listing = self._source.scan()
+        known = self._documents.known_stamps(self.source.name, STAMP_SETTLES_NS)
+        listing = self.source.scan()
         if self._compared and self._compared.known is known and self._compared.listing is listing:
             return self._compared
         unsettled, gone = _compare(known, listing.stamps, self._compared)
@@ -181,45 +177,18 @@ class Indexer:
         self._compared = FileChanges(known, listing, unsettled, vanished)
         return self._compared
 
-    def compare_file(self, path: str) -> FileChanges:
-        """Compare one file with the index."""
-        changes = self.compare()
-        return changes._replace(unsettled=[due for due in changes.unsettled if due == path], vanished=[])
-
-    def check_contents(self, changes: FileChanges) -> Iterator[bool]:
-        """Yield for each unsettled file True if its content differs from the index."""
-        for path in changes.unsettled:
-            known = self._documents.known_document(self._source.name, path)
-            try:
-                yield known is None or known.hash != self._source.read(path, changes.listing).hash
-            except ReadError:
-                yield False
-
-    def find_unreadable(self, changes: FileChanges) -> dict[str, Issue]:
-        """Return the unsettled files that no sync can index, if only a few are unsettled."""
-        found: dict[str, Issue] = {}
-        for path in changes.unsettled if len(changes.unsettled) <= _FEW_FILES else ():
-            try:
-                self._source.read(path, changes.listing)
-            except FileMissing:
-                continue
-            except ReadError as error:
-                found[path] = Issue(path, str(error).removeprefix(path).strip())
-        return found
-
-    def is_up_to_date(self, changes: FileChanges) -> bool:
-        """True if only a few files are unsettled, and all of them were indexed a moment ago with this content."""
-        if changes.vanished or len(changes.unsettled) > _FEW_FILES:
-            return False
-        for path in changes.unsettled:
-            try:
-                document = self._source.read(path, changes.listing)
-            except ReadError:
-                return False
-            known = self._documents.known_document(self._source.name, path)
-            if known is None or known.hash != document.hash or _has_settled(document):
-                return False
-        return True
+    def examine(self, path: str, listing: Listing) -> tuple[FileState, str]:
+        """Return how a file whose stamp is not that of the index differs from it, and why it cannot be indexed."""
+        try:
+            document = self.source.read(path, listing)
+        except FileMissing:
+            return "gone", ""
+        except ReadError as error:
+            return "unreadable", str(error).removeprefix(path).strip()
+        known = self._documents.known_document(self.source.name, path)
+        if known is None or known.hash != document.hash:
+            return "changed", ""
+        return "settled" if _has_settled(document) else "same", ""
 
     def sync(
         self,
@@ -274,7 +243,7 @@ class Indexer:
             if work.settled:
                 self._documents.refresh_stamps(work.settled)
             if gone:
-                self._documents.remove(self._source.name, gone)
+                self._documents.remove(self.source.name, gone)
             if batch:
                 made = [
                     (item.document, self._index(item.document) if item.chunks is None else item.chunks)
@@ -299,7 +268,7 @@ class Indexer:
         """Return the files that are still missing, unless another process has indexed them again since."""
         if not changes.vanished:
             return []
-        now = self._documents.known_stamps(self._source.name, _STAMP_SETTLES_NS)
+        now = self._documents.known_stamps(self.source.name, STAMP_SETTLES_NS)
         return [
             path
             for path in changes.vanished
@@ -308,7 +277,7 @@ class Indexer:
 
     def _is_gone(self, path: str, listing: Listing) -> bool:
         try:
-            self._source.read(path, listing)
+            self.source.read(path, listing)
         except (FileMissing, KeyError):
             return True
         except ReadError:
@@ -336,7 +305,7 @@ class Indexer:
         document = self._read(path, work)
         if document is None:
             return
-        before = self._documents.known_document(self._source.name, path) if path in work.plan.known else None
+        before = self._documents.known_document(self.source.name, path) if path in work.plan.known else None
         if before is not None and before == KnownDocument(document.hash, self.index_format):
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))
@@ -363,7 +332,7 @@ class Indexer:
             work.failed.append(issue)
             return None
         try:
-            return self._source.read(path, work.plan.listing)
+            return self.source.read(path, work.plan.listing)
         except FileMissing:
             # The next comparison tells whether the file is gone, or the folder that it is in.
             return None
@@ -417,7 +386,7 @@ def describe_index_format(size: ChunkSize, more: str = "") -> str:
 
 def _has_settled(document: Document) -> bool:
     """True if a file had not changed for long enough when it was read for its stamp to be trusted."""
-    return abs(document.seen_ns - document.stamp[1]) > _STAMP_SETTLES_NS
+    return abs(document.seen_ns - document.stamp[1]) > STAMP_SETTLES_NS
 
 
 def is_below(path: str, places: Iterable[str]) -> bool:

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from mdrecall.config.settings import Settings
 from mdrecall.engine.background import Shared, SingleFlight
 from mdrecall.engine.chunk_embedder import EmbedsChunks
-from mdrecall.engine.indexer import FileChanges
-from mdrecall.engine.sync_run import SourceState, SyncRequest, SyncRun, merge_requests
+from mdrecall.engine.indexer import STAMP_SETTLES_NS, FileChanges
+from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport, never
+from mdrecall.types import Issue, ProgressCallback, SourceName, Stop, StoredChunk, SyncReport, never
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Store
@@ -150,7 +150,7 @@ class IndexRefresh:
         self,
         settings: Settings,
         store: Store,
-        sync: SyncRun,
+        runs: SyncRun,
         embedder: EmbedsChunks | None,
         beside: EmbedsChunks | None = None,
         *,
@@ -165,15 +165,17 @@ class IndexRefresh:
         """
         self._settings = settings
         self._store = store
-        self._sync = sync
+        self.runs = runs
         self._one_shot = one_shot
         self._followed = followed
         self._flight = SingleFlight(self._run, detach=SyncRequest.detach)
-        self._vectors = MissingVectors(store, embedder, sync.embed_missing, one_shot=one_shot)
-        self._beside = MissingVectors(store, beside, sync.embed_beside, one_shot=one_shot)
+        self._vectors = MissingVectors(store, embedder, runs.embed_missing, one_shot=one_shot)
+        self._beside = MissingVectors(store, beside, runs.embed_beside, one_shot=one_shot)
         self._closing = threading.Event()
         self._folders: tuple[str, ...] = ()
         self._compared: list[FileChanges] | None = None
+        self._settled: tuple[object, ...] | None = None
+        """The state of files and index in which there was nothing to do."""
         self._sessions: set[str] = set()
 
     def catch_up(
@@ -207,14 +209,10 @@ class IndexRefresh:
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
         """Compare the files of each source with the index; with ``everything`` the smallest change counts."""
-        changes = self._sync.compare(everything=everything)
+        changes = self.runs.compare(everything=everything)
         self._folders = tuple(folder for entry in changes for folder in entry.listing.folders)
         self._compared = changes if self._one_shot else None
         return changes
-
-    def compare_once(self) -> list[FileChanges]:
-        """Do the same, but a process that answers once does not look at the files twice."""
-        return self._compared or self.compare()
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -230,27 +228,24 @@ class IndexRefresh:
     def has_nothing_to_index(self) -> bool:
         """True if the index is empty and no file is missing in it, both in the same state of the index."""
         with self._store.chunks.snapshot():
-            return not self._store.chunks.count() and not self._sync.is_behind(self.compare())
+            return not self._store.chunks.count() and not self.runs.is_behind(self.compare())
 
     def is_dirty(self) -> bool:
         """True if a sync would find something to do."""
-        return self._sync.is_behind(self.compare())
+        return self.runs.is_behind(self.compare())
 
-    def inspect(self) -> list[SourceState]:
-        """Return the state of each source."""
-        return self._sync.inspect(self.compare())
+    def hide_forgotten(self, chunks: list[StoredChunk]) -> list[StoredChunk]:
+        """Return chunks without a forgotten text: until an index is checked, it may hold some."""
+        return self.runs.forgotten.hide(chunks, self._store.documents.masks())
+
+    def inspect(self) -> dict[SourceName, tuple[bool, int, tuple[Issue, ...]]]:
+        """Return for each source True if the index is behind, how many files there are, and their problems."""
+        return self.runs.inspect(self.compare())
 
     def list_issues(self) -> tuple[Issue, ...]:
-        """Return the problems with the files of all sources."""
-        return tuple(issue for state in self._sync.inspect(self.compare_once()) for issue in state.issues)
-
-    def is_outdated(self) -> bool:
-        """True if the index was made with other settings, or by another version."""
-        return self._sync.is_outdated()
-
-    def is_unchecked(self) -> bool:
-        """True if the index may hold what was forgotten since."""
-        return self._sync.is_unchecked()
+        """Return the problems with the files of all sources; a process that answers once looks at them once."""
+        found = self.runs.inspect(self._compared or self.compare())
+        return tuple(issue for *_, issues in found.values() for issue in issues)
 
     def sync(self, *, force: bool, progress: ProgressCallback | None, stop: Stop) -> SyncReport:
         """Bring the index up to date, and embed every chunk."""
@@ -274,7 +269,7 @@ class IndexRefresh:
         self._look_again()
         changes = self.compare()
         report = SyncReport()
-        if not self._sync.is_up_to_date(changes):
+        if not self.runs.is_up_to_date(changes):
             report = self._flight.run(SyncRequest(changes=changes, progress=progress, stop=stop)) or report
         self._vectors.embed_in_background()
         self._beside.embed_in_background()
@@ -282,7 +277,7 @@ class IndexRefresh:
 
     def sync_file(self, path: str, *, within_s: float | None) -> SyncReport:
         """Index one file even if it has changed little; with ``within_s`` it goes on in the background after that."""
-        request = SyncRequest(changes=self._sync.compare_file(path))
+        request = SyncRequest(changes=self.runs.compare_file(path))
         if within_s is not None:
             return self._flight.start(request, within_s=within_s) or SyncReport(left=1)
         return self._flight.run(request) or SyncReport()
@@ -322,11 +317,16 @@ class IndexRefresh:
         began = time.monotonic()
         # In one state of the index: on a server, each question by itself would take several round trips.
         with self._store.chunks.snapshot():
+            state = self._read_state() if self._followed and not everything else None
+            if state is not None and state == self._settled:
+                return RefreshResult()
             changes = self.compare(everything=everything)
-            is_behind = not self._sync.is_up_to_date(changes)
+            is_behind = not self.runs.is_up_to_date(changes)
             if not is_behind and self._vectors.is_complete():
+                has_settled = not any(entry.is_dirty or entry.listing.lost for entry in changes)
+                self._settled = state if has_settled else None
                 return RefreshResult(_list_kept_folders(changes))
-            wait_s, is_outdated = self._choose_wait_s(), self._sync.is_outdated() or self._sync.is_unchecked()
+            wait_s, is_outdated = self._choose_wait_s(), self.runs.is_outdated() or self.runs.is_unchecked()
         until = began + wait_s
         if not is_behind:
             return RefreshResult(_list_kept_folders(changes) + self._vectors.embed_for_search(progress, until))
@@ -340,11 +340,23 @@ class IndexRefresh:
         issues = report.failed + report.kept + about_index + self._vectors.embed_for_search(progress, until)
         return RefreshResult(issues, _describe_left(report.left, self._one_shot))
 
+    def _read_state(self) -> tuple[object, ...] | None:
+        """Return what stays the same until a file, the index, or what was forgotten changes.
+
+        None if that is not enough to tell: a transcript that has grown a little is indexed some time later.
+        """
+        sources, documents = self.runs.sources, self._store.documents
+        if any(source.name == "sessions" for source in sources):
+            return None
+        # The index first: a file that another process indexes after a scan would seem to be gone.
+        in_index = documents.known_stamps("memory", STAMP_SETTLES_NS), documents.masks(), self._store.vectors.spaces()
+        return *in_index, self.runs.forgotten.load(), [source.scan() for source in sources]
+
     def _choose_wait_s(self) -> float:
         """Return how long a search waits: longer if the index is empty, or outdated and the process answers once."""
         own = self._settings.mdrecall
         is_empty = not self._store.chunks.count()
-        must_look = self._sync.is_outdated() or self._sync.is_unchecked()
+        must_look = self.runs.is_outdated() or self.runs.is_unchecked()
         if is_empty or (self._one_shot and (must_look or self._vectors.has_none())):
             return own.first_index_wait_ms / 1000
         return own.search_wait_ms / 1000
@@ -375,7 +387,7 @@ class IndexRefresh:
         """Return the result of a refresh that could not write; the index is stale only if a note has changed."""
         issues = (Issue(self._store.admin.place, f"may be behind the notes: {message_with_hint(problem)}"),)
         try:
-            changed = self._sync.count_changed(changes or self.compare())
+            changed = self.runs.count_changed(changes or self.compare())
         except (StoreBusy, StoreUnavailable):
             changed = 1
         is_unavailable = isinstance(problem, StoreUnavailable)
@@ -388,10 +400,10 @@ class IndexRefresh:
         """Make one run; an index that proves damaged is quarantined, and everything is indexed again."""
         request = merge_requests(shared.requests, lambda: self._flight.is_closing)
         try:
-            return self._sync.run(request)
+            return self.runs.run(request)
         except CorruptIndex:
             self._store.admin.recreate()
-            return self._sync.run(request._replace(force=False, changes=None))
+            return self.runs.run(request._replace(force=False, changes=None))
 
 
 def _count_few(sizes: Sequence[int], most: int) -> int:

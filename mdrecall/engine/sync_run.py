@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
-from mdrecall.engine.indexer import FileChanges
+from mdrecall.engine.indexer import FileChanges, FileState
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.sources.tombstones import TombstoneFiles
+from mdrecall.sources.tombstones import TombstoneFiles, days_of
 from mdrecall.types import (
     FileChange,
     Issue,
+    Listing,
     Progress,
     ProgressCallback,
     SourceName,
@@ -33,6 +34,8 @@ _WAIT_S = 5.0
 _REBUILD_AGAIN_S = 600.0
 # The texts of as many documents are looked at together, so that a server is not asked for each.
 _DOCUMENTS_AT_ONCE = 200
+# How many files may be read only to find that they are indexed already; with more, a sync is made.
+_FEW_FILES = 50
 # A report names the first changes only; its counts cover all of them.
 _MAX_CHANGES = 100
 
@@ -91,13 +94,7 @@ class Indexes(Protocol):
 
     def compare(self, *, everything: bool = ...) -> FileChanges: ...
 
-    def compare_file(self, path: str) -> FileChanges: ...
-
-    def check_contents(self, changes: FileChanges) -> Iterator[bool]: ...
-
-    def find_unreadable(self, changes: FileChanges) -> Mapping[str, Issue]: ...
-
-    def is_up_to_date(self, changes: FileChanges) -> bool: ...
+    def examine(self, path: str, listing: Listing) -> tuple[FileState, str]: ...
 
     def sync(
         self,
@@ -107,16 +104,6 @@ class Indexes(Protocol):
         stop: Stop = ...,
         embed: Callable[[], object] | None = ...,
     ) -> SyncReport: ...
-
-
-class SourceState(NamedTuple):
-    """What a comparison of a source's files with the index has found."""
-
-    source: SourceName
-    is_behind: bool
-    files: int
-    """How many files there are."""
-    issues: tuple[Issue, ...]
 
 
 class SyncRun:
@@ -135,7 +122,8 @@ class SyncRun:
         self._indexers = tuple(indexers)
         self._embedder = embedder
         self._beside = beside
-        self._forgotten = forgotten or TombstoneFiles("")
+        self.forgotten = forgotten or TombstoneFiles("")
+        self.sources = tuple(indexer.source for indexer in indexers)
         self._rebuilt_at: float | None = None
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
@@ -152,37 +140,45 @@ class SyncRun:
         return changes._replace(vanished=self._store.documents.find_gone(indexer.source.name, changes.vanished))
 
     def compare_file(self, path: str) -> list[FileChanges]:
-        """Compare one file of any source with the index."""
-        return [indexer.compare_file(path) for indexer in self._indexers]
+        """Compare one file of any source with the index, however little it has grown."""
+        compared = [indexer.compare(everything=True) for indexer in self._indexers]
+        return [
+            each._replace(unsettled=[due for due in each.unsettled if due == path], vanished=[]) for each in compared
+        ]
 
     def count_changed(self, changes: Sequence[FileChanges]) -> int:
         """Return how many files differ from the index in content: a new time stamp alone proves nothing."""
         pairs = zip(self._indexers, changes, strict=True)
-        return sum(sum(indexer.check_contents(entry)) + len(entry.vanished) for indexer, entry in pairs)
+        return sum(sum(_find_changed(indexer, entry)) + len(entry.vanished) for indexer, entry in pairs)
 
     def is_behind(self, changes: Sequence[FileChanges]) -> bool:
         """True if a file differs from the index in content, or the whole index is outdated."""
+        if self.is_outdated() or self.is_unchecked() or any(entry.vanished for entry in changes):
+            return True
         pairs = zip(self._indexers, changes, strict=True)
-        must_look = self.is_outdated() or self.is_unchecked()
-        return must_look or any(_differs(indexer, entry) for indexer, entry in pairs)
+        return any(any(_find_changed(indexer, entry)) for indexer, entry in pairs)
 
-    def inspect(self, changes: Sequence[FileChanges]) -> list[SourceState]:
-        """Return the state of each source."""
-        outdated, states = self.is_outdated(), []
+    def inspect(self, changes: Sequence[FileChanges]) -> dict[SourceName, tuple[bool, int, tuple[Issue, ...]]]:
+        """Return for each source True if the index is behind, how many files there are, and their problems."""
+        outdated, found = self.is_outdated(), {}
         for indexer, entry in zip(self._indexers, changes, strict=True):
-            unreadable = indexer.find_unreadable(entry)
-            readable = [path for path in entry.unsettled if path not in unreadable]
-            is_behind = outdated or _differs(indexer, entry._replace(unsettled=readable))
-            issues = (*entry.listing.issues, *entry.describe_kept(), *unreadable.values())
-            states.append(SourceState(indexer.source.name, is_behind, len(entry.listing.stamps), issues))
-        return states
+            is_behind = outdated or bool(entry.vanished) or any(_find_changed(indexer, entry))
+            issues = [*entry.listing.issues, *entry.describe_kept()]
+            for path in entry.unsettled if len(entry.unsettled) <= _FEW_FILES else ():
+                state, problem = indexer.examine(path, entry.listing)
+                issues += [Issue(path, problem)] if state == "unreadable" else []
+            found[indexer.source.name] = is_behind, len(entry.listing.stamps), tuple(issues)
+        return found
 
     def is_up_to_date(self, changes: Sequence[FileChanges]) -> bool:
         """True if there is nothing to write: only a few files have new time stamps, and were indexed a moment ago."""
-        if self.is_outdated() or self.is_unchecked():
+        if self.is_outdated() or self.is_unchecked() or any(entry.vanished for entry in changes):
             return False
-        pairs = zip(self._indexers, changes, strict=True)
-        return all(not entry.is_dirty or indexer.is_up_to_date(entry) for indexer, entry in pairs)
+        return all(
+            len(entry.unsettled) <= _FEW_FILES
+            and all(indexer.examine(path, entry.listing)[0] == "same" for path in entry.unsettled)
+            for indexer, entry in zip(self._indexers, changes, strict=True)
+        )
 
     def is_outdated(self) -> bool:
         """True if the index was made with other settings, or by another version."""
@@ -190,14 +186,7 @@ class SyncRun:
 
     def is_unchecked(self) -> bool:
         """True if texts were indexed before something was forgotten, or may come back since."""
-        return self._store.documents.masks() != self._forgotten.load().fingerprint
-
-    def hide_forgotten(self, chunks: list[StoredChunk]) -> list[StoredChunk]:
-        """Return the chunks without a forgotten text; until an index is checked, it may hold some."""
-        if not self.is_unchecked():
-            return chunks
-        forgotten = self._forgotten.load()
-        return [each for each in chunks if not forgotten.is_in(each.source, each.path, each.text, _days_of([each]))]
+        return self._store.documents.masks() != self.forgotten.load().fingerprint
 
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
@@ -224,10 +213,10 @@ class SyncRun:
 
     def _agree_on_forgotten(self, request: SyncRequest, *, is_rebuilt: bool) -> bool:
         """Share what was forgotten, and free the index of it; False if there was no time for that."""
-        before = self._forgotten.load().fingerprint
-        self._store.admin.exchange_forgotten(self._forgotten.merge)
+        before = self.forgotten.load().fingerprint
+        self._store.admin.exchange_forgotten(self.forgotten.merge)
         # Another machine that has checked the index could not index again what may come back: the notes are here.
-        is_news = self._forgotten.load().fingerprint != before and self._store.admin.may_remove()
+        is_news = self.forgotten.load().fingerprint != before and self._store.admin.may_remove()
         return is_rebuilt or not (is_news or self.is_unchecked()) or self._drop_forgotten(request)
 
     def _drop_forgotten(self, request: SyncRequest) -> bool:
@@ -240,7 +229,7 @@ class SyncRun:
         store, has_notes = self._store, self._store.admin.may_remove()
         here = {path for indexer in self._indexers for path in indexer.source.scan().stamps}
         with store.admin.write_lock("indexing", _WAIT_S if request.wait_s is None else request.wait_s):
-            forgotten = self._forgotten.load()
+            forgotten = self.forgotten.load()
             gone: dict[SourceName, set[str]] = {"memory": set(), "sessions": set()}
             for source, path, text, days in self._list_texts():
                 if request.stop():
@@ -274,7 +263,7 @@ class SyncRun:
                 own = of_path.pop((document.source, document.path), [])
                 about = (document.head, document.fields, *(chunk.marks for chunk in own))
                 text = "\n".join((join_lines(own), *map(str, about)))
-                yield document.source, document.path, text, _days_of(own)
+                yield document.source, document.path, text, days_of(own)
 
     def _erase(self, request: SyncRequest) -> SyncReport:
         """Rebuild the index and leave nothing behind of what must be forgotten."""
@@ -365,11 +354,6 @@ def require_notes(admin: IndexAdmin, hint: str) -> None:
         raise StoreUnavailable(f"{admin.place} is shared, and its notes are on another machine.", hint=hint)
 
 
-def _days_of(chunks: Iterable[StoredChunk]) -> set[str]:
-    """Return the days on which parts of a transcript were said."""
-    return {heading.removeprefix("# ") for chunk in chunks for heading in chunk.trail if chunk.source == "sessions"}
-
-
 def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:
     """Return what embeds documents as they are written; None if that takes time."""
     return embedder.fill if embedder and embedder.is_instant else None
@@ -398,6 +382,6 @@ def _report_rebuild(
     )
 
 
-def _differs(indexer: Indexes, changes: FileChanges) -> bool:
-    """True if a file of a source differs from the index in content."""
-    return bool(changes.vanished) or any(indexer.check_contents(changes))
+def _find_changed(indexer: Indexes, changes: FileChanges) -> Iterator[bool]:
+    """Yield for each file with another stamp True if its content differs from the index."""
+    return (indexer.examine(path, changes.listing)[0] == "changed" for path in changes.unsettled)

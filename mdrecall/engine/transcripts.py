@@ -14,7 +14,7 @@ from typing import NamedTuple
 from mdrecall.core.text.annotations import least_trusted
 from mdrecall.core.text.chunk import chunk_markdown, title_text
 from mdrecall.core.text.words import Analyser
-from mdrecall.engine.indexer import ChunkSize, FileChanges
+from mdrecall.engine.indexer import ChunkSize, FileChanges, FileState
 from mdrecall.errors import BUGS, FileMissing, ReadError
 from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
 from mdrecall.types import (
@@ -23,6 +23,7 @@ from mdrecall.types import (
     FileChange,
     IndexedChunk,
     Issue,
+    Listing,
     Marks,
     Progress,
     ProgressCallback,
@@ -87,7 +88,7 @@ class TranscriptIndexer:
         ``masks`` returns what stands for the forgotten texts that the source and ``redact`` mask now.
         """
         self._documents = documents
-        self._source = source
+        self.source = source
         self._size = size
         self._analyser = analyser
         self._redact = redact
@@ -102,7 +103,7 @@ class TranscriptIndexer:
         """Return the same indexer for another store."""
         return TranscriptIndexer(
             documents,
-            self._source,
+            self.source,
             self._size,
             self._analyser,
             redact=self._redact,
@@ -112,13 +113,9 @@ class TranscriptIndexer:
             issues=self._issues,
         )
 
-    @property
-    def source(self) -> TranscriptReader:
-        return self._source
-
     def compare(self, *, everything: bool = False) -> FileChanges:
         """Compare the transcripts with the index; unless ``everything``, growth below the thresholds does not count."""
-        listing = self._source.scan()
+        listing = self.source.scan()
         known = self._documents.transcripts()
         stamps = listing.stamps
         changed = [path for path, stamp in stamps.items() if not _is_known(known.get(path), stamp)]
@@ -129,27 +126,13 @@ class TranscriptIndexer:
         listing = listing._replace(issues=self._issues + listing.issues)
         return FileChanges(dict.fromkeys(known, ()), listing, due, vanished, done)
 
-    def compare_file(self, path: str) -> FileChanges:
-        """Return the changes of one transcript, however little it has grown."""
-        changes = self.compare(everything=True)
-        return changes._replace(unsettled=[due for due in changes.unsettled if due == path], vanished=[])
-
-    def find_unreadable(self, changes: FileChanges) -> dict[str, Issue]:
-        """Return nothing: what is unreadable in a transcript is reported when it is indexed."""
-        return {}
-
-    def check_contents(self, changes: FileChanges) -> Iterator[bool]:
-        """Yield for each transcript of ``changes`` True if it can be read, and so has something to index."""
-        for path in changes.unsettled:
-            try:
-                with self._source.open(path):
-                    yield True
-            except ReadError:
-                yield False
-
-    def is_up_to_date(self, changes: FileChanges) -> bool:
-        """True if there is nothing to index: a transcript that has changed is never known to be indexed already."""
-        return not changes.is_dirty
+    def examine(self, path: str, listing: Listing) -> tuple[FileState, str]:
+        """Return that a transcript has something to index if it can be read; what cannot be is reported then."""
+        try:
+            with self.source.open(path):
+                return "changed", ""
+        except ReadError:
+            return "gone", ""
 
     def sync(
         self,
@@ -204,7 +187,7 @@ class TranscriptIndexer:
         if not limits.messages:
             return False
         try:
-            with self._source.open(path) as opened:
+            with self.source.open(path) as opened:
                 return opened.records_after(known.until if known else 0) >= limits.messages
         except ReadError:
             return True
@@ -218,10 +201,10 @@ class TranscriptIndexer:
 
     def _is_gone(self, path: str) -> bool:
         """True if a transcript no longer exists, or no reader knows its format any more."""
-        if not self._source.owns(path):
+        if not self.source.owns(path):
             return True
         try:
-            with self._source.open(path):
+            with self.source.open(path):
                 return False
         except FileMissing:
             return True
@@ -231,7 +214,7 @@ class TranscriptIndexer:
     def _indexed_bytes(self, path: str, known: Transcript) -> int:
         """Return how many bytes of a transcript need not be read again."""
         try:
-            with self._source.open(path) as opened:
+            with self.source.open(path) as opened:
                 return opened.stamp[0] - opened.bytes_after(known.tail) if _has_only_grown(opened, known) else 0
         except ReadError:
             return 0
@@ -250,7 +233,7 @@ class TranscriptIndexer:
         """
         # What was forgotten by now is masked in all that is read from here on.
         masks = self._masks()
-        with self._source.open(path) as opened:
+        with self.source.open(path) as opened:
             if known is None or not _has_only_grown(opened, known):
                 known = _make_empty(path)
             run = _Run(path, known, opened.stamp)

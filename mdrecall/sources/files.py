@@ -208,6 +208,11 @@ class MemoryFiles:
             self._holds_no_notes = stamps, find_left_out(self._settings.workspace)
         return self._holds_no_notes[1]
 
+    def list_signs(self) -> list[Root]:
+        """Return the files that decide which folders are left out, as roots, so that a change of one is noticed."""
+        workspace = self._settings.workspace
+        return [Root(workspace, name, name != _OBSIDIAN, None, "") for name in (_IGNORED, _OBSIDIAN, _TEMPLATES)]
+
     def is_plain_folder(self) -> bool:
         """True if the workspace is a folder of Markdown that has neither ``MEMORY.md`` nor ``memory/``."""
         workspace = self._settings.workspace

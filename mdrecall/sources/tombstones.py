@@ -20,7 +20,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.life.tombstones import MAX_UNITS, Entry, Tombstones, build_tombstones
 from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, SymlinkRefused
 from mdrecall.sources.opening import open_parent, read_below
-from mdrecall.types import Document, Listing, SourceName
+from mdrecall.types import Document, Listing, SourceName, StoredChunk
 
 if TYPE_CHECKING:
     from mdrecall.core.redact import Redactor
@@ -76,6 +76,13 @@ class TombstoneFiles:
     def last(self) -> Tombstones:
         """What was forgotten when it was loaded last, for those who read many files after that."""
         return self._loaded if self._stamp is not None else self.load()
+
+    def hide(self, chunks: list[StoredChunk], masks: str) -> list[StoredChunk]:
+        """Return chunks without those that hold a forgotten text; ``masks`` stands for what their index is free of."""
+        forgotten = self.load()
+        if masks == forgotten.fingerprint:
+            return chunks
+        return [each for each in chunks if not forgotten.is_in(each.source, each.path, each.text, days_of([each]))]
 
     def add_own(self, state_dir: str, lines: Sequence[bytes], salt: bytes = b"") -> None:
         """Append lines to the file of this machine, by default that of its salt; raise ``StoreUnavailable``."""
@@ -156,6 +163,11 @@ class TombstoneFiles:
                 split_lines(data, os.path.join(self._workspace, shown))
                 parts.append(data)
         return b"\n".join(parts)
+
+
+def days_of(chunks: Iterable[StoredChunk]) -> set[str]:
+    """Return the days on which parts of a transcript were said."""
+    return {heading.removeprefix("# ") for chunk in chunks for heading in chunk.trail if chunk.source == "sessions"}
 
 
 def open_tombstones(settings: Settings) -> TombstoneFiles:

@@ -210,11 +210,12 @@ class FollowedFiles:
         if self._queue is None or time.monotonic() >= until:
             return None
         changed = self._queue.drain()
-        roots = self._look_at_roots()
-        if changed is None or not _are_same(before, roots, changed):
-            return None
         if not changed:
-            return kept
+            is_same = changed is not None and all(_identify(root) == seen for root, seen in before)
+            return kept if is_same else None
+        roots = self._look_at_roots()
+        if not _are_same(before, roots, changed):
+            return None
         renewed = _renew(listing, changed, self._files)
         return (renewed, roots, until) if renewed else None
 
@@ -255,7 +256,7 @@ class FollowedFiles:
 
     def _look_at_roots(self) -> _Roots:
         """Return what tells that a root is the same as before: events do not tell that a folder above was renamed."""
-        return tuple((root, _identify(root)) for root in self._files.roots())
+        return tuple((root, _identify(root)) for root in (*self._files.roots(), *self._files.list_signs()))
 
 
 def _identify(root: Root) -> tuple[int, ...]:

@@ -137,7 +137,7 @@ def test_a_search_waits_longer_for_an_empty_index_or_one_that_must_be_made_again
         _settings=SimpleNamespace(mdrecall=SimpleNamespace(first_index_wait_ms=30_000, search_wait_ms=500)),
         _store=SimpleNamespace(chunks=SimpleNamespace(count=lambda: chunks)),
         _one_shot=one_shot,
-        _sync=SimpleNamespace(is_outdated=lambda: outdated, is_unchecked=bool),
+        runs=SimpleNamespace(is_outdated=lambda: outdated, is_unchecked=bool),
         _vectors=SimpleNamespace(has_none=lambda: not vectors),
     )
     assert IndexRefresh._choose_wait_s(cast(Any, refresh)) == seconds
@@ -281,7 +281,7 @@ def test_what_keeps_an_index_from_being_written_matters_if_a_note_has_changed(
         return changed
 
     store = SimpleNamespace(admin=SimpleNamespace(place="index.sqlite"))
-    refresh = SimpleNamespace(_store=store, _sync=SimpleNamespace(count_changed=count_changed), compare=list)
+    refresh = SimpleNamespace(_store=store, runs=SimpleNamespace(count_changed=count_changed), compare=list)
     assert IndexRefresh._explain_hindrance(cast(Any, refresh), problem, None) == result
 
 
@@ -297,7 +297,7 @@ def test_a_damaged_index_is_rebuilt_once_and_the_work_done_again() -> None:
     admin = SimpleNamespace(recreate=lambda: done.append("recreated"))
     refresh = SimpleNamespace(
         _store=SimpleNamespace(admin=admin),
-        _sync=SimpleNamespace(run=run),
+        runs=SimpleNamespace(run=run),
         _flight=SimpleNamespace(is_closing=False),
     )
     shared = SimpleNamespace(requests=[SyncRequest(force=True, changes=[])])

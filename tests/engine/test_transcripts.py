@@ -258,7 +258,7 @@ def test_a_conversation_that_fails_is_named_and_the_others_are_indexed(
 ) -> None:
     for name in "abc":
         agent.write(f"{name}.jsonl", message(f"the walrus {name}"))
-    source = agent.indexer._source
+    source = agent.indexer.source
     real = source.open
 
     def open_some(path: str) -> Any:
@@ -275,7 +275,8 @@ def test_a_conversation_that_fails_is_named_and_the_others_are_indexed(
     assert report.failed == (Issue("sessions/b.jsonl", problem),)
     assert (report.changed, report.left) == (2, 0)
     if isinstance(error, FileUnreadable):
-        assert sorted(agent.indexer.check_contents(changes)) == [False, True, True]
+        states = [agent.indexer.examine(path, changes.listing)[0] for path in changes.unsettled]
+        assert sorted(states) == ["changed", "changed", "gone"]
     monkeypatch.undo()
     assert agent.indexer.sync().changed == 1
 
@@ -289,7 +290,7 @@ def test_a_conversation_that_cannot_be_read_any_more_is_kept(
         (FileUnreadable("It cannot be read.", path="a.jsonl"), False),
         (FileMissing("It is gone.", path="a.jsonl"), True),
     ):
-        monkeypatch.setattr(agent.indexer._source, "open", raise_error(error))
+        monkeypatch.setattr(agent.indexer.source, "open", raise_error(error))
         assert agent.indexer._is_gone("sessions/a.jsonl") is is_gone
     assert agent.indexer._is_gone("elsewhere/a.txt")
 
