@@ -1,16 +1,24 @@
-"""``mdrecall config``: show, check or describe the configuration."""
+"""``mdrecall config``: the configuration, the embedding providers, the offline table's languages, shell completion."""
 
 import argparse
 import json
 import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import add_common
-from mdrecall.cli.output import print_json, print_warning, printable, shorten_home, style
+from mdrecall.cli.output import plural, print_json, print_warning, printable, progress_line, shorten_home, style
 from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
 from mdrecall.errors import ConfigError, RecallError, WorkspaceError
 
+if TYPE_CHECKING:
+    from mdrecall.backends.provider_report import ProviderRow
+    from mdrecall.config.dropped import DroppedSetting
+    from mdrecall.config.environment import Locations
+    from mdrecall.embed.offline.word_file import Card
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+
+def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("show", "check", "schema", "import"),
@@ -22,10 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_config(options: argparse.Namespace) -> int:
     if options.action == "import":
-        from mdrecall.cli.config_import import import_settings
-
         return import_settings(options)
     if options.file is not None or options.apply:
         raise RecallError(f"FILE and --apply do not work with `config {options.action}`.", hint="Leave them out.")
@@ -94,3 +100,294 @@ def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
     for name, (value, origin) in values.items():
         text = shorten_home(value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
         print(f"{name:{width}}  {text}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
+
+
+def import_settings(options: argparse.Namespace) -> int:
+    """Show what would be written, or write it."""
+    from mdrecall.config.environment import expand, find_locations, shorten
+    from mdrecall.config.files import read_config
+    from mdrecall.config.layers import Layer
+    from mdrecall.mcp_server.install import Plan, read_text, write
+
+    locations = find_locations(os.environ, os.getcwd())
+    if options.file is None:
+        raise RecallError("Which file?", hint=f"Name the backup of OpenClaw's file{_list_backups(locations)}.")
+    path = expand(options.file, locations.home, os.getcwd())
+    file = Layer(shorten(path, locations.home), "", read_config(path, os.environ), is_lenient=True)
+    settings, warnings = _find_usable(file)
+    target = locations.own_config
+    before = read_text(target)
+    after, new = _merge(before or "", settings, target)
+    change = Plan(target, before, after)
+    if options.json:
+        print_json({"file": target, "applied": options.apply and change.changes,
+                    "settings": [{"key": ".".join(one.path), "value": one.value} for one in new],
+                    "warnings": warnings})  # fmt: skip
+    for warning in warnings if not options.json else ():
+        print_warning(printable(warning))
+    if options.apply and change.changes:
+        write(change)
+    if not options.json:
+        _print_import(change, len(new), is_applied=options.apply)
+    return 0
+
+
+def _print_import(change: Any, count: int, *, is_applied: bool) -> None:
+    where = shorten_home(change.path)
+    if not change.changes:
+        print(f"Nothing to import: {where} already has everything.")
+    elif is_applied:
+        print(f"Imported {plural(count, 'setting')} into {where}.")
+    else:
+        print(change.diff, end="")
+        print(f"{plural(count, 'setting')} for {where}. To write this, run the same with --apply.")
+
+
+def _find_usable(file: Any) -> "tuple[list[DroppedSetting], list[str]]":
+    """Return the settings that mdrecall accepts, and warnings about the others."""
+    from mdrecall.config.declare import InvalidValue, each_setting
+    from mdrecall.config.dropped import list_dropped
+    from mdrecall.config.settings import SECTIONS
+
+    rules = {
+        f"{prefix}.{name}": setting.rule
+        for prefix, section in SECTIONS.items()
+        for name, setting in each_setting(section)
+    }
+    usable, warnings = [], []
+    for one in list_dropped(file):
+        at = one.path.index("memorySearch") if "memorySearch" in one.path else 0
+        rule = rules.get(".".join(one.path[at:]))
+        try:
+            if rule is None:
+                raise InvalidValue("is not a known setting")
+            rule.read(one.value)
+        except InvalidValue as invalid:
+            warnings.append(f"{file.file}: {one.origin}{invalid.at} {invalid}. It is left out.")
+        else:
+            usable.append(one)
+    return usable, warnings
+
+
+def _merge(text: str, settings: "list[DroppedSetting]", path: str) -> "tuple[str, list[DroppedSetting]]":
+    """Return the text of a file with the settings that it does not have yet, and which these are."""
+    from mdrecall.mcp_server.config_text import NotEditable, get_value, set_value
+
+    new = []
+    try:
+        for one in settings:
+            if get_value(text, one.path) is None:
+                text = set_value(text, one.path, one.value)
+                new.append(one)
+    except NotEditable as error:
+        hint = "Write it as plain JSON, or add the settings yourself."
+        raise ConfigError(f"{path} was not changed: {error}.", hint=hint) from error
+    return text, new
+
+
+def _list_backups(locations: "Locations") -> str:
+    """Return the backups beside OpenClaw's file, for a hint."""
+    import glob
+
+    beside = locations.config_path or os.path.join(locations.state_dir, "openclaw.json")
+    found = sorted(glob.glob(f"{glob.escape(beside)}.*bak*"))[:5]
+    return f", such as {', '.join(map(shorten_home, found))}" if found else ""
+
+
+_MARKS = {"used": "→", "beside": "+", "fallback": "↪"}
+
+
+def add_providers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--probe", action="store_true", help="test each usable provider with one word and time it")
+    parser.add_argument(
+        "--download",
+        choices=("minilm",),
+        help="download the model of minilm first, to be used beside the offline table",
+    )
+    add_common(parser)
+
+
+def run_providers(options: argparse.Namespace) -> int:
+    from mdrecall.backends.provider_report import report_providers
+    from mdrecall.config.load import load
+    from mdrecall.wire import to_json
+
+    loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
+    if options.download:
+        _download_model(loaded)
+    rows = report_providers(loaded, probe=options.probe)
+    if options.json:
+        print_json(to_json(rows))
+        return 0
+    for row in rows:
+        works = row.usable and (row.probe is None or row.probe.ok)
+        mark = _MARKS.get(row.role, "✓" if works else "·")
+        name = style(f"{row.name:18}", "bold" if row.role else "dim" if not works else "green")
+        print(f"{mark} {name} {printable(_describe_provider(row))}")
+    print(style("→ in use   + used beside it   ↪ fallback   ✓ usable   · not usable", "dim"))
+    if loaded.unread:
+        print_warning(printable(loaded.unread))
+    return 0
+
+
+def _download_model(loaded: "Loaded") -> None:
+    """Download the model of minilm and build what is loaded later; raise an ``EmbedderError`` if that fails."""
+    from mdrecall.backends.embedders import EmbedderChooser
+
+    embedder = EmbedderChooser(loaded).create("minilm", uses_remote=False, uses_model=False)
+    with progress_line("Downloading") as progress:
+        embedder.prepare(0, progress)
+    embedder.close()
+
+
+def _describe_provider(row: "ProviderRow") -> str:
+    if not row.usable:
+        return row.why
+    parts = [row.model, row.where and f"at {row.where}", row.key and f"key from {row.key}"]
+    if row.probe is None:
+        parts.append(row.why)
+    elif row.probe.ok:
+        parts.append(f"answers in {row.probe.ms:.0f} ms, {row.probe.dims} dimensions")
+    text = ", ".join(part for part in parts if part)
+    return f"{text}: {row.probe.error}" if row.probe and not row.probe.ok else text
+
+
+def add_language(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "action",
+        choices=("list", "add", "remove"),
+        help="list: list the languages that the offline table reads; add: add one from a dictionary; remove: remove one"
+        " that was added",
+    )
+    parser.add_argument("code", nargs="?", metavar="CODE", help="add, remove: the code of the language, such as ko")
+    about = "add: lines of a word, a tab, and English translations separated by ;"
+    parser.add_argument("file", nargs="?", metavar="FILE", help=about)
+    add_common(parser)
+
+
+def run_language(options: argparse.Namespace) -> int:
+    from mdrecall.backends.embedders import languages_dir_of
+    from mdrecall.config.load import load
+    from mdrecall.errors import QueryError
+
+    if options.action != "list" and not (options.code and (options.file or options.action == "remove")):
+        raise QueryError("Which language?", hint="Run `mdrecall language add CODE FILE`, or `remove CODE`.")
+    loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
+    folder = languages_dir_of(loaded)
+    actions = {"list": _list_languages, "add": _add_language, "remove": _remove_language}
+    return actions[options.action](options, folder)
+
+
+def _list_languages(options: argparse.Namespace, folder: str) -> int:
+    from mdrecall.embed.offline import OfflineEmbedder
+    from mdrecall.embed.offline.languages import added_files
+
+    added = {file.card.language for file in added_files(folder)}
+    cards = sorted(OfflineEmbedder(folder).language_cards(), key=lambda card: card.language)
+    if options.json:
+        print_json([_card_to_json(card, is_added=card.language in added) for card in cards])
+        return 0
+    print(f"{style('en', 'bold')}  English     the table itself")
+    for card in cards:
+        origin = "added" if card.language in added else "included"
+        print(f"{style(f'{card.language:3}', 'bold')} {printable(card.name):11} {card.words:>7,} words  {origin:8}  "
+              f"{printable(card.licence)}")  # fmt: skip
+    return 0
+
+
+def _add_language(options: argparse.Namespace, folder: str) -> int:
+    from mdrecall.embed.offline import OfflineEmbedder
+    from mdrecall.embed.offline.added import add_language
+
+    card = add_language(options.file, options.code, folder, OfflineEmbedder().gloss_table())
+    if options.json:
+        print_json(_card_to_json(card, is_added=True))
+    else:
+        print(f"Added {printable(card.name)}: {card.words:,} words. Notes are embedded again at the next search.")
+    return 0
+
+
+def _remove_language(options: argparse.Namespace, folder: str) -> int:
+    from mdrecall.embed.offline.added import remove_language
+    from mdrecall.errors import ArgumentError
+
+    if not remove_language(options.code, folder):
+        hint = "`mdrecall language list` shows the languages; only added ones can be removed."
+        raise ArgumentError(f"No language {options.code!r} was added.", name="code", hint=hint)
+    if options.json:
+        print_json({"language": options.code, "removed": True})
+    else:
+        print(f"Removed {options.code}. Notes are embedded again at the next search.")
+    return 0
+
+
+def _card_to_json(card: "Card", *, is_added: bool) -> dict[str, Any]:
+    return {
+        "language": card.language,
+        "name": card.name,
+        "script": card.script,
+        "words": card.words,
+        "added": is_added,
+        "source": card.source,
+        "licence": card.licence,
+    }
+
+
+_BASH = """\
+_mdrecall() {{
+    local words
+    case "${{COMP_WORDS[1]}}" in
+{cases}
+        *) words="{commands} --help --version" ;;
+    esac
+    [[ $COMP_CWORD -eq 1 ]] && words="{commands} --help --version"
+    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
+    [[ ${{#COMPREPLY[@]}} -eq 0 ]] && COMPREPLY=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}"))
+}}
+complete -o filenames -F _mdrecall mdrecall
+"""
+
+
+def add_completion(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("shell", choices=("bash", "zsh", "fish"), help="the shell to complete in")
+
+
+def run_completion(options: argparse.Namespace) -> int:
+    words = command_words()
+    if options.shell == "fish":
+        print(_format_fish(words))
+        return 0
+    if options.shell == "zsh":
+        print("autoload -U +X bashcompinit && bashcompinit")
+    cases = "\n".join(f'        {name}) words="{" ".join(entries)}" ;;' for name, entries in words.items())
+    print(_BASH.format(cases=cases, commands=" ".join(words)), end="")
+    return 0
+
+
+def command_words() -> dict[str, list[str]]:
+    """Return the options and fixed words of every command."""
+    from mdrecall.cli.main import COMMANDS, build_parser
+
+    return {name: sorted(_collect_words(build_parser(name).arguments)) for name in COMMANDS}
+
+
+def _collect_words(arguments: Iterable[argparse.Action]) -> set[str]:
+    actions = [action for action in arguments if action.help != argparse.SUPPRESS]
+    words = {option for action in actions for option in action.option_strings}
+    return words | {str(choice) for action in actions for choice in action.choices or ()}
+
+
+def _format_fish(words: dict[str, list[str]]) -> str:
+    lines = [f'complete -c mdrecall -n __fish_use_subcommand -f -a "{" ".join(words)}"']
+    for name, entries in words.items():
+        condition = f'"__fish_seen_subcommand_from {name}"'
+        for entry in entries:
+            kind = (
+                f"-l {entry[2:]}"
+                if entry.startswith("--")
+                else f"-s {entry[1:]}"
+                if entry.startswith("-")
+                else f"-a {entry}"
+            )
+            lines.append(f"complete -c mdrecall -n {condition} {kind}")
+    return "\n".join(lines)

@@ -21,7 +21,7 @@ _SHOWN = 40
 _FOUND = 10
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_forget(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("words", nargs="*", metavar="TEXT", help="the words to forget; sentences that contain them are removed")
     add("--path", action="append", default=[], metavar="PATH", help="forget a note, or lines of it (note.md#L3-L5)")
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_forget(options: argparse.Namespace) -> int:
     if options.apply and options.dry_run:
         raise QueryError("--apply and --dry-run contradict each other.", hint="Leave one of them out.")
     act = _list if options.list else _undo if options.undo else _find if options.find else _forget

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mdrecall.memory import Memory
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_hook(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("event", metavar="EVENT", help=f"what happened: {', '.join(EVENTS)}")
     names = ", ".join(sorted(host.name for host in HOSTS))
     parser.add_argument("--host", metavar="HOST", default="", help=f"the coding agent: {names} (default: detected)")
@@ -35,7 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(is_automatic=True, is_told=True)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_hook(options: argparse.Namespace) -> int:
     if options.input is None:
         hint = "A coding agent runs it when something happens, and says what as JSON on standard input."
         raise RecallError("This command is not for people.", hint=hint)

@@ -1,13 +1,15 @@
-"""``mdrecall install``: connect mdrecall to a coding agent, with its MCP server, hooks, skill and instructions."""
+"""``mdrecall install`` and ``mcp install``: connect mdrecall to a coding agent or an MCP client, or remove it."""
 
 import argparse
 import os
+import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from mdrecall.cli.options import make_selection
 from mdrecall.errors import RecallError
 from mdrecall.hosts.layout import INSTALLABLE
-from mdrecall.mcp_server.install import SCOPES
+from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
     from mdrecall.hosts.install import Change
     from mdrecall.hosts.layout import Site
     from mdrecall.hosts.pieces import ServerEntry
+    from mdrecall.mcp_server.install import Client, Entry, Target
 
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
 _DEFAULT_WORKSPACE = "~/mdrecall"
@@ -35,7 +38,7 @@ _NEXT_STEPS = {
 }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_install(parser: argparse.ArgumentParser) -> None:
     add_host_arguments(parser)
     about = "the folder for the notes, which agents then use by default (default: the configured one, else the current"
     about += f" folder if it has notes, else {_DEFAULT_WORKSPACE})"
@@ -51,7 +54,7 @@ def add_host_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", action="store_true", help="show what would change without writing it")
 
 
-def run(options: argparse.Namespace) -> int:
+def run_install(options: argparse.Namespace) -> int:
     from mdrecall.cli.output import shorten_home
     from mdrecall.hosts.install import apply_install, plan_install
     from mdrecall.mcp_server.config_text import render
@@ -175,3 +178,276 @@ def _state_dir() -> str:
     from mdrecall.config.environment import find_locations
 
     return find_locations(os.environ, os.getcwd()).own_state_dir
+
+
+def add_uninstall(parser: argparse.ArgumentParser) -> None:
+    add_host_arguments(parser)
+
+
+def run_uninstall(options: argparse.Namespace) -> int:
+    from mdrecall.cli.output import print_warning, shorten_home
+    from mdrecall.config.environment import find_locations
+    from mdrecall.hosts.install import apply_removal, plan_release, plan_removal
+
+    site, state_dir = make_site(options, ("mdrecall",)), find_locations(os.environ, os.getcwd()).own_state_dir
+    changes = [plan_removal(site, state_dir), *plan_release(site, state_dir)]
+    if options.dry_run:
+        print("".join(change.diff for change in changes), end="")
+        return 0
+    for copy in [copy for change in changes for copy in apply_removal(change)]:
+        print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
+    for server, is_there in list_yaml(site):
+        if is_there:
+            where = shorten_home(server.path)
+            print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
+    if not any(change.files for change in changes):
+        print(f"mdrecall is not installed for {options.host}.")
+        return 0
+    print(f"mdrecall is no longer installed for {options.host}. Your notes and the index are as they were.")
+    for change in changes:
+        for path in change.files:
+            print(f"  {'restored' if change.after[path] is not None else 'removed'}: {shorten_home(path)}")
+    return 0
+
+
+_NAME = "mdrecall"
+#: Folders that systems empty, whatever TMPDIR says.
+_SYSTEM_TEMP = ("/tmp", "/var/tmp")
+#: OpenClaw starts one server for all its chats, and does not say which of them asks. A key of this kind is not private,
+#: so that nothing that was said in one chat is found from another.
+_SHARED_SESSION = "explicit:openclaw"
+
+
+def install_openclaw(options: argparse.Namespace, entry: "Entry") -> int:
+    """Add the server to OpenClaw's configuration, and whatever else the options ask for."""
+    from mdrecall.cli.output import shorten_home
+    from mdrecall.hosts.install import apply_install, plan_install
+
+    site = _make_openclaw_site((entry.command, *entry.args))
+    if not os.path.isfile(site.folders.openclaw):
+        message = f"There is no configuration of OpenClaw at {shorten_home(site.folders.openclaw)}."
+        raise RecallError(message, hint="Set OpenClaw up first, or name its file in OPENCLAW_CONFIG_PATH.")
+    change = plan_install(site._replace(options=_choose_pieces(options, entry, site)), _state_dir())
+    if options.dry_run:
+        print(change.diff, end="")
+        return 0
+    is_new = bool(change.files)
+    apply_install(change)
+    print(f"{entry.name} is {'now' if is_new else 'already'} in {shorten_home(site.folders.openclaw)}.")
+    _print_changed(change)
+    _print_offers(change.site)
+    print("Restart OpenClaw's gateway to load it. To undo this, run `mdrecall mcp uninstall_openclaw openclaw`.")
+    return 0
+
+
+def uninstall_openclaw(options: argparse.Namespace) -> int:
+    """Restore OpenClaw's files; what others have changed in them since stays."""
+    from mdrecall.cli.output import shorten_home
+    from mdrecall.hosts.install import apply_removal, plan_removal, read_options
+
+    site = _make_openclaw_site((_NAME,))
+    chosen = read_options(site, _state_dir()) or {"name": options.name or _NAME}
+    change = plan_removal(site._replace(options=chosen), _state_dir())
+    if options.dry_run:
+        print(change.diff, end="")
+        return 0
+    apply_removal(change)
+    where = shorten_home(site.folders.openclaw)
+    if not change.files:
+        print(f"{chosen['name']} is not in {where}.")
+        return 0
+    print(f"Removed {chosen['name']} from {where}. Notes and index are as they were.")
+    _print_changed(change)
+    return 0
+
+
+def _make_openclaw_site(command: tuple[str, ...]) -> "Site":
+    from mdrecall.config.environment import find_program_folders
+    from mdrecall.hosts.layout import Site
+
+    return Site("openclaw", "user", find_program_folders(os.environ, os.getcwd()), os.getcwd(), command)
+
+
+def _choose_pieces(options: argparse.Namespace, entry: "Entry", site: "Site") -> dict[str, str]:
+    """Return what is chosen now, and what was chosen before and stays."""
+    from mdrecall.config.load import load
+    from mdrecall.hosts.install import read_options
+    from mdrecall.mcp_server.config_text import NotEditable, get_value
+    from mdrecall.mcp_server.install import read_text
+
+    chosen = {**(read_options(site, _state_dir()) or {}), "name": entry.name}
+    if options.replace_memory and "slot" not in chosen:
+        try:
+            before = get_value(read_text(site.folders.openclaw) or "", ("plugins", "slots", "memory"))
+        except NotEditable:
+            before = None  # Said when the file is changed.
+        chosen["slot"] = before if isinstance(before, str) else ""
+    if options.agents_md and "agents" not in chosen:
+        agent = options.agent[0] if options.agent else None
+        workspace = load(agent=agent, is_automatic=True).settings.workspace
+        chosen["agents"] = os.path.realpath(os.path.join(workspace, "AGENTS.md"))
+    return chosen
+
+
+def _print_changed(change: "Change") -> None:
+    from mdrecall.cli.output import shorten_home
+
+    for path in change.files:
+        print(f"  changed: {shorten_home(path)}")
+
+
+def _print_offers(site: "Site") -> None:
+    """Say what else can be chosen."""
+    if "slot" not in site.options:
+        print("OpenClaw's own memory stays on. To switch it off, run this again with --replace-memory.")
+    if "agents" not in site.options:
+        print("To tell the agent to search this memory, run this again with --agents-md.")
+
+
+def install_client(options: argparse.Namespace) -> int:
+    target = _find_target(options)
+    entry = _make_entry(options, target.client)
+    if options.print or target.is_yaml:
+        return _print_lines(target, entry)
+    if options.client == "openclaw":
+        return install_openclaw(options, entry)
+    return _write(target, entry, dry_run=options.dry_run)
+
+
+def uninstall_client(options: argparse.Namespace) -> int:
+    from mdrecall.cli.output import shorten_home
+    from mdrecall.mcp_server.install import plan_removal, write
+
+    if options.client == "openclaw":
+        return uninstall_openclaw(options)
+    name, target = options.name or _NAME, _find_target(options)
+    change = plan_removal(target, name)
+    where = shorten_home(change.path)
+    if target.is_yaml and target.has(name):
+        print(f"mdrecall does not edit {where}. Remove {name} from {target.client.table} in it yourself.")
+    elif not change.changes:
+        print(f"{name} is not in {where}.")
+    elif options.dry_run:
+        print(change.diff, end="")
+    else:
+        backup = write(change)
+        saved = f"backup: {shorten_home(backup)}" if backup else "the file had nothing else, and is removed"
+        print(f"Removed {name} from {where} ({saved}). Notes and index are as they were.")
+    return 0
+
+
+def _find_target(options: argparse.Namespace) -> "Target":
+    from mdrecall.config.environment import find_program_folders
+    from mdrecall.mcp_server.install import target_of
+
+    if options.client is None and not (options.print and options.action == "install"):
+        raise RecallError("Which client?", hint=f"Choose one of: {', '.join(CLIENTS)}.")
+    folders = find_program_folders(os.environ, os.getcwd())
+    return target_of(options.client or "", options.scope or "user", folders, os.getcwd())
+
+
+def _print_lines(target: "Target", entry: "Entry") -> int:
+    from mdrecall.cli.output import shorten_home
+    from mdrecall.mcp_server.install import snippet
+
+    print(f"Add to {shorten_home(target.path)}{', which mdrecall does not edit' * target.is_yaml}:", file=sys.stderr)
+    print(snippet(target, entry), end="")
+    return 0
+
+
+def _write(target: "Target", entry: "Entry", *, dry_run: bool) -> int:
+    from mdrecall.cli.output import shorten_home
+    from mdrecall.mcp_server.install import plan, write
+
+    change = plan(target, entry)
+    where = shorten_home(change.path)
+    if not change.changes:
+        print(f"{entry.name} is already in {where}. {_describe_memory(entry)}")
+        return 0
+    if dry_run:
+        print(change.diff, end="")
+        return 0
+    backup = write(change)
+    saved = f" (backup: {shorten_home(backup)})" if backup else ""
+    print(f"Added {entry.name} to {where}{saved}.")
+    print(f"{_describe_memory(entry)} Restart the client to load it.")
+    return 0
+
+
+def _describe_memory(entry: "Entry") -> str:
+    """Return which memory the client will use: the current folder may not be the intended one."""
+    from itertools import pairwise
+
+    from mdrecall.cli.output import shorten_home
+
+    folders = [shorten_home(value) for option, value in pairwise(entry.args) if option == "--workspace"]
+    folders = ["this folder" if folder in PROJECT_FOLDERS else folder for folder in folders]
+    return f"Memory: {', '.join(folders) or 'as configured'}."
+
+
+def _make_entry(options: argparse.Namespace, client: "Client") -> "Entry":
+    """Return the command that runs this mdrecall with the chosen memories; for a project, on any machine."""
+    import re
+
+    from mdrecall.mcp_server.install import Entry
+
+    name = options.name or _NAME
+    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
+        raise RecallError(f"{name!r} is not a valid name.", hint="Use letters, digits, _ and -.")
+    command, *before = choose_command(options.scope)
+    if options.client == "openclaw" and not options.session_key:
+        options.session_key = _SHARED_SESSION
+    folder = client.folder if options.scope == "project" else ""
+    return Entry(name, command, (*before, "mcp", *_make_arguments(options, folder)))
+
+
+def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:
+    """Return the options with paths that hold wherever the client starts the server.
+
+    ``project`` is how the client calls the current folder; empty to write paths of this machine.
+    """
+    from mdrecall.mcp_server.memories import select_memories
+
+    places = select_memories(make_selection(options))
+    arguments = ["--all-agents"] if options.all_agents else []
+    for place in places:
+        if place.workspace:
+            _warn_about_folder(place.workspace, place.home)
+            folder = _make_path(place.workspace, project)
+            arguments += ["--workspace", folder if len(places) == 1 else f"{place.name}={folder}"]
+    for agent in options.agent:
+        arguments += ["--agent", agent]
+    if options.config:
+        arguments += ["--config", _make_path(os.path.abspath(options.config), project)]
+    arguments += ["--read-only"] if options.read_only else []
+    return arguments + (["--session-key", options.session_key] if options.session_key else [])
+
+
+def _make_path(path: str, project: str) -> str:
+    """Return a path below the current folder as a project's configuration may have it; any other one as it is."""
+    from mdrecall.cli.output import print_warning
+
+    if not project:
+        return path
+    below = os.path.relpath(os.path.realpath(path), os.path.realpath(os.getcwd()))
+    if below == os.pardir or below.startswith(os.pardir + os.sep):
+        print_warning(f"{path} is outside of this project: the entry works on this machine only.")
+        return path
+    return project if below == os.curdir else f"{project}/{below}".removeprefix("./")
+
+
+def _warn_about_folder(folder: str, home: str) -> None:
+    """Warn about a folder that is hardly meant: a home folder or a temporary one."""
+    import tempfile
+
+    from mdrecall.cli.output import print_warning
+
+    real = os.path.realpath(folder)
+    temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), *_SYSTEM_TEMP)}
+    if real == os.path.realpath(home):
+        print_warning("The memory is your home folder, in which only MEMORY.md and memory/ are searched.")
+    elif any(real == path or real.startswith(path + os.sep) for path in temporary):
+        print_warning(f"The memory is in a temporary folder, which may be deleted: {folder}")
+    else:
+        return
+    print_warning("Choose another one with --workspace.")

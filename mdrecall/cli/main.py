@@ -105,6 +105,20 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         ),
     },
 }
+#: The module of each command that has none of its own name.
+_MODULES = {
+    "agents": ("context", "flush"),
+    "config": ("completion", "language", "providers"),
+    "extras": ("ltm", "store"),
+    "imports": ("export", "import"),
+    "index": ("reset", "warm", "watch"),
+    "install": ("uninstall",),
+    "mcp": ("serve", "ui"),
+    "notes": ("conflicts", "get", "links", "list", "note"),
+    "search": ("demo",),
+    "sessions": ("hosts",),
+    "status": ("doctor",),
+}
 COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
 #: Options that work without a command.
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
@@ -170,7 +184,7 @@ def build_parser(name: str) -> CommandParser:
         epilog="\n".join(("examples:", *(f"  mdrecall {example}" for example in examples))),
         formatter_class=_make_formatter,
     )
-    _load_module(name).add_arguments(parser)
+    _find_function("add", name)(parser)
     parser.set_defaults(command=name)
     return parser
 
@@ -183,8 +197,10 @@ def _format_help() -> str:
     return "\n".join((*lines, "", _MORE_HELP))
 
 
-def _load_module(command: str) -> Any:
-    return import_module(f"mdrecall.cli.{command.replace('-', '_')}")
+def _find_function(verb: str, command: str) -> Any:
+    """Return the function that adds the arguments of a command, or the one that runs it."""
+    module = next((module for module, names in _MODULES.items() if command in names), command)
+    return getattr(import_module(f"mdrecall.cli.{module}"), f"{verb}_{command}")
 
 
 def _make_formatter(prog: str) -> argparse.HelpFormatter:
@@ -229,7 +245,7 @@ def answer(arguments: list[str], caller: "Caller") -> int:
     options.caller = caller
     if any(getattr(options, name, False) for name in _ONLY_THERE) or getattr(options, "words", None) == ["-"]:
         raise SystemExit(2)
-    code: int = _load_module(options.command).run(options)
+    code: int = _find_function("run", options.command)(options)
     return code
 
 
@@ -248,12 +264,11 @@ def _run(options: argparse.Namespace) -> int:
     """Run the command, or report its error; trouble with the output is left to the caller."""
     as_json = getattr(options, "json", False)
     try:
-        code: int = _load_module(options.command).run(options) if options.command else _print_about(options)
+        code: int = _find_function("run", options.command)(options) if options.command else _print_about(options)
         sys.stdout.flush()
         return code
     except RecallError as error:
-        from mdrecall.cli.hints import hint_for
-        from mdrecall.cli.output import print_error
+        from mdrecall.cli.output import hint_for, print_error
 
         print_error(error, hint_for(error, options), as_json=as_json)
         return 2

@@ -1,49 +1,29 @@
-"""``mdrecall mcp``: run the MCP server on standard input and output, or add it to or remove it from a client."""
+"""The servers: ``mdrecall mcp`` on standard input and output, ``mcp serve`` over HTTP, and ``ui``, the web page."""
 
 import argparse
 import os
 import sys
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.options import ABOUT_WORKSPACE
+from mdrecall.cli.options import add_served, make_selection, parse_port
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
+from mdrecall.mcp_server.install import CLIENTS, SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from mdrecall.mcp_server.install import Client, Entry, Target
-    from mdrecall.mcp_server.memories import Selection
+    from starlette.types import ASGIApp
+
+    from mdrecall.mcp_server.http import HttpEndpoint
+    from mdrecall.mcp_server.memories import Memories
+    from mdrecall.mcp_server.start import Extend
     from mdrecall.memory import Memory
 
-_NAME = "mdrecall"
-#: Folders that systems empty, whatever TMPDIR says.
-_SYSTEM_TEMP = ("/tmp", "/var/tmp")
 _ONLY_INSTALL = ("scope", "name", "dry_run", "print", "replace_memory", "agents_md")
-#: OpenClaw starts one server for all its chats, and does not say which of them asks. A key of this kind is not private,
-#: so that nothing that was said in one chat is found from another.
-_SHARED_SESSION = "explicit:openclaw"
 _ONLY_OPENCLAW = ("replace_memory", "agents_md")
 
 
-def add_memory_options(
-    parser: argparse.ArgumentParser,
-    read_only: str = "offer no tool that writes (default: agents may append to notes)",
-    session_key: str = "the session key, which names the conversation; sub-agents get no tools "
-    "(default: from each request)",
-) -> None:
-    """Add the options that choose the memories of a server; the two texts say what a server does with its options."""
-    about = f"{ABOUT_WORKSPACE}; repeatable"
-    parser.add_argument("--workspace", action="append", default=[], metavar="[NAME=]DIR", help=about)
-    about = "the agent whose memory to serve (default: the default agent); repeatable"
-    parser.add_argument("--agent", action="append", default=[], metavar="ID", help=about)
-    parser.add_argument("--all-agents", action="store_true", help="serve the memories of all configured agents")
-    parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
-    parser.add_argument("--read-only", action="store_true", help=read_only)
-    parser.add_argument("--session-key", metavar="KEY", default="", help=session_key)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_mcp(parser: argparse.ArgumentParser) -> None:
     about = "add this server to the configuration of a client, or remove it there, instead of running it"
     parser.add_argument("action", nargs="?", choices=("install", "uninstall"), help=about)
     parser.add_argument("client", nargs="?", choices=CLIENTS, metavar="CLIENT", help=f"one of {', '.join(CLIENTS)}")
@@ -57,13 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--replace-memory", action="store_true", help=about)
     about = "install openclaw: tell the agent to search its memory, in AGENTS.md of its workspace"
     parser.add_argument("--agents-md", action="store_true", help=about)
-    add_memory_options(parser)
+    add_served(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_mcp(options: argparse.Namespace) -> int:
     if options.action:
         _check_options(options)
-        return _install(options) if options.action == "install" else _uninstall(options)
+        from mdrecall.cli.install import install_client, uninstall_client
+
+        return install_client(options) if options.action == "install" else uninstall_client(options)
     for name in _ONLY_INSTALL:
         if getattr(options, name):
             message = f"--{name.replace('_', '-')} works only with `mdrecall mcp install` or `uninstall`."
@@ -93,164 +75,95 @@ def answer_commands(memory: "Memory") -> "Callable[[], None]":
     return door.close
 
 
-def make_selection(options: argparse.Namespace) -> "Selection":
-    """Return the memories that the options choose."""
-    from mdrecall.mcp_server.memories import Selection
+def add_serve(parser: argparse.ArgumentParser) -> None:
+    from mdrecall.mcp_server.http import DEFAULT_HOST, DEFAULT_PORT
 
-    return Selection(
-        tuple(options.workspace), tuple(options.agent), options.all_agents, options.config, options.read_only
+    parser.add_argument("--host", default=DEFAULT_HOST, help=f"the address to listen on (default: {DEFAULT_HOST})")
+    about = f"the port; 0 picks a free one and prints it (default: {DEFAULT_PORT})"
+    parser.add_argument("--port", type=parse_port, default=DEFAULT_PORT, metavar="N", help=about)
+    about = "a file with the token that clients must send (default: MDRECALL_TOKEN); required beyond this machine"
+    parser.add_argument("--token-file", metavar="FILE", help=about)
+    about = "another host name that clients may use for this server; repeatable"
+    parser.add_argument("--allow-host", action="append", default=[], metavar="NAME", help=about)
+    about = "a website that may call this server, such as https://example.org; repeatable"
+    parser.add_argument("--allow-origin", action="append", default=[], metavar="ORIGIN", help=about)
+    parser.add_argument("--ui", action="store_true", help="also serve the web page, at /ui/")
+    add_served(parser)
+
+
+def run_serve(options: argparse.Namespace) -> int:
+    from mdrecall.config.environment import read_server_token
+    from mdrecall.mcp_server.http import HttpEndpoint, read_token
+    from mdrecall.mcp_server.start import run_http
+
+    token = read_token(options.token_file) if options.token_file else read_server_token(os.environ)
+    endpoint = HttpEndpoint(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
+    extend = _make_page(options, endpoint) if options.ui else None
+    return run_http(make_selection(options), endpoint, _print_address, options.session_key, answer_commands, extend)
+
+
+def _make_page(options: argparse.Namespace, endpoint: "HttpEndpoint") -> "Extend":
+    """Return what puts the web page beside the MCP server."""
+    from mdrecall.mcp_server.http import bracket_host
+    from mdrecall.ui.app import App, build_guarded, require_packages, route_to
+
+    require_packages()
+
+    def extend(memories: "Memories", app: "ASGIApp", port: int) -> "ASGIApp":
+        ui_app = App(memories, options.session_key, can_change=not options.read_only)
+        guard = build_guarded(ui_app, endpoint, port)
+        print(f"The web page: http://{bracket_host(endpoint.host)}:{port}{guard.link}", flush=True)
+        return route_to(guard, app)
+
+    return extend
+
+
+def _print_address(address: str) -> None:
+    print(f"Serving on {address}", flush=True)
+
+
+def add_ui(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--port", type=parse_port, default=0, metavar="N", help="the port (default: a free one)")
+    parser.add_argument("--no-open", action="store_true", help="print the link without opening a browser")
+    add_served(
+        parser,
+        read_only="show everything and change nothing",
+        session_key="show what the conversation with this session key may see, and change nothing",
     )
 
 
-def _install(options: argparse.Namespace) -> int:
-    target = _find_target(options)
-    entry = _make_entry(options, target.client)
-    if options.print or target.is_yaml:
-        return _print_lines(target, entry)
-    if options.client == "openclaw":
-        from mdrecall.cli.mcp_openclaw import install
-
-        return install(options, entry)
-    return _write(target, entry, dry_run=options.dry_run)
-
-
-def _uninstall(options: argparse.Namespace) -> int:
-    from mdrecall.cli.output import shorten_home
-    from mdrecall.mcp_server.install import plan_removal, write
-
-    if options.client == "openclaw":
-        from mdrecall.cli.mcp_openclaw import uninstall
-
-        return uninstall(options)
-    name, target = options.name or _NAME, _find_target(options)
-    change = plan_removal(target, name)
-    where = shorten_home(change.path)
-    if target.is_yaml and target.has(name):
-        print(f"mdrecall does not edit {where}. Remove {name} from {target.client.table} in it yourself.")
-    elif not change.changes:
-        print(f"{name} is not in {where}.")
-    elif options.dry_run:
-        print(change.diff, end="")
-    else:
-        backup = write(change)
-        saved = f"backup: {shorten_home(backup)}" if backup else "the file had nothing else, and is removed"
-        print(f"Removed {name} from {where} ({saved}). Notes and index are as they were.")
-    return 0
-
-
-def _find_target(options: argparse.Namespace) -> "Target":
-    from mdrecall.config.environment import find_program_folders
-    from mdrecall.mcp_server.install import target_of
-
-    if options.client is None and not (options.print and options.action == "install"):
-        raise RecallError("Which client?", hint=f"Choose one of: {', '.join(CLIENTS)}.")
-    folders = find_program_folders(os.environ, os.getcwd())
-    return target_of(options.client or "", options.scope or "user", folders, os.getcwd())
-
-
-def _print_lines(target: "Target", entry: "Entry") -> int:
-    from mdrecall.cli.output import shorten_home
-    from mdrecall.mcp_server.install import snippet
-
-    print(f"Add to {shorten_home(target.path)}{', which mdrecall does not edit' * target.is_yaml}:", file=sys.stderr)
-    print(snippet(target, entry), end="")
-    return 0
-
-
-def _write(target: "Target", entry: "Entry", *, dry_run: bool) -> int:
-    from mdrecall.cli.output import shorten_home
-    from mdrecall.mcp_server.install import plan, write
-
-    change = plan(target, entry)
-    where = shorten_home(change.path)
-    if not change.changes:
-        print(f"{entry.name} is already in {where}. {_describe_memory(entry)}")
-        return 0
-    if dry_run:
-        print(change.diff, end="")
-        return 0
-    backup = write(change)
-    saved = f" (backup: {shorten_home(backup)})" if backup else ""
-    print(f"Added {entry.name} to {where}{saved}.")
-    print(f"{_describe_memory(entry)} Restart the client to load it.")
-    return 0
-
-
-def _describe_memory(entry: "Entry") -> str:
-    """Return which memory the client will use: the current folder may not be the intended one."""
-    from itertools import pairwise
-
-    from mdrecall.cli.output import shorten_home
-
-    folders = [shorten_home(value) for option, value in pairwise(entry.args) if option == "--workspace"]
-    folders = ["this folder" if folder in PROJECT_FOLDERS else folder for folder in folders]
-    return f"Memory: {', '.join(folders) or 'as configured'}."
-
-
-def _make_entry(options: argparse.Namespace, client: "Client") -> "Entry":
-    """Return the command that runs this mdrecall with the chosen memories; for a project, on any machine."""
-    import re
-
-    from mdrecall.cli.install import choose_command
-    from mdrecall.mcp_server.install import Entry
-
-    name = options.name or _NAME
-    if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
-        raise RecallError(f"{name!r} is not a valid name.", hint="Use letters, digits, _ and -.")
-    command, *before = choose_command(options.scope)
-    if options.client == "openclaw" and not options.session_key:
-        options.session_key = _SHARED_SESSION
-    folder = client.folder if options.scope == "project" else ""
-    return Entry(name, command, (*before, "mcp", *_make_arguments(options, folder)))
-
-
-def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:
-    """Return the options with paths that hold wherever the client starts the server.
-
-    ``project`` is how the client calls the current folder; empty to write paths of this machine.
-    """
+def run_ui(options: argparse.Namespace) -> int:
+    from mdrecall.mcp_server.http import HttpEndpoint
     from mdrecall.mcp_server.memories import select_memories
+    from mdrecall.mcp_server.start import exit_on_signals, log_to_stderr
+    from mdrecall.ui.app import require_packages
+    from mdrecall.ui.app import run as serve
 
-    places = select_memories(make_selection(options))
-    arguments = ["--all-agents"] if options.all_agents else []
-    for place in places:
-        if place.workspace:
-            _warn_about_folder(place.workspace, place.home)
-            folder = _make_path(place.workspace, project)
-            arguments += ["--workspace", folder if len(places) == 1 else f"{place.name}={folder}"]
-    for agent in options.agent:
-        arguments += ["--agent", agent]
-    if options.config:
-        arguments += ["--config", _make_path(os.path.abspath(options.config), project)]
-    arguments += ["--read-only"] if options.read_only else []
-    return arguments + (["--session-key", options.session_key] if options.session_key else [])
+    require_packages()
+    exit_on_signals()
+    log_to_stderr()
+    served = select_memories(make_selection(options))
+    endpoint = HttpEndpoint(port=options.port)
+    listening = endpoint.listen()
 
+    from mdrecall.mcp_server.memories import Memories
+    from mdrecall.ui.app import App
 
-def _make_path(path: str, project: str) -> str:
-    """Return a path below the current folder as a project's configuration may have it; any other one as it is."""
-    from mdrecall.cli.output import print_warning
+    app = App(Memories(served, share=answer_commands), options.session_key, can_change=not options.read_only)
 
-    if not project:
-        return path
-    below = os.path.relpath(os.path.realpath(path), os.path.realpath(os.getcwd()))
-    if below == os.pardir or below.startswith(os.pardir + os.sep):
-        print_warning(f"{path} is outside of this project: the entry works on this machine only.")
-        return path
-    return project if below == os.curdir else f"{project}/{below}".removeprefix("./")
+    def announce(link: str) -> None:
+        print(f"Your memory: {link}", flush=True)
+        print("The link works once. Press Ctrl-C to stop.", flush=True)
+        if not options.no_open:
+            _open_browser(link)
+
+    return serve(app, listening, endpoint, announce)
 
 
-def _warn_about_folder(folder: str, home: str) -> None:
-    """Warn about a folder that is hardly meant: a home folder or a temporary one."""
-    import tempfile
+def _open_browser(link: str) -> None:
+    """Open the link; a machine without a browser has printed it."""
+    import threading
+    import webbrowser
 
-    from mdrecall.cli.output import print_warning
-
-    real = os.path.realpath(folder)
-    temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), *_SYSTEM_TEMP)}
-    if real == os.path.realpath(home):
-        print_warning("The memory is your home folder, in which only MEMORY.md and memory/ are searched.")
-    elif any(real == path or real.startswith(path + os.sep) for path in temporary):
-        print_warning(f"The memory is in a temporary folder, which may be deleted: {folder}")
-    else:
-        return
-    print_warning("Choose another one with --workspace.")
+    # A text browser would take this terminal, and some browsers keep the call waiting.
+    threading.Thread(target=webbrowser.open, args=(link,), daemon=True).start()

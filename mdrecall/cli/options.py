@@ -11,6 +11,7 @@ from mdrecall.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
+    from mdrecall.mcp_server.memories import Selection
     from mdrecall.memory import Memory
 
 
@@ -50,6 +51,23 @@ def add_memory(parser: argparse.ArgumentParser, *, several: bool = False) -> Non
     parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
     parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
     parser.set_defaults(caller=Caller(), is_automatic=False, is_told=False)
+
+
+def add_served(
+    parser: argparse.ArgumentParser,
+    read_only: str = "offer no tool that writes (default: agents may append to notes)",
+    session_key: str = "the session key, which names the conversation; sub-agents get no tools "
+    "(default: from each request)",
+) -> None:
+    """Add the options that choose the memories of a server; the two texts say what a server does with its options."""
+    about = f"{ABOUT_WORKSPACE}; repeatable"
+    parser.add_argument("--workspace", action="append", default=[], metavar="[NAME=]DIR", help=about)
+    about = "the agent whose memory to serve (default: the default agent); repeatable"
+    parser.add_argument("--agent", action="append", default=[], metavar="ID", help=about)
+    parser.add_argument("--all-agents", action="store_true", help="serve the memories of all configured agents")
+    parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
+    parser.add_argument("--read-only", action="store_true", help=read_only)
+    parser.add_argument("--session-key", metavar="KEY", default="", help=session_key)
 
 
 def add_no_warm(parser: argparse.ArgumentParser) -> None:
@@ -119,6 +137,15 @@ def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Load
     return loaded
 
 
+def make_selection(options: argparse.Namespace) -> "Selection":
+    """Return the memories that the options choose."""
+    from mdrecall.mcp_server.memories import Selection
+
+    return Selection(
+        tuple(options.workspace), tuple(options.agent), options.all_agents, options.config, options.read_only
+    )
+
+
 def announce_memory(loaded: "Loaded") -> None:
     """Say on standard error whose memory is used if it is not that of the current folder."""
     from mdrecall.cli.output import printable, shorten_home
@@ -156,8 +183,7 @@ def run_for_each_agent(
 
     With several agents an error is reported and the others still run.
     """
-    from mdrecall.cli.hints import hint_for
-    from mdrecall.cli.output import print_error
+    from mdrecall.cli.output import hint_for, print_error
 
     agents = choose_agents(options)
     records: list[dict[str, Any]] = []

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _MAX_REFUSED = 10
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_promote(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--apply", action="store_true", help="write to MEMORY.md; without it nothing is changed")
     parser.add_argument("--undo", action="store_true", help="take the last promotion back, byte for byte")
     about = "show why one statement is promoted or not; TEXT is its key, or a part of its path or text"
@@ -31,7 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_promote(options: argparse.Namespace) -> int:
     from mdrecall.life import promote
 
     if (options.explain is not None) + options.apply + options.undo > 1:

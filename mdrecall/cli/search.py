@@ -1,15 +1,27 @@
-"""``mdrecall search``: search notes and past conversations."""
+"""``mdrecall search``: search notes and past conversations, or the sample notes."""
 
 import argparse
+import os
 import sys
 from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.hints import STALE_REMEDY, add_remedy, suggest_minilm
 from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_fraction, parse_positive
-from mdrecall.cli.output import can_style, print_issues, print_json, print_warning, printable, progress_line, style
-from mdrecall.errors import QueryError
+from mdrecall.cli.output import (
+    STALE_REMEDY,
+    add_remedy,
+    can_style,
+    plural,
+    print_issues,
+    print_json,
+    print_warning,
+    printable,
+    progress_line,
+    style,
+    suggest_minilm,
+)
+from mdrecall.errors import QueryError, WorkspaceError
 from mdrecall.types import MODES, SearchAnswer, SearchRequest, SearchResult, Why
 
 if TYPE_CHECKING:
@@ -18,7 +30,7 @@ if TYPE_CHECKING:
 _CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_search(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="QUERY", help="a question, some words, or an identifier")
     parser.add_argument(
         "--query",
@@ -66,7 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser, several=True)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_search(options: argparse.Namespace) -> int:
     query, *more = options.query or [" ".join(options.words)]
     if not query.strip():
         raise QueryError("The query is empty.", hint='Say what to search for: mdrecall search "team pricing"')
@@ -249,3 +261,63 @@ def describe_marks(result: SearchResult) -> str:
 def _format_explanation(why: Why) -> str:
     sentences = "\n    ".join(sentence for *_, sentence in why if sentence)
     return "\n".join(style(line, "dim") for line in f"    why: {sentences}".split("\n"))
+
+
+QUESTIONS = ("What did we decide about the database connection pool?", "INC-0042", "dietary restrictions")
+
+
+def add_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--into", metavar="DIR", help="copy the sample notes to this new folder and keep them")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def run_demo(options: argparse.Namespace) -> int:
+    import tempfile
+
+    with tempfile.TemporaryDirectory(prefix="mdrecall-demo-") as scratch:
+        return _show_samples(_copy_sample(options.into or os.path.join(scratch, "workspace")), options, home=scratch)
+
+
+def _copy_sample(target: str) -> str:
+    import shutil
+    from importlib.resources import as_file, files
+
+    target = os.path.abspath(os.path.expanduser(target))
+    if os.path.exists(target):
+        raise WorkspaceError(f"{target} already exists.", hint="Choose a folder that does not exist yet.")
+    try:
+        with as_file(files("mdrecall") / "sample") as sample:
+            shutil.copytree(sample, target)
+    except OSError as error:
+        shutil.rmtree(target, ignore_errors=True)
+        # The error of a whole folder lists those of its files.
+        reason = error.strerror or (error.args[0][0][2] if isinstance(error, shutil.Error) else "the copy failed")
+        raise WorkspaceError(
+            f"Cannot copy the sample notes to {target}: {reason}.", hint="Choose another folder."
+        ) from error
+    return target
+
+
+def _show_samples(workspace: str, options: argparse.Namespace, home: str) -> int:
+    from mdrecall.memory import Memory
+
+    # With a home of its own the demo neither reads nor writes the user's configuration and index.
+    with Memory.open(workspace, env={"HOME": home, "MDRECALL_STATE_DIR": os.path.join(home, "state")}) as memory:
+        report = memory.sync()
+        status = memory.status()
+        if options.json:
+            from mdrecall.wire import answer_to_json
+
+            answers = [{"query": query, **answer_to_json(memory.search(query, max_results=2))} for query in QUESTIONS]
+            print_json({"workspace": workspace, "files": status.files, "chunks": status.chunks, "answers": answers})
+            return 0
+        title = style("Sample workspace", "bold")
+        print(f"{title}: {plural(status.files, 'note')} indexed as {plural(status.chunks, 'chunk')}.")
+        print_issues(report.failed)
+        sys.stdout.flush()
+        for query in QUESTIONS:
+            print("\n" + style(f'$ mdrecall search "{query}" -n 2', "bold"))
+            print_answer(memory.search(query, max_results=2), query)
+    where = workspace if options.into else "DIR"
+    print("\nNow try your own notes: " + style(f'mdrecall search "…" --workspace {where}', "bold"))
+    return 0

@@ -1,24 +1,40 @@
-"""``mdrecall status``: show what is indexed, where and how."""
+"""``mdrecall status`` shows what is indexed, where and how; ``mdrecall doctor`` checks that everything works."""
 
 import argparse
+import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from mdrecall.cli.list import notes_to_json, print_notes
+from mdrecall.cli.notes import notes_to_json, print_notes
 from mdrecall.cli.options import (
     add_common,
     add_no_warm,
     add_verbose,
+    choose_agents,
     load_quietly,
     open_memory,
     run_for_each_agent,
     start_log,
 )
-from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, style
+from mdrecall.cli.output import (
+    plural,
+    print_issues,
+    print_json,
+    printable,
+    progress_line,
+    shorten_home,
+    shorten_home_in_text,
+    style,
+)
 from mdrecall.cli.warm_server import find_warm_process
+from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
+
+if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
+    from mdrecall.doctor import Finding
 
 _QMD_MODES = {"search": "keywords", "vsearch": "meaning", "query": "keywords and meaning, reranked"}
 #: The first folders show which ones are meant.
@@ -26,7 +42,7 @@ _MAX_NAMED = 5
 _CHANGES_WAITING = "files have changed; the next search or `mdrecall index` updates the index"
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_status(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--deep", action="store_true", help="also check the index and test the embedding provider")
     parser.add_argument("--files", action="store_true", help="also list the notes with their dates and sizes")
     parser.add_argument("--index", action="store_true", help="first update the index; includes --deep")
@@ -37,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(is_told=True)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_status(options: argparse.Namespace) -> int:
     options.deep = options.deep or options.index
     start_log(options)
     records, has_failed = run_for_each_agent(options, lambda agent: _report_agent(agent, options))
@@ -254,3 +270,146 @@ def _format_search(status: Status) -> str:
     waiting = f"; {plural(missing, 'chunk')} not embedded yet" if missing > 0 else ""
     dims = f", {vectors['dims']} dimensions" if "dims" in vectors else ""
     return f"{how} ({status.provider}, {status.model}{dims}){waiting}"
+
+
+_MARKS = {"good": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "red")}
+#: The command that fixes a problem, by its code.
+_FIXES = {
+    "configuration": "Run `mdrecall config schema` to see every setting.",
+    "workspace": "Use --workspace to choose one.",
+    "damaged_index": "Run `mdrecall index --force`.",
+    "old_index": "Run `mdrecall reset --workspace` with that folder.",
+    "provider": "Run `mdrecall providers` to see which providers can be used.",
+}
+
+
+def add_doctor(parser: argparse.ArgumentParser) -> None:
+    add_common(parser)
+    # It prints all warnings.
+    parser.set_defaults(is_told=True)
+
+
+def run_doctor(options: argparse.Namespace) -> int:
+    from datetime import UTC, datetime
+
+    from mdrecall.doctor import find_old_indexes
+    from mdrecall.hosts.log import check_log, find_log
+
+    findings: list[tuple[str, Finding]] = []
+    agents = _choose_examined(options)
+    for agent in agents:
+        if len(agents) > 1 and not options.json:
+            print(style(f"Agent {agent}", "bold"))
+        for finding in map(_add_command, _examine_all(options, agent or None)):
+            findings.append((agent, finding))
+            if not options.json:
+                _print_finding(finding)
+    now = datetime.now(UTC)
+    about_hosts = (*_check_hosts(), *check_log(find_log(os.environ, os.getcwd()), now))
+    for finding in map(_add_command, (*find_old_indexes(), *about_hosts)):
+        findings.append(("", finding))
+        if not options.json:
+            _print_finding(finding)
+    errors = sum(finding.verdict == "wrong" for _, finding in findings)
+    warnings = sum(finding.verdict == "note" for _, finding in findings)
+    if options.json:
+        print_json([_finding_to_json(agent, finding) for agent, finding in findings])
+    else:
+        print(style(f"\n{_summarise(errors, warnings)}", "bold"))
+    return 2 if errors else 0
+
+
+def _summarise(errors: int, warnings: int) -> str:
+    if not errors and not warnings:
+        return "No problems found."
+    parts = [plural(errors, "error") if errors else "No errors"]
+    return ", ".join(parts + ([plural(warnings, "warning")] if warnings else [])) + "."
+
+
+def _examine_all(options: argparse.Namespace, agent: str | None) -> "Iterator[Finding]":
+    from mdrecall.doctor import examine
+
+    reported: set[str] = set()
+    for finding in examine(workspace=options.workspace, agent=agent, config=options.config):
+        reported.add(finding.message)
+        yield finding
+    yield from (finding for finding in _check_plugin(options, agent) if finding.message not in reported)
+
+
+def _add_command(finding: "Finding") -> "Finding":
+    return finding._replace(fix=f"{finding.fix} {_FIXES.get(finding.code, '')}".strip())
+
+
+def _check_hosts() -> "Iterator[Finding]":
+    """Check what is installed in coding agents."""
+    from mdrecall.config.environment import find_locations, find_program_folders
+    from mdrecall.hosts.check import check_installs
+
+    here = os.getcwd()
+    folders = find_program_folders(os.environ, here)
+    yield from check_installs(folders, here, find_locations(os.environ, here).own_state_dir)
+
+
+def _check_plugin(options: argparse.Namespace, agent: str | None) -> "Iterator[Finding]":
+    """Open and close the plugin that provides the memory tools."""
+    from mdrecall.config.load import load
+    from mdrecall.doctor import Finding
+    from mdrecall.plugins import open_slot
+
+    try:
+        loaded = load(workspace=options.workspace, agent=agent, config=options.config)
+    except RecallError:
+        return  # Reported by the checks before.
+    slot = open_slot(loaded)
+    slot.close()
+    for diagnostic in slot.diagnostics:
+        verdict: Literal["note", "wrong"] = "wrong" if diagnostic.level == "error" else "note"
+        yield Finding("plugin", verdict, diagnostic.problem, diagnostic.hint)
+    if slot.plugin:
+        yield Finding("plugin", "good", f"{slot.plugin}: {', '.join(slot.toolset.names) or 'no tools'}")
+    if slot.plugin == "memory-lancedb":
+        yield _check_memories(loaded)
+
+
+def _check_memories(loaded: "Loaded") -> "Finding":
+    """Check that the table of long-term memories can be read, and all of it searched."""
+    from mdrecall.doctor import Finding
+    from mdrecall.plugins import import_lancedb
+
+    try:
+        memories = import_lancedb().open_memories(loaded)
+        counts = memories.counts()
+        memories.close()
+    except RecallError as error:
+        return Finding("plugin", "wrong", str(error), error.hint)
+    message = f"{plural(counts.total, 'row')} of agent {loaded.settings.agent_id} in {memories.table.uri}"
+    if counts.unsearched:
+        message += f"; {counts.unsearched:,} are not searched because another embedder made their vectors"
+        return Finding("plugin", "wrong", message, "Run `mdrecall ltm reembed`.")
+    return Finding("plugin", "good", message)
+
+
+def _choose_examined(options: argparse.Namespace) -> list[str]:
+    """Return every agent; one without a name if the configuration, which names them, is broken."""
+    try:
+        return choose_agents(options)
+    except RecallError:
+        return [""]
+
+
+def _finding_to_json(agent: str, finding: "Finding") -> dict[str, Any]:
+    return {
+        "agentId": agent,
+        "check": finding.check,
+        "verdict": finding.verdict,
+        "said": finding.message,
+        "mend": finding.fix,
+    }
+
+
+def _print_finding(finding: "Finding") -> None:
+    mark, colour = _MARKS[finding.verdict]
+    message = shorten_home_in_text(printable(finding.message))
+    print(f"{style(mark, colour)} {finding.check + ':':15} {message}", flush=True)
+    if finding.fix:
+        print(f"{'':18}{style(printable(finding.fix), 'dim')}")

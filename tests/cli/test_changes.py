@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from mdrecall.cli import index, watch
+from mdrecall.cli import index
 from mdrecall.cli.options import parse_count, parse_fraction, parse_positive
 from mdrecall.types import FileChange, Issue, SyncReport, WatchEvent
 
@@ -27,27 +27,31 @@ def changes(count: int) -> SyncReport:
 
 
 def test_a_watcher_names_ten_files_and_counts_the_rest() -> None:
-    assert watch._format_changes(changes(1)) == ["changed 0.md"]
-    assert watch._format_changes(changes(10))[-1] == "changed 9.md"
-    assert watch._format_changes(changes(11))[-2:] == ["changed 9.md", "… and 1 more file"]
-    assert watch._format_changes(SyncReport(added=3))[-1] == "… and 3 more files"
+    assert index._format_file_changes(changes(1)) == ["changed 0.md"]
+    assert index._format_file_changes(changes(10))[-1] == "changed 9.md"
+    assert index._format_file_changes(changes(11))[-2:] == ["changed 9.md", "… and 1 more file"]
+    assert index._format_file_changes(SyncReport(added=3))[-1] == "… and 3 more files"
 
 
 def test_a_watcher_names_what_failed_and_a_rebuild() -> None:
     report = SyncReport(rebuilt=True, failed=(Issue("a.md", "a.md is not text."), Issue("b.md", "is too large.")))
-    assert watch._format_changes(report) == ["the index was rebuilt", "! a.md is not text.", "! b.md is too large."]
+    assert index._format_file_changes(report) == [
+        "the index was rebuilt",
+        "! a.md is not text.",
+        "! b.md is too large.",
+    ]
 
 
 def test_an_event_as_json_has_only_what_belongs_to_it() -> None:
-    synced = watch._event_to_json("", WatchEvent("synced", changes(1)))
+    synced = index._event_to_json("", WatchEvent("synced", changes(1)))
     assert (synced["event"], synced["changed"], "agentId" in synced, "folders" in synced) == ("synced", 1, False, False)
-    failed = watch._event_to_json("work", WatchEvent("failed", error="no disk"))
+    failed = index._event_to_json("work", WatchEvent("failed", error="no disk"))
     assert {name: failed[name] for name in failed if name != "time"} == {
         "event": "failed",
         "agentId": "work",
         "error": "no disk",
     }
-    watching = watch._event_to_json("", WatchEvent("watching", folders=2))
+    watching = index._event_to_json("", WatchEvent("watching", folders=2))
     assert (watching["folders"], "error" in watching) == (2, False)
 
 

@@ -280,7 +280,7 @@ def test_a_bug_is_told_in_the_form_that_was_asked_for(
     def fail(options: object) -> int:
         raise ValueError("odd")
 
-    monkeypatch.setattr("mdrecall.cli.list.run", fail)
+    monkeypatch.setattr("mdrecall.cli.notes.run_list", fail)
     hint = "This is a bug. Please report it with the traceback that MDRECALL_DEBUG=1 shows."
     plain = run("list")
     assert (plain.code, plain.out) == (2, "")
@@ -296,11 +296,11 @@ def test_ctrl_c_says_what_is_kept(workspace: Workspace, run: Run, monkeypatch: p
     def interrupt(options: object) -> int:
         raise KeyboardInterrupt
 
-    for command, said in (
-        ("list", "Stopped.\n"),
-        ("index", "Stopped. Everything indexed so far is kept; run `mdrecall index` to continue.\n"),
+    for module, command, said in (
+        ("notes", "list", "Stopped.\n"),
+        ("index", "index", "Stopped. Everything indexed so far is kept; run `mdrecall index` to continue.\n"),
     ):
-        monkeypatch.setattr(f"mdrecall.cli.{command}.run", interrupt)
+        monkeypatch.setattr(f"mdrecall.cli.{module}.run_{command}", interrupt)
         ran = run(command)
         assert (ran.code, ran.err) == (130, said)
 
@@ -313,7 +313,7 @@ def test_a_demo_that_cannot_be_copied_leaves_nothing_behind(
         Path(target, "MEMORY.md").write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr("mdrecall.cli.demo.shutil.copytree", fill_the_disk)
+    monkeypatch.setattr("shutil.copytree", fill_the_disk)
     ran = run("demo", "--into", "sample")
     assert (ran.code, f"{workspace.path / 'sample'}: No space left on device." in ran.err) == (2, True)
     assert not (workspace.path / "sample").exists()
@@ -593,12 +593,12 @@ HEAVY = {
         (
             ["search", "walrus", "--no-warm"],
             {"mdrecall.embed.offline", "mdrecall.engine.searcher"},
-            {"hashlib", "mdrecall.core.text.notes", "mdrecall.embed.offline.word_vectors"},
+            {"mdrecall.embed.offline.word_vectors"},
         ),
         (
             ["index"],
             {"mdrecall.embed.offline", "mdrecall.core.text.notes"},
-            {"mdrecall.engine.searcher", "mdrecall.core.ranking.score", "mdrecall.core.text.words"},
+            {"mdrecall.engine.searcher", "mdrecall.core.ranking.score"},
         ),
     ],
 )

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from mdrecall.cli import doctor
+from mdrecall.cli import status as doctor
 from mdrecall.doctor import Finding, _check_canary
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.locks import FileLock
@@ -229,10 +229,10 @@ def test_only_several_agents_have_headings_and_json_has_none(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(doctor, "choose_agents", lambda options: agents)
     monkeypatch.setattr(doctor, "_examine_all", lambda options, agent: [Finding("notes", "good", "2 in a folder")])
-    monkeypatch.setattr(doctor, "find_old_indexes", list)
-    assert doctor.run(argparse.Namespace(json=False)) == 0
+    monkeypatch.setattr("mdrecall.doctor.find_old_indexes", list)
+    assert doctor.run_doctor(argparse.Namespace(json=False)) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Agent ")] == headings
-    assert doctor.run(argparse.Namespace(json=True)) == 0
+    assert doctor.run_doctor(argparse.Namespace(json=True)) == 0
     assert [finding["agentId"] for finding in json.loads(capsys.readouterr().out)] == agents
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.cli.eval_report import Below, Report, Run, print_report, report_to_json
+from mdrecall.cli.eval import Below, Report, Run, print_report, report_to_json
 from mdrecall.core.eval_metrics import Expectation, Ranks, figure_names
 from mdrecall.evaluate import Evaluation, Outcome, Question
 from mdrecall.types import Confidence, Issue

@@ -7,8 +7,8 @@ from typing import get_args
 import pytest
 
 from mdrecall import errors
-from mdrecall.cli.completion import command_words
-from mdrecall.cli.hints import _BY_ERROR, MINILM_REMEDY, REMEDY_BY_REASON, add_remedy, hint_for, suggest_minilm
+from mdrecall.cli.config import command_words
+from mdrecall.cli.output import _BY_ERROR, MINILM_REMEDY, REMEDY_BY_REASON, add_remedy, hint_for, suggest_minilm
 from mdrecall.errors import ConfigError, FileMissing, KeyRefused, RecallError, WorkspaceError
 from mdrecall.types import Confidence, Reason, SearchAnswer, SearchResult
 from tests.cli.conftest import Run
@@ -48,7 +48,7 @@ def test_each_shell_has_a_completion_script_of_its_own(run: Run, shell: str, fir
 
 
 def test_a_remedy_follows_what_the_answer_says_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: name)
+    monkeypatch.setattr("mdrecall.cli.output.find_spec", lambda name: name)
     answer = SearchAnswer((), reason="below_min_score", action="The best match has a score of 0.2.")
     assert add_remedy(answer).action == "The best match has a score of 0.2. To see every match, add --min-score 0."
     assert add_remedy(SearchAnswer((), reason="no_searchable_words", action="No words.")).action == "No words."
@@ -58,7 +58,7 @@ def test_a_remedy_follows_what_the_answer_says_itself(monkeypatch: pytest.Monkey
 def test_a_weak_answer_of_the_table_alone_says_how_to_install_the_better_embedder(
     is_installed: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: object() if is_installed else None)
+    monkeypatch.setattr("mdrecall.cli.output.find_spec", lambda name: object() if is_installed else None)
     weak, sure = (SearchResult("a.md", 1, 1, 0.1, "", "memory", 1, 1, "", confidence=word) for word in _WORDS)
     empty = SearchAnswer((), reason="no_match", action="Nothing.", provider="offline")
     query = "where do we meet on fridays"
@@ -95,7 +95,7 @@ def test_a_weak_answer_of_the_table_alone_says_how_to_install_the_better_embedde
 def test_the_better_embedder_is_suggested_for_english_only(
     query: str, is_english: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: None)
+    monkeypatch.setattr("mdrecall.cli.output.find_spec", lambda name: None)
     empty = SearchAnswer((), reason="no_match", action="Nothing.", provider="offline")
     assert (MINILM_REMEDY in add_remedy(empty, query).action) == is_english
 

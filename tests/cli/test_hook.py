@@ -20,7 +20,7 @@ import pytest
 
 from mdrecall import Memory
 from mdrecall.cli import start
-from mdrecall.cli.hook import run as run_hook_command
+from mdrecall.cli.hook import run_hook as run_hook_command
 from mdrecall.cli.options import Caller
 from mdrecall.cli.start import GREETING, HOOK_SECONDS, describe_code, find_socket_folder, name_socket
 from mdrecall.cli.warm_server import WarmDoor

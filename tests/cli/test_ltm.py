@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.cli.ltm import _format_time
+from mdrecall.cli.extras import _format_time
 from mdrecall.cli.main import main
 from mdrecall.embed.offline.embedder import OfflineEmbedder
 from tests.cli.conftest import Ran, Run

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from mdrecall.cli.note import _read_stdin
+from mdrecall.cli.notes import _read_stdin
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 

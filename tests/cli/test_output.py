@@ -11,10 +11,11 @@ import pytest
 
 from mdrecall.backends.provider_report import ProviderRow
 from mdrecall.cli import output
-from mdrecall.cli.hints import MINILM_REMEDY
+from mdrecall.cli.config import _describe_provider
+from mdrecall.cli.install import _make_path
 from mdrecall.cli.main import _silence_stdout, main
-from mdrecall.cli.mcp import _make_path
 from mdrecall.cli.output import (
+    MINILM_REMEDY,
     confirm,
     plural,
     print_error,
@@ -25,7 +26,6 @@ from mdrecall.cli.output import (
     shorten_home,
     style,
 )
-from mdrecall.cli.providers import _describe
 from mdrecall.cli.search import highlight, print_answer
 from mdrecall.core.ranking.query import find_stems
 from mdrecall.errors import RecallError
@@ -113,7 +113,7 @@ def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.
 def test_after_weak_results_a_better_embedder_is_suggested(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.cli.hints.find_spec", lambda name: None)
+    monkeypatch.setattr("mdrecall.cli.output.find_spec", lambda name: None)
     print_answer(SearchAnswer((result()._replace(confidence="low"),), provider="offline"), "where do we meet")
     assert capsys.readouterr().err == f"{MINILM_REMEDY}\n"
     print_answer(SearchAnswer((), reason="no_match", provider="offline"), "where do we meet")
@@ -279,7 +279,7 @@ def test_an_escape_in_a_hint_does_not_reach_the_terminal(capsys: pytest.CaptureF
     ],
 )
 def test_a_provider_is_told_with_its_answer(row: ProviderRow, told: str) -> None:
-    assert _describe(row) == told
+    assert _describe_provider(row) == told
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.cli.restore import _make_row, _print_report, _to_json
+from mdrecall.cli.imports import _make_row, _print_restored, _restored_to_json
 from mdrecall.life.restore import Restored
 
 ID = "3f2a9c1d-1111-4222-8333-444455556666"
@@ -23,7 +23,7 @@ def report(
     capsys: pytest.CaptureFixture[str], files: list[Restored], memories: int = 0, **more: Any
 ) -> tuple[str, str]:
     problem = more.pop("problem", "")
-    _print_report(options(**more), "/tmp/backup.zip", files, memories, problem)
+    _print_restored(options(**more), "/tmp/backup.zip", files, memories, problem)
     said = capsys.readouterr()
     return said.out, said.err
 
@@ -78,9 +78,9 @@ def test_problems_are_warnings(capsys: pytest.CaptureFixture[str]) -> None:
     _, err = report(capsys, restored("failed", problem="no space"), problem="No plugin.")
     assert err.splitlines() == ["! notes/0.md: no space", "! No plugin."]
     files = restored("failed", problem="no space")
-    json = _to_json(options(), "/tmp/backup.zip", files, 0, "No plugin.")
+    json = _restored_to_json(options(), "/tmp/backup.zip", files, 0, "No plugin.")
     assert (json["applied"], json["problems"], json["files"][0]["action"]) == (False, ["No plugin."], "failed")
-    assert _to_json(options(apply=True), "x", [], 0, "")["problems"] == []
+    assert _restored_to_json(options(apply=True), "x", [], 0, "")["problems"] == []
 
 
 def test_a_memory_keeps_what_can_be_read_of_it() -> None:

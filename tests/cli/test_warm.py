@@ -20,8 +20,8 @@ import pytest
 import mdrecall
 from mdrecall import Memory
 from mdrecall.cli import start, warm_server
+from mdrecall.cli.index import _wait
 from mdrecall.cli.start import GREETING, ask, describe_code, find_socket_folder, name_socket
-from mdrecall.cli.warm import _wait
 from mdrecall.cli.warm_server import Printed, Request, WarmDoor
 from tests.cli.conftest import Run
 from tests.conftest import Workspace

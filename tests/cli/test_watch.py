@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from mdrecall.cli.watch import _format_event, _promote_if_due
+from mdrecall.cli.index import _format_event, _promote_if_due
 from mdrecall.errors import StoreBusy
 from mdrecall.types import WatchEvent
 from tests.cli.conftest import Run

@@ -27,8 +27,8 @@ from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
-from mdrecall.cli.hints import MINILM_REMEDY, REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.main import main
+from mdrecall.cli.output import MINILM_REMEDY, REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.start import ask, find_socket_folder, unpack
 from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.cli.export import _print_report
+from mdrecall.cli.imports import _print_saved
 from mdrecall.config.load import load
 from mdrecall.core.life.tombstones import make_entry
 from mdrecall.life.backup import BackupReport
@@ -270,7 +270,7 @@ def test_an_archive_is_not_replaced_and_its_name_is_checked(workspace: Workspace
 
 
 def test_a_note_that_does_not_stop_changing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_report("/b.zip", BackupReport({"notes/a.md": {}}, 2000, (), ("a\x1b.md",), ()), 0, ())
+    _print_saved("/b.zip", BackupReport({"notes/a.md": {}}, 2000, (), ("a\x1b.md",), ()), 0, ())
     said = capsys.readouterr()
     assert said.out == "Saved 1 note in /b.zip (2,000 bytes).\n"
     assert said.err == "! a\ufffd.md changed while it was saved. To be sure, export again.\n"

@@ -302,7 +302,7 @@ def test_a_folder_that_is_hardly_meant_is_named(
     base: Path, folder: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (base / "elsewhere").mkdir()
-    monkeypatch.setattr("mdrecall.cli.mcp._SYSTEM_TEMP", ())
+    monkeypatch.setattr("mdrecall.cli.install._SYSTEM_TEMP", ())
     monkeypatch.setattr("tempfile.tempdir", str(base / "project"))
     assert install("codex", "--print", "--workspace", str(base / folder)) == 0
     told = capsys.readouterr().err

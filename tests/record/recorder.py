@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import mdrecall
-from mdrecall.cli.hints import MINILM_REMEDY
 from mdrecall.cli.main import COMMANDS as ALL
 from mdrecall.cli.main import build_parser, main
+from mdrecall.cli.output import MINILM_REMEDY
 from mdrecall.config.openclaw_file import json_schema
 from mdrecall.types import SearchRequest
 from tests.conftest import environment

@@ -1,4 +1,4 @@
-"""``mdrecall ltm``: list, search, store or delete the long-term memories of the memory-lancedb plugin."""
+"""Commands of optional databases: ``ltm`` for the memories in LanceDB, ``store`` for an index on Postgres."""
 
 import argparse
 import sys
@@ -12,9 +12,10 @@ from mdrecall.errors import ConfirmationMissing, QueryError, RecallError
 if TYPE_CHECKING:
     from mdrecall.plugins.lancedb.memories import LongTermMemory
     from mdrecall.plugins.lancedb.table import Row
+    from mdrecall.store.postgres import PostgresStore
 
 #: The actions that each option works with.
-_ACTIONS_OF = {
+_LTM_ACTIONS = {
     "limit": "list search", "offset": "list", "all_agents": "list", "yes": "forget", "category": "store",
     "importance": "store", "ttl": "store", "replaces": "store", "words": "search forget store",
 }  # fmt: skip
@@ -23,7 +24,7 @@ _DEFAULT_LISTED = 50
 _DEFAULT_MATCHES = 5
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_ltm(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
         choices=("list", "search", "stats", "store", "forget", "reembed"),
@@ -44,20 +45,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_common(parser)
 
 
-def run(options: argparse.Namespace) -> int:
+def run_ltm(options: argparse.Namespace) -> int:
     from mdrecall.plugins.lancedb.plugin import open_memories
 
-    _check_options(options)
+    _check_ltm_options(options)
     memories = open_memories(load_settings(options))
-    actions = {"list": _list, "search": _search, "stats": _stats, "store": _store, "forget": _forget}
+    actions = {
+        "list": _list_memories,
+        "search": _search_memories,
+        "stats": _stats,
+        "store": _store_memory,
+        "forget": _forget_memory,
+    }
     try:
         return actions.get(options.action, _reembed)(memories, options)
     finally:
         memories.close()
 
 
-def _check_options(options: argparse.Namespace) -> None:
-    for name, actions in _ACTIONS_OF.items():
+def _check_ltm_options(options: argparse.Namespace) -> None:
+    for name, actions in _LTM_ACTIONS.items():
         is_set = getattr(options, name) not in (None, False, [])
         if is_set and options.action not in actions.split():
             option = "A text" if name == "words" else "--" + name.replace("_", "-")
@@ -65,13 +72,13 @@ def _check_options(options: argparse.Namespace) -> None:
                 f"{option} does not work with `ltm {options.action}`.",
                 hint=f"It works with {actions.replace(' ', ', ')}.",
             )
-    if options.action in _ACTIONS_OF["words"].split() and not _join_words(options):
+    if options.action in _LTM_ACTIONS["words"].split() and not _join_words(options):
         hints = {"search": "Say what to search for.", "store": "Say what to store."}
         hint = hints.get(options.action, "Give an id from `mdrecall ltm list`.")
         raise QueryError(f"`ltm {options.action}` needs a text.", hint=hint)
 
 
-def _list(memories: "LongTermMemory", options: argparse.Namespace) -> int:
+def _list_memories(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     rows = memories.list_all(all_agents=options.all_agents)
     first = options.offset or 0
     shown = rows[first : first + (options.limit or _DEFAULT_LISTED)]
@@ -89,7 +96,7 @@ def _list(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     return 0 if shown else 1
 
 
-def _search(memories: "LongTermMemory", options: argparse.Namespace) -> int:
+def _search_memories(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     found, unsearched = memories.recall(_join_words(options), options.limit or _DEFAULT_MATCHES)
     if options.json:
         print_json([_memory_to_json(one.row) | {"score": round(one.score, 4)} for one in found])
@@ -133,7 +140,7 @@ def _stats(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     return 0
 
 
-def _store(memories: "LongTermMemory", options: argparse.Namespace) -> int:
+def _store_memory(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     from mdrecall.plugins.lancedb.tools import MemoryStore
 
     values = {name: getattr(options, name) for name in ("category", "importance", "ttl", "replaces")}
@@ -147,7 +154,7 @@ def _store(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     return 0
 
 
-def _forget(memories: "LongTermMemory", options: argparse.Namespace) -> int:
+def _forget_memory(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     prefix = _join_words(options)
     rows = memories.find_by_prefix(prefix)
     if not rows:
@@ -212,3 +219,90 @@ def _format_time(moment_ms: float) -> str:
         return time.strftime("%Y-%m-%d %H:%M", time.localtime(moment_ms / 1000))
     except (OverflowError, ValueError, OSError):
         return "an unknown time"
+
+
+_STORE_ACTIONS = {
+    "setup": "create the tables",
+    "grant": "let a role use this memory",
+    "check": "check the tables, the counts and the role",
+    "move": "say that the notes are in this folder from now on",
+    "drop": "delete this memory's rows; notes are kept",
+}
+
+
+def add_store(parser: argparse.ArgumentParser) -> None:
+    about = "; ".join(f"{name}: {what}" for name, what in _STORE_ACTIONS.items())
+    parser.add_argument("action", choices=tuple(_STORE_ACTIONS), help=about)
+    parser.add_argument("role", nargs="?", metavar="ROLE", help="grant: the role of the database")
+    parser.add_argument("--read-only", action="store_true", help="grant: the role may search, but not index")
+    parser.add_argument("--all", action="store_true", help="grant: every memory in the database, not only this one")
+    parser.add_argument("-y", "--yes", action="store_true", help="drop: delete without asking")
+    add_common(parser)
+
+
+def run_store(options: argparse.Namespace) -> int:
+    from mdrecall.backends.open import open_postgres
+
+    if options.action == "grant" and not options.role:
+        raise QueryError("Which role?", hint="Run `mdrecall store grant ROLE`.")
+    store = open_postgres(load_settings(options), one_shot=True)
+    try:
+        record = _ACT[options.action](options, store)
+    finally:
+        store.admin.close()
+    if options.json:
+        print_json(record)
+    return 1 if record.get("problems") else 0
+
+
+def _set_up(options: argparse.Namespace, store: "PostgresStore") -> dict[str, Any]:
+    store.admin.set_up()
+    _say(options, f"The tables are there: {store.admin.place}.")
+    return {"place": store.admin.place}
+
+
+def _grant(options: argparse.Namespace, store: "PostgresStore") -> dict[str, Any]:
+    store.admin.grant(options.role, any_workspace=options.all, read_only=options.read_only)
+    rights = "search" if options.read_only else "search and index"
+    what = "every memory in the database" if options.all else store.admin.place
+    _say(options, f"{options.role} may {rights}: {what}.")
+    return {"place": store.admin.place, "role": options.role, "readOnly": options.read_only, "all": options.all}
+
+
+def _check_store(options: argparse.Namespace, store: "PostgresStore") -> dict[str, Any]:
+    problems = list(store.admin.check())
+    if bypass := store.admin.explain_bypass():
+        problems.append(f"the role of this connection {bypass}, so that nothing keeps it from the rows of others")
+    place = store.admin.notes_place()
+    for problem in problems:
+        _say(options, f"Problem: {problem}.")
+    if not problems:
+        _say(options, f"All is well: {store.admin.place}.")
+    _say(options, f"Its notes are at {place}." if place else "Nobody has indexed notes yet.")
+    return {"place": store.admin.place, "notes": place, "problems": problems}
+
+
+def _move(options: argparse.Namespace, store: "PostgresStore") -> dict[str, Any]:
+    before, after = store.admin.notes_place(), store.admin.move_here()
+    _say(options, f"The notes are at {after} from now on{f', not at {before}' if before not in ('', after) else ''}.")
+    return {"place": store.admin.place, "notes": after, "before": before}
+
+
+def _drop(options: argparse.Namespace, store: "PostgresStore") -> dict[str, Any]:
+    refusal = ConfirmationMissing(
+        "Nothing was deleted: there is no terminal to confirm on.", hint="Add --yes to delete without asking."
+    )
+    _say(options, f"This deletes all rows of {store.admin.place}. Notes are not touched.")
+    is_dropped = options.yes or confirm("Delete them?", refusal, as_json=options.json)
+    if is_dropped:
+        store.admin.destroy()
+        _say(options, "Deleted.")
+    return {"place": store.admin.place, "deleted": is_dropped}
+
+
+_ACT = {"setup": _set_up, "grant": _grant, "check": _check_store, "move": _move, "drop": _drop}
+
+
+def _say(options: argparse.Namespace, text: str) -> None:
+    if not options.json:
+        print(printable(text))

@@ -1,0 +1,390 @@
+"""``mdrecall import`` and ``mdrecall export``: bring in what another program remembers, save everything, restore it."""
+
+import argparse
+import os
+import sys
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from mdrecall.cli.options import add_common, load_settings
+from mdrecall.cli.output import plural, print_json, print_warning, printable, shorten_home, shorten_home_in_text, style
+from mdrecall.errors import ArgumentError, FileMissing, PathRefused, QueryError, RecallError
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from mdrecall.config.load import Loaded
+    from mdrecall.life.backup import BackupReport
+    from mdrecall.life.imports.reading import Skipped
+    from mdrecall.life.imports.sources import Source
+    from mdrecall.life.imports.writer import Action, Change, Plan
+    from mdrecall.life.restore import Backup, Restored
+
+#: Notes and problems that are printed one by one; more of them would hide the sum.
+_MAX_SHOWN = 20
+_NOTE_LABELS: "dict[Action, str]" = {
+    "new": "new", "changed": "changed", "same": "imported before", "edited": "edited here and left alone",
+    "forgotten": "forgotten", "older": "older",
+}  # fmt: skip
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "source",
+        metavar="SOURCE",
+        help="openclaw, claude-mem, basic-memory, mem0, memsearch, chatgpt, claude; or backup, to restore an"
+        " archive of `mdrecall export`",
+    )
+    parser.add_argument(
+        "path", nargs="?", default="", metavar="PATH", help="its file or folder (default: the usual one)"
+    )
+    parser.add_argument("--apply", action="store_true", help="write; without it nothing is changed")
+    parser.add_argument("--since", metavar="DAY", help="only what is from this day (YYYY-MM-DD) or later")
+    parser.add_argument("--into", metavar="FOLDER", help="the folder in memory/ (default: import/SOURCE)")
+    parser.add_argument("--overwrite", action="store_true", help="backup: replace files that differ")
+    parser.add_argument("--settings", action="store_true", help="backup: restore the settings, too")
+    add_common(parser)
+
+
+def run_import(options: argparse.Namespace) -> int:
+    _check_options(options)
+    if options.source == "backup":
+        return restore_backup(options)
+    from mdrecall.life.imports.sources import find_path, find_source, is_read_in_place
+
+    source = find_source(options.source)
+    since = _parse_day(options.since) if options.since else ""
+    loaded = load_settings(options)
+    env, cwd, _ = options.caller
+    path = find_path(
+        source, options.path, home=loaded.home, cwd=cwd or os.getcwd(), env=os.environ if env is None else env
+    )
+    if is_read_in_place(source, path, loaded.settings, loaded.home):
+        return _print_in_place(options, path)
+    return _import_source(options, loaded, source, path, since)
+
+
+def _check_options(options: argparse.Namespace) -> None:
+    """Refuse options that would have no effect."""
+    is_backup = options.source == "backup"
+    for name in ("since", "into") if is_backup else ("overwrite", "settings"):
+        if getattr(options, name):
+            where = "every source but backup" if is_backup else "`import backup`"
+            raise QueryError(f"--{name} does not work here.", hint=f"It works with {where}.", name=name)
+
+
+def _parse_day(text: str) -> str:
+    from datetime import date
+
+    try:
+        return date.fromisoformat(text).isoformat()
+    except ValueError:
+        raise QueryError(f"{text!r} is not a day.", hint="Give it as YYYY-MM-DD.", name="since") from None
+
+
+def _print_in_place(options: argparse.Namespace, path: str) -> int:
+    if options.json:
+        print_json({"source": options.source, "path": path, "inPlace": True})
+    else:
+        print(f"Nothing to import: {shorten_home(path)} is searched where it is.")
+    return 0
+
+
+def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Source", path: str, since: str) -> int:
+    from mdrecall.life.imports.sources import make_reader
+    from mdrecall.life.imports.writer import Target, apply_import, plan_import
+
+    into = options.into or f"import/{source.name}"
+    target = Target(loaded.settings, loaded.home, source.name, into, since, source.keeps_comments)
+    read = make_reader(source, path, loaded.settings)
+    if sys.stderr.isatty():
+        print(f"Reading {shorten_home(path)} …", file=sys.stderr)
+    plan = plan_import(read, target)
+    written: list[Change] = []
+    has_new = plan.count("new") or plan.count("changed")
+    failed = apply_import(read, target, plan, report=written.append) if options.apply and has_new else []
+    if options.json:
+        print_json(_imported_to_json(options, path, plan, len(written), failed))
+    else:
+        _print_plan(source, path, plan)
+        _print_end(options, source, plan, len(written))
+        _print_problems([*plan.skipped, *failed])
+    if failed:
+        return 2
+    return 0 if plan.changes else 1
+
+
+def _imported_to_json(
+    options: argparse.Namespace, path: str, plan: "Plan", written: int, failed: "list[Skipped]"
+) -> dict[str, Any]:
+    notes = [
+        {"action": change.action, "path": change.path, "title": change.title, "day": change.day, "bytes": change.bytes}
+        for change in plan.changes.values()
+    ]
+    problems = [{"name": one.name, "problem": one.problem} for one in (*plan.skipped, *failed)]
+    counts = {action: plan.count(action) for action in _NOTE_LABELS}
+    return {
+        "source": options.source,
+        "path": path,
+        "inPlace": False,
+        "applied": options.apply,
+        "written": written,
+        "counts": {**counts, "skipped": len(plan.skipped), "failed": len(failed)},
+        "items": notes,
+        "problems": problems,
+    }
+
+
+def _print_plan(source: "Source", path: str, plan: "Plan") -> None:
+    print(style(f"{source.name}: {shorten_home(path)}", "bold"))
+    for note, count in _count_by_note(plan)[:_MAX_SHOWN]:
+        entries = f"  ({plural(count, 'entry', 'entries')})" if count else ""
+        print(f"  {printable(note)}{entries}")
+    hidden = len(_count_by_note(plan)) - _MAX_SHOWN
+    if hidden > 0:
+        print(f"  … and {plural(hidden, 'more note')}")
+    counts = [(plan.count(action), label) for action, label in _NOTE_LABELS.items()] + [(len(plan.skipped), "skipped")]
+    if shown := ", ".join(f"{count:,} {label}" for count, label in counts if count):
+        print(f"{shown}.")
+
+
+def _print_end(options: argparse.Namespace, source: "Source", plan: "Plan", written: int) -> None:
+    planned = [change for change in plan.changes.values() if change.action in ("new", "changed")]
+    size = sum(change.bytes for change in planned)
+    if not planned:
+        print("Nothing to write.")
+    elif not options.apply:
+        print(f"Nothing is written yet ({size:,} bytes). To import, add --apply.")
+        if source.is_markdown:
+            print("To search the folder where it is instead, add it to memorySearch.extraPaths.")
+    elif written < len(planned):
+        print(f"Imported {written:,} of {len(planned):,}. Import again to complete it; nothing is doubled.")
+    else:
+        print(f"Imported ({size:,} bytes). The next search finds it.")
+
+
+def _count_by_note(plan: "Plan") -> list[tuple[str, int]]:
+    """Return the notes that are written, with the number of entries of those that are lists."""
+    counts: dict[str, int] = {}
+    for change in plan.changes.values():
+        if change.action in ("new", "changed"):
+            counts[change.path] = counts.get(change.path, 0) + change.is_entry
+    return list(counts.items())
+
+
+def _print_problems(problems: "list[Skipped]") -> None:
+    for one in problems[:_MAX_SHOWN]:
+        print_warning(shorten_home_in_text(printable(f"{one.name[:80]}: {one.problem}")))
+    if len(problems) > _MAX_SHOWN:
+        print(f"  … and {len(problems) - _MAX_SHOWN:,} more", file=sys.stderr)
+
+
+_FILE_LABELS = {
+    "new": "new", "differs": "different here", "same": "the same here", "forgotten": "forgotten",
+    "refused": "left in the archive", "failed": "failed",
+}  # fmt: skip
+
+
+def restore_backup(options: argparse.Namespace) -> int:
+    """Restore an archive and return the exit code."""
+    from mdrecall.config.environment import find_locations
+    from mdrecall.life.restore import RestoreTarget, open_backup, restore
+
+    if not options.path:
+        raise FileMissing("There is no archive to restore.", path="", hint="Name one: mdrecall import backup FILE")
+    loaded = load_settings(options)
+    env, cwd = options.caller.env or os.environ, options.caller.cwd or os.getcwd()
+    locations = find_locations(env, cwd)
+    config = options.config or locations.own_config_path or os.path.join(locations.own_state_dir, "mdrecall.json")
+    target = RestoreTarget(loaded.settings, config, options.settings, options.overwrite)
+    path = os.path.normpath(os.path.join(cwd, os.path.expanduser(options.path)))
+    with open_backup(path) as found:
+        files = restore(found, target, apply=options.apply)
+        memories, problem = _restore_memories(found, loaded, apply=options.apply)
+    if options.json:
+        print_json(_restored_to_json(options, path, files, memories, problem))
+    else:
+        _print_restored(options, path, files, memories, problem)
+    return 2 if problem or any(one.action == "failed" for one in files) else 0
+
+
+def _restore_memories(found: "Backup", loaded: "Loaded", *, apply: bool) -> tuple[int, str]:
+    """Return how many long-term memories are new, and why they cannot be stored; store them if ``apply`` says so."""
+    from mdrecall.life.restore import read_memories
+    from mdrecall.sources.tombstones import open_tombstones
+
+    forgotten = open_tombstones(loaded.settings).load()
+    rows = [row for row in map(_make_row, read_memories(found)) if row and forgotten.mask(row.text) == row.text]
+    if not rows:
+        return 0, ""
+    from mdrecall.plugins import import_lancedb
+
+    try:
+        with closing(import_lancedb().open_memories(loaded)) as memories:
+            if apply:
+                return memories.restore(rows), ""
+            known = {row.id for row in memories.list_all(all_agents=True)}
+            return sum(row.id not in known for row in rows), ""
+    except RecallError as error:
+        return 0, str(error)
+
+
+def _make_row(value: dict[str, Any]) -> Any:
+    """Return a memory of a backup; None if it is none."""
+    from mdrecall.plugins import import_lancedb
+
+    lancedb = import_lancedb()
+    times = [value.get(name) for name in ("created_ms", "updated_ms", "expires_ms")]
+    created, updated, expires = (float(one) if isinstance(one, int | float) else None for one in times)
+    texts = [value.get(name) for name in ("id", "text", "category", "source")]
+    memory_id, text, category, source = (one if isinstance(one, str) else "" for one in texts)
+    weight = value.get("importance")
+    importance = float(weight) if isinstance(weight, int | float) else lancedb.DEFAULT_IMPORTANCE
+    try:
+        name = lancedb.parse_id(memory_id)
+    except ArgumentError:
+        return None
+    return lancedb.Row(
+        name, text, importance, category or "other", created or 0.0, None, source, None, updated, expires
+    )
+
+
+def _restored_to_json(
+    options: argparse.Namespace, path: str, files: "list[Restored]", memories: int, problem: str
+) -> dict[str, Any]:
+    return {
+        "source": "backup",
+        "path": path,
+        "applied": options.apply,
+        "files": [one._asdict() for one in files],
+        "memories": memories,
+        "problems": [problem] if problem else [],
+    }
+
+
+def _print_restored(
+    options: argparse.Namespace, path: str, files: "list[Restored]", memories: int, problem: str
+) -> None:
+    print(style(f"backup: {shorten_home(path)}", "bold"))
+    shown = [one for one in files if one.action in ("new", "differs")]
+    for one in shown[:_MAX_SHOWN]:
+        print(f"  {_FILE_LABELS[one.action]:<15} {shorten_home(one.path)}")
+    if len(shown) > _MAX_SHOWN:
+        print(f"  … and {plural(len(shown) - _MAX_SHOWN, 'more file')}")
+    counts = [(sum(one.action == action for one in files), label) for action, label in _FILE_LABELS.items()]
+    told = [f"{count:,} {label}" for count, label in counts if count]
+    told += [plural(memories, "long-term memory", "long-term memories")] if memories else []
+    print(f"{', '.join(told) or 'Nothing to restore'}.")
+    for one in files:
+        if one.problem:
+            print_warning(shorten_home_in_text(printable(f"{one.name}: {one.problem}")))
+    if problem:
+        print_warning(printable(problem))
+    _print_restore_end(options, files, memories)
+
+
+def _print_restore_end(options: argparse.Namespace, files: "list[Restored]", memories: int) -> None:
+    differing = sum(one.action == "differs" for one in files)
+    is_new = memories or any(one.action == "new" for one in files)
+    if differing and not options.overwrite:
+        print(f"What differs here stays as it is ({plural(differing, 'file')}). To replace it, add --overwrite.")
+    if options.apply:
+        print(
+            "Restored. The next search finds it."
+            if is_new or (differing and options.overwrite)
+            else "Nothing was written."
+        )
+    elif is_new or differing:
+        print("Nothing is written yet. To restore, add --apply.")
+
+
+_ENDING = ".zip"
+
+
+def add_export(parser: argparse.ArgumentParser) -> None:
+    about = "the archive to write (default: mdrecall-WORKSPACE-DAY.zip in this folder)"
+    parser.add_argument("file", nargs="?", default="", metavar="FILE", help=about)
+    parser.add_argument("--sessions", action="store_true", help="save the conversations, too")
+    parser.add_argument("--overwrite", action="store_true", help="replace the archive if there is one")
+    add_common(parser)
+
+
+def run_export(options: argparse.Namespace) -> int:
+    from datetime import UTC, datetime
+
+    from mdrecall.config.environment import find_locations
+    from mdrecall.core.redact import make_redactor
+    from mdrecall.life.backup import BackupRequest, write_backup
+
+    loaded = load_settings(options)
+    env, cwd = options.caller.env or os.environ, options.caller.cwd or os.getcwd()
+    settings, now = loaded.settings, datetime.now(UTC)
+    target = _choose_target(options.file, cwd, settings.workspace, now)
+    memories, problem = read_memories(loaded)
+    config_path = options.config or find_locations(env, cwd).own_config_path
+    redact = make_redactor(settings.logging.redact_patterns).redact
+    request = BackupRequest(settings, loaded.home, env, config_path, memories, redact, now, options.sessions)
+    report = write_backup(request, target, overwrite=options.overwrite)
+    left_out = (*report.left_out, *([problem] if problem else []))
+    if options.json:
+        print_json(_saved_to_json(target, report, len(memories), left_out))
+    else:
+        _print_saved(target, report, len(memories), left_out)
+    return 0
+
+
+def _choose_target(file: str, cwd: str, workspace: str, now: "datetime") -> str:
+    """Return the path of the archive: a file, or a name of its own in a folder."""
+    path = os.path.normpath(os.path.join(cwd, os.path.expanduser(file)))
+    if not file or os.path.isdir(path):
+        return os.path.join(path, f"mdrecall-{os.path.basename(workspace) or 'root'}-{now:%Y-%m-%d}{_ENDING}")
+    if not path.lower().endswith(_ENDING):
+        hint = f"The archive is a {_ENDING} file: give a name that ends so, or a folder."
+        raise PathRefused(f"{file!r} is not the name of an archive.", path=path, hint=hint)
+    if not os.path.isdir(os.path.dirname(path)):
+        message = f"There is no folder {os.path.dirname(path)}."
+        raise PathRefused(message, path=path, hint="Create it, or choose another one.")
+    return path
+
+
+def read_memories(loaded: "Loaded") -> tuple[list[dict[str, Any]], str]:
+    """Return the long-term memories of the agent, and why they could not be read; empty if they could, or are none."""
+    from mdrecall.plugins import import_lancedb
+
+    lancedb = import_lancedb()
+    uri: str = lancedb.database_uri(loaded)
+    if "://" not in uri and not os.path.isdir(os.path.join(uri, "memories.lance")):
+        return [], ""
+    try:
+        with closing(lancedb.open_memories(loaded)) as memories:
+            return [row._asdict() for row in memories.list_all()], ""
+    except RecallError as error:
+        return [], f"the long-term memories at {uri} are not in it: {error}"
+
+
+def _saved_to_json(target: str, report: "BackupReport", memories: int, left_out: tuple[str, ...]) -> dict[str, Any]:
+    return {
+        "path": target,
+        "bytes": report.bytes,
+        "notes": report.count("notes/"),
+        "memories": memories,
+        "settings": bool(report.count("settings/")),
+        "sessions": report.count("sessions/"),
+        "secretsLeftOut": list(report.secrets),
+        "leftOut": list(left_out),
+        "changing": list(report.changing),
+    }
+
+
+def _print_saved(target: str, report: "BackupReport", memories: int, left_out: tuple[str, ...]) -> None:
+    parts = [plural(report.count("notes/"), "note")]
+    parts += [plural(memories, "long-term memory", "long-term memories")] if memories else []
+    parts += ["the settings"] if report.count("settings/") else []
+    parts += [plural(report.count("sessions/"), "conversation file")] if report.count("sessions/") else []
+    print(f"Saved {', '.join(parts)} in {shorten_home(target)} ({report.bytes:,} bytes).")
+    if report.secrets:
+        print(f"Left out because they are secret: {', '.join(map(printable, report.secrets))}.")
+    for text in left_out:
+        print_warning(shorten_home_in_text(printable(text)))
+    for path in report.changing:
+        print_warning(f"{printable(path)} changed while it was saved. To be sure, export again.")
