@@ -1,15 +1,14 @@
 """The user's own patterns (``logging.redactPatterns``): parsed as OpenClaw parses them, refused if they could hang.
 
-A pattern is a regular expression that ignores case, or ``/expression/flags``. A pattern that could take exponential or
-polynomial time is recognised by its form: a repetition inside a repetition, two unlimited repetitions in a row that can
-match the same characters, or more ways to match one text than can be tried.
+A pattern is a regular expression that ignores case, or ``/expression/flags``. Python's engine tries every way to match,
+so a pattern is refused if a text could have too many: the check reads the pattern from left to right and multiplies the
+lengths of repetitions that can share the same characters. A group that it cannot read is refused as well.
 """
 
 import re
-import re._constants as ops  # type: ignore[import-not-found]
-import re._parser as parser  # type: ignore[import-not-found]
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
 
 #: A longer pattern is most likely a mistake, and checking it takes time.
 MAX_PATTERN_CHARS = 1000
@@ -25,14 +24,16 @@ _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": re.RegexFl
           "y": re.RegexFlag(0)}  # fmt: skip
 _SCRIPTS_GROUP = re.compile(r"\(\?<(?=[A-Za-z_])")
 _BY_ALPHABET = re.compile(r"\\[bBwWdD]")
+_PART = re.compile(
+    r"(?P<open>\((?:\?:|\?P<\w+>|(?!\?)))|(?P<look>\(\?<?[=!])|(?P<same>\\[1-9]\d?|\(\?P=\w+\))|(?P<edge>\\[AbBZ]|[$^])"
+    r"|(?P<char>\\(?:N\{[^}]*\}|x.{2}|u.{4}|U.{8}|0[0-7]{0,2}|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\()\[|])",
+    re.DOTALL,
+)
+_REPEAT = re.compile(r"(?:[*+?]|\{(\d*)(,?)(\d*)\})[?+]?")
 #: One character of each sort represents all of them.
-_SAMPLE = frozenset(map(chr, range(256))) | frozenset("猫あ가яλ٣ 　😀")
-_REPEATS = (ops.MAX_REPEAT, ops.MIN_REPEAT, ops.POSSESSIVE_REPEAT)
+_SAMPLE = "".join(map(chr, range(256))) + "猫あ가яλ٣ 　😀"
 _NESTED = "a repetition inside a repetition, or a choice inside one, can take forever"
-_CHAINED = "two unlimited repetitions of the same characters can take forever; give them a limit such as {0,64}"
-_AMBIGUOUS = "a repetition inside a repetition, or several of the same characters, can match in too many ways"
-
-Tree: TypeAlias = Iterable[tuple[Any, Any]]
+_AMBIGUOUS = "several repetitions of the same characters can match in too many ways; give them a limit such as {0,64}"
 
 
 class Compiled(NamedTuple):
@@ -43,12 +44,15 @@ class Compiled(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """One element of a pattern: its characters, whether it must match one, and how many lengths it can have."""
+    """One element of a pattern: its characters, and how it can match some of them."""
 
     chars: frozenset[str]
     required: bool
-    unlimited: bool
+    """True if it must match a character."""
     lengths: int = 1
+    """How many characters of a row it may leave to the next element."""
+    choices: int = 1
+    """In how many ways it can match one and the same text."""
 
 
 def compile_patterns(patterns: Sequence[str]) -> Compiled:
@@ -59,7 +63,7 @@ def compile_patterns(patterns: Sequence[str]) -> Compiled:
         try:
             good += _compile(pattern)
         except (ValueError, re.error, OverflowError, RecursionError) as error:
-            problems.append(f"{_quote(pattern)}: {error}")
+            problems.append(f"{pattern if len(pattern) <= 80 else pattern[:79] + '…'!r}: {error}")
     return Compiled(tuple(good), tuple(problems))
 
 
@@ -69,15 +73,10 @@ def _compile(pattern: str) -> list[re.Pattern[str]]:
     if len(pattern) > MAX_PATTERN_CHARS:
         raise ValueError(f"the pattern has more than {MAX_PATTERN_CHARS} characters")
     expression, flags = _split_flags(pattern)
-    tree = parser.parse(expression, flags)
-    any_case = bool(tree.state.flags & re.IGNORECASE) or any(map(_ignores_case, _inside(tree)))
-    _spell_out_references(tree, any_case, {})
-    if reason := _find_danger(tree, any_case):
-        raise ValueError(reason)
-    if max(_count_ways(tree, frozenset(), any_case), _count_in_row(_steps(tree, any_case))) > MAX_WAYS:
-        raise ValueError(_AMBIGUOUS)
     found = [re.compile(expression, flags)]
-    if _BY_ALPHABET.search(expression) and not tree.state.flags & re.ASCII:
+    if _count_ways(_PatternReader(found[0]).read()) > MAX_WAYS:
+        raise ValueError(_AMBIGUOUS)
+    if _BY_ALPHABET.search(expression):
         found.append(re.compile(expression, flags | re.ASCII))
     return found
 
@@ -93,199 +92,133 @@ def _split_flags(pattern: str) -> tuple[str, re.RegexFlag]:
     return _SCRIPTS_GROUP.sub("(?P<", expression), flags
 
 
-def _quote(pattern: str) -> str:
-    return repr(pattern if len(pattern) <= 80 else pattern[:79] + "…")
+def _count_ways(steps: Sequence[_Step], *, is_inside: bool = False) -> int:
+    """Return in how many ways steps can match; a step that ends before a character that it cannot match has one.
+
+    Anything may follow a group inside of others. At the end of a pattern a match is found, and nothing is retried.
+    """
+    ways, follow, may_end = 1, frozenset[str](), is_inside
+    for step in reversed(steps):
+        ways *= step.choices * (step.lengths if may_end or step.chars & follow else 1)
+        follow = step.chars | (frozenset() if step.required else follow)
+        may_end = may_end and not step.required
+    return min(ways, MAX_WAYS + 1)
 
 
-def _ignores_case(node: tuple[Any, Any]) -> bool:
-    op, args = node
-    return op is ops.SUBPATTERN and bool(args[1] & re.IGNORECASE)
-
-
-def _spell_out_references(tree: Any, any_case: bool, groups: dict[int, tuple[Any, Any]]) -> None:
-    """Put in the place of each reference to a group, such as ``\\1``, what it can match: characters of that group."""
-    for place, (op, args) in enumerate(tree):
-        for branch in _children(op, args):
-            _spell_out_references(branch, any_case, groups)
-        if op is ops.SUBPATTERN and args[0]:
-            chars = frozenset().union(*(step.chars for step in _steps(args[3], any_case)))
-            # The capital of ß is SS, which is two characters.
-            items = [(ops.LITERAL, ord(char)) for char in frozenset().union(*chars)]
-            groups[args[0]] = ops.MAX_REPEAT, (*args[3].getwidth(), [(ops.IN, items)] if items else [])
-        elif op is ops.GROUPREF:
-            tree[place] = groups[args]
-
-
-def _find_danger(tree: Tree, any_case: bool) -> str:
-    """Return why a pattern could hang; empty if it cannot."""
-    tree = list(tree)
-    for op, args in tree:
-        if op in _REPEATS and args[1] > MAX_BOUND and any(_varies(inner) for inner in _inside(args[2])):
-            return _NESTED
-        for branch in _children(op, args):
-            if reason := _find_danger(branch, any_case):
-                return reason
-    return _CHAINED if _is_chained(_steps(tree, any_case)) else ""
-
-
-def _is_chained(steps: Iterable[_Step]) -> bool:
-    running: list[frozenset[str]] = []
-    for step in steps:
-        if step.unlimited and any(chars & step.chars for chars in running):
-            return True
-        if step.required:
-            running = [chars for chars in running if chars & step.chars]
-        if step.unlimited:
-            running.append(step.chars)
-    return False
-
-
-def _count_lengths(args: Any) -> int:
-    """Return how many lengths a repetition can have."""
-    return _UNLIMITED_WAYS if args[1] > MAX_BOUND else max(1, int(args[1]) - int(args[0]) + 1)
-
-
-def _count_in_row(steps: Iterable[_Step]) -> int:
-    """Return the most ways in which repetitions in a row can share out the same characters."""
-    most, running = 1, list[tuple[frozenset[str], int]]()
+def _check_row(steps: Sequence[_Step]) -> None:
+    """Raise ``ValueError`` if steps in a row can share out the same characters in too many ways."""
+    running: list[tuple[frozenset[str], int]] = []
     for step in steps:
         ways = step.lengths * max((ways for chars, ways in running if chars & step.chars), default=1)
-        most = max(most, ways)
+        if ways > MAX_WAYS:
+            raise ValueError(_AMBIGUOUS)
         if step.required:
             running = [(chars, ways) for chars, ways in running if chars & step.chars]
         if step.lengths > 1:
             running.append((step.chars, ways))
-    return most
 
 
-def _count_ways(tree: Tree, follow: frozenset[str], any_case: bool) -> int:
-    """Return an upper bound of the ways to match a sequence, before one of the characters of ``follow``.
-
-    Only ways that a text can tell apart late count: a repetition that ends where it must has one.
-    """
-    ways = 1
-    for op, args in reversed(list(tree)):
-        ways = min(ways * _count_ways_of(op, args, follow, any_case), MAX_WAYS + 1)
-        chars, is_required = _first_characters([(op, args)], any_case)
-        follow = chars if is_required else chars | follow
-    return ways
+@cache
+def _find_chars(part: str, flags: re.RegexFlag, extra: str) -> frozenset[str]:
+    """Return the characters of the sample that a part of a pattern matches; all if it is none of them."""
+    sample = _SAMPLE + extra
+    return frozenset(re.findall(part, sample, flags)) or frozenset(sample)
 
 
-def _count_ways_of(op: Any, args: Any, follow: frozenset[str], any_case: bool) -> int:
-    if op in _REPEATS:
-        chars = frozenset().union(*(step.chars for step in _steps(args[2], any_case)))
-        most = min(int(args[1]), MAX_BOUND)
-        again = _first_characters(args[2], any_case)[0] if most > 1 else frozenset()
-        inside = _count_ways(args[2], follow | again, any_case)
-        lengths = _count_lengths(args) if chars & follow else 1
-        return lengths * min(int(inside**most), MAX_WAYS + 1)
-    if op is ops.BRANCH:
-        counts = [_count_ways(branch, follow, any_case) for branch in args[1]]
-        firsts = [_first_characters(branch, any_case) for branch in args[1]]
-        seen = [chars if is_required else chars | follow | {""} for chars, is_required in firsts]
-        overlaps = any(one & other for at, one in enumerate(seen) for other in seen[:at])
-        return sum(counts) if overlaps else max(counts)
-    return max((_count_ways(branch, follow, any_case) for branch in _children(op, args)), default=1)
+class _PatternReader:
+    """Reads a valid pattern as steps."""
+
+    def __init__(self, pattern: re.Pattern[str]) -> None:
+        self._text, self._flags, self._names = pattern.pattern, re.RegexFlag(pattern.flags), pattern.groupindex
+        self._extra = "" if pattern.pattern.isascii() else pattern.pattern
+        self._at = 0
+        self._groups: list[list[_Step]] = [[]]
+
+    def read(self) -> list[_Step]:
+        """Return the steps up to the end of the pattern, or of the group that is open."""
+        branches: list[list[_Step]] = [[]]
+        while self._at < len(self._text) and self._text[self._at] != ")":
+            if self._text[self._at] == "|":
+                self._at += 1
+                branches.append([])
+            else:
+                branches[-1] += self._repeat(self._read_part())
+        self._at += 1
+        for steps in branches:
+            _check_row(steps)
+        return branches[0] if len(branches) == 1 else [_choose(branches)]
+
+    def _read_part(self) -> list[_Step]:
+        part = _PART.match(self._text, self._at)
+        if part is None:
+            raise ValueError(f"{self._text[self._at : self._at + 4]!r} cannot be checked")
+        self._at = part.end()
+        if part.lastgroup == "char":
+            return [_Step(_find_chars(part[0], self._flags, self._extra), True)]
+        if part.lastgroup == "edge":
+            return []
+        if part.lastgroup == "same":
+            name = part[0].strip("\\()?P=")
+            number = int(name) if name.isdecimal() else self._names[name]
+            if number >= len(self._groups):
+                raise ValueError(f"{part[0]!r} cannot be checked")
+            return [step._replace(required=False) for step in self._groups[number]]
+        return self._read_group(part[0])
+
+    def _read_group(self, opening: str) -> list[_Step]:
+        number, is_kept = len(self._groups), opening == "(" or opening.startswith("(?P")
+        if is_kept:
+            self._groups.append([])
+        steps = self.read()
+        if is_kept:
+            self._groups[number] = steps
+        if opening.endswith(("=", "!")):
+            return [_Step(frozenset(), False, choices=_count_ways(steps, is_inside=True))]
+        return steps
+
+    def _repeat(self, steps: list[_Step]) -> list[_Step]:
+        """Return steps with the repetition that follows them, as one step."""
+        repeat = _REPEAT.match(self._text, self._at)
+        if repeat is None:
+            return steps
+        self._at = repeat.end()
+        least, most = _read_limits(repeat)
+        inside = _count_ways(steps, is_inside=True)
+        varies = any(step.lengths > 1 or step.choices > 1 for step in steps)
+        if most > MAX_BOUND and varies:
+            raise ValueError(_NESTED)
+        lengths = _UNLIMITED_WAYS if most > MAX_BOUND else most - least + 1
+        return [
+            _Step(
+                frozenset[str]().union(*(step.chars for step in steps)),
+                least > 0 and any(step.required for step in steps),
+                lengths * max((step.lengths for step in steps), default=1),
+                1 if inside == 1 else min(inside**most, MAX_WAYS + 1),
+            )
+        ]
 
 
-def _first_characters(tree: Tree, any_case: bool) -> tuple[frozenset[str], bool]:
-    """Return the characters that a sequence can begin with, and True if it must match one."""
-    chars: frozenset[str] = frozenset()
-    for op, args in tree:
-        for step in _firsts(op, args, any_case):
-            chars |= step.chars
-            if step.required:
-                return chars, True
-    return chars, False
+def _choose(branches: Sequence[Sequence[_Step]]) -> _Step:
+    """Return a choice as one step: branches that can begin with the same character are tried one after the other."""
+    counts: dict[str, int] = {}
+    for steps in branches:
+        first = next((place for place, step in enumerate(steps) if step.required), None)
+        begin = [step.chars for step in (steps if first is None else steps[: first + 1])]
+        # A branch that may be empty is tried before every character.
+        for char in frozenset(_SAMPLE).union(*begin) if first is None else frozenset[str]().union(*begin):
+            counts[char] = counts.get(char, 0) + _count_ways(steps, is_inside=True)
+    return _Step(
+        frozenset[str]().union(*(step.chars for steps in branches for step in steps)),
+        all(any(step.required for step in steps) for steps in branches),
+        max(step.lengths for steps in branches for step in steps) if any(branches) else 1,
+        max(counts.values()),
+    )
 
 
-def _firsts(op: Any, args: Any, any_case: bool) -> list[_Step]:
-    """Return the steps that one element can begin with."""
-    if op in (ops.BRANCH, ops.GROUPREF_EXISTS):
-        found = [_first_characters(branch, any_case) for branch in _children(op, args)]
-        chars = frozenset().union(*(chars for chars, _ in found))
-        return [_Step(chars, all(is_required for _, is_required in found), False)]
-    return list(_steps([(op, args)], any_case))
-
-
-def _varies(node: tuple[Any, Any]) -> bool:
-    op, args = node
-    return op is ops.BRANCH or (op in _REPEATS and args[0] != args[1])
-
-
-def _inside(tree: Tree) -> Iterator[tuple[Any, Any]]:
-    for op, args in tree:
-        yield op, args
-        for branch in _children(op, args):
-            yield from _inside(branch)
-
-
-def _children(op: Any, args: Any) -> list[Tree]:
-    if op in _REPEATS:
-        return [args[2]]
-    if op is ops.SUBPATTERN:
-        return [args[3]]
-    if op is ops.BRANCH:
-        return list(args[1])
-    if op in (ops.ASSERT, ops.ASSERT_NOT):
-        return [args[1]]
-    if op is ops.ATOMIC_GROUP:
-        return [args]
-    if op is ops.GROUPREF_EXISTS:
-        return [branch for branch in args[1:] if branch]
-    return []
-
-
-def _steps(tree: Tree, any_case: bool) -> Iterator[_Step]:
-    for op, args in tree:
-        if op in (ops.ASSERT, ops.ASSERT_NOT):
-            continue
-        children = [list(_steps(branch, any_case)) for branch in _children(op, args)]
-        if op in _REPEATS:
-            chars = frozenset().union(*(step.chars for step in children[0]))
-            is_required = args[0] > 0 and any(step.required for step in children[0])
-            yield _Step(chars, is_required, args[1] > MAX_BOUND, _count_lengths(args))
-        elif op in (ops.BRANCH, ops.GROUPREF_EXISTS):
-            yield from (step._replace(required=False) for steps in children for step in steps)
-        elif children:
-            yield from children[0]
-        elif op in (ops.LITERAL, ops.NOT_LITERAL, ops.IN, ops.ANY):
-            yield _Step(_characters(op, args, any_case), True, False)
-
-
-def _characters(op: Any, args: Any, any_case: bool) -> frozenset[str]:
-    """Return the characters of the sample that one element of a pattern matches."""
-    if op is ops.ANY:
-        return _SAMPLE
-    if op is ops.NOT_LITERAL:
-        return _SAMPLE - {chr(args)}
-    chars = frozenset((chr(args),)) if op is ops.LITERAL else _in_set(args)
-    return chars.union(*((char.lower(), char.upper()) for char in chars)) if any_case else chars
-
-
-def _in_set(items: Sequence[tuple[Any, Any]]) -> frozenset[str]:
-    chars: set[str] = set()
-    for op, args in items:
-        if op is ops.LITERAL:
-            chars.add(chr(args))
-        elif op is ops.RANGE:
-            chars.update(char for char in _SAMPLE if args[0] <= ord(char) <= args[1])
-        elif op is ops.CATEGORY:
-            chars |= _CATEGORIES[args]
-    return _SAMPLE - chars if items[0][0] is ops.NEGATE else frozenset(chars)
-
-
-def _is_word(char: str) -> bool:
-    return char.isalnum() or char == "_"
-
-
-_CATEGORIES: dict[Any, frozenset[str]] = {
-    ops.CATEGORY_DIGIT: frozenset(filter(str.isdecimal, _SAMPLE)),
-    ops.CATEGORY_SPACE: frozenset(filter(str.isspace, _SAMPLE)),
-    ops.CATEGORY_WORD: frozenset(filter(_is_word, _SAMPLE)),
-}
-_CATEGORIES |= {
-    ops.CATEGORY_NOT_DIGIT: _SAMPLE - _CATEGORIES[ops.CATEGORY_DIGIT],
-    ops.CATEGORY_NOT_SPACE: _SAMPLE - _CATEGORIES[ops.CATEGORY_SPACE],
-    ops.CATEGORY_NOT_WORD: _SAMPLE - _CATEGORIES[ops.CATEGORY_WORD],
-}
+def _read_limits(repeat: re.Match[str]) -> tuple[int, int]:
+    """Return the least and the most times of a repetition; without a limit, more than is bounded."""
+    sign = repeat[0][0]
+    if sign != "{":
+        return int(sign == "+"), 1 if sign == "?" else MAX_BOUND + 1
+    least = int(repeat[1] or 0)
+    return least, int(repeat[3] or MAX_BOUND + 1) if repeat[2] else least
