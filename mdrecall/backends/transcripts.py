@@ -79,12 +79,10 @@ class Transcripts:
 
 def deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:
     """Return the answer to a session that may not search; None if it may."""
-    from mdrecall.core.conversation.visibility import explain_denial, judge
+    from mdrecall.core.conversation.visibility import explain_denial
 
-    verdict = judge(settings.memory.qmd.scope, key)
-    if verdict.allowed:
-        return None
-    return SearchAnswer((), reason="scope_denied", action=explain_denial(verdict, key), backend="qmd")
+    denial = explain_denial(settings.memory.qmd.scope, key)
+    return SearchAnswer((), reason="scope_denied", action=denial, backend="qmd") if denial else None
 
 
 def load_note(settings: Settings, home: str, path: str) -> tuple[str, str]:

@@ -113,7 +113,7 @@ def _print_judged(found: "Judged", gates: "Gates") -> None:
     for passes, value, needed in rows:
         mark = style("✓", "green") if passes else style("✗", "red")
         print(f"  {mark} {value}; needed: {needed}")
-    parts = (f"{name} {value:.2f}" for name, value in candidate.components._asdict().items())
+    parts = (f"{name} {value:.2f}" for name, value in candidate.components.items())
     print(f"    {style(', '.join(parts), 'dim')}\n")
     print(f"Not promoted: {printable(found.refusal)}." if found.refusal else "Would be promoted now.")
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mdrecall.core.text.markdown import heading_title, read_lines
-from mdrecall.core.text.notes import NoteNames, find_topics, note_title
+from mdrecall.core.text.notes import find_topics, note_title
 from mdrecall.errors import FileMissing
 from mdrecall.interfaces import Store
 from mdrecall.types import StoredChunk, StoredDocument, StoredSpace
@@ -94,10 +94,8 @@ class NoteMapper:
         documents = sorted(self._documents(), key=lambda each: each.path)
         chosen = _choose_evenly(documents, _MOST_POINTS)
         means, headings = self._read(space, chosen)
-        names = [
-            NoteNames(each.path, each.fields, tuple(dict.fromkeys(headings.get(each.path, ())))) for each in documents
-        ]
-        titles = {note.path: note_title(note) for note in names}
+        names = [(each.path, each.fields, tuple(dict.fromkeys(headings.get(each.path, ())))) for each in documents]
+        titles = {note[0]: note_title(note) for note in names}
         places_of_drawn = means.any(axis=1).nonzero()[0].tolist()
         drawn = [chosen[place] for place in places_of_drawn]
         places = project(means[places_of_drawn]) if drawn else ()

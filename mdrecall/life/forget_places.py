@@ -183,7 +183,7 @@ class Notes:
         removed = RemovedText(root, inside, "", (), data)
         if not removes_file:
             removed = RemovedText(root, inside, hash_content(content), reverse_edits(text, edits))
-        places = tuple(_show_span(kind, shown, text, span, action) for span in spans if text[span.start : span.end])
+        places = tuple(_show_span(kind, shown, text, span, action) for span in spans if text[slice(*span)])
         return NoteChange(shown, root, inside, hash_content(data), edits, places, removed, removes_file)
 
 
@@ -332,9 +332,9 @@ def _rewrite(file: str, transcript: str, forgotten: Tombstones) -> None:
 
 
 def _show_span(kind: str, path: str, text: str, span: Span, action: str) -> Place:
-    first = text.count("\n", 0, span.start) + 1
-    last = first + text.count("\n", span.start, span.end)
-    return Place(kind, path, first, last, action, _shorten(text[span.start : span.end]))
+    first = text.count("\n", 0, span[0]) + 1
+    last = first + text.count("\n", *span)
+    return Place(kind, path, first, last, action, _shorten(text[slice(*span)]))
 
 
 def _shorten(text: str) -> str:

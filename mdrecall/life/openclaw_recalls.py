@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from mdrecall.core.life.promotion import PhaseHits, Record, find_tags
+from mdrecall.core.life.promotion import Hits, Record, find_tags
 from mdrecall.errors import ReadError
 
 if TYPE_CHECKING:
@@ -116,17 +116,17 @@ def _read_record(key: str, entry: Mapping[str, Any], now_ms: float) -> Record | 
     )
 
 
-def _read_phases(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, tuple[PhaseHits, PhaseHits]]]:
+def _read_phases(entries: Iterable[tuple[str, Mapping[str, Any]]]) -> Iterator[tuple[str, tuple[Hits, Hits]]]:
     for key, entry in entries:
         light, rem = (
-            PhaseHits(_count(entry.get(f"{phase}Hits")), _read_time(entry.get(f"last{phase.title()}At"), None))
+            (_count(entry.get(f"{phase}Hits")), _read_time(entry.get(f"last{phase.title()}At"), None))
             for phase in ("light", "rem")
         )
         yield _text(entry.get("key")).strip() or key, (light, rem)
 
 
-def _add_hits(record: Record, hits: Mapping[str, tuple[PhaseHits, PhaseHits]]) -> Record:
-    light, rem = hits.get(record.key, (PhaseHits(), PhaseHits()))
+def _add_hits(record: Record, hits: Mapping[str, tuple[Hits, Hits]]) -> Record:
+    light, rem = hits.get(record.key, ((0, None), (0, None)))
     return record._replace(light=light, rem=rem)
 
 

@@ -17,7 +17,6 @@ from mdrecall.core.life.promotion import (
     Candidate,
     Entry,
     Gates,
-    Promotion,
     Record,
     adds_nothing,
     explain_refusal,
@@ -83,10 +82,6 @@ class Judged(NamedTuple):
     """Why it is not promoted; empty if it is."""
     supersedes: str = ""
     """The citation of an entry of ``MEMORY.md`` that says something else about the same thing."""
-
-    @property
-    def promotion(self) -> Promotion:
-        return Promotion(self.candidate, self.text, self.start_line, self.end_line)
 
 
 class MemoryFile(NamedTuple):
@@ -268,7 +263,7 @@ class _Judge:
 
     @property
     def section(self) -> str:
-        return render_section(self._day, (one.promotion for one, _ in self._chosen)) if self._chosen else ""
+        return render_section(self._day, (one[:4] for one, _ in self._chosen)) if self._chosen else ""
 
     def judge(self, candidate: Candidate, located: Located) -> Judged:
         """Return what becomes of a candidate."""
@@ -315,7 +310,7 @@ class _Judge:
     def _explain_room(self, judged: Judged) -> str:
         if len(self._chosen) >= self._choice.limit:
             return f"the limit of {self._choice.limit} is reached"
-        promotions = [*(one.promotion for one, _ in self._chosen), judged.promotion]
+        promotions = [*(one[:4] for one, _ in self._chosen), judged[:4]]
         length = len(self._memory.text) + len(render_section(self._day, promotions))
         if length > self._choice.max_chars:
             most = f"may have {self._choice.max_chars:,} characters"

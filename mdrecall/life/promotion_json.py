@@ -10,7 +10,6 @@ from mdrecall.core.text.words import script_share
 from mdrecall.life.openclaw_recalls import read_openclaw_recalls
 from mdrecall.life.recalls import lock_path, read_promoted, read_recalls, recalls_path
 from mdrecall.sources.clock import user_moment
-from mdrecall.wire import to_json
 
 if TYPE_CHECKING:
     # ``mdrecall status`` only needs the state of the records.
@@ -36,7 +35,7 @@ def judged_to_json(judged: "Judged") -> dict[str, Any]:
         "dailyCount": record.daily,
         "groundedCount": record.grounded,
         "signalCount": record.signals,
-        "avgScore": candidate.components.relevance,
+        "avgScore": candidate.components["relevance"],
         "maxScore": record.max_score,
         "uniqueQueries": record.queries,
         "claimHash": record.claim_hash,
@@ -47,7 +46,7 @@ def judged_to_json(judged: "Judged") -> dict[str, Any]:
         "score": candidate.score,
         "recallDays": list(record.days),
         "conceptTags": list(record.tags),
-        "components": to_json(candidate.components),
+        "components": dict(candidate.components),
         "provenance": {
             "originClass": record.origin or "agent",
             "sessionKind": record.session_kind or "unknown",

@@ -255,7 +255,7 @@ def list_conflicts(memory: Memory) -> ConflictReport:
             continue
         read += 1
         day, changed = note_day(note.path, text), Moment(note.changed_s * 1000).today
-        marks = read_annotated(text, is_curated=note.path in CURATED_FILES).marks
+        marks = read_annotated(text, is_curated=note.path in CURATED_FILES)[1]
         claims += [
             Claim(statement, Place(note.path, line.line, day, changed))
             for line in _list_lines(note.path, text.split("\n"))

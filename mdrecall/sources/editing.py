@@ -81,10 +81,10 @@ def append_to(
         if finishes and (rest := _broken_rest(data, text.replace("\n", newline).encode(codec, "replace"))):
             _write_within(file, rest, size, shown, max_bytes)
             return Appended(shown, len(rest))
-        fresh = find_new_sections(_AUTHOR.sub("", note.replace("\r\n", "\n")), text.replace("\r\n", "\n"))
-        if not fresh.text:
-            return Appended(shown, 0, fresh.known)
-        body = sign(fresh.text, author)
+        fresh, known = find_new_sections(_AUTHOR.sub("", note.replace("\r\n", "\n")), text.replace("\r\n", "\n"))
+        if not fresh:
+            return Appended(shown, 0, known)
+        body = sign(fresh, author)
         body = body if body.endswith("\n") else body + "\n"
         if note.strip("\ufeff") and not note.endswith("\n") and not body.startswith("\n"):
             body = "\n" + body
@@ -93,7 +93,7 @@ def append_to(
         written = body.replace("\n", newline).encode(codec, "replace")
         _write_within(file, written, size, shown, max_bytes)
         start = note.count("\n") + body[: -len(body.lstrip())].count("\n") + 1
-        return Appended(shown, len(written), fresh.known, start, (note + body.rstrip()).count("\n") + 1)
+        return Appended(shown, len(written), known, start, (note + body.rstrip()).count("\n") + 1)
 
 
 def _read_note(file: int, shown: str, max_bytes: int) -> tuple[int, bytes]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from mdrecall.config.settings import Settings
 from mdrecall.core.conversation.messages import cites
 from mdrecall.core.conversation.visibility import chat_type_of, parse
-from mdrecall.core.ranking.results import MAX_QUERIES, CitedSnippet, fit_snippets, remove_source
+from mdrecall.core.ranking.results import MAX_QUERIES, fit_snippets, remove_source
 from mdrecall.errors import (
     ArgumentError,
     EmbedderError,
@@ -344,7 +344,7 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
 
 def _fit_results(found: SearchAnswer, *, is_cited: bool, max_chars: int) -> tuple[list[dict[str, Any]], bool]:
     """Return the results as a model gets them, cut to the budget, and True if something was cut."""
-    texts = [CitedSnippet(result.snippet, result.citation if is_cited else "") for result in found]
+    texts = [(result.snippet, result.citation if is_cited else "") for result in found]
     kept, is_cut = fit_snippets(texts, max_chars)
     results = [_result_to_json(result, text, is_cited) for result, text in zip(found, kept, strict=False)]
     return results, is_cut

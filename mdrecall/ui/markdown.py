@@ -70,10 +70,10 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
     A part of a note begins at the line ``first``, perhaps in a code block that ``fence`` has opened.
     """
     text = text.replace("\r\n", "\n").replace("\r", " ")
-    front = read_front_matter(text if first == 1 else "")
+    values, front_lines = read_front_matter(text if first == 1 else "")
     skipped = first - 1
-    if front.values:
-        skipped = front.lines
+    if values:
+        skipped = front_lines
         text = text.split("\n", skipped)[skipped]
     if fence:
         skipped -= 1
@@ -87,7 +87,7 @@ def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 
     _find_tasks(tokens)
     _name_headings(tokens)
     renderer = _Renderer(urls, cited, skipped)
-    return join(renderer.show_front(front.values), renderer.render(tokens))
+    return join(renderer.show_front(values), renderer.render(tokens))
 
 
 def meets(cited: tuple[int, int], first: int, last: int) -> bool:

@@ -210,7 +210,7 @@ def _show_note(visit: Visit, note: NoteFile) -> Html:
     except RecallError as error:
         text = str(error)
     link = tag("a", note.path, href=visit.url("note", path=note.path))
-    said = text.split("\n")[read_front_matter(text).lines :]
+    said = text.split("\n")[read_front_matter(text)[1] :]
     return tag("article", tag("h3", link), _show_lines("\n".join(said)), class_="panel")
 
 

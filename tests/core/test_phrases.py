@@ -132,6 +132,6 @@ def test_no_markup_takes_more_steps_than_in_proportion(bit: str, pattern: "re.Pa
 
 
 def test_spans_that_overlap_become_one() -> None:
-    spans = [Span(5, 9), Span(0, 3), Span(2, 4), Span(2, 3), Span(4, 5), Span(6, 7)]
-    assert join_spans(spans) == [Span(0, 4), Span(4, 5), Span(5, 9)]
+    spans = [(5, 9), (0, 3), (2, 4), (2, 3), (4, 5), (6, 7)]
+    assert join_spans(spans) == [(0, 4), (4, 5), (5, 9)]
     assert join_spans([]) == []

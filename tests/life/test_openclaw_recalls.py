@@ -50,7 +50,7 @@ def test_scores_equal_those_of_openclaw(tmp_path: Path) -> None:
     ours = {one.record.key: one for one in rank(records, MADE["nowMs"])}
     assert len(MADE["scores"]) == 28
     for key, expected in MADE["scores"].items():
-        found = {"score": ours[key].score, "ageDays": ours[key].age_days, **ours[key].components._asdict()}
+        found = {"score": ours[key].score, "ageDays": ours[key].age_days, **ours[key].components}
         assert found == pytest.approx(expected, abs=1e-9), key
     assert [key for key in ours if key in MADE["scores"]] == list(MADE["scores"])
     old = {key for key, one in ours.items() if one.age_days > 30}

@@ -34,4 +34,4 @@ def test_scores_of_its_own_records_are_the_same(openclaw: OpenClaw) -> None:
     ours = {one.record.key: one for one in rank(found.records, now_ms)}
     for one in theirs:
         assert ours[one["key"]].score == pytest.approx(one["score"], abs=1e-9)
-        assert ours[one["key"]].components._asdict() == pytest.approx(one["components"], abs=1e-9)
+        assert ours[one["key"]].components == pytest.approx(one["components"], abs=1e-9)

@@ -26,7 +26,7 @@ from mdrecall.core.ranking.stages import (
 from mdrecall.core.text.annotations import line_origins, path_origin
 from mdrecall.core.text.chunk import chunk_markdown, iter_chunks, title_text
 from mdrecall.core.text.markdown import is_role, is_user, split_line, split_passages
-from mdrecall.core.text.notes import NoteNames, find_topics, note_title, read_fields
+from mdrecall.core.text.notes import find_topics, note_title, read_fields
 from mdrecall.core.text.words import common_beginning, porter_stem, stem
 from mdrecall.errors import QueryError
 from mdrecall.tools import notes, sessions, toolset
@@ -154,10 +154,10 @@ def record_topics() -> Iterator[str]:
     notes = []
     for path, text in NOTES.items():
         headings = tuple(line.lstrip("# ") for line in text.split("\n") if line.startswith(("# ", "## ")))
-        notes.append(NoteNames(path, read_fields(text), headings))
+        notes.append((path, read_fields(text), headings))
     yield from (f"{topic.kind} {topic.name}: {topic.paths}" for topic in find_topics(notes))
     yield from (f"{topic.kind} {topic.name}: {topic.paths}" for topic in find_topics(notes[::-1]))
-    many = [NoteNames(f"people/p{number}.md", read_fields(""), (f"P{number}",)) for number in range(50)]
+    many = [(f"people/p{number}.md", read_fields(""), (f"P{number}",)) for number in range(50)]
     yield f"{len(find_topics(many))} {[note_title(note) for note in notes]}"
     known = (Collection("work", "notes", "*.md"), Collection("one", "MEMORY.md"), Collection("all", ""))
     filters = [
@@ -167,7 +167,7 @@ def record_topics() -> Iterator[str]:
         )
     ]
     for only in filters:
-        kept = [note.path for note in notes if only.has(note.path, note.fields.tags)]
+        kept = [path for path, fields, _ in notes if only.has(path, fields.tags)]
         yield f"{only.description}: {kept} {explain_filter(only, DayLimits(1, None)).action}"
     yield f"{explain_filter(None, DayLimits(1, 2))} {explain_filter(None, None)} {explain_filter(filters[1], None)}"
     yield f"{name_filter(SearchAnswer((), action='No.'), filters[-1]).action} {name_filter(SearchAnswer(()), None)}"

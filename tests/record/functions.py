@@ -6,10 +6,9 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from mdrecall.core.conversation.visibility import explain_denial, judge, parse
-from mdrecall.core.life.promotion import Gates, PhaseHits, Record, explain_refusal, importance_of, passes_gates, rank
+from mdrecall.core.conversation.visibility import explain_denial, parse
+from mdrecall.core.life.promotion import Gates, Record, explain_refusal, importance_of, passes_gates, rank
 from mdrecall.core.life.tombstones import (
-    Span,
     cut_line,
     join_spans,
     mask_spans,
@@ -183,9 +182,7 @@ def record_session_keys() -> Iterator[str]:
         found = parse(key)
         said = (found.chat_type, found.is_private, found.is_main_of("main"), found.belongs_to("x"))
         yield f"{key!r} {tuple(found)} {said}"
-        verdicts = [judge(scope, key) for scope in SCOPES]
-        yield "  " + " ".join(f"{'+' if verdict.allowed else '-'}{verdict.decided_by}" for verdict in verdicts)
-        yield "  " + explain_denial(verdicts[1], key)
+        yield "  " + " ".join(explain_denial(scope, key) or "+" for scope in SCOPES)
     yield str([parse(key, main_key="home").kind for key in ("agent:x:home", "main", "home:thread:1")])
 
 
@@ -197,8 +194,8 @@ def record_phrases() -> Iterator[str]:
         left = mask_spans(text, wide, "~")
         lines = [cut_line(line) for line in mask_spans(text, wide, "").split("\n")]
         yield f"{phrase} {[tuple(one) for one in spans]} {[tuple(one) for one in wide]} {left!r} {lines}"
-    yield from (" ".join(f"{unit.text}:{unit.start}-{unit.end}" for unit in split_units(text)) for text in TEXTS)
-    yield str([tuple(one) for one in join_spans(Span(*one) for one in ((5, 9), (0, 3), (2, 4), (9, 11), (6, 8)))])
+    yield from (" ".join(f"{unit}:{start}-{end}" for unit, start, end in split_units(text)) for text in TEXTS)
+    yield str([tuple(one) for one in join_spans(((5, 9), (0, 3), (2, 4), (9, 11), (6, 8)))])
 
 
 def record_names() -> Iterator[str]:
@@ -221,9 +218,8 @@ def record_snippets() -> Iterator[str]:
         passages = split_passages(text)
         passage = passages[number % len(passages)]
         for room, limit in rooms[number % 2 :: 2]:
-            shown = show_around(text, passage, room, frozenset({number % 7}), limit)
-            edges = f"{shown.text[:12]!r} {shown.text[-12:]!r}"
-            yield f"{number} {room} {limit}: {shown.first_line}-{shown.last_line} {len(shown.text)} {edges}"
+            shown, first, last = show_around(text, passage, room, frozenset({number % 7}), limit)
+            yield f"{number} {room} {limit}: {first}-{last} {len(shown)} {shown[:12]!r} {shown[-12:]!r}"
         yield f"{number} {heading_above(('# Top', '## Below'), text, passage)!r}"
     for text in ("abc", "a🫖b", "🫖🫖"):
         yield " ".join(f"{cut_units(text, most)}/{shorten(text, most)}" for most in range(1, 6))
@@ -239,15 +235,15 @@ def record_promotion() -> Iterator[str]:
             recalls=number % 5, daily=number % 3, grounded=number % 4, total_score=number * 0.4, queries=number % 6,
             last_ms=None if number == 7 else now - number * 3 * day, days=tuple(days[: number % 7]),
             recall_days=tuple(days[: number % 4]), tags=("a", "b", "c")[: number % 4],
-            origin="untrusted" if number == 9 else "", light=PhaseHits(number % 3, now - number * day),
-            rem=PhaseHits(number % 2, now - 2 * number * day),
+            origin="untrusted" if number == 9 else "", light=(number % 3, now - number * day),
+            rem=(number % 2, now - 2 * number * day),
         )
         for number in range(1, 16)
     ]  # fmt: skip
     gates = (Gates(), Gates(0.2, 1, 1, None, 0), Gates(0.4, 2, 2, 20.0, 1))
     for half_life in (14.0, 30.0):
         for found in rank(records, now, half_life):
-            parts = " ".join(f"{part:.4f}" for part in found.components)
+            parts = " ".join(f"{part:.4f}" for part in found.components.values())
             passed = "".join("+" if passes_gates(found, gate) else "-" for gate in gates)
             refused = " / ".join(explain_refusal(found, gate) for gate in gates)
             line = f"{found.record.key} {found.score:.4f} {found.age_days:g} {parts} {importance_of(found.score)}"

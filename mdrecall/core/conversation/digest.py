@@ -80,11 +80,11 @@ def hide_entries(text: str, is_unwanted: Callable[[Marks], bool]) -> tuple[str, 
 
     Lines keep their numbers, so that what follows can still be cited.
     """
-    annotated = read_annotated(text, is_curated=True)
-    unwanted = {number: marks for number, marks in annotated.marks.items() if is_unwanted(marks)}
+    plain, marked = read_annotated(text, is_curated=True)
+    unwanted = {number: marks for number, marks in marked.items() if is_unwanted(marks)}
     if not unwanted:
-        return annotated.text, []
-    lines = annotated.text.split("\n")
+        return plain, []
+    lines = plain.split("\n")
     is_hidden = False
     for number, line in enumerate(lines, start=1):
         # Indented lines below an entry belong to it.

@@ -14,18 +14,11 @@ characters.
 import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import cache
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 from mdrecall.core.text.words import fold, is_unspaced, stem, surface_words, tokens
 
 NO_REPLY = "NO_REPLY"
-
-
-class Payload(NamedTuple):
-    """An answer for a person: a text, and files that go with it."""
-
-    text: str
-    media: tuple[str, ...] = ()
 
 
 def is_silent(text: str) -> bool:
@@ -37,12 +30,6 @@ def visible_text(text: str) -> str:
     """Return a text without a token at its end; empty if it is nothing else."""
     start = _token_start(text, at_start=True)
     return text if start is None else text[:start]
-
-
-def visible_payload(payload: Payload) -> Payload | None:
-    """Return a payload without the token; None if neither text nor media are left."""
-    shown = payload._replace(text=visible_text(payload.text))
-    return shown if shown.text.strip() or shown.media else None
 
 
 class ReplyStream:
@@ -176,69 +163,50 @@ _LEAD = re.compile(r"(?:[#>|\s]|[-*+]\s|\d{1,3}[.)]\s|\[[ xX]\]\s)+")
 _QUESTION = ("?", "？")
 
 
-class Words(NamedTuple):
-    """The words of a language, as alternatives of a pattern."""
-
-    decision: str
-    open: str
-
-
-_SPACED = (
-    Words(  # English
+# The words of each kind as alternatives of a pattern, one language after the other, each on lines of its own.
+_SPACED: dict[Kind, str] = {
+    "decision": (
         r"decided|decision|agreed|settled on|instead of|rather than|because|from now on|going forward|no longer"
         r"|do not|don['’]?t (?!know|think|see)|always|never (?!mind)|we (?:will )?keep|we (?:will )?use|prefer"
-        r"|remember that",
+        r"|remember that"
+        r"|entschieden|entscheidung|beschlossen|vereinbart|weil|statt|anstatt|stattdessen|ab (?:jetzt|sofort)"
+        r"|von nun an|künftig|in zukunft|immer(?! noch)|niemals|nie (?:wieder|mehr)|nicht mehr"
+        r"|wir (?:nehmen|behalten|bleiben)"
+        r"|décidé|décision|convenu|parce qu|puisqu|au lieu d|plutôt qu|désormais|dorénavant|à partir de maintenant"
+        r"|toujours(?! pas)|jamais|il ne faut pas|on garde|nous gardons"
+        r"|decidimos|decidido|decisión|acordamos|acordado|porque|en lugar de|en vez de|a partir de ahora"
+        r"|de ahora en adelante|siempre|nunca|ya no"
+        r"|abbiamo deciso|deciso|decisione|concordato|perché|invece di|al posto di|d['’]ora in poi|da ora in poi|sempre"
+        r"|non usare|mai più"
+        r"|decisão|combinamos|combinado|em vez de|ao invés de|a partir de agora|daqui em diante|não use"
+        r"|besloten|beslissing|afgesproken|omdat|in plaats van|vanaf nu|voortaan|altijd|nooit"
+        r"|решили|решено|решение|договорились|потому что|вместо|отныне|с этого момента|всегда|никогда|больше не"
+    ),
+    "open": (
         r"todo|fixme|not (?:done |solved |fixed )?yet|still (?:fails?|failing|broken|open|needs?|missing|have to|to do)"
-        r"|open question|unresolved|unsolved|left to do|next steps?|follow[- ]up|flaky|blocked (?:by|on)",
+        r"|open question|unresolved|unsolved|left to do|next steps?|follow[- ]up|flaky|blocked (?:by|on)"
+        r"|noch (?:nicht|offen|kaputt|zu tun)|immer noch|fehlt noch|muss noch|müssen noch|schlägt noch|offene frage"
+        r"|ungelöst|nächste schritte"
+        r"|à faire|reste à|pas encore|toujours pas|échoue (?:encore|toujours)|en suspens|prochaines? étapes?"
+        r"|pendientes?|por hacer|todavía (?:no|falla)|aún (?:no|falla)|sigue fallando|próximos? pasos?|falta por"
+        r"|da fare|non ancora|ancora non|fallisce ancora|in sospeso|resta da|manca ancora|prossimi passi"
+        r"|pendências?|pendente|ainda (?:não|falha)|continua (?:falhando|a falhar)|próximos passos"
+        r"|nog niet|nog open|moet nog|moeten nog|faalt nog|nog te doen|volgende stap(?:pen)?"
+        r"|ещё не|пока не|осталось|всё ещё|не решено|открытый вопрос|следующий шаг|нужно будет"
     ),
-    Words(  # German
-        r"entschieden|entscheidung|beschlossen|vereinbart|weil|statt|anstatt|stattdessen|ab (?:jetzt|sofort)|von nun an"
-        r"|künftig|in zukunft|immer(?! noch)|niemals|nie (?:wieder|mehr)|nicht mehr|wir (?:nehmen|behalten|bleiben)",
-        r"noch (?:nicht|offen|kaputt|zu tun)|immer noch|fehlt noch|muss noch|müssen noch|schlägt noch|offene frage"
-        r"|ungelöst|nächste schritte",
+}
+_UNSPACED: dict[Kind, str] = {
+    "decision": (
+        r"决定|決定|约定|約定|因为|因為|从现在起|從現在起|从今以后|今后|今後|以后都|以後都|不要|总是|總是|一律|而不是|改用"
+        r"|決め(?:た|まし)|ことにし(?:た|まし|ます)|これからは|なぜなら|必ず|常に|いつも|しないで|ではなく|代わりに"
+        r"|결정|하기로 (?:했|함|하)|앞으로는|왜냐하면|때문에|항상|절대|하지 마|대신"
     ),
-    Words(  # French
-        r"décidé|décision|convenu|parce qu|puisqu|au lieu d|plutôt qu|désormais|dorénavant|à partir de maintenant"
-        r"|toujours(?! pas)|jamais|il ne faut pas|on garde|nous gardons",
-        r"à faire|reste à|pas encore|toujours pas|échoue (?:encore|toujours)|en suspens|prochaines? étapes?",
+    "open": (
+        r"待办|待辦|还没|還沒|尚未|未解决|未解決|仍然失败|仍然失敗|还是失败|還是失敗|下一步|遗留|遺留"
+        r"|まだ|未対応|未完了|残ってい|後で|あとで|要確認|次のステップ"
+        r"|아직|미해결|나중에|남아 있|남았|해야 할|할 일|다음 단계"
     ),
-    Words(  # Spanish
-        r"decidimos|decidido|decisión|acordamos|acordado|porque|en lugar de|en vez de|a partir de ahora"
-        r"|de ahora en adelante|siempre|nunca|ya no",
-        r"pendientes?|por hacer|todavía (?:no|falla)|aún (?:no|falla)|sigue fallando|próximos? pasos?|falta por",
-    ),
-    Words(  # Italian
-        r"abbiamo deciso|deciso|decisione|concordato|perché|invece di|al posto di|d['’]ora in poi|da ora in poi|sempre"
-        r"|non usare|mai più",
-        r"da fare|non ancora|ancora non|fallisce ancora|in sospeso|resta da|manca ancora|prossimi passi",
-    ),
-    Words(  # Portuguese
-        r"decisão|combinamos|combinado|em vez de|ao invés de|a partir de agora|daqui em diante|não use",
-        r"pendências?|pendente|ainda (?:não|falha)|continua (?:falhando|a falhar)|próximos passos",
-    ),
-    Words(  # Dutch
-        r"besloten|beslissing|afgesproken|omdat|in plaats van|vanaf nu|voortaan|altijd|nooit",
-        r"nog niet|nog open|moet nog|moeten nog|faalt nog|nog te doen|volgende stap(?:pen)?",
-    ),
-    Words(  # Russian
-        r"решили|решено|решение|договорились|потому что|вместо|отныне|с этого момента|всегда|никогда|больше не",
-        r"ещё не|пока не|осталось|всё ещё|не решено|открытый вопрос|следующий шаг|нужно будет",
-    ),
-)
-_UNSPACED = (
-    Words(  # Chinese, in both scripts
-        r"决定|決定|约定|約定|因为|因為|从现在起|從現在起|从今以后|今后|今後|以后都|以後都|不要|总是|總是|一律|而不是|改用",
-        r"待办|待辦|还没|還沒|尚未|未解决|未解決|仍然失败|仍然失敗|还是失败|還是失敗|下一步|遗留|遺留",
-    ),
-    Words(  # Japanese
-        r"決め(?:た|まし)|ことにし(?:た|まし|ます)|これからは|なぜなら|必ず|常に|いつも|しないで|ではなく|代わりに",
-        r"まだ|未対応|未完了|残ってい|後で|あとで|要確認|次のステップ",
-    ),
-    Words(  # Korean
-        r"결정|하기로 (?:했|함|하)|앞으로는|왜냐하면|때문에|항상|절대|하지 마|대신",
-        r"아직|미해결|나중에|남아 있|남았|해야 할|할 일|다음 단계",
-    ),
-)
+}
 
 
 @cache
@@ -247,9 +215,7 @@ def _patterns(kind: Kind) -> tuple[re.Pattern[str], re.Pattern[str]]:
 
     One for scripts with spaces between words and one for those without: together they would take twice as long.
     """
-    spaced = "|".join(getattr(words, kind) for words in _SPACED)
-    unspaced = "|".join(getattr(words, kind) for words in _UNSPACED)
-    return re.compile(rf"(?<!\w)(?:{fold(spaced)})(?!\w)"), re.compile(fold(unspaced))
+    return re.compile(rf"(?<!\w)(?:{fold(_SPACED[kind])})(?!\w)"), re.compile(fold(_UNSPACED[kind]))
 
 
 def _has_marker(folded: str, kind: Kind) -> bool:

@@ -160,47 +160,35 @@ def _classify(key: SessionKey, base: list[str]) -> SessionKey:
     return key._replace(kind=kind, channel=channel, account=account, peer=":".join(after))
 
 
-class Verdict(NamedTuple):
-    """Whether a search is allowed, and the rule that decided it."""
+def explain_denial(scope: Mapping[str, Any], key: str) -> str:
+    """Return why a conversation may not search and how to allow it; empty if it may.
 
-    allowed: bool
-    decided_by: str
-    """The name of the rule or the default in the settings."""
-
-
-def judge(scope: Mapping[str, Any], key: str) -> Verdict:
-    """Decide whether a conversation may search: the first rule that matches its key decides, else the default.
-
-    Every part of a match must apply: ``channel`` and ``chatType`` (``dm`` is ``direct``) in any case; ``keyPrefix`` to
-    the key without ``agent:<id>:``, or to the whole key if the prefix begins with ``agent:`` itself; and
-    ``rawKeyPrefix`` to the whole key. Sub-agents, cron jobs, hooks, ACP runs and unknown keys have no chat type and no
-    channel.
+    The first rule that matches its key decides, else the default. Every part of a match must apply: ``channel`` and
+    ``chatType`` (``dm`` is ``direct``) in any case; ``keyPrefix`` to the key without ``agent:<id>:``, or to the whole
+    key if the prefix begins with ``agent:`` itself; and ``rawKeyPrefix`` to the whole key. Sub-agents, cron jobs,
+    hooks, ACP runs and unknown keys have no chat type and no channel.
 
     A search without a session key comes from a person at this machine, by the command line or Python. They can read
     the files anyway, so they may search, unless a rule for the channel ``cli`` denies it.
     """
-    parsed = parse(key)
-    is_local = not key.strip()
-    for number, rule in enumerate(scope.get("rules") or ()):
-        match = rule.get("match") or {}
-        fits = _fits_local(match) if is_local else _fits(match, parsed)
-        if fits:
-            return Verdict(rule["action"] == "allow", f"{_SETTING}.rules[{number}]")
+    parsed, is_local = parse(key), not key.strip()
+    default = "allow" if is_local else scope.get("default", "allow")
+    rules = enumerate(scope.get("rules") or ())
+    fitting = (
+        (rule["action"], f"{_SETTING}.rules[{number}]")
+        for number, rule in rules
+        if (_fits_local(rule.get("match") or {}) if is_local else _fits(rule.get("match") or {}, parsed))
+    )
+    action, decided_by = next(fitting, (default, f"{_SETTING}.default"))
+    if action == "allow":
+        return ""
     if is_local:
-        return Verdict(True, "no session key")
-    return Verdict(scope.get("default", "allow") == "allow", f"{_SETTING}.default")
-
-
-def explain_denial(verdict: Verdict, key: str) -> str:
-    """Return a message that says why a search was denied and how to allow it."""
-    parsed = parse(key)
-    if not key.strip():
-        return f"Searches without a session key are denied by {verdict.decided_by}. Change that rule to allow them."
+        return f"Searches without a session key are denied by {decided_by}. Change that rule to allow them."
     chat = parsed.chat_type if parsed.chat_type != "unknown" else parsed.kind
     kind = "a conversation of an unknown kind" if chat == "unknown" else f"a {chat} conversation"
     match = f'"match": {{"keyPrefix": "{parsed.rest or parsed.raw}"}}'
     return (
-        f"Searches from {kind} are denied by {verdict.decided_by}. To allow them, add"
+        f"Searches from {kind} are denied by {decided_by}. To allow them, add"
         f' {{"action": "allow", {match}}} to {_SETTING}.rules, before any rule that denies them.'
     )
 

@@ -9,11 +9,11 @@ a score cannot know: recalls of a single day prove nothing, however many there a
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from functools import cache
 from math import inf, isfinite, log
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.text.days import day_number
 from mdrecall.core.text.markdown import INSIDE_BLOCK, Line, read_lines
@@ -218,7 +218,8 @@ def find_content(text: str) -> frozenset[str]:
 
 
 #: The weights of the six parts, which are 1 together.
-FREQUENCY, RELEVANCE, DIVERSITY, RECENCY, CONSOLIDATION, CONCEPTUAL = 0.24, 0.30, 0.15, 0.15, 0.10, 0.06
+_WEIGHTS = {"frequency": 0.24, "relevance": 0.30, "diversity": 0.15, "recency": 0.15, "consolidation": 0.10,
+            "conceptual": 0.06}  # fmt: skip
 #: After as many days a recall counts half, unless a setting says otherwise, and so does a hit of a phase.
 HALF_LIFE_DAYS = 14.0
 #: From here on more signals, queries, days, days between the first and the last, and tags add nothing.
@@ -236,11 +237,8 @@ _MIN_IMPORTANCE, _MAX_IMPORTANCE = 3, 10
 BLOCKED_ORIGINS = frozenset(("untrusted", "system"))
 
 
-class PhaseHits(NamedTuple):
-    """How often a nightly phase of OpenClaw has met a text, and when last."""
-
-    hits: int = 0
-    last_ms: float | None = None
+#: How often a nightly phase of OpenClaw has met a text, and when last, in milliseconds.
+Hits: TypeAlias = tuple[int, float | None]
 
 
 class Record(NamedTuple):
@@ -274,23 +272,12 @@ class Record(NamedTuple):
     claim_hash: str = ""
     promoted_on: str = ""
     """When it was promoted; empty if it was not."""
-    light: PhaseHits = PhaseHits()
-    rem: PhaseHits = PhaseHits()
+    light: Hits = (0, None)
+    rem: Hits = (0, None)
 
     @property
     def signals(self) -> int:
         return self.recalls + self.daily + self.grounded
-
-
-class Components(NamedTuple):
-    """The six parts of a score, each from 0 to 1."""
-
-    frequency: float
-    relevance: float
-    diversity: float
-    recency: float
-    consolidation: float
-    conceptual: float
 
 
 class Candidate(NamedTuple):
@@ -300,7 +287,8 @@ class Candidate(NamedTuple):
     score: float
     age_days: float
     """Days since the last recall."""
-    components: Components
+    components: Mapping[str, float]
+    """The six parts of the score by their names, each from 0 to 1."""
 
 
 class Gates(NamedTuple):
@@ -317,16 +305,15 @@ class Gates(NamedTuple):
 def score_record(record: Record, now_ms: float, half_life_days: float = HALF_LIFE_DAYS) -> Candidate:
     """Return a record with its score at a moment."""
     age_days = 0.0 if record.last_ms is None else max(0.0, (now_ms - record.last_ms) / _MS_A_DAY)
-    parts = Components(
-        frequency=_grow(record.signals, _FULL_SIGNALS),
-        relevance=_clamp(record.total_score / max(1, record.signals)),
-        diversity=_clamp(record.queries / _FULL_QUERIES),
-        recency=_halve(age_days, half_life_days),
-        consolidation=max(_consolidate(record.days), _clamp(record.grounded / _FULL_GROUNDED)),
-        conceptual=_clamp(len(record.tags) / _FULL_TAGS),
-    )
-    weights = Components(FREQUENCY, RELEVANCE, DIVERSITY, RECENCY, CONSOLIDATION, CONCEPTUAL)
-    weighted = sum(weight * part for weight, part in zip(weights, parts, strict=True))
+    parts = {
+        "frequency": _grow(record.signals, _FULL_SIGNALS),
+        "relevance": _clamp(record.total_score / max(1, record.signals)),
+        "diversity": _clamp(record.queries / _FULL_QUERIES),
+        "recency": _halve(age_days, half_life_days),
+        "consolidation": max(_consolidate(record.days), _clamp(record.grounded / _FULL_GROUNDED)),
+        "conceptual": _clamp(len(record.tags) / _FULL_TAGS),
+    }
+    weighted = sum(weight * parts[name] for name, weight in _WEIGHTS.items())
     boost = _boost(record.light, now_ms, _LIGHT_BOOST) + _boost(record.rem, now_ms, _REM_BOOST)
     return Candidate(record, _clamp(weighted + _clamp(boost)), age_days, parts)
 
@@ -387,10 +374,9 @@ def _halve(days: float, half_life_days: float = HALF_LIFE_DAYS) -> float:
     return _clamp(2.0 ** (-days / half_life_days))
 
 
-def _boost(phase: PhaseHits, now_ms: float, most: float) -> float:
-    if phase.last_ms is None:
-        return 0.0
-    return most * _grow(phase.hits, _FULL_HITS) * _halve(max(0.0, (now_ms - phase.last_ms) / _MS_A_DAY))
+def _boost(phase: Hits, now_ms: float, most: float) -> float:
+    hits, last_ms = phase
+    return 0.0 if last_ms is None else most * _grow(hits, _FULL_HITS) * _halve(max(0.0, (now_ms - last_ms) / _MS_A_DAY))
 
 
 def _consolidate(days: Sequence[str]) -> float:
@@ -422,15 +408,6 @@ _NO_COMMENT = re.compile(r"<!--+|--+>")
 _ENDS = (".", "!", "?", "。", "！", "？", "…")
 
 
-class Promotion(NamedTuple):
-    """A statement, with its lines in the note that it was promoted from."""
-
-    candidate: Candidate
-    text: str
-    start_line: int
-    end_line: int
-
-
 def join_statements(texts: Sequence[str]) -> str:
     """Return several statements on one line, each ended, cut to a length that a memory can hold."""
     if len(texts) == 1:
@@ -443,21 +420,20 @@ def is_writable_key(key: str) -> bool:
     return bool(key) and not re.search(r"[\n\r<>]|--", key)
 
 
-def render_section(day: str, promotions: Iterable[Promotion]) -> str:
-    """Return a section with an entry for each statement: a marker, the text, its figures and annotations."""
+def render_section(day: str, promotions: Iterable[tuple[Candidate, str, int, int]]) -> str:
+    """Return a section with an entry for each statement, given with its first and last line in its note."""
     lines = [f"## Promoted From Short-Term Memory ({day})", ""]
-    for one in promotions:
-        record = one.candidate.record
-        average = one.candidate.components.relevance
+    for candidate, text, start_line, end_line in promotions:
+        record = candidate.record
         figures = (
-            f"[score={one.candidate.score:.3f} signals={record.signals} recalls={record.recalls}"
-            f" avg={average:.3f} source={record.path}:{one.start_line}-{one.end_line}]"
+            f"[score={candidate.score:.3f} signals={record.signals} recalls={record.recalls}"
+            f" avg={candidate.components['relevance']:.3f} source={record.path}:{start_line}-{end_line}]"
         )
-        triggers = ", ".join(choose_triggers(one.text))
+        triggers = ", ".join(choose_triggers(text))
         trigger = f" <!-- trigger: {triggers} -->" if triggers else ""
-        importance = f" <!-- importance: {importance_of(one.candidate.score)} -->"
+        importance = f" <!-- importance: {importance_of(candidate.score)} -->"
         lines.append(f"<!-- openclaw-memory-promotion:{record.key} -->")
-        lines.append(f"- {one.text} {figures}{trigger}{importance}")
+        lines.append(f"- {text} {figures}{trigger}{importance}")
     return "\n".join([*lines, ""])
 
 

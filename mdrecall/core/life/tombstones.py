@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from mdrecall.core.text.words import MARKS, fold, is_unspaced
 from mdrecall.named_tuple import NamedTuple
@@ -44,26 +45,17 @@ _MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+(?:\[[ xX]\][ \
 _STUMP = re.compile(r"^[\s>]*(?:\d{1,9}|[A-Za-z])[.)](?=\s|$)|\[[ xX]\]|<[!/A-Za-z][^<>]*>|(?<!\S)[#^][\w/-]+")
 
 
-class Unit(NamedTuple):
-    """A word, or a character of a script without spaces, and where it stands."""
-
-    text: str
-    start: int
-    end: int
-
-
-class Span(NamedTuple):
-    """A part of a text, from one offset to another."""
-
-    start: int
-    end: int
+#: A word, or a character of a script without spaces, and where it begins and ends.
+Unit: TypeAlias = tuple[str, int, int]
+#: Where a part of a text begins and ends.
+Span: TypeAlias = tuple[int, int]
 
 
 def split_units(text: str) -> Iterator[Unit]:
     """Yield the units of a text in reading order."""
     if text.isascii():
         for word in _ASCII_WORD.finditer(text):
-            yield Unit(word[0].lower(), word.start(), word.end())
+            yield word[0].lower(), word.start(), word.end()
         return
     for word in _WORD.finditer(text):
         yield from _split_word(word[0], word.start())
@@ -72,22 +64,22 @@ def split_units(text: str) -> Iterator[Unit]:
 def _split_word(word: str, offset: int) -> Iterator[Unit]:
     if word.isascii() or not any(map(is_unspaced, word)):
         if folded := fold(word):
-            yield Unit(folded, offset, offset + len(word))
+            yield folded, offset, offset + len(word)
         return
     start = 0
     for place, char in enumerate(word):
         if is_unspaced(char):
             if start < place:
-                yield Unit(fold(word[start:place]), offset + start, offset + place)
-            yield Unit(fold(char) or char, offset + place, offset + place + 1)
+                yield fold(word[start:place]), offset + start, offset + place
+            yield fold(char) or char, offset + place, offset + place + 1
             start = place + 1
     if start < len(word):
-        yield Unit(fold(word[start:]), offset + start, offset + len(word))
+        yield fold(word[start:]), offset + start, offset + len(word)
 
 
 def read_phrase(phrase: str) -> list[tuple[str, ...]]:
     """Return the units of a phrase as it is written and, if that differs, as it is shown; none without any word."""
-    return [texts for units, _ in _read_units(phrase) if (texts := tuple(unit.text for unit in units))]
+    return [texts for units, _ in _read_units(phrase) if (texts := tuple(text for text, *_ in units))]
 
 
 def _read_units(text: str) -> Iterator[tuple[list[Unit], bool]]:
@@ -97,7 +89,7 @@ def _read_units(text: str) -> Iterator[tuple[list[Unit], bool]]:
     shown = _MARKUP.sub(_show, text)
     if shown != text:
         units = list(split_units(shown))
-        if [unit.text for unit in units] != [unit.text for unit in written]:
+        if [text for text, *_ in units] != [text for text, *_ in written]:
             yield units, True
 
 
@@ -106,7 +98,7 @@ def _locate_shown(text: str, spans: Iterable[Span]) -> list[Span]:
     starts, places, size, at = [], [], 0, 0
     for mark in (*_MARKUP.finditer(text), None):
         start, end = mark.span() if mark else (len(text), len(text))
-        for length, place in ((start - at, Span(at, start)), (len(_show(mark)) if mark else 0, Span(start, end))):
+        for length, place in ((start - at, (at, start)), (len(_show(mark)) if mark else 0, (start, end))):
             if length:
                 starts.append(size)
                 places.append(place)
@@ -116,13 +108,13 @@ def _locate_shown(text: str, spans: Iterable[Span]) -> list[Span]:
 
     def locate(offset: int) -> Span:
         number = bisect_right(starts, offset) - 1
+        first, last = places[number]
         # The character that a reference stands for is where the whole reference is.
-        if starts[number + 1] - starts[number] != places[number].end - places[number].start:
-            return places[number]
-        start = places[number].start + offset - starts[number]
-        return Span(start, start + 1)
+        if starts[number + 1] - starts[number] != last - first:
+            return first, last
+        return first + offset - starts[number], first + offset - starts[number] + 1
 
-    return [Span(locate(span.start).start, locate(span.end - 1).end) for span in spans]
+    return [(locate(start)[0], locate(end - 1)[1]) for start, end in spans]
 
 
 def _show(mark: re.Match[str]) -> str:
@@ -144,13 +136,13 @@ def find_runs(
     found: set[Span] = set()
     for units, is_shown in _read_units(text):
         spans: list[Span] = []
-        for place, unit in enumerate(units):
-            if unit.text not in known:
-                known[unit.text] = tuple(lengths(unit.text))
-            for length in known[unit.text]:
+        for place, (first, start, _) in enumerate(units):
+            if first not in known:
+                known[first] = tuple(lengths(first))
+            for length in known[first]:
                 run = units[place : place + length]
-                if len(run) == length and matches(tuple(each.text for each in run)):
-                    spans.append(Span(unit.start, run[-1].end))
+                if len(run) == length and matches(tuple(text for text, *_ in run)):
+                    spans.append((start, run[-1][2]))
         found.update(_locate_shown(text, spans) if is_shown and spans else spans)
     return sorted(found)
 
@@ -158,25 +150,24 @@ def find_runs(
 def widen_to_sentences(text: str, spans: Iterable[Span]) -> list[Span]:
     """Return the sentences that hold some spans, joined where they touch; none is longer than its block."""
     found: list[Span] = []
-    for span in sorted(spans):
-        if found and span.end <= found[-1].end:
+    for first, last in sorted(spans):
+        if found and last <= found[-1][1]:
             continue
-        start = _sentence_start(text, span.start)
-        end = _sentence_end(text, span.end)
-        if found and start <= found[-1].end:
-            start, end = found[-1].start, max(end, found.pop().end)
-        found.append(Span(start, end))
+        start, end = _sentence_start(text, first), _sentence_end(text, last)
+        if found and start <= found[-1][1]:
+            start, end = found[-1][0], max(end, found.pop()[1])
+        found.append((start, end))
     return found
 
 
 def join_spans(spans: Iterable[Span]) -> list[Span]:
     """Return spans in order; those that overlap become one."""
     joined: list[Span] = []
-    for span in sorted(spans):
-        if joined and span.start < joined[-1].end:
-            joined[-1] = Span(joined[-1].start, max(joined[-1].end, span.end))
+    for start, end in sorted(spans):
+        if joined and start < joined[-1][1]:
+            joined[-1] = joined[-1][0], max(joined[-1][1], end)
         else:
-            joined.append(span)
+            joined.append((start, end))
     return joined
 
 
@@ -327,9 +318,7 @@ class Tombstones(NamedTuple):
         ``path`` is that of a note. If the note was forgotten as a whole, the lines that it had then are masked.
         """
         spans = self.find_spans(text, path)
-        if not spans:
-            return text
-        return mask_spans(text, spans)
+        return mask_spans(text, spans) if spans else text
 
     def find_spans(self, text: str, path: str = "") -> list[Span]:
         """Return where a text, or the note at a path, has what was forgotten, in whole sentences and lines."""
@@ -350,7 +339,7 @@ class Tombstones(NamedTuple):
         found, at = [], 0
         for line in text.split("\n") if known else ():
             if any(group.hash("line", *units) in lines for units in read_phrase(line) for group, lines in known):
-                found.append(Span(at, at + len(line)))
+                found.append((at, at + len(line)))
             at += len(line) + 1
         return found
 

@@ -8,15 +8,15 @@ A line that was replaced stays a result, because who asks may want to know what 
 
 import re
 from collections.abc import Iterable, Sequence
+from typing import TypeAlias
 
-from mdrecall.core.life.statements import Statement, read_statement, read_statements
+from mdrecall.core.life.statements import Statement, find_change, read_statement, read_statements
 from mdrecall.core.ranking.query import QueryTimes, remove_spans
 from mdrecall.core.ranking.score import find_cost
 from mdrecall.core.ranking.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
 from mdrecall.core.text.days import Moment, Place, chunk_day, is_newer
 from mdrecall.core.text.markdown import heading_above, is_role
 from mdrecall.core.text.words import find_stop_words, fold, is_unspaced, stop_words_of, surface_words, tokens
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Term
 
 # What a note of the week or the year gains; larger values lost questions about conversations.
@@ -168,7 +168,7 @@ def _find_near_equals(first: Sequence[Candidate], context: RankingContext) -> li
     return [
         place
         for place in good
-        if covered.get(place, 0.0) >= _NEAR_COVERAGE * most and _share_of_names(first[place]) == _share_of_names(best)
+        if covered.get(place, 0.0) >= _NEAR_COVERAGE * most and identifier_share(first[place]) == identifier_share(best)
     ]
 
 
@@ -186,10 +186,6 @@ def _raw_worth(entry: Candidate, context: RankingContext) -> float:
     return entry.worth - entry.weight + (find_cost(entry.features, context.query) if entry.features else 0.0)
 
 
-def _share_of_names(entry: Candidate) -> float:
-    return entry.features.identified if entry.features else 0.0
-
-
 def _words(text: str) -> set[str]:
     return {word for token in tokens(text) for word in surface_words(token)}
 
@@ -203,12 +199,8 @@ _SURE_CHARS = 3
 _MIN_WORDS = 2
 
 
-class _Claim(NamedTuple):
-    """What a candidate states about what the query asks for."""
-
-    entry: Candidate
-    place: Place
-    statements: tuple[Statement, ...]
+#: A candidate, where and when it was written down, and its statements about what the query asks for.
+_Claim: TypeAlias = tuple[Candidate, Place, tuple[Statement, ...]]
 
 
 def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -219,13 +211,12 @@ def prefer_current(candidates: Sequence[Candidate], context: RankingContext) -> 
     if len(candidates) < 2 or context.times.ranges:
         return list(candidates)
     count = min(len(candidates), max(context.options.max_results, 2), _MAX_COMPARED)
-    first = [_lower_replaced(entry, context) for entry in candidates[:count]]
+    first = [
+        age_among(entry, OLDEST_FACTOR, context) if entry.chunk.marks.is_superseded else entry
+        for entry in candidates[:count]
+    ]
     ordered = _sink_replaced(_lift_newer(first, context))
     return [*ordered, *candidates[count:]]
-
-
-def _lower_replaced(entry: Candidate, context: RankingContext) -> Candidate:
-    return age_among(entry, OLDEST_FACTOR, context) if entry.chunk.marks.is_superseded else entry
 
 
 def _sink_replaced(entries: list[Candidate]) -> list[Candidate]:
@@ -264,7 +255,7 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
     found = [(entry, _find_lines(entry, beginnings, least)) for entry in entries]
     if sum(bool(lines) for _, lines in found) < 2:
         return entries
-    claims = [_Claim(entry, _place_of(entry), _read_claims(entry, lines)) for entry, lines in found]
+    claims: list[_Claim] = [(entry, _place_of(entry), _read_claims(entry, lines)) for entry, lines in found]
     place = 0
     while place < len(claims):
         newer = next(
@@ -273,10 +264,10 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
         if newer is None:
             place += 1
             continue
-        claim = claims.pop(newer)
-        claims.insert(place, claim._replace(entry=_count_as_much(claim.entry, claims[place].entry)))
+        entry, where, statements = claims.pop(newer)
+        claims.insert(place, (_count_as_much(entry, claims[place][0]), where, statements))
         # The lifted one may itself be older than another; each step brings a newer day to this place.
-    return [claim.entry for claim in claims]
+    return [entry for entry, *_ in claims]
 
 
 def _count_as_much(newer: Candidate, older: Candidate) -> Candidate:
@@ -317,16 +308,15 @@ def _count_held(line: str, beginnings: Sequence[str]) -> int:
 
 
 def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
-    if not newer.statements or not older.statements or not is_newer(newer.place, older.place):
+    (new_entry, new_place, new_ones), (old_entry, old_place, old_ones) = newer, older
+    if not new_ones or not old_ones or not is_newer(new_place, old_place):
         return False
     # What holds for one project says nothing about another.
-    if newer.entry.chunk.marks.project != older.entry.chunk.marks.project:
+    if new_entry.chunk.marks.project != old_entry.chunk.marks.project:
         return False
-    if _naming_of(older.entry) > _naming_of(newer.entry):
+    if _naming_of(old_entry) > _naming_of(new_entry):
         return False
-    from mdrecall.core.life.statements import find_change
-
-    changes = (find_change(old, new) for old in older.statements for new in newer.statements)
+    changes = (find_change(old, new) for old in old_ones for new in new_ones)
     # Who names a number looks for it, though another one holds today.
     return any(change and not (change.kind in ("number", "date") and _names(query, change.old)) for change in changes)
 

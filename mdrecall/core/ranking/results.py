@@ -6,8 +6,8 @@ say anything else than what happened, and a new stage is explained without a lin
 
 import math
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from mdrecall.core.ranking.score import (
     CHUNK_SHARE,
@@ -390,51 +390,44 @@ _MIN_UNITS = 40
 _BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
-class CitedSnippet(NamedTuple):
-    """A snippet with its citation, which may be empty."""
-
-    snippet: str
-    citation: str
-
-
-def add_source(cited: CitedSnippet) -> str:
-    """Return the snippet followed by a line that names its source."""
-    return f"{cited.snippet.strip()}\n\n{_footer(cited)}" if cited.citation else cited.snippet
+def _add_source(snippet: str, citation: str) -> str:
+    """Return the snippet followed by a line that names its source, if it has one."""
+    return f"{snippet.strip()}{_footer(citation)}" if citation else snippet
 
 
 def remove_source(text: str, citation: str) -> str:
-    """Return a text without the line that ``add_source`` put below it."""
-    return text.removesuffix(f"\n\n{_footer(CitedSnippet('', citation))}") if citation else text
+    """Return a text without the line that names its source."""
+    return text.removesuffix(_footer(citation)) if citation else text
 
 
-def fit_snippets(snippets: Sequence[CitedSnippet], max_units: int) -> tuple[tuple[str, ...], bool]:
+def fit_snippets(snippets: Iterable[tuple[str, str]], max_units: int) -> tuple[tuple[str, ...], bool]:
     """Return the first snippets that fit, each with its source, and True if one was shortened or left out.
 
-    The last one may be shortened, but never its source.
+    Each is given with its citation, which may be empty. The last one may be shortened, but never its source.
     The first snippet is always included: in a budget too small for its source, without it.
     """
     texts: list[str] = []
     left = max_units
-    for cited in snippets:
-        text = add_source(cited)
+    for snippet, citation in snippets:
+        text = _add_source(snippet, citation)
         if utf16_units(text) <= left:
             texts.append(text)
             left -= utf16_units(text)
             continue
-        room = left - utf16_units(add_source(cited._replace(snippet="")))
+        room = left - utf16_units(_add_source("", citation))
         if room >= _MIN_UNITS:
-            texts.append(add_source(cited._replace(snippet=shorten(cited.snippet.strip(), room))))
+            texts.append(_add_source(shorten(snippet.strip(), room), citation))
         elif not texts:
-            texts.append(cut_units(cited.snippet.strip(), left))
+            texts.append(cut_units(snippet.strip(), left))
         return tuple(texts), True
     return tuple(texts), False
 
 
 def fit_results(results: Sequence[SearchResult], max_units: int) -> list[SearchResult]:
     """Return the first results whose snippets fit; the last snippet may be shortened."""
-    texts, _ = fit_snippets([CitedSnippet(result.snippet, "") for result in results], max_units)
+    texts, _ = fit_snippets([(result.snippet, "") for result in results], max_units)
     return [result._replace(snippet=text) for result, text in zip(results, texts, strict=False)]
 
 
-def _footer(cited: CitedSnippet) -> str:
-    return f"Source: {_BREAKS.sub(' ', cited.citation)}"
+def _footer(citation: str) -> str:
+    return f"\n\nSource: {_BREAKS.sub(' ', citation)}"

@@ -177,13 +177,19 @@ def find_user_factor(context: RankingContext) -> float:
 
 def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
     """Rank the words of others lower if the query names somebody who speaks."""
-    speakers = read_speakers((entry.passage.speaker for entry in candidates), context.text)
-    if not speakers.named:
+    named = find_named_speakers((entry.passage.speaker for entry in candidates), context.text)
+    if not named:
         return list(candidates)
-    loss = doubt(speakers.lead_of_others((entry.passage.speaker, entry.worth) for entry in candidates))
+    best = {True: 0.0, False: 0.0}
+    for entry in candidates:
+        if speaker := entry.passage.speaker:
+            best[speaker in named] = max(best[speaker in named], entry.worth)
+    # If the words of others lead, every passage loses by that: the memory may hold no answer at all.
+    loss = _DOUBT * max(0.0, best[False] - best[True])
     changed = []
     for entry in candidates:
-        change = speakers.change(entry.passage.speaker) - loss
+        is_other = entry.passage.speaker and entry.passage.speaker not in named
+        change = (-_OTHER_COST if is_other else 0.0) - loss
         changed.append(entry._replace(worth=entry.worth + change, speaker=change) if change else entry)
     return changed
 
@@ -324,7 +330,7 @@ def drop_low_reranked(candidates: Sequence[Candidate], context: RankingContext) 
 def _text_to_rerank(entry: Candidate) -> str:
     """Return what is shown of a candidate, below its path and headings, without which a few lines may say little."""
     heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage)
-    return "\n".join(filter(None, (entry.chunk.path, heading, show_around(entry.chunk.text, shown_span(entry)).text)))
+    return "\n".join(filter(None, (entry.chunk.path, heading, show_around(entry.chunk.text, shown_span(entry))[0])))
 
 
 def diversify_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -335,7 +341,7 @@ def diversify_results(candidates: Sequence[Candidate], context: RankingContext) 
     ordered: list[Candidate] = []
     for share in sorted({identifier_share(entry) for entry in candidates}, reverse=True):
         group = [entry for entry in candidates if identifier_share(entry) == share]
-        terms = [context.query.analyser.terms(show_around(entry.chunk.text, shown_span(entry)).text) for entry in group]
+        terms = [context.query.analyser.terms(show_around(entry.chunk.text, shown_span(entry))[0]) for entry in group]
         ordered += [group[place] for place in diversify([entry.score for entry in group], terms, mmr_lambda)]
     return ordered
 
@@ -394,17 +400,17 @@ def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]
     avoid: set[int] = set()
     if span.end - span.start < max_units:
         avoid = _lines_of(chunk, taken)
-    shown = show_around(chunk.text, span, max_units, avoid, limit)
-    taken.update(map(chunk.line, range(shown.first_line, shown.last_line + 1)))
+    shown, first, last = show_around(chunk.text, span, max_units, avoid, limit)
+    taken.update(map(chunk.line, range(first, last + 1)))
     return SearchResult(
         path=chunk.path,
-        start_line=chunk.line(shown.first_line),
-        end_line=chunk.line(shown.last_line),
+        start_line=chunk.line(first),
+        end_line=chunk.line(last),
         score=round(candidate.shown_score, 4),
-        snippet=shown.text,
+        snippet=shown,
         source=chunk.source,
-        match_start_line=chunk.line(min(max(passage.first_line, shown.first_line), shown.last_line)),
-        match_end_line=chunk.line(min(passage.last_line, shown.last_line)),
+        match_start_line=chunk.line(min(max(passage.first_line, first), last)),
+        match_end_line=chunk.line(min(passage.last_line, last)),
         heading=heading_above(chunk.trail, chunk.text, passage),
         why=candidate.why,
         confidence=confidence_of(candidate.score),
@@ -431,7 +437,7 @@ def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> 
     """Return a sentence if the best result probably does not answer the query; empty if there is no reason to doubt."""
     best = max(candidates, key=lambda entry: entry.score)
     speaker = best.passage.speaker
-    if best.speaker and speaker and read_speakers([speaker], context.text).named:
+    if best.speaker and speaker and find_named_speakers([speaker], context.text):
         return ""
     if best.speaker and speaker:
         return f"The query names another speaker: the best match was said by {speaker}."
@@ -626,37 +632,11 @@ _ASSISTANT = (
 )
 
 
-class Speakers(NamedTuple):
-    """Who speaks in the passages of a search, and whom of them the query names."""
-
-    named: frozenset[str]
-
-    def change(self, speaker: str) -> float:
-        """Return what a passage by this speaker gains or loses."""
-        return -_OTHER_COST if self.named and speaker and speaker not in self.named else 0.0
-
-    def lead_of_others(self, spoken: Iterable[tuple[str, float]]) -> float:
-        """Return by how much the best words of others lead those of the named; 0 if they do not, or nobody is named."""
-        if not self.named:
-            return 0.0
-        best = {True: 0.0, False: 0.0}
-        for speaker, worth in spoken:
-            if speaker:
-                is_named = speaker in self.named
-                best[is_named] = max(best[is_named], worth)
-        return max(0.0, best[False] - best[True])
-
-
-def read_speakers(speakers: Iterable[str], query: str) -> Speakers:
+def find_named_speakers(speakers: Iterable[str], query: str) -> set[str]:
     """Return which of the speakers a query names, by their whole name or a part of it."""
     some = set(speakers) - {""}
     words = set(re.findall(_WORD, fold(query))) if some else set()
-    return Speakers(frozenset(speaker for speaker in some if words & _names_of(speaker)))
-
-
-def doubt(lead: float) -> float:
-    """Return what every passage loses if the words of others lead by so much."""
-    return _DOUBT * lead
+    return {speaker for speaker in some if words & _names_of(speaker)}
 
 
 def asks_assistant(query: str) -> bool:

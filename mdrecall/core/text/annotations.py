@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mdrecall.core.text.markdown import read_lines
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
 from mdrecall.types import NO_MARKS, Marks, Origin
 
@@ -31,14 +30,6 @@ _MAX_TRIGGERS, _MAX_TRIGGER_CHARS = 32, 200
 
 #: From the most to the least trusted. A text of several authors counts as that of the least trusted one.
 _TRUST: tuple[Origin, ...] = ("owner", "agent", "flush", "digest", "import", "", "system", "untrusted")
-
-
-class AnnotatedText(NamedTuple):
-    """A text without its annotations, line for line, and what they say about each line."""
-
-    text: str
-    marks: Mapping[int, Marks]
-    """By the number of the line, from 1; lines without annotations are left out."""
 
 
 def read_annotations(line: str) -> tuple[str, Marks]:
@@ -62,17 +53,18 @@ def read_annotations(line: str) -> tuple[str, Marks]:
     return clean, marks
 
 
-def read_annotated(text: str, *, is_curated: bool) -> AnnotatedText:
-    """Return a text without its annotations; those in code are part of the text.
+def read_annotated(text: str, *, is_curated: bool) -> tuple[str, Mapping[int, Marks]]:
+    """Return a text without its annotations, and the marks of each line that has some, by its number from 1.
 
-    Triggers and importance count only in curated files. A status on a line of its own is about the next line of text.
+    Annotations in code are part of the text. Triggers and importance count only in curated files. A status on a line of
+    its own is about the next line of text.
     """
     if "<!--" not in text:
-        return AnnotatedText(text, {})
+        return text, {}
     if "<!-- mdrecall:import " in text or "<!-- by " in text:
         text = _SIGNATURE.sub("", text)
     if _COMMENT.search(text) is None and _OPEN_PROJECT.search(text) is None:
-        return AnnotatedText(text, {})
+        return text, {}
     lines = text.split("\n")
     structure = read_lines(lines)
     by_line: dict[int, Marks] = {}
@@ -91,7 +83,7 @@ def read_annotated(text: str, *, is_curated: bool) -> AnnotatedText:
             marks = marks._replace(triggers=(), importance=None)
         if marks != NO_MARKS:
             by_line[number] = marks
-    return AnnotatedText("\n".join(lines), by_line)
+    return "\n".join(lines), by_line
 
 
 def merge_marks(several: Iterable[Marks]) -> Marks:

@@ -169,22 +169,14 @@ def _heading(lines: list[str], index: int, line: str) -> Line | None:
     return None
 
 
-class NewSections(NamedTuple):
-    """The part of a text that a note does not have yet."""
-
-    text: str
-    known: tuple[str, ...]
-    """The first line of every section that was left out."""
-
-
-def find_new_sections(note: str, text: str) -> NewSections:
-    """Return a text without the sections that a note already has.
+def find_new_sections(note: str, text: str) -> tuple[str, tuple[str, ...]]:
+    """Return a text without the sections that a note already has, and the first line of each of those.
 
     Line endings, blank lines and trailing blanks are ignored. A section is known if it occurs anywhere in the note.
     Text without a heading is known only if the note ends with it, because a plain line may be meant to be there twice.
     """
     if f"\n{_normal(note)}".endswith(f"\n{_normal(text)}"):
-        return NewSections("", tuple(_first_line(section) for section, _ in sections(text)))
+        return "", tuple(_first_line(section) for section, _ in sections(text))
     have, kept, known = f"\n{_normal(note)}\n", "", []
     for section, has_heading in sections(text):
         wanted = f"\n{_normal(section)}\n"
@@ -193,7 +185,7 @@ def find_new_sections(note: str, text: str) -> NewSections:
         else:
             kept += section
             have += wanted[1:]
-    return NewSections(kept, tuple(known))
+    return kept, tuple(known)
 
 
 def sections(text: str) -> list[tuple[str, bool]]:
@@ -359,24 +351,17 @@ _BEYOND_HASHES = (*_UNDERLINES, "```", "~~~")
 _Segment: TypeAlias = tuple[int, int, int]
 
 
-class ShownLines(NamedTuple):
-    """What is shown of a chunk: the text, and its lines counted from 0."""
-
-    text: str
-    first_line: int
-    last_line: int
-
-
 def show_around(
     text: str,
     passage: Passage,
     max_units: int = MAX_SNIPPET_UNITS,
     avoid: Set[int] = frozenset(),
     limit: int = MAX_SNIPPET_UNITS,
-) -> ShownLines:
-    """Return the passage with as many whole lines around it as fit, in the middle if possible.
+) -> tuple[str, int, int]:
+    """Return the passage with as many whole lines around it as fit, in the middle if possible, and which lines.
 
-    Lines in ``avoid`` are not added. A passage that is longer by itself than ``limit`` is cut, its headings first.
+    Lines are counted from 0. Those in ``avoid`` are not added. A passage that is longer by itself than ``limit`` is
+    cut, its headings first.
     """
     segments = _segments_near(text, passage, max_units)
     inside = [i for i, (_, start, _) in enumerate(segments) if passage.start <= start < max(passage.end, 1)]
@@ -408,7 +393,7 @@ def show_around(
         shown = shorten(ELLIPSIS + shown, limit)
     if not shown.endswith(ELLIPSIS) and text[end : end + 1].strip("\r\n"):
         shown = cut_units(shown, limit - 1) + ELLIPSIS
-    return ShownLines(shown, first_line, last_line)
+    return shown, first_line, last_line
 
 
 def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> str:

@@ -10,12 +10,11 @@ leave out the first folders. Of several notes of one name, the one nearest to th
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, TypeAlias
 
 from mdrecall.core.text.annotations import (
-    AnnotatedText,
     least_trusted,
     line_origins,
     merge_marks,
@@ -40,14 +39,14 @@ def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iter
     An entry of a curated file is a chunk of its own, and so is an annotated entry of any other note.
     """
     is_curated = path in CURATED_FILES
-    annotated = read_annotated(text, is_curated=is_curated)
+    plain, marks_of = read_annotated(text, is_curated=is_curated)
     everywhere = path_origin(path)
     origins = line_origins(text.split("\n")) if not everywhere and "<!-- " in text else {}
-    entries = _find_entries(annotated, is_curated=is_curated)
-    chunks = iter_chunks(annotated.text, tokens=tokens, overlap=overlap, entries=entries)
+    entries = _find_entries(plain, marks_of, is_curated=is_curated)
+    chunks = iter_chunks(plain, tokens=tokens, overlap=overlap, entries=entries)
     for chunk in _drop_repeated_headings(chunks) if is_curated else chunks:
-        if annotated.marks or origins or everywhere:
-            marks = _marks_of(chunk, annotated.marks, origins)
+        if marks_of or origins or everywhere:
+            marks = _marks_of(chunk, marks_of, origins)
             yield chunk._replace(marks=marks._replace(origin=everywhere or marks.origin))
         else:
             yield chunk
@@ -62,11 +61,11 @@ def _marks_of(chunk: Chunk, by_line: Mapping[int, Marks], origins: Mapping[int, 
     return marks._replace(origin=least_trusted(origins.get(line, "") for line in written))
 
 
-def _find_entries(annotated: AnnotatedText, *, is_curated: bool) -> frozenset[int]:
+def _find_entries(text: str, marked: Collection[int], *, is_curated: bool) -> frozenset[int]:
     """Return the lines where an entry begins; in a note that is not curated, only around those with annotations."""
-    if not is_curated and not annotated.marks:
+    if not is_curated and not marked:
         return frozenset()
-    lines = annotated.text.split("\n")
+    lines = text.split("\n")
     structure = read_lines(lines)
     if is_curated:
         return frozenset(
@@ -76,7 +75,7 @@ def _find_entries(annotated: AnnotatedText, *, is_curated: bool) -> frozenset[in
         )
     begins = [number for number, shape in enumerate(structure, start=1) if shape.cut >= LIST_ITEM or shape.blank]
     found: set[int] = set()
-    for line in annotated.marks:
+    for line in marked:
         place = bisect_right(begins, line)
         found.update(begins[max(0, place - 1) : place + 1])
     return frozenset(found)
@@ -163,23 +162,13 @@ _LINK = compile_later(
 _SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
 
-class FrontMatter(NamedTuple):
-    """The front matter of a note."""
-
-    values: dict[str, list[str]]
-    """The values of each key, in lower case."""
-    lines: int
-    """How many lines it takes up, with the rules around it."""
-
-
 def read_fields(text: str) -> Fields:
     """Return what a note says about itself."""
-    front = read_front_matter(text)
-    values = front.values
+    values, front_lines = read_front_matter(text)
     has_signs = _has_signs(text)
     if not values and not has_signs:
         return NO_FIELDS
-    tags, links = _read_body(text, front.lines) if has_signs else ([], [])
+    tags, links = _read_body(text, front_lines) if has_signs else ([], [])
     own = [tag.strip().lstrip("#") for key in ("tags", "tag") for one in values.get(key, ()) for tag in _words_of(one)]
     return Fields(
         title=next(iter(values.get("title", ())), "")[:_MAX_NAME_CHARS],
@@ -189,9 +178,12 @@ def read_fields(text: str) -> Fields:
     )
 
 
-def read_front_matter(text: str) -> FrontMatter:
-    """Return the front matter of a note; nothing if it has none, or none that can be read."""
-    nothing = FrontMatter({}, 0)
+def read_front_matter(text: str) -> tuple[dict[str, list[str]], int]:
+    """Return the values of each key of the front matter, in lower case, and how many lines it has with its rules.
+
+    Both are empty if a note has none, or none that can be read.
+    """
+    nothing: tuple[dict[str, list[str]], int] = {}, 0
     if not text.startswith("---"):
         return nothing
     lines = text.split("\n", _MAX_FRONT_LINES)
@@ -215,7 +207,7 @@ def read_front_matter(text: str) -> FrontMatter:
             # Programs that write YAML break long texts over several lines.
             written[key][-1] += f" {bare}"
     values = {key: [value for one in parts for value in _read_values(one)] for key, parts in written.items()}
-    return FrontMatter(values, end + 1)
+    return values, end + 1
 
 
 def pack_fields(fields: Fields) -> str:
@@ -404,12 +396,8 @@ _FEWEST_NOTES = 2
 _LONGEST_NAME = 80
 
 
-class NoteNames(NamedTuple):
-    """What a note is called, and what it names."""
-
-    path: str
-    fields: Fields
-    headings: tuple[str, ...] = ()
+#: The path of a note, what it says about itself, and its headings.
+NoteNames: TypeAlias = tuple[str, Fields, Sequence[str]]
 
 
 def find_topics(notes: Iterable[NoteNames]) -> tuple[Topic, ...]:
@@ -418,8 +406,9 @@ def find_topics(notes: Iterable[NoteNames]) -> tuple[Topic, ...]:
     tags: dict[str, tuple[str, list[str]]] = {}
     mentions: dict[str, tuple[str, list[str]]] = {}
     for note in listed:
-        _collect(tags, note.fields.tags, note.path)
-        _collect(mentions, _names_in(note), note.path)
+        path, fields, _ = note
+        _collect(tags, fields.tags, path)
+        _collect(mentions, _names_in(note), path)
     known: dict[str, Topic] = {}
     for note in listed:
         if kind := _kind_of(note):
@@ -436,13 +425,15 @@ def find_topics(notes: Iterable[NoteNames]) -> tuple[Topic, ...]:
 
 def note_title(note: NoteNames) -> str:
     """Return what a note calls itself: its title, its first heading, or its file name."""
-    return note.fields.title or next(iter(note.headings), "") or _stem(note.path)
+    path, fields, headings = note
+    return fields.title or next(iter(headings), "") or _stem(path)
 
 
 def _kind_of(note: NoteNames) -> str:
-    folders = {fold(folder) for folder in note.path.split("/")[:-1]}
+    path, fields, _ = note
+    folders = {fold(folder) for folder in path.split("/")[:-1]}
     by_folder = (kind for kind, names in _FOLDERS.items() if folders & names)
-    by_tag = (_TAGS[tag] for tag in map(fold, note.fields.tags) if tag in _TAGS)
+    by_tag = (_TAGS[tag] for tag in map(fold, fields.tags) if tag in _TAGS)
     return next(chain(by_folder, by_tag), "")
 
 
@@ -450,20 +441,22 @@ def _add_subject(
     known: dict[str, Topic], kind: str, note: NoteNames, mentions: dict[str, tuple[str, list[str]]]
 ) -> None:
     """Add the person or project of a note, with every note that mentions it by any of its names."""
-    stem = _stem(note.path)
+    path, fields, _ = note
+    stem = _stem(path)
     spoken = stem.replace("-", " ").replace("_", " ")
-    keys = {fold(name) for name in (stem, spoken, note_title(note), *note.fields.aliases) if name}
-    others = {path for key in keys if key in mentions for path in mentions[key][1]} - {note.path}
-    name = note.fields.title or (mentions[fold(spoken)][0] if fold(spoken) in mentions else spoken)
-    topic = Topic("person" if kind == "person" else "project", name[:_LONGEST_NAME], (note.path, *sorted(others)))
+    keys = {fold(name) for name in (stem, spoken, note_title(note), *fields.aliases) if name}
+    others = {mention for key in keys if key in mentions for mention in mentions[key][1]} - {path}
+    name = fields.title or (mentions[fold(spoken)][0] if fold(spoken) in mentions else spoken)
+    topic = Topic("person" if kind == "person" else "project", name[:_LONGEST_NAME], (path, *sorted(others)))
     known.update(dict.fromkeys(keys, topic))
 
 
 def _names_in(note: NoteNames) -> Iterator[str]:
     """Yield what a note names: in its file name after the day, in its headings and in its links."""
-    yield _DATE.sub("", _stem(note.path)).replace("-", " ").replace("_", " ")
-    yield from note.headings
-    for link in note.fields.links:
+    path, fields, headings = note
+    yield _DATE.sub("", _stem(path)).replace("-", " ").replace("_", " ")
+    yield from headings
+    for link in fields.links:
         target = link.target.partition("|")[0].partition("#")[0].strip()
         yield drop_ending(target.rsplit("/", 1)[-1])
 

@@ -97,12 +97,12 @@ def _read(
     except ReadError as error:
         return Skipped(name, str(error))
     text = change(decode(opened.data).replace("\r\n", "\n"))
-    front = read_front_matter(text)
-    body = "\n".join(text.split("\n")[front.lines :])
+    fields, front_lines = read_front_matter(text)
+    body = "\n".join(text.split("\n")[front_lines:])
     if not body.strip():
         return Skipped(name, "it is empty")
-    first = {field: values[0] for field, values in front.values.items() if values}
-    tags = [tag.strip().lstrip("#") for value in front.values.get("tags", ()) for tag in value.split(",")]
+    first = {field: values[0] for field, values in fields.items() if values}
+    tags = [tag.strip().lstrip("#") for value in fields.get("tags", ()) for tag in value.split(",")]
     in_name = _DAY.match(stem)
     days = [first.get(field, "")[:10] for field in ("date", "created", "created_at")]
     day = in_name[1] if in_name else next((one for one in days if _DAY.fullmatch(one)), "")

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.messages import NO_REPLY, Payload, ReplyStream, is_silent, visible_payload, visible_text
+from mdrecall.core.conversation.messages import NO_REPLY, ReplyStream, is_silent, visible_text
 
 
 @pytest.mark.parametrize(
@@ -36,14 +36,6 @@ def test_silent_is_the_whole_text_and_only_in_capitals(text: str, silent: bool) 
 )
 def test_a_token_at_the_end_is_not_shown(text: str, shown: str) -> None:
     assert visible_text(text) == shown
-
-
-def test_media_are_delivered_even_if_the_text_is_silent() -> None:
-    assert visible_payload(Payload("NO_REPLY")) is None
-    assert visible_payload(Payload(" ")) is None
-    assert visible_payload(Payload("NO_REPLY", ("a.png",))) == Payload("", ("a.png",))
-    assert visible_payload(Payload("Look. NO_REPLY", ("a.png",))) == Payload("Look.", ("a.png",))
-    assert visible_payload(Payload("Look.")) == Payload("Look.")
 
 
 def streamed(pieces: list[str]) -> str:

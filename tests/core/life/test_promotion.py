@@ -6,7 +6,6 @@ import pytest
 
 from mdrecall.core.life.promotion import (
     Gates,
-    PhaseHits,
     Record,
     explain_refusal,
     importance_of,
@@ -40,8 +39,8 @@ MIXED = make_record(
     last_ms=NOW - 7 * DAY,
     days=("2026-11-12", "2026-11-09", "2026-11-08"),
     tags=("a", "b", "c"),
-    light=PhaseHits(2, NOW - 14 * DAY),
-    rem=PhaseHits(1, NOW),
+    light=(2, NOW - 14 * DAY),
+    rem=(1, NOW),
 )
 #: 0.24 + 0.3 + 0.15 + 0.15·2^(-40/14) + 0.1·2/3: what is too large is cut, and grounded signals replace days.
 CUT = make_record(
@@ -71,12 +70,12 @@ def test_scores_are_those_worked_out_by_hand(record: Record, expected: float) ->
     ids=["none", "one", "one of two is a date", "two far apart"],
 )
 def test_consolidation_grows_with_days_and_their_distance(days: tuple[str, ...], expected: float) -> None:
-    assert score_record(make_record(recalls=1, days=days), NOW).components.consolidation == pytest.approx(expected)
+    assert score_record(make_record(recalls=1, days=days), NOW).components["consolidation"] == pytest.approx(expected)
 
 
 def test_the_half_life_of_recalls_can_be_set_and_that_of_phases_not() -> None:
     slow, fast = (score_record(MIXED, NOW, days) for days in (7.0, 3.5))
-    assert (slow.components.recency, fast.components.recency) == pytest.approx((0.5, 0.25))
+    assert (slow.components["recency"], fast.components["recency"]) == pytest.approx((0.5, 0.25))
     assert slow.score - fast.score == pytest.approx(0.15 * 0.25)
 
 

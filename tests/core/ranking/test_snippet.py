@@ -27,27 +27,27 @@ def test_the_passage_is_shown_in_the_middle_however_deep_in_the_chunk_it_is() ->
     lines[47] = "the recovery code is ZX-00007-129"
     text = "\n".join(lines)
     shown = show_around(text, passage_of(text, "recovery"))
-    before, after = shown.text.split("the recovery code is ZX-00007-129")
+    before, after = shown[0].split("the recovery code is ZX-00007-129")
     assert abs(before.count("\n") - after.count("\n")) <= 1
-    assert shown.text == "\n".join(lines[shown.first_line : shown.last_line + 1])
+    assert shown[0] == "\n".join(lines[shown[1] : shown[2] + 1])
 
 
 def test_a_passage_inside_a_very_long_line_is_shown_with_the_sentences_around_it() -> None:
     text = "nothing here. " * 400 + "The canary is called Pip. " + "nothing there. " * 400
     passage = next(found for found in split_passages(text) if "canary" in text[found.start : found.end])
     shown = show_around(text, passage)
-    assert "canary is called Pip" in shown.text
-    assert utf16_units(shown.text) <= MAX_SNIPPET_UNITS
-    assert (shown.first_line, shown.last_line) == (0, 0)
+    assert "canary is called Pip" in shown[0]
+    assert utf16_units(shown[0]) <= MAX_SNIPPET_UNITS
+    assert (shown[1], shown[2]) == (0, 0)
 
 
 def test_a_passage_is_shown_whole_even_if_there_is_no_room_for_more() -> None:
     text = "one one one\ntwo pool\nsix data\nten ten ten"
     passage = passage_of(text, "two pool\nsix data")
-    assert show_around(text, passage, max_units=17).text == "two pool\nsix data"
-    assert show_around(text, passage, max_units=3).text == "two pool\nsix data"
-    assert show_around(text, passage, max_units=29).text == "two pool\nsix data\nten ten ten"
-    assert show_around(text, passage, max_units=28).text == "two pool\nsix data"
+    assert show_around(text, passage, max_units=17)[0] == "two pool\nsix data"
+    assert show_around(text, passage, max_units=3)[0] == "two pool\nsix data"
+    assert show_around(text, passage, max_units=29)[0] == "two pool\nsix data\nten ten ten"
+    assert show_around(text, passage, max_units=28)[0] == "two pool\nsix data"
 
 
 def test_lines_that_another_result_shows_are_not_added() -> None:
@@ -66,8 +66,8 @@ def test_blank_lines_at_the_edges_are_not_shown() -> None:
 def test_a_passage_that_is_longer_than_any_snippet_is_cut() -> None:
     text = "\n".join(["x" * 300] * 4)
     shown = show_around(text, Passage(0, len(text), 0, 3))
-    assert (shown.first_line, shown.last_line) == (0, 1)
-    assert utf16_units(shown.text) <= MAX_SNIPPET_UNITS
+    assert (shown[1], shown[2]) == (0, 1)
+    assert utf16_units(shown[0]) <= MAX_SNIPPET_UNITS
 
 
 def test_lengths_count_astral_characters_twice_and_cuts_never_split_them() -> None:
@@ -82,15 +82,15 @@ def test_what_is_shown_is_a_piece_of_the_text_within_its_bound(
     text = "\n".join(lines)
     passage = data.draw(st.sampled_from(split_passages(text)))
     shown = show_around(text, passage, max_units)
-    assert shown.text in text
-    assert utf16_units(shown.text) <= MAX_SNIPPET_UNITS
-    assert shown.first_line <= passage.last_line
-    assert passage.first_line <= shown.last_line
+    assert shown[0] in text
+    assert utf16_units(shown[0]) <= MAX_SNIPPET_UNITS
+    assert shown[1] <= passage.last_line
+    assert passage.first_line <= shown[2]
 
 
 @pytest.mark.parametrize("max_units", [0, 5])
 def test_even_without_room_the_passage_itself_is_shown(max_units: int) -> None:
-    assert show_around("the pool", Passage(0, 8, 0, 0), max_units).text == "the pool"
+    assert show_around("the pool", Passage(0, 8, 0, 0), max_units)[0] == "the pool"
 
 
 def test_a_line_that_is_shown_in_part_says_so_at_both_ends() -> None:
@@ -99,15 +99,15 @@ def test_a_line_that_is_shown_in_part_says_so_at_both_ends() -> None:
     text = "first\n" + " ".join(sentences) + "\nlast"
     passage = next(found for found in split_passages(text) if "walrus" in text[found.start : found.end])
     shown = show_around(text, passage, max_units=200)
-    assert (shown.first_line, shown.last_line) == (1, 1)
-    assert (shown.text[0], shown.text[-1]) == ("…", "…")
-    assert "walrus" in shown.text
-    assert shown.text.strip("…") in text
-    assert show_around("first\nwhole line\nlast", Passage(6, 16, 1, 1), max_units=10).text == "whole line"
+    assert (shown[1], shown[2]) == (1, 1)
+    assert (shown[0][0], shown[0][-1]) == ("…", "…")
+    assert "walrus" in shown[0]
+    assert shown[0].strip("…") in text
+    assert show_around("first\nwhole line\nlast", Passage(6, 16, 1, 1), max_units=10)[0] == "whole line"
 
 
 def test_a_line_without_sentences_is_cut_with_an_ellipsis() -> None:
-    shown = show_around("x" * 2000, Passage(0, 2000, 0, 0)).text
+    shown = show_around("x" * 2000, Passage(0, 2000, 0, 0))[0]
     assert len(shown) <= MAX_SNIPPET_UNITS
     assert shown.rstrip("…") == "x" * (len(shown) - 1)
 

@@ -25,7 +25,6 @@ from mdrecall.core.ranking.stages import (
     Candidate,
     RankingContext,
     RankingOptions,
-    Speakers,
     apply_age,
     describe_doubt,
     diversify_results,
@@ -427,13 +426,6 @@ def test_a_match_by_the_speaker_who_is_named_is_not_doubted_for_the_speaker() ->
     other = "The query names another speaker: the best match was said by Anna."
     assert describe_doubt([said], context("did Ben see the walrus")) == other
     assert describe_doubt([said], context("did Anna see the walrus")) == ""
-
-
-def test_where_nobody_is_named_nobody_leads() -> None:
-    spoken = [("Anna", 0.9), ("Ben", 0.4), ("", 1.0)]
-    assert Speakers(frozenset()).lead_of_others(spoken) == 0.0
-    assert Speakers(frozenset({"Ben"})).lead_of_others(spoken) == 0.5
-    assert Speakers(frozenset({"Anna"})).lead_of_others(spoken) == 0.0
 
 
 def test_a_weak_best_match_is_doubted_and_a_good_one_is_not() -> None:

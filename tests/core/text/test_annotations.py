@@ -50,17 +50,17 @@ def test_a_line_is_read_without_its_annotations(line: str, clean: str, marks: Ma
 
 def test_lines_stay_lines_and_code_keeps_its_comments() -> None:
     text = "# A\n- one <!-- importance: 8 -->\n```\n<!-- importance: 2 -->\n```\n- two"
-    found = read_annotated(text, is_curated=True)
-    assert found.text == "# A\n- one\n```\n<!-- importance: 2 -->\n```\n- two"
-    assert found.marks == {2: Marks(importance=8)}
+    plain, marked = read_annotated(text, is_curated=True)
+    assert plain == "# A\n- one\n```\n<!-- importance: 2 -->\n```\n- two"
+    assert marked == {2: Marks(importance=8)}
 
 
 def test_a_status_on_a_line_of_its_own_is_about_the_next_line_of_text() -> None:
     old, new = (f"<!-- observed: 2026-11-01 | status: {status} -->" for status in ("superseded", "active"))
     text = f"- before\n{old}\n\n- old\n{new}\n- new"
-    found = read_annotated(text, is_curated=True)
-    assert found.text.split("\n") == ["- before", "", "", "- old", "", "- new"]
-    assert found.marks == {4: Marks(is_superseded=True)}
+    plain, marked = read_annotated(text, is_curated=True)
+    assert plain.split("\n") == ["- before", "", "", "- old", "", "- new"]
+    assert marked == {4: Marks(is_superseded=True)}
 
 
 def test_triggers_and_importance_count_only_in_curated_files_and_are_never_text() -> None:

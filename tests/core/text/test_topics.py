@@ -8,7 +8,7 @@ def note(
     path: str, *headings: str, title: str = "", tags: tuple[str, ...] = (), links: tuple[str, ...] = ()
 ) -> NoteNames:
     fields = Fields(title, tags, (), tuple(Link(1, target) for target in links))
-    return NoteNames(path, fields, headings)
+    return path, fields, headings
 
 
 def found(*notes: NoteNames, kind: str) -> dict[str, tuple[str, ...]]:
@@ -34,7 +34,7 @@ def test_a_tag_in_the_singular_makes_a_project_and_one_in_the_plural_does_not() 
 
 
 def test_aliases_count_as_names() -> None:
-    ada = note("people/ada.md")._replace(fields=Fields(aliases=("The Countess",)))
+    ada = "people/ada.md", Fields(aliases=("The Countess",)), ()
     assert found(ada, note("x.md", links=("the countess",)), kind="person") == {"ada": ("people/ada.md", "x.md")}
 
 
