@@ -13,8 +13,7 @@ from mdrecall.cli.options import Caller, add_memory, add_no_warm, load_quietly
 from mdrecall.cli.start import HOOK_SECONDS
 from mdrecall.config.environment import find_locations, shorten
 from mdrecall.errors import RecallError, message_with_hint
-from mdrecall.hosts.events import EVENTS, Answer, HookCall, HookEvent, read_event
-from mdrecall.hosts.log import find_log, log_problem
+from mdrecall.hosts.events import EVENTS, Answer, HookCall, HookEvent, find_log, log_problem, read_event
 from mdrecall.hosts.table import HOSTS, find_host
 
 if TYPE_CHECKING:

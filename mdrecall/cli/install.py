@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from mdrecall.cli.options import make_selection
 from mdrecall.errors import RecallError
-from mdrecall.hosts.layout import INSTALLABLE
+from mdrecall.hosts.table import INSTALLABLE
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mdrecall.hosts.install import Change
-    from mdrecall.hosts.layout import Site
-    from mdrecall.hosts.pieces import ServerEntry
+    from mdrecall.hosts.pieces import Piece
+    from mdrecall.hosts.table import Site
     from mdrecall.mcp_server.install import Client, Entry, Target
 
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
@@ -85,21 +85,20 @@ def run_install(options: argparse.Namespace) -> int:
 def make_site(options: argparse.Namespace, command: tuple[str, ...]) -> "Site":
     """Return where an installation goes, which starts mdrecall with a command."""
     from mdrecall.config.environment import find_program_folders
-    from mdrecall.hosts.layout import Site
+    from mdrecall.hosts.table import Site
 
     folders = find_program_folders(os.environ, os.getcwd())
     return Site(options.host, options.scope, folders, os.getcwd(), command)
 
 
-def list_yaml(site: "Site") -> "Iterator[tuple[ServerEntry, bool]]":
+def list_yaml(site: "Site") -> "Iterator[tuple[Piece, bool]]":
     """Yield the servers that only a person adds to a file and removes, as it is YAML, and True if one is there."""
-    from mdrecall.hosts.layout import list_pieces
-    from mdrecall.hosts.pieces import ServerEntry
+    from mdrecall.hosts.table import list_pieces
     from mdrecall.mcp_server.config_text import has_server
     from mdrecall.mcp_server.install import read_text
 
     for piece in list_pieces(site):
-        if isinstance(piece, ServerEntry) and piece.place.kind == "yaml":
+        if piece.kind == "server" and piece.place.kind == "yaml":
             yield piece, has_server(read_text(piece.path) or "", piece.place)
 
 
@@ -263,7 +262,7 @@ def uninstall_openclaw(options: argparse.Namespace) -> int:
 
 def _make_openclaw_site(command: tuple[str, ...]) -> "Site":
     from mdrecall.config.environment import find_program_folders
-    from mdrecall.hosts.layout import Site
+    from mdrecall.hosts.table import Site
 
     return Site("openclaw", "user", find_program_folders(os.environ, os.getcwd()), os.getcwd(), command)
 

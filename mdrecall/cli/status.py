@@ -293,7 +293,7 @@ def run_doctor(options: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from mdrecall.doctor import find_old_indexes
-    from mdrecall.hosts.log import check_log, find_log
+    from mdrecall.hosts.events import check_log, find_log
 
     findings: list[tuple[str, Finding]] = []
     agents = _choose_examined(options)
@@ -343,7 +343,7 @@ def _add_command(finding: "Finding") -> "Finding":
 def _check_hosts() -> "Iterator[Finding]":
     """Check what is installed in coding agents."""
     from mdrecall.config.environment import find_locations, find_program_folders
-    from mdrecall.hosts.check import check_installs
+    from mdrecall.hosts.install import check_installs
 
     here = os.getcwd()
     folders = find_program_folders(os.environ, here)

@@ -1,8 +1,12 @@
-"""Digests of a host's session in the day's note: written once, whole or not at all, whatever is killed.
+"""Digests of a host's session in the day's note, and the request to its model to write down what matters.
 
-Each digest begins where the last one ended. A section is saved as pending before it is written. If the process is
-killed meanwhile, the next one completes it before it writes anything else: the note has nothing of the section, a part
-at its end, or the whole. Run as a program, this module finishes the digests of sessions, which no host waits for.
+A digest is written once, whole or not at all, whatever is killed. Each one begins where the last one ended. A section
+is saved as pending before it is written. If the process is killed meanwhile, the next one completes it before it writes
+anything else: the note has nothing of the section, a part at its end, or the whole. How far a session has come is in a
+small file, a hint that saves reading a transcript again. What a note says about itself counts more (``find_mark``), so
+a lost or outdated file loses nothing and writes nothing twice.
+
+Run as a program, this module finishes the digests of sessions, which no host waits for.
 """
 
 import os
@@ -10,28 +14,17 @@ import re
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from mdrecall import state_files
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.digest import Digest, Origin, find_mark, make_digest
+from mdrecall.core.conversation.digest import Digest, Origin, find_mark, make_digest, safe_name
+from mdrecall.core.conversation.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
 from mdrecall.errors import ReadError, RecallError
-from mdrecall.hosts.progress import (
-    MAX_BYTES,
-    Pending,
-    Progress,
-    drop_pending,
-    list_progress,
-    load_pending,
-    load_progress,
-    lock_progress,
-    progress_folder,
-    progress_path,
-    save_pending,
-    save_progress,
-    stamp_of_transcript,
-)
+from mdrecall.flush import flush_rules, local_moment
+from mdrecall.locks import FileLock
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.notes import NotePath, append_note
@@ -41,6 +34,15 @@ from mdrecall.types import HostRecord
 
 if TYPE_CHECKING:
     from mdrecall.hosts.events import HookEvent
+
+_FOLDER = "mdrecall-hosts"
+_ENDING = ".json"
+#: Claude Code deletes a transcript after 30 days; what has not been touched since will not be needed again.
+_KEEP_S = 31 * 24 * 3600
+#: How long to wait for another process; it needs a fraction of this, or its disk hangs.
+_WAIT_S = 2.0
+#: How much of a transcript is read at once: six seconds of work if it is all messages, a tenth of one if it is output.
+MAX_BYTES = 16 << 20
 
 #: How many records one section covers at most: a hook has little time, and the next one goes on.
 MAX_RECORDS = 2_000
@@ -58,6 +60,132 @@ _NICENESS = 10
 _MAX_WAIT_S = 5.0
 _SETTLES_S = 0.2
 _DAY_NOTE = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}}){NOTE_ENDING_PATTERN}")
+
+_FLUSH_ENDING = ".flush"
+
+
+_T = TypeVar("_T", "Progress", "Pending", "_Context")
+
+
+class Progress(NamedTuple):
+    """How far the digests of a session have come."""
+
+    host: str = ""
+    session: str = ""
+    transcript: str = ""
+    folder: str = ""
+    place: str = ""
+    number: int = 0
+    """The last record that was read."""
+    offset: int = 0
+    """Where to read on in the transcript."""
+    seen: str = ""
+    """The stamp of the transcript when all of it had been read."""
+    day: str = ""
+    """The day of the last note that was written."""
+
+
+class Pending(NamedTuple):
+    """A section that is about to be written. There is at most one in a workspace, so the next one can complete it."""
+
+    text: str = ""
+    """Empty if there is none."""
+    day: str = ""
+    """The day of the note."""
+    file: str = ""
+    """The name of the session's file."""
+    number: int = 0
+    """The last record that the section covers."""
+    offset: int = 0
+    seen: str = ""
+
+
+def progress_folder(settings: Settings) -> str:
+    """Return the folder with the files of all sessions of a workspace."""
+    return os.path.join(settings.state_dir, _FOLDER)
+
+
+def progress_path(settings: Settings, host: str, session: str) -> str:
+    """Return the path of a session's file."""
+    return os.path.join(progress_folder(settings), f"{safe_name(host)}-{safe_name(session)}{_ENDING}")
+
+
+def stamp_of_transcript(name: str) -> str:
+    """Return a text that changes with a transcript; empty if it is gone.
+
+    A transcript is a file, or ``<database>#<session>``, whose changes may stand in the log beside the database. Times
+    alone are not enough: the kernel's clock stands still for milliseconds.
+    """
+    path = name if os.path.exists(name) else name.rpartition("#")[0]
+    stamps = []
+    for file in (path, f"{path}-wal"):
+        with suppress(OSError, ValueError):
+            found = os.stat(file)
+            stamps.append(f"{found.st_mtime_ns}-{found.st_size}")
+    return " ".join(stamps)
+
+
+def list_progress(settings: Settings, limit: int, now: datetime) -> list[str]:
+    """Return the paths of the sessions that were active last, the last one first. Old files are removed."""
+    found: list[tuple[float, str]] = []
+    with suppress(OSError), os.scandir(progress_folder(settings)) as entries:
+        for entry in entries:
+            with suppress(OSError):
+                changed_s = entry.stat(follow_symlinks=False).st_mtime
+                if changed_s < now.timestamp() - _KEEP_S:
+                    os.unlink(entry.path)
+                elif entry.name.endswith(_ENDING):
+                    found.append((changed_s, entry.path))
+    return [path for _, path in sorted(found, reverse=True)[:limit]]
+
+
+def load_progress(path: str) -> Progress:
+    """Return how far a session has come; what its file does not say is as in a new session."""
+    return _load(path, Progress())
+
+
+def save_progress(path: str, progress: Progress) -> None:
+    """Write a session's file; raise ``OSError`` if that fails."""
+    state_files.save(path, progress._asdict())
+
+
+def load_pending(settings: Settings) -> Pending:
+    """Return the section that is being written, or that a killed process has left behind."""
+    return _load(_pending_path(settings), Pending())
+
+
+def save_pending(settings: Settings, pending: Pending) -> None:
+    """Write down a section before it is written to its note; raise ``OSError`` if that fails."""
+    state_files.save(_pending_path(settings), pending._asdict())
+
+
+def drop_pending(settings: Settings) -> None:
+    """Remove the section that was written, or could not be."""
+    with suppress(FileNotFoundError):
+        os.unlink(_pending_path(settings))
+
+
+@contextmanager
+def lock_progress(settings: Settings, name: str = "lock", wait_s: float = _WAIT_S) -> Iterator[bool]:
+    """Hold the lock on all these files of a workspace, or another one. Yield False if another process has it."""
+    folder = progress_folder(settings)
+    state_files.make_private_folder(folder)
+    lock = FileLock(os.path.join(folder, name))
+    is_ours = lock.acquire(wait_s, "writing a digest")
+    try:
+        yield is_ours
+    finally:
+        lock.release()
+
+
+def _pending_path(settings: Settings) -> str:
+    return os.path.join(progress_folder(settings), "pending")
+
+
+def _load(path: str, new: _T) -> _T:
+    found = state_files.load(path)
+    known = {name: found[name] for name, value in new._asdict().items() if type(found.get(name)) is type(value)}
+    return new._replace(**known)
 
 
 def digest_session(
@@ -279,6 +407,78 @@ def _start_detached(path: str, settings: Settings) -> None:
     threading.Thread(target=child.wait, daemon=True).start()
 
 
+class _Context(NamedTuple):
+    """What is known about the context of a session, and when its model was asked."""
+
+    number: int = 0
+    """The last record that was read."""
+    offset: int = 0
+    tokens: int = 0
+    compactions: int = 0
+    requests: int = 0
+    """How many times the model was asked."""
+    asked_at: int = -1
+    """The number of compactions when it was asked last; -1 if it never was."""
+
+
+def ask_for_flush(event: "HookEvent", settings: Settings, now: datetime) -> str:
+    """Return what to ask the host's model at a stop, if its context is nearly full; empty if nothing is to be asked.
+
+    A request costs a turn, so it is recorded before it is made: one that gets lost is not repeated.
+    """
+    if not _may_ask(event, settings):
+        return ""
+    path = progress_path(settings, event.host.name, event.session) + _FLUSH_ENDING
+    with lock_progress(settings) as is_ours:
+        if not is_ours:
+            return ""
+        known = _load(path, _Context())
+        context = _count_on(known, event)
+        turn = Turn(
+            context_window=settings.defaults.context_tokens or DEFAULT_WINDOW,
+            total_tokens=context.tokens,
+            compaction_count=context.compactions,
+        )
+        history = FlushHistory(flushed_count=context.asked_at if context.asked_at >= 0 else None)
+        is_due = decide(flush_rules(settings), turn, history).run
+        if is_due:
+            context = context._replace(requests=context.requests + 1, asked_at=context.compactions)
+        if context != known:
+            state_files.save(path, context._asdict())
+    if not is_due:
+        return ""
+    custom = settings.compaction.memory_flush.prompt
+    return make_request(local_moment(settings, now), settings.workspace, user=custom)
+
+
+def _may_ask(event: "HookEvent", settings: Settings) -> bool:
+    """True if the host's model may be asked for a turn: at a real stop of a session that a person sits in front of."""
+    hosts = settings.mdrecall.hosts
+    is_stop = event.event == "stop" and not event.is_stop_active and not event.is_subagent
+    is_seen = not event.is_headless or hosts.flush_headless
+    return bool(is_stop and is_seen and hosts.flush and event.session and stamp_of_transcript(event.transcript))
+
+
+def _count_on(context: _Context, event: "HookEvent") -> _Context:
+    """Return the context after the records that were added since; what is too much for once comes next time."""
+    from mdrecall.sources.transcripts.hosts import read_steps
+
+    size = 0
+    for record in read_steps(event.host.name, event.transcript, offset=context.offset, number=context.number):
+        if record.end is None or size >= MAX_BYTES:
+            break
+        size += record.size
+        compactions = sum(step.kind == "compaction" for step in record.steps)
+        context = context._replace(
+            number=record.number,
+            offset=record.end,
+            # What was counted before a compaction says nothing about what is left after it.
+            tokens=record.tokens or (0 if compactions else context.tokens),
+            compactions=context.compactions + compactions,
+        )
+    return context
+
+
 def main(arguments: list[str]) -> None:
     """Finish the digest of the session whose file is named, or of all, in a workspace and for an agent."""
     import signal
@@ -304,7 +504,7 @@ def main(arguments: list[str]) -> None:
             if is_alone:
                 finish_digests(settings, now, has_time)
     except Exception as error:
-        from mdrecall.hosts.log import find_log, log_problem
+        from mdrecall.hosts.events import find_log, log_problem
 
         log_problem(find_log(os.environ, workspace), now, "digest", f"{type(error).__name__}: {error}")
 

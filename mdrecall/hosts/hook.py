@@ -25,7 +25,7 @@ Handler = Callable[[HookCall], Iterable[Answer]]
 
 
 def _show_memory(call: HookCall) -> Iterable[Answer]:
-    from mdrecall.hosts.start import show_memory
+    from mdrecall.hosts.recall import show_memory
 
     return show_memory(call)
 
@@ -34,7 +34,7 @@ def _show_fitting_notes(call: HookCall) -> Iterable[Answer]:
     """Search for a prompt, if that is switched on."""
     if not call.settings.mdrecall.hosts.prompt:
         return ()
-    from mdrecall.hosts.prompt import show_fitting_notes
+    from mdrecall.hosts.recall import show_fitting_notes
 
     return show_fitting_notes(call)
 
@@ -74,7 +74,7 @@ def _write_digest(call: HookCall) -> Iterator[Answer]:
 
 
 def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
-    from mdrecall.hosts.flush_request import ask_for_flush
+    from mdrecall.hosts.digest import ask_for_flush
 
     yield Answer(ask=ask_for_flush(call.event, call.settings, call.now))
 

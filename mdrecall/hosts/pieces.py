@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mdrecall.mcp_server.config_text import (
@@ -21,134 +22,103 @@ from mdrecall.mcp_server.config_text import (
 #: What mdrecall's hooks have in common, whatever the path of the command is and whichever version wrote them.
 _OUR_HOOK = re.compile(r"mdrecall['\"]? hook [a-z]")
 _SECTION_START, _SECTION_END = "<!-- mdrecall -->", "<!-- /mdrecall -->"
+_FIRST_NOTE = "# Memory\n\nLasting facts: decisions, people, preferences.\n"
 
 
-class OwnFile(NamedTuple):
-    """A file that is mdrecall's alone."""
+class Piece(NamedTuple):
+    """What is installed in one file. Both functions raise ``ValueError`` if something else would be lost."""
 
     path: str
-    text: str
+    add: Callable[[str], str]
+    """Returns a text with the piece."""
+    take: Callable[[str], str | None]
+    """Returns a text without the piece; None if no file is left."""
+    kind: str = ""
+    """``file`` if the file is mdrecall's alone, ``server``, ``hooks``, or empty."""
+    place: Place = Place("", "", "")
+    """Where a server is in its file."""
+    values: Mapping[str, Any] = MappingProxyType({})
+    """The values of a server, or the hooks of each event."""
 
-    def add(self, before: str) -> str:
-        """Return the text of the file; raise ``ValueError`` if another one has its name."""
+
+def own_file(path: str, text: str) -> Piece:
+    """Return a file that is mdrecall's alone."""
+
+    def add(before: str) -> str:
         if before and "mdrecall" not in before:
             raise ValueError("it belongs to something else")
-        return self.text
-
-    def take(self, text: str) -> str | None:
-        """Return None, unless another file has its name."""
-        return None if "mdrecall" in text else text
-
-
-class FirstNote(NamedTuple):
-    """A note for a folder that has none. It is the user's: only a receipt takes it back, if nobody has touched it."""
-
-    path: str
-
-    def add(self, before: str) -> str:
-        """Return the text of the note, whatever has become of it."""
-        return before or "# Memory\n\nLasting facts: decisions, people, preferences.\n"
-
-    def take(self, text: str) -> str | None:
-        """Return the text as it is: somebody has touched it."""
         return text
 
-
-class ServerEntry(NamedTuple):
-    """The MCP server in a table of a configuration file; in one of YAML, a person adds and removes it."""
-
-    path: str
-    place: Place
-    values: Mapping[str, Any]
-
-    def add(self, before: str) -> str:
-        """Return the text with the server; raise ``ValueError`` if that would lose anything."""
-        return put(before, self.place, self.values)
-
-    def take(self, text: str) -> str | None:
-        """Return the text without the server; raise ``ValueError`` if that would lose anything."""
-        left = remove(text, self.place)
-        return left if left == text else remove_empty(left, self.place)
+    return Piece(path, add, lambda text: None if "mdrecall" in text else text, "file")
 
 
-class JsonValue(NamedTuple):
-    """One setting in a JSON file."""
+def first_note(path: str) -> Piece:
+    """Return a note for a folder that has none. It is the user's: only a receipt takes it back, if it is untouched."""
+    return Piece(path, lambda before: before or _FIRST_NOTE, lambda text: text)
 
-    path: str
-    keys: tuple[str, ...]
-    value: Any
-    previous: Any = None
-    """What it was before; None if it was not set."""
 
-    def add(self, before: str) -> str:
-        """Return the text with the setting; raise ``ValueError`` if that would lose anything."""
-        return before if get_value(before, self.keys) == self.value else set_value(before, self.keys, self.value)
+def server_entry(path: str, place: Place, values: Mapping[str, Any]) -> Piece:
+    """Return the MCP server in a table of a configuration file; in one of YAML, a person adds and removes it."""
 
-    def take(self, text: str) -> str | None:
-        """Return the text with what the setting was before, unless somebody has changed it since."""
-        if get_value(text, self.keys) != self.value:
+    def take(text: str) -> str:
+        left = remove(text, place)
+        return left if left == text else remove_empty(left, place)
+
+    return Piece(path, lambda before: put(before, place, values), take, "server", place, values)
+
+
+def json_value(path: str, keys: tuple[str, ...], value: Any, previous: Any) -> Piece:
+    """Return one setting in a JSON file; ``previous`` is what it was before, None if it was not set."""
+
+    def add(before: str) -> str:
+        return before if get_value(before, keys) == value else set_value(before, keys, value)
+
+    def take(text: str) -> str:
+        if get_value(text, keys) != value:
             return text
-        if self.previous is not None:
-            return set_value(text, self.keys, self.previous)
-        return remove_empty(remove_value(text, self.keys), Place("json", ".".join(self.keys[:-1]), self.keys[-1]))
+        if previous is not None:
+            return set_value(text, keys, previous)
+        return remove_empty(remove_value(text, keys), Place("json", ".".join(keys[:-1]), keys[-1]))
+
+    return Piece(path, add, take)
 
 
-class HookEntries(NamedTuple):
-    """Hooks in a JSON file that may hold the hooks of others."""
+def hook_entries(path: str, groups: Mapping[str, Any]) -> Piece:
+    """Return hooks in a JSON file that may hold those of others; a group is added to the list of each event."""
 
-    path: str
-    groups: Mapping[str, Any]
-    """What is added to the list of each event."""
-
-    def add(self, before: str) -> str:
-        """Return the text with the hooks behind those of others; raise ``ValueError`` if that would lose anything."""
-        if list_items(before, "hooks", _is_ours) == {name: [group] for name, group in self.groups.items()}:
+    def add(before: str) -> str:
+        if list_items(before, "hooks", _is_ours) == {name: [group] for name, group in groups.items()}:
             return before
-        return append_items(remove_items(before, "hooks", _is_ours), "hooks", self.groups)
+        return append_items(remove_items(before, "hooks", _is_ours), "hooks", groups)
 
-    def take(self, text: str) -> str | None:
-        """Return the text without mdrecall's hooks; raise ``ValueError`` if that would lose anything."""
-        return remove_items(text, "hooks", _is_ours)
+    return Piece(path, add, lambda text: remove_items(text, "hooks", _is_ours), "hooks", values=groups)
 
 
-class Approvals(NamedTuple):
-    """What Codex writes about a file of hooks when its user approves them. It is mdrecall's only to remove."""
+def approvals(path: str, hooks: str) -> Piece:
+    """Return what Codex writes about a file of hooks when its user approves them. It is mdrecall's only to remove."""
 
-    path: str
-    hooks: str
-    """The file of the hooks, of which all are mdrecall's."""
-
-    def add(self, before: str) -> str:
-        """Return the text as it is: to approve is for the user."""
-        return before
-
-    def take(self, text: str) -> str | None:
-        """Return the text without the approvals of this file, and without their table if it is empty then."""
+    def take(text: str) -> str:
         left, states = text, get_value(text, ("hooks", "state"), "toml")
         for name in states if isinstance(states, dict) else ():
-            if name.startswith(f"{self.hooks}:"):
+            if name.startswith(f"{hooks}:"):
                 left = remove_value(left, ("hooks", "state", name), "toml")
         return left if left == text else remove_empty(left, Place("toml", "hooks.state", ""))
 
+    return Piece(path, lambda before: before, take)
 
-class Section(NamedTuple):
-    """A section in an instructions file, between two comments."""
 
-    path: str
-    text: str
+def section(path: str, content: str) -> Piece:
+    """Return a section in an instructions file, between two comments."""
 
-    def add(self, before: str) -> str:
-        """Return the text with the section at its end."""
-        rest = self.take(before) or ""
-        gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
-        return f"{rest}{gap}{_SECTION_START}\n{self.text}{_SECTION_END}\n"
-
-    def take(self, text: str) -> str | None:
-        """Return the text without the section."""
+    def take(text: str) -> str:
         return re.sub(rf"\n?{_SECTION_START}.*?{_SECTION_END}\n?", "", text, flags=re.DOTALL)
 
+    def add(before: str) -> str:
+        rest = take(before)
+        gap = "" if not rest else "\n" if rest.endswith("\n") else "\n\n"
+        return f"{rest}{gap}{_SECTION_START}\n{content}{_SECTION_END}\n"
 
-Piece = OwnFile | FirstNote | ServerEntry | JsonValue | HookEntries | Approvals | Section
+    return Piece(path, add, take)
 
 
 def has_hooks(text: str) -> bool:

@@ -12,18 +12,20 @@ import pytest
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileUnwritable
 from mdrecall.hosts import digest
-from mdrecall.hosts.digest import digest_session, finish_digests, finish_later, register_session
-from mdrecall.hosts.events import HookEvent
-from mdrecall.hosts.log import find_log
-from mdrecall.hosts.progress import (
+from mdrecall.hosts.digest import (
     Pending,
+    digest_session,
+    finish_digests,
+    finish_later,
     load_pending,
     load_progress,
     lock_progress,
     progress_folder,
     progress_path,
+    register_session,
     save_pending,
 )
+from mdrecall.hosts.events import HookEvent, find_log
 from mdrecall.hosts.table import find_host
 from mdrecall.sources.notes import append_note
 from tests.conftest import Workspace

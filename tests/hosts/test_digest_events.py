@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from mdrecall import Memory
+from mdrecall.hosts.digest import lock_progress
 from mdrecall.hosts.events import Answer, HookCall, HookEvent
 from mdrecall.hosts.hook import answer_event
-from mdrecall.hosts.progress import lock_progress
 from tests.conftest import Workspace
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
 from tests.processes import PATIENCE_S, until

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mdrecall.config.settings import Settings
-from mdrecall.hosts import flush_request
+from mdrecall.hosts import digest
+from mdrecall.hosts.digest import ask_for_flush
 from mdrecall.hosts.events import HookEvent
-from mdrecall.hosts.flush_request import ask_for_flush
 from mdrecall.hosts.table import find_host
 from tests.conftest import Workspace
 from tests.hosts.conversation import NOW, Conversation, settings_of
@@ -50,7 +50,7 @@ def test_the_model_is_asked_once_when_its_context_is_nearly_full(settings: Setti
 def test_a_long_transcript_is_read_in_parts_and_each_is_kept(
     settings: Settings, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(flush_request, "MAX_BYTES", 1_000)
+    monkeypatch.setattr(digest, "MAX_BYTES", 1_000)
     for _ in range(4):
         talk.turn("x" * 2_000, tokens=1_000)
     talk.turn("and the queue", tokens=FULL)

@@ -11,9 +11,8 @@ import pytest
 
 from mdrecall.errors import ReadError
 from mdrecall.hosts import hook
-from mdrecall.hosts.events import Answer, HookCall, read_event
+from mdrecall.hosts.events import MAX_BYTES, Answer, HookCall, check_log, log_problem, read_event
 from mdrecall.hosts.hook import answer_event, render_answer
-from mdrecall.hosts.log import MAX_BYTES, check_log, log_problem
 from mdrecall.hosts.table import HOSTS
 from tests.conftest import Workspace
 from tests.hosts.calls import NOW, Hooks

@@ -13,8 +13,7 @@ import pytest
 
 import mdrecall
 from mdrecall.cli.main import main
-from mdrecall.hosts.layout import INSTALLABLE, render_hooks
-from mdrecall.hosts.table import find_host
+from mdrecall.hosts.table import INSTALLABLE, find_host, render_hooks
 from mdrecall.mcp_server.install import replace_text
 
 PROJECT = Path(__file__).parents[2]
