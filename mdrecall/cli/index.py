@@ -37,7 +37,7 @@ from mdrecall.cli.output import (
 )
 from mdrecall.cli.warm_server import WarmDoor, can_answer, find_warm_process
 from mdrecall.errors import ConfirmationMissing, RecallError, StoreBusy, message_with_hint
-from mdrecall.life.trash import empty_expired
+from mdrecall.life.journal import empty_expired
 from mdrecall.locks import describe_holder
 from mdrecall.memory import Memory
 from mdrecall.types import SyncReport, WatchEvent

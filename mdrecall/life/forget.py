@@ -26,15 +26,8 @@ from mdrecall.core.life.tombstones import (
 )
 from mdrecall.errors import QueryError, ReadError, RecallError, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.life.forget_places import NoteChange, Notes, OtherPlaces, Place, StateFiles, find_in_transcript
+from mdrecall.life.journal import drop_entry, empty_expired, find_removed, keep_removed, list_entries, restore_text
 from mdrecall.life.recalls import forget_paths
-from mdrecall.life.trash import (
-    drop_from_trash,
-    empty_expired,
-    find_in_trash,
-    list_trash,
-    put_into_trash,
-    restore_text,
-)
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.memory import Memory
 from mdrecall.sources.tombstones import done_line, entry_line, new_salt, open_tombstones, read_machine, undo_line
@@ -189,7 +182,7 @@ class Forgetting:
                 try:
                     self._tombstones.add_own(self._settings.state_dir, [entry_line(plan.entry)], plan.entry.salt)
                 except StoreUnavailable:
-                    drop_from_trash(self._settings.index_path, plan.entry.id)
+                    drop_entry(self._settings.index_path, plan.entry.id)
                     raise
             problems: list[str] = []
             return ForgetReport(plan.entry.id, self._finish(progress, problems), tuple(problems))
@@ -203,7 +196,7 @@ class Forgetting:
 
     def list_forgotten(self) -> list[Forgotten]:
         """Return what was forgotten, the last first, as far as hashes tell."""
-        kept = dict(list_trash(self._settings.index_path))
+        kept = {name: str(entry.get("until", "")) for name, entry in list_entries(self._settings.index_path)}
         return [
             Forgotten(
                 entry.id,
@@ -225,11 +218,11 @@ class Forgetting:
         with self._take_lock():
             if not any(entry.id == id for entry in self._tombstones.load().entries):
                 raise QueryError(f"Nothing was forgotten under the id {id!r}.", hint="Take one from the list.")
-            removed = find_in_trash(self._settings.index_path, id)
+            removed = find_removed(self._settings.index_path, id)
             max_bytes = self._settings.mdrecall.max_file_bytes
             self._tombstones.add_own(self._settings.state_dir, [undo_line(id)])
             restored = {each.inside: restore_text(each, max_bytes) for each in removed or ()}
-            drop_from_trash(self._settings.index_path, id)
+            drop_entry(self._settings.index_path, id)
         self._memory.sync(progress=progress)
         return restored if removed is not None else None
 
@@ -283,7 +276,7 @@ class Forgetting:
         removed = [change.removed for change in self._notes.find(forgotten)]
         try:
             if removed:
-                put_into_trash(self._settings.index_path, forgotten.entries[0].id, until, removed)
+                keep_removed(self._settings.index_path, forgotten.entries[0].id, until, removed)
         except OSError as error:
             message = f"The trash cannot be written: {error.strerror or error}."
             hint = "Nothing was forgotten. Check the disk and the permissions."

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple, Protocol
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
 from mdrecall.errors import FileChanged, ReadError
-from mdrecall.life.deleted import list_trash_files, original_path, remove_empty_folders
-from mdrecall.life.trash import RemovedText, trash_folder
+from mdrecall.life.curate import list_trash_files, original_path, remove_empty_folders
+from mdrecall.life.journal import RemovedText, journal_folder
 from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.opening import decode, read_below, stamp_of
@@ -278,7 +278,7 @@ class StateFiles:
         found = [os.path.join(self._agent, CACHE_FILE), *self._more]
         folders = [escape(self._state), os.path.join(escape(self._state), "*")]
         if not any(entry.keeps_trash for entry in forgotten.entries):
-            folders.append(escape(trash_folder(self._index_path)))
+            folders.append(escape(journal_folder(self._index_path)))
         for folder in folders:
             found += glob(os.path.join(folder, "*"))
         for file in dict.fromkeys(found):

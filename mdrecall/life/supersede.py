@@ -14,7 +14,7 @@ from mdrecall.core.text.days import Moment, Place, note_day
 from mdrecall.core.text.markdown import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.core.text.notes import CURATED_FILES
 from mdrecall.errors import ArgumentError, ReadError, RecallError
-from mdrecall.life.replacement_journal import Replacement, hash_line, keep_journal, take_unfinished
+from mdrecall.life.journal import find_lines, hash_line, keep_replacement, take_unfinished
 from mdrecall.memory import Memory
 from mdrecall.sources.clock import user_time
 from mdrecall.sources.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
@@ -98,7 +98,7 @@ def add_replacement(
         )
     index_path = memory.settings.index_path
     added = open_tombstones(memory.settings).load().mask(text)
-    with keep_journal(index_path, old.path, old.line, old.text, added):
+    with keep_replacement(index_path, old.path, old.line, old.text, added):
         appended = memory.append(text, file=file, now=now, session_key=session_key, author=author)
         try:
             mark_line(memory, old, by=appended.citation, now=now)
@@ -114,20 +114,19 @@ def finish_replacement(memory: Memory, *, now: datetime | None = None) -> OldLin
     If the note was not added, nothing happened, and nothing is marked.
     """
     with suppress(RecallError), take_unfinished(memory.settings.index_path) as left:
-        if not left or not (old := _find_hashed(memory, left)):
+        if not left or not (old := _find_hashed(memory, str(left["path"]), int(left["line"]), left["old"])):
             return None
         for note in memory.notes()[:_MAX_RECENT]:
-            if new := left.find_new(_try_lines(memory, note.path)):
+            if new := find_lines(left["new"], _try_lines(memory, note.path)):
                 mark_line(memory, old, by=format_citation(note.path, new[0], new[-1]), now=now)
                 return old
     return None
 
 
-def _find_hashed(memory: Memory, left: Replacement) -> OldLine | None:
+def _find_hashed(memory: Memory, path: str, number: int, old: str) -> OldLine | None:
     """Return the line that was to be replaced; of several that say the same, the one nearest to where it was."""
-    lines = _list_lines(left.path, _try_lines(memory, left.path))
-    same = [line for line in lines if hash_line(line.text) == left.old]
-    return min(same, key=lambda line: abs(line.line - left.line), default=None)
+    same = [line for line in _list_lines(path, _try_lines(memory, path)) if hash_line(line.text) == old]
+    return min(same, key=lambda line: abs(line.line - number), default=None)
 
 
 def _take_back(memory: Memory, appended: Appended) -> None:

@@ -9,8 +9,15 @@ from difflib import SequenceMatcher
 from itertools import accumulate, islice
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
-from mdrecall.life.curate import Curator, NoteContent, count_same
-from mdrecall.life.deleted import DeletedNote, find_deleted, list_deleted, remove_deleted
+from mdrecall.life.curate import (
+    Curator,
+    DeletedNote,
+    NoteContent,
+    count_same,
+    find_deleted,
+    list_deleted,
+    remove_deleted,
+)
 from mdrecall.ui.markdown import MAX_WEIGHT
 from mdrecall.ui.page import Answer, Html, Page, Redirect, Visit, join, require_owner, tag
 

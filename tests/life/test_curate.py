@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, PathRefused, RecallError
 from mdrecall.life import curate
-from mdrecall.life.curate import Curator, NoteContent, NotePlace, merge_text
-from mdrecall.life.deleted import list_deleted
+from mdrecall.life.curate import Curator, NoteContent, NotePlace, list_deleted, merge_text
 from mdrecall.sources.editing import hash_content
 from tests.conftest import Workspace
 

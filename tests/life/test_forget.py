@@ -13,10 +13,9 @@ import pytest
 from mdrecall.context import session_context
 from mdrecall.core.life.tombstones import Days, make_entry
 from mdrecall.errors import QueryError, StoreUnavailable
-from mdrecall.life.curate import Curator
-from mdrecall.life.deleted import list_deleted
+from mdrecall.life.curate import Curator, list_deleted
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, check_request
-from mdrecall.life.trash import trash_folder
+from mdrecall.life.journal import journal_folder
 from mdrecall.memory import Memory
 from mdrecall.sources.tombstones import TombstoneFiles, entry_line, undo_line
 from tests.conftest import Workspace, examples
@@ -364,7 +363,7 @@ def test_the_trash_is_emptied_after_its_term_and_by_forgetting_for_good(filled: 
         forgetting.apply(forgetting.plan(ForgetRequest(phrases=(LATIN,)), later), later)
         assert traces(filled, LATIN) == []
         forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,), trash_days=30), NOW), NOW)
-        assert os.listdir(trash_folder(memory.settings.index_path))
+        assert os.listdir(journal_folder(memory.settings.index_path))
         forgetting.apply(forgetting.plan(ForgetRequest(phrases=(CJK,)), NOW), NOW)
         assert traces(filled, CJK) == []
 

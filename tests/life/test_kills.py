@@ -32,7 +32,7 @@ def kill_everywhere(workspace: Workspace, call: str) -> list[dict[str, Any]]:
 
 def hidden(tree: dict[str, dict[str, str]]) -> list[str]:
     names = [name for part in tree.values() for name in part]
-    return [name for name in names if name.endswith((".tmp", ".replacing", ".replacing.lock"))]
+    return [name for name in names if name.endswith((".tmp", "replacing.json", ".replacing.lock"))]
 
 
 def test_a_killed_replacement_is_finished_by_the_next_run_or_has_not_begun(workspace: Workspace) -> None:

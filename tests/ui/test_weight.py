@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mdrecall.life.deleted import put_into_deleted
+from mdrecall.life.curate import put_into_deleted
 from tests.ui.conftest import Site, serve
 from tests.ui.test_every_view import VIEWS
 from tests.ui.worlds import TalkingWorkspace
