@@ -62,13 +62,13 @@ def run_promote(options: argparse.Namespace) -> int:
 
 def _undo(options: argparse.Namespace, loaded: "Loaded") -> int:
     from mdrecall.life.promote import undo
-    from mdrecall.wire import to_json
 
     undone = undo(loaded.settings)
     if options.json:
-        print_json({"workspaceDir": loaded.settings.workspace, "undone": to_json(undone)})
+        print_json({"workspaceDir": loaded.settings.workspace, "undone": undone})
     elif undone:
-        print(f"Took back {plural(undone.entries, 'entry', 'entries')} of {undone.day}; {undone.path} is as before.")
+        entries = plural(undone["entries"], "entry", "entries")
+        print(f"Took back {entries} of {undone['day']}; {undone['path']} is as before.")
     else:
         print("There is no promotion to undo.", file=sys.stderr)
     return 0 if undone else 1
@@ -76,7 +76,6 @@ def _undo(options: argparse.Namespace, loaded: "Loaded") -> int:
 
 def _explain(options: argparse.Namespace, loaded: "Loaded", choice: "Choice") -> int:
     from mdrecall.life import promote
-    from mdrecall.life.promotion_json import explanation_to_json
 
     settings = loaded.settings
     found = promote.find_judged(promote.plan(settings, loaded.home, choice), options.explain)
@@ -86,7 +85,7 @@ def _explain(options: argparse.Namespace, loaded: "Loaded", choice: "Choice") ->
             print_json({"workspaceDir": settings.workspace, "candidate": None})
         return 1
     if options.json:
-        print_json(explanation_to_json(settings, found, choice.gates))
+        print_json({"workspaceDir": settings.workspace, "candidate": promote.judged_to_json(found)})
     else:
         _print_judged(found, choice.gates)
     return 0
@@ -120,11 +119,11 @@ def _print_judged(found: "Judged", gates: "Gates") -> None:
 
 def _print_plan(loaded: "Loaded", made: "Plan", max_chars: int, *, is_applied: bool) -> None:
     chosen = made.promotions
-    size = len(made.memory.text) + len(made.section)
+    size = len(made.text) + len(made.section)
     entries = plural(len(chosen), "entry", "entries")
     if chosen:
         verb = "Added" if is_applied else "Would add"
-        print(f"{verb} {entries} to {made.memory.path} ({size:,} of {max_chars:,} characters).")
+        print(f"{verb} {entries} to {made.path} ({size:,} of {max_chars:,} characters).")
     for one in chosen:
         print(f"\n{_headline(one)}\n    {printable(one.text)}\n    {style(_signals(one), 'dim')}")
         if one.supersedes:
@@ -141,13 +140,13 @@ def _print_plan(loaded: "Loaded", made: "Plan", max_chars: int, *, is_applied: b
 
 def _print_advice(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> None:
     """Say on standard error what a person may want to do next."""
-    if made.collected.problem:
-        print(printable(made.collected.problem), file=sys.stderr)
+    if made.problem:
+        print(printable(made.problem), file=sys.stderr)
     if made.promotions:
         do = "To take it back, run `mdrecall promote --undo`." if is_applied else "To write it, add --apply."
         print(do, file=sys.stderr)
         return
-    recalled = sum(bool(one.record.recalls) for one in made.collected.located)
+    recalled = sum(bool(one.record.recalls) for one in made.located)
     print(f"Nothing to promote; {plural(recalled, 'recalled statement')}.", file=sys.stderr)
     if not recalled and not loaded.settings.mdrecall.recalls.record:
         print("Searches are not recorded: set mdrecall.recalls.record to true to begin.", file=sys.stderr)
@@ -169,7 +168,7 @@ def _signals(one: "Judged") -> str:
 
 
 def _plan_to_json(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> dict[str, Any]:
-    from mdrecall.life.promotion_json import audit_to_json, judged_to_json
+    from mdrecall.life.promote import judged_to_json
     from mdrecall.life.recalls import lock_path, recalls_path
 
     settings = loaded.settings
@@ -178,7 +177,6 @@ def _plan_to_json(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> dict[s
         "workspaceDir": settings.workspace,
         "storePath": recalls_path(settings.index_path),
         "lockPath": lock_path(settings.index_path),
-        "audit": audit_to_json(settings),
         "candidates": judged,
     }
     if not is_applied:
@@ -188,7 +186,7 @@ def _plan_to_json(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> dict[s
         "applied": len(applied),
         "appended": len(applied),
         "reconciledExisting": len(made.reconciled),
-        "memoryPath": made.memory.path,
+        "memoryPath": made.path,
         "appliedCandidates": applied,
         "rejectedCandidates": [{"candidate": one, "reason": one["refused"]} for one in judged if "refused" in one],
     }

@@ -110,9 +110,7 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
 
 
 def _add_details(record: dict[str, Any], memory: Memory, status: Status) -> None:
-    """Add what OpenClaw's ``status --json`` has besides, under its names: scan and recall records."""
-    from mdrecall.life.promotion_json import audit_to_json
-
+    """Add what OpenClaw's ``status --json`` has besides, under its names."""
     state = "empty" if not status.chunks else "ready" if status.vector.get("available") else "unavailable"
     record["status"]["vector"]["index"] = {"state": state}
     sources: list[dict[str, Any]] = [
@@ -125,7 +123,6 @@ def _add_details(record: dict[str, Any], memory: Memory, status: Status) -> None
     ]
     issues = [issue for count in status.source_counts for issue in count.issues]
     record["scan"] = {"sources": sources, "totalFiles": sum(each["totalFiles"] for each in sources), "issues": issues}
-    record["audit"] = audit_to_json(memory.settings)
 
 
 def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.config.settings import Settings
@@ -32,9 +32,10 @@ from mdrecall.core.life.promotion import (
     strip_clock,
     strip_figures,
 )
-from mdrecall.core.life.statements import Statement, find_change, read_statement
+from mdrecall.core.life.statements import find_change, read_statement
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
-from mdrecall.life.candidates import Collected, Located, collect
+from mdrecall.life.candidates import Located, collect
+from mdrecall.life.journal import drop_entry, list_entries, save_entry
 from mdrecall.life.recalls import RecallState, lock_recalls, read_promoted
 from mdrecall.sources.clock import user_moment, user_time
 from mdrecall.sources.editing import find_codec, hash_content, remove_note, replace_content
@@ -52,8 +53,9 @@ _WAIT_S = 10.0
 _TRIES = 3
 #: As OpenClaw does it: at night, when nobody is in the middle of something.
 _SCHEDULED_HOUR = 3
-#: As many promotions can be undone, one after the other.
+#: As many promotions can be undone, one after the other. Their entries in the journal are numbered.
 _MAX_UNDO = 8
+_UNDO = "promotion-"
 #: As many keys are remembered as promoted; a marker in the file itself is found anyway.
 _MAX_PROMOTED = 2_000
 
@@ -84,18 +86,6 @@ class Judged(NamedTuple):
     """The citation of an entry of ``MEMORY.md`` that says something else about the same thing."""
 
 
-class MemoryFile(NamedTuple):
-    """``MEMORY.md`` as it was read."""
-
-    path: str
-    data: bytes | None
-    """None if there is no such file."""
-
-    @property
-    def text(self) -> str:
-        return decode(self.data or b"")
-
-
 class Plan(NamedTuple):
     """What would be promoted now."""
 
@@ -103,22 +93,23 @@ class Plan(NamedTuple):
     """Every candidate that reaches OpenClaw's thresholds, or that was asked for, best first."""
     section: str
     """The text that would be appended; empty if nothing would."""
-    memory: MemoryFile
-    collected: Collected
+    path: str
+    """``MEMORY.md``, in whichever spelling it is there."""
+    data: bytes | None
+    """Its content as it was read; None if there is no such file."""
+    located: list[Located]
+    problem: str = ""
+    """Why OpenClaw's records could not be read."""
     reconciled: tuple[str, ...] = ()
     """Keys that stand in the file although nobody wrote down that they were promoted."""
 
     @property
+    def text(self) -> str:
+        return decode(self.data or b"")
+
+    @property
     def promotions(self) -> tuple[Judged, ...]:
         return tuple(one for one in self.judged if not one.refusal)
-
-
-class Undone(NamedTuple):
-    """A promotion that was taken back."""
-
-    path: str
-    day: str
-    entries: int
 
 
 def choose(settings: Settings, **changes: Any) -> Choice:
@@ -145,18 +136,20 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     """Return what would be promoted now, and why the rest would not; nothing is written."""
     zone = settings.defaults.user_timezone
     moment = user_moment(now, zone)
-    collected = collect(settings, home, moment)
-    memory = _read_memory(settings)
-    in_file, promoted = find_promoted_keys(memory.text), read_promoted(settings.index_path)
-    located = {one.record.key: one for one in collected.located}
+    collected, problem = collect(settings, home, moment)
+    path, data = _read_memory(settings)
+    text = decode(data or b"")
+    in_file, promoted = find_promoted_keys(text), read_promoted(settings.index_path)
+    located = {one.record.key: one for one in collected}
     dated = (_date_promotion(one.record, promoted, in_file) for one in located.values())
     candidates = rank(dated, moment.ms, settings.dreaming.recency_half_life_days)
     if not choice.lists_all:
         candidates = [one for one in candidates if passes_gates(one, choice.gates)]
         candidates = [one for one in candidates if choice.include_promoted or not one.record.promoted_on]
-    judge = _Judge(settings, choice, memory, user_time(now, None, zone).date().isoformat())
+    judge = _Judge(settings, choice, path, text, user_time(now, None, zone).date().isoformat())
     judged = tuple(judge.judge(one, located[one.record.key]) for one in candidates)
-    return Plan(judged, judge.section, memory, collected, tuple(sorted((in_file & located.keys()) - promoted.keys())))
+    reconciled = tuple(sorted((in_file & located.keys()) - promoted.keys()))
+    return Plan(judged, judge.section, path, data, collected, problem, reconciled)
 
 
 def _date_promotion(record: Record, promoted: Mapping[str, str], in_file: Collection[str]) -> Record:
@@ -210,55 +203,44 @@ def promote_if_due(settings: Settings, home: str, now: datetime | None = None) -
     return apply(settings, home, choose(settings), now)
 
 
-def undo(settings: Settings) -> Undone | None:
+def undo(settings: Settings) -> dict[str, Any] | None:
     """Take the last promotion back, byte for byte; None if there is none. It is not promoted again by itself.
 
-    Raise ``FileChanged`` if the file was changed since.
+    Return its ``path``, ``day`` and number of ``entries``. Raise ``FileChanged`` if the file was changed since.
     """
     with _lock(settings) as state:
-        memory = _read_memory(settings)
-        entries = _drop_unwritten(state, memory)
+        now_path, now = _read_memory(settings)
+        entries = _list_undo(settings, state, now_path, now)
         if not entries:
             return None
-        last = entries[-1]
-        path, day = str(last["path"]), str(last["day"])
-        data = memory.data or b""
+        name, last = entries[-1]
+        path, day, data = str(last["path"]), str(last["day"]), now or b""
         before = data[: last["size"]] if last["size"] >= 0 else b""
-        if memory.path != path or hash_content(data) != last["after"] or hash_content(before) != last["before"]:
+        if now_path != path or hash_content(data) != last["after"] or hash_content(before) != last["before"]:
             hint = f'Delete what you do not want from the section "Promoted From Short-Term Memory ({day})" by hand.'
             raise FileChanged(f"{path} was changed after the promotion of {day}.", path=path, hint=hint)
         if last["size"] >= 0:
             replace_content(settings.workspace, path, before, last["after"])
         else:
             remove_note(settings.workspace, path, last["after"])
-        state.content["undo"] = entries[:-1]
-        state.save()
-        return Undone(path, day, int(last["entries"]))
-
-
-class _Known(NamedTuple):
-    """An entry of ``MEMORY.md``, read once for all candidates."""
-
-    entry: Entry
-    content: AbstractSet[str]
-    statement: Statement | None
-
-    @classmethod
-    def read(cls, entry: Entry) -> "_Known":
-        text = strip_figures(entry.text)
-        return cls(entry, find_content(text), read_statement(text))
+        drop_entry(settings.index_path, name)
+        return {"path": path, "day": day, "entries": int(last["entries"])}
 
 
 class _Judge:
     """Decides about candidates one after the other: each that is promoted takes room, and says something already."""
 
-    def __init__(self, settings: Settings, choice: Choice, memory: MemoryFile, day: str) -> None:
+    def __init__(self, settings: Settings, choice: Choice, path: str, text: str, day: str) -> None:
         self._choice = choice
-        self._memory = memory
+        self._path = path
+        self._length = len(text)
         self._day = day
         self._redactor = open_masks(settings)
-        self._promoted = find_promoted_keys(memory.text)
-        self._known = [_Known.read(entry) for entry in find_entries(memory.text.split("\n"))]
+        self._promoted = find_promoted_keys(text)
+        # The entries of the file are read once for all candidates.
+        known = [(entry, strip_figures(entry.text)) for entry in find_entries(text.split("\n"))]
+        self._contents = [(entry, find_content(said)) for entry, said in known]
+        self._statements = [(entry, read_statement(said)) for entry, said in known]
         self._chosen: list[tuple[Judged, AbstractSet[str]]] = []
 
     @property
@@ -281,7 +263,7 @@ class _Judge:
     def _explain(self, judged: Judged, located: Located) -> str:
         record = judged.candidate.record
         if record.key in self._promoted:
-            return f"{self._memory.path} already has it"
+            return f"{self._path} already has it"
         if record.promoted_on and not self._choice.include_promoted:
             return f"it was promoted on {record.promoted_on}"
         if reason := explain_refusal(judged.candidate, self._choice.gates):
@@ -302,26 +284,26 @@ class _Judge:
         for one, known in self._chosen:
             if adds_nothing(content, known):
                 return f"{_cite(one)} says the same"
-        for old in self._known:
-            if adds_nothing(content, old.content):
-                return f"{format_citation(self._memory.path, *old.entry[:2])} already says it"
+        for entry, old in self._contents:
+            if adds_nothing(content, old):
+                return f"{format_citation(self._path, *entry[:2])} already says it"
         return ""
 
     def _explain_room(self, judged: Judged) -> str:
         if len(self._chosen) >= self._choice.limit:
             return f"the limit of {self._choice.limit} is reached"
         promotions = [*(one[:4] for one, _ in self._chosen), judged[:4]]
-        length = len(self._memory.text) + len(render_section(self._day, promotions))
+        length = self._length + len(render_section(self._day, promotions))
         if length > self._choice.max_chars:
             most = f"may have {self._choice.max_chars:,} characters"
-            return f"{self._memory.path} {most} and would have {length:,}: shorten it to make room"
+            return f"{self._path} {most} and would have {length:,}: shorten it to make room"
         return ""
 
     def _find_superseded(self, text: str) -> str:
         new = read_statement(text)
-        for entry, _, old in self._known:
+        for entry, old in self._statements:
             if new and old and not entry.is_superseded and find_change(old, new):
-                return format_citation(self._memory.path, entry.start_line, entry.end_line)
+                return format_citation(self._path, entry.start_line, entry.end_line)
         return ""
 
 
@@ -333,14 +315,15 @@ def _cite(judged: Judged) -> str:
     return format_citation(judged.candidate.record.path, judged.start_line, judged.end_line)
 
 
-def _read_memory(settings: Settings) -> MemoryFile:
+def _read_memory(settings: Settings) -> tuple[str, bytes | None]:
+    """Return the path and the content of ``MEMORY.md``; None if there is no such file."""
     there = [name for name in ROOT_FILES if os.path.lexists(os.path.join(settings.workspace, name))]
     path = there[0] if there else ROOT_FILES[0]
     try:
         opened = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
     except FileMissing:
-        return MemoryFile(path, None)
-    return MemoryFile(path, opened.data)
+        return path, None
+    return path, opened.data
 
 
 @contextmanager
@@ -359,18 +342,20 @@ def _write(settings: Settings, state: RecallState, made: Plan, day: str) -> None
     """Append the section to the file; before, write down how to take it back."""
     if not made.section:
         return
-    memory, before = made.memory, made.memory.data or b""
+    before = made.data or b""
     after = _append(before, made.section)
-    entries = _drop_unwritten(state, memory)
-    size = -1 if memory.data is None else len(before)
-    known = {"path": memory.path, "day": day, "size": size, "entries": len(made.promotions)}
+    entries = _list_undo(settings, state, made.path, made.data)
+    for name, _ in entries[: -_MAX_UNDO + 1]:
+        drop_entry(settings.index_path, name)
+    number = int(entries[-1][0].removeprefix(_UNDO)) + 1 if entries else 0
+    size = -1 if made.data is None else len(before)
+    known = {"path": made.path, "day": day, "size": size, "entries": len(made.promotions)}
     hashes = {"before": hash_content(before), "after": hash_content(after)}
-    state.content["undo"] = [*entries, known | hashes][-_MAX_UNDO:]
-    state.save()
-    if memory.data is None:
-        create_file(settings.workspace, memory.path, after)
+    save_entry(settings.index_path, f"{_UNDO}{number:06}", known | hashes)
+    if made.data is None:
+        create_file(settings.workspace, made.path, after)
     else:
-        replace_content(settings.workspace, memory.path, after, hashes["before"])
+        replace_content(settings.workspace, made.path, after, hashes["before"])
 
 
 def _append(before: bytes, section: str) -> bytes:
@@ -383,14 +368,20 @@ def _append(before: bytes, section: str) -> bytes:
     return before + (gap + section).replace("\n", newline).encode(codec)
 
 
-def _drop_unwritten(state: RecallState, memory: MemoryFile) -> list[dict[str, Any]]:
+def _list_undo(
+    settings: Settings, state: RecallState, path: str, data: bytes | None
+) -> list[tuple[str, dict[str, Any]]]:
     """Return what can be undone, without a last promotion that was killed before it was written, or after its undo."""
-    found = state.content.get("undo")
-    entries = [entry for entry in found if _is_undo(entry)] if isinstance(found, list) else []
-    now = hash_content(memory.data or b"")
-    while entries and entries[-1]["path"] == memory.path and entries[-1]["before"] == now:
-        entries.pop()
-    return entries
+    if earlier := state.content.get("undo"):
+        # An earlier version kept it with the records.
+        for number, old in enumerate(filter(_is_undo, earlier)):
+            save_entry(settings.index_path, f"{_UNDO}{number:06}", old)
+        del state.content["undo"]
+        state.save()
+    found = [one for one in list_entries(settings.index_path) if one[0].startswith(_UNDO) and _is_undo(one[1])]
+    while found and found[-1][1]["path"] == path and found[-1][1]["before"] == hash_content(data or b""):
+        drop_entry(settings.index_path, found.pop()[0])
+    return found
 
 
 def _is_undo(entry: Any) -> bool:
@@ -404,3 +395,49 @@ def _note_promoted(state: RecallState, day: str, keys: Iterable[str]) -> None:
     if new:
         state.content["promoted"] = dict(list({**state.promoted, **new}.items())[-_MAX_PROMOTED:])
         state.save()
+
+
+def judged_to_json(judged: Judged) -> dict[str, Any]:
+    """Convert a candidate. ``text`` is what would be written, ``refused`` why it is not; neither is OpenClaw's."""
+    candidate = judged.candidate
+    record = candidate.record
+    json: dict[str, Any] = {
+        "key": record.key,
+        "path": record.path,
+        "startLine": record.start_line,
+        "endLine": record.end_line,
+        "source": "memory",
+        "snippet": record.snippet,
+        "recallCount": record.recalls,
+        "dailyCount": record.daily,
+        "groundedCount": record.grounded,
+        "signalCount": record.signals,
+        "avgScore": candidate.components["relevance"],
+        "maxScore": record.max_score,
+        "uniqueQueries": record.queries,
+        "claimHash": record.claim_hash,
+        "promotedAt": record.promoted_on,
+        "firstRecalledAt": _iso(record.first_ms),
+        "lastRecalledAt": _iso(record.last_ms),
+        "ageDays": candidate.age_days,
+        "score": candidate.score,
+        "recallDays": list(record.days),
+        "conceptTags": list(record.tags),
+        "components": dict(candidate.components),
+        "provenance": {
+            "originClass": record.origin or "agent",
+            "sessionKind": record.session_kind or "unknown",
+            "observedAt": record.observed_ms or record.last_ms,
+        },
+        "text": judged.text,
+        "refused": judged.refusal,
+        "supersedes": judged.supersedes,
+    }
+    optional = ("claimHash", "promotedAt", "text", "refused", "supersedes")
+    return {name: value for name, value in json.items() if value or name not in optional}
+
+
+def _iso(ms: float | None) -> str | None:
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 from mdrecall.core.life.promotion import Record, rank, score_record
-from mdrecall.life.openclaw_recalls import database_path, read_openclaw_recalls
+from mdrecall.life.candidates import database_path, read_openclaw_recalls
 from mdrecall.life.promote import choose, plan
 from tests.conftest import Workspace
 
@@ -41,7 +41,7 @@ def write_database(state: Path, workspace: str, spaces: dict[str, dict[str, Any]
 
 def read_made(tmp_path: Path, spaces: dict[str, dict[str, Any]], **more: Any) -> tuple[Record, ...]:
     write_database(tmp_path, "/w", spaces, **more)
-    return read_openclaw_recalls(str(tmp_path), "/w", MADE["nowMs"]).records
+    return tuple(read_openclaw_recalls(str(tmp_path), "/w", MADE["nowMs"])[0])
 
 
 def test_scores_equal_those_of_openclaw(tmp_path: Path) -> None:
@@ -60,15 +60,15 @@ def test_scores_equal_those_of_openclaw(tmp_path: Path) -> None:
 def test_the_database_is_not_written_and_nothing_is_left_beside_it(tmp_path: Path) -> None:
     path = write_database(tmp_path, "/w", {"short-term-recall": MADE["short-term-recall"]})
     before = path.read_bytes(), path.stat().st_mtime_ns
-    assert read_openclaw_recalls(str(tmp_path), "/w", MADE["nowMs"]).records
+    assert read_openclaw_recalls(str(tmp_path), "/w", MADE["nowMs"])[0]
     assert (path.read_bytes(), path.stat().st_mtime_ns) == before
     assert [entry.name for entry in path.parent.iterdir()] == ["openclaw.sqlite"]
 
 
 def test_no_database_and_one_of_another_workspace_have_no_records(tmp_path: Path) -> None:
-    assert read_openclaw_recalls(str(tmp_path), "/w", 0.0).records == ()
+    assert read_openclaw_recalls(str(tmp_path), "/w", 0.0) == ([], "")
     write_database(tmp_path, "/other", {"short-term-recall": MADE["short-term-recall"]})
-    assert read_openclaw_recalls(str(tmp_path), "/w", 0.0).records == ()
+    assert read_openclaw_recalls(str(tmp_path), "/w", 0.0) == ([], "")
 
 
 def test_expired_rows_do_not_count(tmp_path: Path) -> None:
@@ -80,9 +80,9 @@ def test_a_damaged_database_is_a_problem_and_no_error(tmp_path: Path, content: b
     path = Path(database_path(str(tmp_path)))
     path.parent.mkdir()
     path.write_bytes(content)
-    found = read_openclaw_recalls(str(tmp_path), "/w", 0.0)
-    assert found.records == ()
-    assert found.problem.startswith("OpenClaw's recall records cannot be read: ")
+    found, problem = read_openclaw_recalls(str(tmp_path), "/w", 0.0)
+    assert found == []
+    assert problem.startswith("OpenClaw's recall records cannot be read: ")
 
 
 STRANGE: dict[str, Any] = {
@@ -100,10 +100,9 @@ STRANGE: dict[str, Any] = {
 
 def test_strange_records_are_left_out_or_read_as_far_as_possible(tmp_path: Path) -> None:
     write_database(tmp_path, "/w", {"short-term-recall": STRANGE})
-    found = read_openclaw_recalls(str(tmp_path), "/w", MADE["nowMs"])
-    assert {record.key for record in found.records} == {"a", "e"}
-    assert found.invalid == 3
-    strange = next(record for record in found.records if record.key == "e")
+    found, _ = read_openclaw_recalls(str(tmp_path), "/w", MADE["nowMs"])
+    assert {record.key for record in found} == {"a", "e"}
+    strange = next(record for record in found if record.key == "e")
     assert (strange.origin, strange.path, strange.signals) == ("untrusted", "memory/2026-11-01.md", 0)
     assert 0 <= score_record(strange, MADE["nowMs"]).score <= 1
 

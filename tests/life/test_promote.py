@@ -16,6 +16,7 @@ from mdrecall.core.life.promotion import Gates, find_promoted_keys
 from mdrecall.core.life.tombstones import make_entry
 from mdrecall.errors import FileChanged, FileUnwritable, ReadError
 from mdrecall.life import promote
+from mdrecall.life.journal import drop_entry, list_entries
 from mdrecall.life.promote import Choice, Plan, apply, choose, find_judged, plan, promote_if_due, undo
 from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
@@ -121,8 +122,7 @@ def test_undo_restores_every_byte(pump: Memory, workspace: Workspace, before: by
     assert after.startswith(before or b"")
     assert after != before
     undone = undo(pump.settings)
-    assert undone
-    assert (undone.path, undone.day, undone.entries) == ("MEMORY.md", "2026-11-16", 1)
+    assert undone == {"path": "MEMORY.md", "day": "2026-11-16", "entries": 1}
     assert (path.read_bytes() if path.exists() else None) == before
     assert undo(pump.settings) is None
     assert make_plan(pump).promotions == ()
@@ -137,6 +137,21 @@ def test_several_promotions_are_undone_one_after_the_other(pump: Memory, workspa
     assert (workspace.path / "MEMORY.md").read_bytes() == first
     undo(pump.settings)
     assert not (workspace.path / "MEMORY.md").exists()
+
+
+def test_what_an_earlier_version_kept_for_undo_is_used(pump: Memory, workspace: Workspace) -> None:
+    path = workspace.write("MEMORY.md", "# Memory\n")
+    apply_now(pump)
+    index_path = pump.settings.index_path
+    ((name, entry),) = list_entries(index_path)
+    drop_entry(index_path, name)
+    state = RecallState(index_path)
+    state.content["undo"] = [entry]
+    state.save()
+    assert undo(pump.settings)
+    assert path.read_text() == "# Memory\n"
+    assert "undo" not in RecallState(index_path).content
+    assert undo(pump.settings) is None
 
 
 def test_undo_refuses_if_the_file_was_changed_and_says_what_to_do(pump: Memory, workspace: Workspace) -> None:
@@ -299,10 +314,10 @@ def test_a_link_is_refused_and_a_folder_without_notes_has_nothing(recording: Mem
 def test_a_full_disk_changes_nothing(pump: Memory, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     workspace.write("MEMORY.md", "# Memory\n")
 
-    def fail(self: RecallState) -> None:
+    def fail(*arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(RecallState, "save", fail)
+    monkeypatch.setattr(promote, "save_entry", fail)
     with pytest.raises(FileUnwritable, match="No space left"):
         apply_now(pump)
     assert (workspace.path / "MEMORY.md").read_text() == "# Memory\n"

@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from mdrecall.core.life.promotion import rank
-from mdrecall.life.openclaw_recalls import read_openclaw_recalls
+from mdrecall.life.candidates import read_openclaw_recalls
 from tests.openclaw.program import OpenClaw
 
 pytestmark = pytest.mark.openclaw
@@ -29,9 +29,9 @@ def test_scores_of_its_own_records_are_the_same(openclaw: OpenClaw) -> None:
     assert len(theirs) == 2
     first = theirs[0]
     now_ms = round(datetime.fromisoformat(first["lastRecalledAt"]).timestamp() * 1000 + first["ageDays"] * MS_A_DAY)
-    found = read_openclaw_recalls(str(openclaw.state), str(workspace), now_ms)
-    assert (found.invalid, found.problem) == (0, "")
-    ours = {one.record.key: one for one in rank(found.records, now_ms)}
+    found, problem = read_openclaw_recalls(str(openclaw.state), str(workspace), now_ms)
+    assert problem == ""
+    ours = {one.record.key: one for one in rank(found, now_ms)}
     for one in theirs:
         assert ours[one["key"]].score == pytest.approx(one["score"], abs=1e-9)
         assert ours[one["key"]].components == pytest.approx(one["components"], abs=1e-9)
