@@ -188,7 +188,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     from mdrecall.core.ranking.stages import RankingOptions
     from mdrecall.core.text.words import Analyser
     from mdrecall.embed.offline import OfflineEmbedder
-    from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
+    from mdrecall.engine.chunk_embedder import ChunkEmbedder
     from mdrecall.engine.searcher import Searcher
     from mdrecall.engine.vector_search import VectorSearcher
     from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
@@ -201,7 +201,7 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
         str(scratch / "index.sqlite"), is_ours=True, owner=Owner("main", "/"), search=VectorSearch("matrix")
     )
     put_chunks(store, words, count)
-    ChunkEmbedder(store, embedder, Caching(False, None)).fill()
+    ChunkEmbedder(store, embedder, most_cached=0).fill()
     options = RankingOptions(6, 0.35, mode="hybrid", vector_weight=0.35)
     vectors = VectorSearcher(store.vectors, [embedder], older={}, timeout_s=1)
     searcher = Searcher(store.chunks, Analyser(), options, vectors)

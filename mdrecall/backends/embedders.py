@@ -1,15 +1,17 @@
-"""Choose the embedders for the settings, and create them with their models, addresses and keys."""
+"""Choose the embedders and the reranker for the settings, and create them with their models, addresses and keys."""
 
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.credentials import Access, Credentials
 from mdrecall.config.environment import find_locations
 from mdrecall.config.files import mask_url
 from mdrecall.config.load import Loaded
-from mdrecall.config.settings import MemorySearch, Settings
+from mdrecall.config.settings import MemorySearch, Remote, Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import (
     ConfigError,
@@ -23,14 +25,33 @@ from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Secret
 
 if TYPE_CHECKING:
-    from mdrecall.embed.minilm import MiniLM
+    from mdrecall.embed.remote.client import Endpoint
     from mdrecall.embed.remote.providers import Provider
-    from mdrecall.interfaces import Embedder
+    from mdrecall.interfaces import Embedder, Reranker
 
 #: The order in which providers are tried if none is configured; ``local`` comes before them.
 AUTOMATIC = ("openai", "gemini", "voyage", "mistral")
 #: Providers without an address: beside them, ``memorySearch.remote`` and ``model`` can only be meant for the fallback.
 _WITHOUT_ADDRESS = ("offline", "minilm", "local")
+#: The providers that run a model on this machine: the module of each, and the package and the extra that it needs.
+_EXTRAS = {
+    "minilm": ("mdrecall.embed.minilm", "onnxruntime", "minilm"),
+    "local": ("mdrecall.embed.gguf", "xllamacpp", "gguf"),
+}
+_RERANK = "mdrecall.rerank"
+
+
+def import_extra(name: str) -> Any:
+    """Return the module of a provider on this machine; loading its model needs the extra."""
+    return import_module(_EXTRAS[name][0])
+
+
+def find_missing_extra(name: str) -> str:
+    """Return the extra that a provider needs and that is not installed; empty if there is none."""
+    from importlib.util import find_spec
+
+    _, package, extra = _EXTRAS.get(name, ("", "", ""))
+    return extra if package and find_spec(package) is None else ""
 
 
 class EmbedderChoice(NamedTuple):
@@ -88,14 +109,28 @@ class EmbedderChooser:
         self._hints: list[str] = []
 
     def explicit(
-        self, name: str, *, uses_remote: bool = True, uses_model: bool = True, note: str = ""
+        self, name: str, *, uses_remote: bool = True, uses_model: bool = True, note: str = "", problem: str = ""
     ) -> EmbedderChoice:
-        """Return the named provider and its fallback."""
+        """Return the named provider and its fallback; ``problem`` says why it cannot be used, if that is known."""
+        embedders, notes = [], [note]
         try:
-            first = self.create(name, uses_remote=uses_remote, uses_model=uses_model)
-        except (EmbedderError, ConfigError) as problem:
-            return self._choose_fallback(name, message_with_hint(problem), note)
-        return self._with_fallback(name, first, note)
+            if not problem:
+                embedders.append(self.create(name, uses_remote=uses_remote, uses_model=uses_model))
+        except (EmbedderError, ConfigError) as error:
+            problem = message_with_hint(error)
+        wanted = self._search.fallback
+        if wanted not in ("none", name):
+            if embedders and embedders[0].traits.never_waits:
+                notes.append(f"The fallback {wanted} is never used: {name} needs neither a model file nor a server.")
+            else:
+                try:
+                    is_only_one = name in _WITHOUT_ADDRESS
+                    embedders.append(self.create(wanted, uses_remote=is_only_one, uses_model=is_only_one))
+                except (EmbedderError, ConfigError) as error:
+                    either = " either" if problem else ""
+                    text = f"The fallback {wanted} cannot be used{either}: {message_with_hint(error)}"
+                    problem, notes = (f"{problem} {text}", notes) if problem else ("", [*notes, text])
+        return EmbedderChoice(tuple(embedders), name, problem, " ".join(filter(None, notes)))
 
     def automatic(self) -> EmbedderChoice:
         """Return the first provider with a model file or a key, else the offline one, which sends nothing."""
@@ -107,21 +142,19 @@ class EmbedderChooser:
                 if self._is_usable(name, name == owner):
                     return self._choose_automatic(name, owner)
         except ConfigError as problem:
-            return self._choose_fallback("auto", message_with_hint(problem), "")
+            return self.explicit("auto", problem=message_with_hint(problem))
         notes, hints = " ".join(self._notes), " ".join(self._hints)
         offline = OfflineEmbedder(languages_dir_of(self._loaded))
         return EmbedderChoice((offline,), note=notes, hint=hints, beside=self._find_beside())
 
     def _find_beside(self) -> Embedder | None:
         """Return minilm if it is installed and its model is on this machine: nothing is downloaded unasked."""
-        from importlib.util import find_spec
-
-        path = self._expand(self._search.local.model_path or "")
-        folder = path if path and os.path.isdir(path) else None
+        path = expand_home(self._search.local.model_path or "", self._loaded.home)
+        folder = path if path and os.path.isdir(path) else ""
         # Checked first, because minilm's modules load an HTTP client, which takes longer than a search.
-        if find_spec("onnxruntime") is None or not os.path.isdir(folder or self._cache_dir()):
+        if find_missing_extra("minilm") or not os.path.isdir(folder or cache_dir_of(self._loaded)):
             return None
-        minilm = self._minilm(folder)
+        minilm: Any = import_extra("minilm").open_embedder(folder, cache_dir_of(self._loaded), self._loaded.hub)
         return minilm if minilm.is_on_disk else None
 
     def _is_usable(self, name: str, is_owner: bool) -> bool:
@@ -169,50 +202,18 @@ class EmbedderChooser:
         """
         if name == "offline":
             return OfflineEmbedder(languages_dir_of(self._loaded))
-        if name == "minilm":
-            path = self._search.local.model_path
-            return self._minilm(self._expand(path) if path else None)
-        if name == "local":
-            return self._local()
+        if name in _EXTRAS:
+            path = expand_home(self._search.local.model_path or "", self._loaded.home)
+            made: Embedder = import_extra(name).open_embedder(path, cache_dir_of(self._loaded), self._loaded.hub)
+            return made
         return self._remote(name, uses_remote, uses_model)
-
-    def _with_fallback(self, name: str, first: Embedder, note: str) -> EmbedderChoice:
-        wanted = self._search.fallback
-        if wanted in ("none", name):
-            return EmbedderChoice((first,), name, note=note)
-        if first.traits.never_waits:
-            note = f"{note} The fallback {wanted} is never used: {name} needs neither a model file nor a server."
-            return EmbedderChoice((first,), name, note=note.strip())
-        try:
-            return EmbedderChoice((first, self._create_fallback(name)), name, note=note)
-        except (EmbedderError, ConfigError) as problem:
-            note = f"{note} The fallback {wanted} cannot be used: {message_with_hint(problem)}"
-            return EmbedderChoice((first,), name, note=note.strip())
-
-    def _choose_fallback(self, name: str, problem: str, note: str) -> EmbedderChoice:
-        """Return the fallback of a provider that cannot be used, or no embedder."""
-        wanted = self._search.fallback
-        if wanted in ("none", name):
-            return EmbedderChoice((), name, problem, note)
-        try:
-            return EmbedderChoice((self._create_fallback(name),), name, problem, note)
-        except (EmbedderError, ConfigError) as other:
-            return EmbedderChoice(
-                (), name, f"{problem} The fallback {wanted} cannot be used either: {message_with_hint(other)}", note
-            )
-
-    def _create_fallback(self, first: str) -> Embedder:
-        is_only_one = first in _WITHOUT_ADDRESS
-        return self.create(self._search.fallback, uses_remote=is_only_one, uses_model=is_only_one)
 
     def _has_model_file(self) -> bool:
         path = self._search.local.model_path or ""
-        if path.startswith(("hf:", "http:", "https:")) or not os.path.isfile(self._expand(path)):
+        if path.startswith(("hf:", "http:", "https:")) or not os.path.isfile(expand_home(path, self._loaded.home)):
             return False
-        from importlib.util import find_spec
-
-        if find_spec("xllamacpp") is None:
-            command = install_command("gguf")
+        if extra := find_missing_extra("local"):
+            command = install_command(extra)
             self._notes.append(f"{path} is ignored without the package xllamacpp. Install it with `{command}`.")
             return False
         return True
@@ -221,19 +222,7 @@ class EmbedderChooser:
         """True if a key comes only from the environment, where it may be meant for other programs."""
         return self._search.provider is None and access.key_origin.replace("_", "").isalnum()
 
-    def _minilm(self, folder: str | None) -> MiniLM:
-        from mdrecall.embed.minilm import MiniLM
-
-        return MiniLM(self._cache_dir(), folder=folder, base_url=self._loaded.hub)
-
-    def _local(self) -> Embedder:
-        from mdrecall.embed.gguf import GgufEmbedder
-
-        path = self._expand(self._search.local.model_path or "")
-        return GgufEmbedder(path, cache_dir=self._cache_dir(), hub=self._loaded.hub)
-
     def _remote(self, name: str, uses_remote: bool, uses_model: bool) -> Embedder:
-        from mdrecall.embed.remote.client import Endpoint
         from mdrecall.embed.remote.embedder import RemoteEmbedder
         from mdrecall.embed.remote.providers import PROVIDERS
 
@@ -245,26 +234,15 @@ class EmbedderChooser:
         model = provider.model_name(self._search.model if uses_model else "")
         dimensions = self._search.output_dimensionality if uses_model else None
         _check_model(provider, model, dimensions)
-        own = self._settings.mdrecall
-        proxy = self._loaded.proxy(url)
-        address = Endpoint(
-            provider.name, url, access.keys, access.key_origin, access.headers, Secret(proxy) if proxy else None
-        )
         return RemoteEmbedder(
             provider,
             model,
-            address,
+            _make_endpoint(self._loaded, name, url, access, access.keys),
             dimensions=dimensions,
             input_types=_find_input_types(self._search) if uses_model else ("", ""),
-            concurrency=own.remote.concurrency,
-            query_s=own.query_timeout_ms / 1000,
+            concurrency=self._settings.mdrecall.remote.concurrency,
+            query_s=self._settings.mdrecall.query_timeout_ms / 1000,
         )
-
-    def _cache_dir(self) -> str:
-        return cache_dir_of(self._loaded)
-
-    def _expand(self, path: str) -> str:
-        return expand_home(path, self._loaded.home)
 
 
 def _find_input_types(search: MemorySearch) -> tuple[str, str]:
@@ -329,3 +307,60 @@ def _check_model(provider: Provider, model: str, dimensions: int | None) -> None
         allowed = ", ".join(str(size) for size in sizes)
         hint = f"Set memorySearch.outputDimensionality to one of {allowed}, or leave it out."
         raise EmbedderUnavailable(f"{model} does not offer vectors of {dimensions} numbers.", hint=hint)
+
+
+def _make_endpoint(loaded: Loaded, name: str, url: str, access: Access, keys: tuple[Secret, ...]) -> Endpoint:
+    from mdrecall.embed.remote.client import Endpoint
+
+    proxy = loaded.proxy(url)
+    origin = access.key_origin if keys else ""
+    return Endpoint(name, url, keys, origin, access.headers, Secret(proxy) if proxy else None)
+
+
+class UnusableReranker:
+    """Stands for a reranker that cannot work, so that every answer says why it was not used."""
+
+    def __init__(self, name: str, problem: str) -> None:
+        self.name = self.place = name
+        self._problem = problem
+
+    def rerank(self, query: str, texts: Sequence[str]) -> list[float | None]:
+        raise EmbedderUnavailable(self._problem)
+
+    def interrupt(self) -> None:
+        """Do nothing: no call takes long."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+def create_reranker(loaded: Loaded) -> Reranker:
+    """Return the reranker that the settings name."""
+    own = loaded.settings.mdrecall.rerank
+    provider = own.provider or ""
+    try:
+        if provider != "local":
+            return _create_remote_reranker(loaded, provider)
+        model = expand_home(own.model.strip(), loaded.home)
+        if not model:
+            raise EmbedderUnavailable("local has no default reranker.", hint=f"Set {_RERANK}.model to a GGUF file.")
+        made: Reranker = import_extra("local").open_reranker(model, cache_dir_of(loaded), loaded.hub)
+        return made
+    except (EmbedderError, ConfigError) as error:
+        return UnusableReranker(provider, message_with_hint(error))
+
+
+def _create_remote_reranker(loaded: Loaded, name: str) -> Reranker:
+    from mdrecall.embed.remote.reranker import RERANK_PROVIDERS, RemoteReranker
+
+    provider, own = RERANK_PROVIDERS[name], loaded.settings.mdrecall.rerank
+    remote = Remote(base_url=own.base_url, api_key=own.api_key)
+    access = loaded.credentials.with_remote(remote, _RERANK).access(name, uses_remote=True)
+    url = check_address(name, provider.tidy_url(access.base_url or ""), hint=f"Set {_RERANK}.apiKey instead.")
+    # A server at another address needs no key, and must not be sent the provider's.
+    is_foreign = not provider.is_own_host(url)
+    keys = access.keys if own.api_key or not is_foreign else ()
+    if access.problem and (own.api_key or (provider.needs_key and not is_foreign)):
+        raise KeyRefused(access.problem)
+    endpoint = _make_endpoint(loaded, name, url, access, keys)
+    return RemoteReranker(provider, own.model, endpoint, timeout_s=own.timeout_ms / 1000)

@@ -1,4 +1,4 @@
-"""The state of a memory's vectors: which embedder makes them, how many there are, and if that works."""
+"""The state of a memory's vectors: which embedder makes them, how many there are, and which others there are."""
 
 from __future__ import annotations
 
@@ -6,28 +6,45 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.backends.embedders import EmbedderChoice
-from mdrecall.config.settings import MemorySearch, VectorStore
+from mdrecall.backends.embedders import EmbedderChoice, EmbedderChooser, choose_embedders, find_missing_extra
+from mdrecall.config.files import mask_url
+from mdrecall.config.settings import PROVIDERS, MemorySearch, VectorStore
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
-from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
+from mdrecall.errors import ConfigError, EmbedderError, StoreUnavailable, install_command, message_with_hint
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Probe
 
 if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
     from mdrecall.engine.jobs import Jobs
     from mdrecall.engine.note_map import NoteMapper
     from mdrecall.interfaces import Embedder, Store
 
 
-class EmbeddingStatus(NamedTuple):
+_ABOUT = {
+    "offline": "included; downloads nothing and sends nothing",
+    "minilm": "runs on this machine; downloads 91 MB once",
+    "local": "runs a GGUF model on this machine",
+}
+
+
+class EmbeddingStatus:
     """The parts that make and search vectors, and what they report; without an embedder there are none."""
 
-    chosen: EmbedderChoice
-    chunk_embedder: EmbedsChunks | None = None
-    vector_searcher: VectorSearcher | None = None
-    jobs: Jobs | None = None
-    beside_embedder: EmbedsChunks | None = None
+    def __init__(
+        self,
+        chosen: EmbedderChoice,
+        chunk_embedder: EmbedsChunks | None = None,
+        vector_searcher: VectorSearcher | None = None,
+        jobs: Jobs | None = None,
+        beside_embedder: EmbedsChunks | None = None,
+    ) -> None:
+        self.chosen = chosen
+        self.chunk_embedder = chunk_embedder
+        self.vector_searcher = vector_searcher
+        self.jobs = jobs
+        self.beside_embedder = beside_embedder
 
     def find_embedder(self) -> Embedder | None:
         """Return the embedder whose vectors are searched, as far as is known without calling it."""
@@ -164,3 +181,56 @@ def probe_embedder(embedder: Embedder) -> Probe:
     except EmbedderError as error:
         return Probe(False, message_with_hint(error))
     return Probe(True, ms=round((time.perf_counter() - began) * 1000, 1), dims=len(vector) // 4)
+
+
+class ProviderRow(NamedTuple):
+    """What is known of one provider without a request to it."""
+
+    name: str
+    role: str
+    """``used``, ``beside`` or ``fallback``; empty for the others."""
+    usable: bool
+    why: str
+    """Why it cannot be used and what to do; or a remark."""
+    model: str = ""
+    where: str = ""
+    key: str = ""
+    """Where the key comes from, never the key."""
+    probe: Probe | None = None
+
+
+def report_providers(loaded: Loaded, *, probe: bool = False) -> list[ProviderRow]:
+    """Return a row for every provider; with ``probe``, each usable one embeds a word."""
+    search = loaded.settings.memory_search
+    roles = {search.fallback: "fallback"}
+    chosen = choose_embedders(loaded)
+    if chosen.embedders:
+        roles[chosen.embedders[0].provider] = "used"
+        if chosen.beside:
+            roles[chosen.beside.provider] = "beside"
+    chooser = EmbedderChooser(loaded)
+    owner = chooser.owner()
+    names = [name for name in PROVIDERS if name != "auto"]
+    return [_row(loaded, chooser, name, roles.get(name, ""), name == owner, probe) for name in names]
+
+
+def _row(loaded: Loaded, chooser: EmbedderChooser, name: str, role: str, uses_remote: bool, probe: bool) -> ProviderRow:
+    from mdrecall.embed.remote.providers import PROVIDERS as REMOTE
+
+    if extra := find_missing_extra(name):
+        return ProviderRow(name, role, False, f"Install it with `{install_command(extra)}`.")
+    try:
+        embedder = chooser.create(name, uses_remote=uses_remote, uses_model=uses_remote)
+        access = loaded.credentials.access(name, uses_remote=uses_remote) if name in REMOTE else None
+    except (EmbedderError, ConfigError) as error:
+        return ProviderRow(name, role, False, message_with_hint(error))
+    about = _ABOUT.get(name, "")
+    if access and not access.keys:
+        about = "needs no key, but a running server"
+    found = ProviderRow(name, role, True, about, embedder.model, key=access.key_origin if access else "")
+    if access:
+        found = found._replace(where=mask_url(access.base_url or REMOTE[name].url))
+    try:
+        return found._replace(probe=probe_embedder(embedder)) if probe else found
+    finally:
+        embedder.close()

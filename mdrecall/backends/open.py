@@ -16,7 +16,7 @@ from mdrecall.config.load import STORE_DSN, Loaded
 from mdrecall.config.settings import Settings
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedsChunks
+from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedsChunks, FallbackEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.engine.sync_run import Indexes, SyncRun
@@ -159,7 +159,7 @@ def _follow(loaded: Loaded, files: MemoryFiles) -> FollowedFiles | None:
 
 def _build_reranker(loaded: Loaded) -> RerankCaller:
     """Return what asks the reranker of the settings; texts that leave this machine are sent without secrets."""
-    from mdrecall.backends.reranker import create_reranker
+    from mdrecall.backends.embedders import create_reranker
     from mdrecall.core.redact import make_redactor
     from mdrecall.engine.rerank import RerankCaller
 
@@ -251,8 +251,8 @@ def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:
     embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)
     beside = None
     if chosen.beside:
-        caching = _read_caching(settings)
-        beside = ChunkEmbedder(store, chosen.beside, caching, keep=chosen.embedders[0].provider)
+        most = _read_most_cached(settings)
+        beside = ChunkEmbedder(store, chosen.beside, most_cached=most, keep=chosen.embedders[0].provider)
     return EmbeddingStatus(chosen, embedder, searcher, jobs, beside)
 
 
@@ -260,23 +260,21 @@ def _build_chunk_embedder(
     settings: Settings, store: Store, chosen: EmbedderChoice, jobs: Jobs | None, searcher: VectorSearcher
 ) -> EmbedsChunks:
     """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
-    caching = _read_caching(settings)
+    most = _read_most_cached(settings)
     first, *others = chosen.embedders
     if not others:
-        return ChunkEmbedder(store, first, caching, jobs=jobs, keep=chosen.provider_to_keep)
-    from mdrecall.engine.fallback_embedder import FallbackEmbedder
-
+        return ChunkEmbedder(store, first, most_cached=most, jobs=jobs, keep=chosen.provider_to_keep)
     second = others[0]
     return FallbackEmbedder(
-        ChunkEmbedder(store, first, caching, jobs=jobs, keep=second.provider),
-        ChunkEmbedder(store, second, caching, keep=first.provider),
+        ChunkEmbedder(store, first, most_cached=most, jobs=jobs, keep=second.provider),
+        ChunkEmbedder(store, second, most_cached=most, keep=first.provider),
         searcher,
     )
 
 
-def _read_caching(settings: Settings) -> Caching:
+def _read_most_cached(settings: Settings) -> int | None:
     cache = settings.memory_search.cache
-    return Caching(cache.enabled, cache.max_entries)
+    return cache.max_entries if cache.enabled else 0
 
 
 def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:
@@ -286,14 +284,14 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:
         return None
     from mdrecall.embed.remote.embedder import RemoteEmbedder
     from mdrecall.embed.remote.jobs import batch_api_for
-    from mdrecall.engine.jobs import JobRules, Jobs
+    from mdrecall.engine.jobs import Jobs
 
     api = batch_api_for(embedder) if isinstance(embedder, RemoteEmbedder) else None
     if api is None:
         return None
     least = settings.mdrecall.remote.batch_min_chunks
     poll_s, timeout_s = batch.poll_interval_ms / 1000, batch.timeout_minutes * 60.0
-    return Jobs(api, JobRules(batch.wait, batch.concurrency, poll_s, timeout_s, least))
+    return Jobs(api, wait=batch.wait, at_once=batch.concurrency, poll_s=poll_s, timeout_s=timeout_s, least=least)
 
 
 def _build_store(loaded: Loaded, one_shot: bool) -> Store:

@@ -12,7 +12,7 @@ from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
 from mdrecall.errors import ConfigError, RecallError, WorkspaceError
 
 if TYPE_CHECKING:
-    from mdrecall.backends.provider_report import ProviderRow
+    from mdrecall.backends.embedding_status import ProviderRow
     from mdrecall.config.dropped import DroppedSetting
     from mdrecall.config.environment import Locations
     from mdrecall.embed.offline.word_file import Card
@@ -208,7 +208,7 @@ def add_providers(parser: argparse.ArgumentParser) -> None:
 
 
 def run_providers(options: argparse.Namespace) -> int:
-    from mdrecall.backends.provider_report import report_providers
+    from mdrecall.backends.embedding_status import report_providers
     from mdrecall.config.load import load
     from mdrecall.wire import to_json
 

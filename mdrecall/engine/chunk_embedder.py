@@ -1,16 +1,19 @@
-"""Embed the chunks that have no vector: from the cache, or by the embedder in well-filled requests."""
+"""Embed the chunks that have no vector: from the cache, or by the embedder in well-filled requests.
+
+While an embedder fails, its fallback fills an embedding space of its own.
+"""
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.markdown import titles
-from mdrecall.errors import EmbedderError, StoreError, message_with_hint
+from mdrecall.errors import BUGS, EmbedderError, InputRefused, StoreError, message_with_hint
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import drop_ending
 from mdrecall.types import (
@@ -22,11 +25,13 @@ from mdrecall.types import (
     Space,
     Stop,
     StoredSpace,
+    Traits,
     never,
 )
 
 if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
+    from mdrecall.engine.vector_search import VectorSearcher
     from mdrecall.interfaces import Embedder, Store
 
 # Chunks are read in pages, so that memory does not grow with the index.
@@ -35,14 +40,11 @@ _PAGE_CHUNKS = 500
 _REST_S = 30.0
 # How long to wait for another process that embeds before checking again whether to stop.
 _LOCK_WAIT_S = 0.5
+# A refused text is halved until it is accepted; pieces shorter than this say too little to be embedded.
+_LEAST_CHARS = 16
 
-
-class Caching(NamedTuple):
-    """The settings of the embedding cache."""
-
-    enabled: bool
-    most: int | None
-    """The number of entries kept; None for no limit."""
+#: Texts to embed by their hashes, each with the chunks that have it.
+_Waiting: TypeAlias = "dict[bytes, tuple[EmbedInput, list[int]]]"
 
 
 class EmbedReport(NamedTuple):
@@ -59,57 +61,6 @@ class EmbedReport(NamedTuple):
     """True if it stopped only because a batch job at the provider is still running."""
 
 
-class EmbedsChunks(Protocol):
-    """Embeds the chunks of a store."""
-
-    @property
-    def is_instant(self) -> bool:
-        """True if embedding takes about as long as reading the texts."""
-        ...
-
-    @property
-    def is_resting(self) -> bool:
-        """True if the embedder has just failed, so that it should only be asked on request."""
-        ...
-
-    @property
-    def last_error(self) -> str:
-        """Why embedding failed the last time; empty if it did not."""
-        ...
-
-    def last_failure(self) -> str:
-        """Return why embedding failed the last time, in whichever process; empty if it has worked since."""
-        ...
-
-    @property
-    def space(self) -> Space:
-        """The space that is filled in the end."""
-        ...
-
-    def for_store(self, store: Store, *, cache: Store) -> EmbedsChunks:
-        """Return the same for another store, with the cache of a third."""
-        ...
-
-    def is_complete(self) -> bool:
-        """True if every chunk has a vector."""
-        ...
-
-    def count_missing(self) -> int:
-        """Return the number of chunks without a vector."""
-        ...
-
-    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
-        """Embed the chunks that have no vector; ``stop`` is checked between requests."""
-        ...
-
-
-class PendingText(NamedTuple):
-    """A text to embed, and the chunks that have it."""
-
-    input: EmbedInput
-    chunks: list[int]
-
-
 class ChunkEmbedder:
     """Fills the space of one embedder. A run that is interrupted at any point is continued by the next one."""
 
@@ -117,19 +68,20 @@ class ChunkEmbedder:
         self,
         store: Store,
         embedder: Embedder,
-        caching: Caching,
         *,
+        most_cached: int | None = None,
         cache: Store | None = None,
         jobs: Jobs | None = None,
         keep: str = "",
     ) -> None:
-        """``cache`` is the store whose cache and batch jobs are used, if it is not ``store`` itself.
+        """``most_cached`` is the number of entries that the cache keeps: None for no limit, 0 for no cache.
 
-        ``keep`` is the provider whose spaces are not dropped when this one is filled.
+        ``cache`` is the store whose cache and batch jobs are used, if it is not ``store`` itself. ``keep`` is the
+        provider whose spaces are not dropped when this one is filled.
         """
         self._store = store
         self._embedder = embedder
-        self._caching = caching
+        self._most_cached = most_cached
         self._cache = cache or store
         self._jobs = jobs
         self._keep = keep
@@ -138,7 +90,9 @@ class ChunkEmbedder:
 
     def for_store(self, store: Store, *, cache: Store) -> ChunkEmbedder:
         """Return the same for another store."""
-        return ChunkEmbedder(store, self._embedder, self._caching, cache=cache, jobs=self._jobs, keep=self._keep)
+        return ChunkEmbedder(
+            store, self._embedder, most_cached=self._most_cached, cache=cache, jobs=self._jobs, keep=self._keep
+        )
 
     @property
     def is_instant(self) -> bool:
@@ -193,7 +147,7 @@ class ChunkEmbedder:
             lock.release()
 
     def _start(self, progress: ProgressCallback | None, stop: Stop) -> _EmbedRun:
-        return _EmbedRun(self._store, self._cache, self._embedder, self._caching, progress, stop)
+        return _EmbedRun(self._store, self._cache, self._embedder, self._most_cached, progress, stop)
 
     def _use_cache(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
         """Use cached embeddings only, because another process is embedding: no text is paid for twice."""
@@ -246,7 +200,7 @@ class _EmbedRun:
         store: Store,
         cache: Store,
         embedder: Embedder,
-        caching: Caching,
+        most_cached: int | None,
         progress: ProgressCallback | None,
         stop: Stop,
     ) -> None:
@@ -254,7 +208,7 @@ class _EmbedRun:
         self._store = store
         self._cache = cache
         self._embedder = embedder
-        self._caching = caching
+        self._most_cached = most_cached
         self._progress = progress
         self._stop = stop
         space = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
@@ -268,8 +222,6 @@ class _EmbedRun:
 
     def embed_instantly(self, keep: str) -> EmbedReport:
         """Embed with an embedder that never waits, without the cache."""
-        from mdrecall.engine.embed_requests import embed_inputs
-
         for chunks in self._read_pages():
             inputs = {chunk.id: _embed_input(chunk) for chunk in chunks}
             try:
@@ -320,9 +272,9 @@ class _EmbedRun:
                 after = chunks[-1].id
                 yield chunks
 
-    def _read_uncached(self, most: int) -> Iterator[dict[bytes, PendingText]]:
+    def _read_uncached(self, most: int) -> Iterator[_Waiting]:
         """Give texts that are not cached, at most ``most`` at once; store the vectors of those that are."""
-        waiting: dict[bytes, PendingText] = {}
+        waiting: _Waiting = {}
         for chunks in self._read_pages():
             digests = {chunk.id: _hash(_embed_input(chunk)) for chunk in chunks}
             known = self._look_up(set(digests.values()))
@@ -331,7 +283,7 @@ class _EmbedRun:
             for chunk in chunks:
                 digest = digests[chunk.id]
                 if digest not in known:
-                    waiting.setdefault(digest, PendingText(_embed_input(chunk), [])).chunks.append(chunk.id)
+                    waiting.setdefault(digest, (_embed_input(chunk), []))[1].append(chunk.id)
             while len(waiting) >= most:
                 first = [digest for digest, _ in zip(waiting, range(most), strict=False)]
                 yield {digest: waiting.pop(digest) for digest in first}
@@ -339,19 +291,17 @@ class _EmbedRun:
             yield waiting
 
     def _look_up(self, digests: set[bytes]) -> Mapping[bytes, Embedding]:
-        if not self._caching.enabled:
+        if self._most_cached == 0:
             return {}
         known = self._cache.cache.get(self._cache_space, digests)
         if known:
-            self._cache.cache.put(self._cache_space, {}, known, self._caching.most)
+            self._cache.cache.put(self._cache_space, {}, known, self._most_cached)
         return known
 
-    def _request_all(self, waiting: Mapping[bytes, PendingText]) -> None:
+    def _request_all(self, waiting: _Waiting) -> None:
         """Embed texts with as many requests at once as the embedder allows, and store each answer as it arrives."""
-        from mdrecall.engine.embed_requests import pack_requests
-
         traits = self._embedder.traits
-        groups = pack_requests({digest: entry.input for digest, entry in waiting.items()}, traits)
+        groups = pack_requests({digest: text for digest, (text, _) in waiting.items()}, traits)
         if traits.at_once == 1:
             for group in groups:
                 self._store_answers(self._request(group), waiting)
@@ -360,9 +310,7 @@ class _EmbedRun:
             return
         self._request_in_threads(list(groups), waiting, traits.at_once)
 
-    def _request_in_threads(
-        self, groups: list[dict[bytes, EmbedInput]], waiting: Mapping[bytes, PendingText], most: int
-    ) -> None:
+    def _request_in_threads(self, groups: list[dict[bytes, EmbedInput]], waiting: _Waiting, most: int) -> None:
         """Send several requests at once. After a failure none is sent, and answers under way are still stored."""
         from concurrent.futures import ThreadPoolExecutor, as_completed
 
@@ -389,17 +337,15 @@ class _EmbedRun:
             raise problems[0]
 
     def _request(self, group: Mapping[bytes, EmbedInput]) -> dict[bytes, Embedding | None]:
-        from mdrecall.engine.embed_requests import embed_inputs
-
         return dict(zip(group, embed_inputs(self._embedder, list(group.values())), strict=True))
 
-    def _store_answers(self, answered: Mapping[bytes, Embedding | None], waiting: Mapping[bytes, PendingText]) -> None:
+    def _store_answers(self, answered: Mapping[bytes, Embedding | None], waiting: _Waiting) -> None:
         """Cache what was paid for, and store the vectors of the chunks that have these texts."""
         made = {digest: found for digest, found in answered.items() if found}
-        if self._caching.enabled and made:
-            self._cache.cache.put(self._cache_space, made, (), self._caching.most)
+        if self._most_cached != 0 and made:
+            self._cache.cache.put(self._cache_space, made, (), self._most_cached)
         here = {digest: found for digest, found in answered.items() if digest in waiting}
-        self._store_vectors({number: found for digest, found in here.items() for number in waiting[digest].chunks})
+        self._store_vectors({number: found for digest, found in here.items() for number in waiting[digest][1]})
 
     def _store_vectors(self, made: Mapping[int, Embedding | None], *, from_cache: bool = False) -> None:
         if not made:
@@ -421,6 +367,70 @@ class _EmbedRun:
             self._progress(Progress(self._count, max(self._count, self._total), label))
 
 
+class FallbackEmbedder:
+    """Fills the space of the first embedder; while that fails, of the second. Their vectors are never mixed."""
+
+    is_instant = False
+
+    def __init__(self, first: ChunkEmbedder, second: ChunkEmbedder, searcher: VectorSearcher) -> None:
+        """``searcher`` tells when the first embedder does not answer queries."""
+        self._first = first
+        self._second = second
+        self._searcher = searcher
+
+    def for_store(self, store: Store, *, cache: Store) -> FallbackEmbedder:
+        """Return the same for another store."""
+        first, second = (embedder.for_store(store, cache=cache) for embedder in (self._first, self._second))
+        return FallbackEmbedder(first, second, self._searcher)
+
+    @property
+    def is_resting(self) -> bool:
+        """True if every embedder that is not finished has just failed."""
+        return self._second.is_resting and (self._first.is_resting or self._first.is_complete())
+
+    @property
+    def last_error(self) -> str:
+        """Why the first embedder does not work; empty if it does."""
+        return self._first.last_error or self._searcher.failure()
+
+    def last_failure(self) -> str:
+        """Return why the first embedder failed the last time, in whichever process."""
+        return self.last_error or self._first.last_failure()
+
+    @property
+    def space(self) -> Space:
+        """The space of the first embedder."""
+        return self._first.space
+
+    def is_complete(self) -> bool:
+        """True if every chunk has a vector of the first embedder; while that fails, of the second."""
+        if self._first.is_complete():
+            return not self._searcher.failure() or self._second.is_complete()
+        return self._first.is_resting and self._second.is_complete()
+
+    def count_missing(self) -> int:
+        """Return the number of chunks without a vector in the space that is closer to complete."""
+        return min(self._first.count_missing(), self._second.count_missing())
+
+    def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
+        """Embed with the first; if it fails, or does not answer queries, with the second, and report why."""
+        problem = self._searcher.failure() if self._first.is_complete() else ""
+        filled = self._first.fill(progress=progress, stop=stop)
+        problem = filled.error or problem
+        if filled.embedded and not problem:
+            self._searcher.reset_failures()
+        if not problem or filled.is_waiting or stop():
+            return filled
+        other = self._second.fill(progress=progress, stop=stop)
+        problem, name = problem.rstrip("."), self._second.space.provider
+        if other.error:
+            return other._replace(error=f"{problem}. The fallback {name} fails too: {other.error}")
+        return other._replace(error=f"{problem}. {name} is used instead of {self._first.space.provider}.")
+
+
+EmbedsChunks: TypeAlias = ChunkEmbedder | FallbackEmbedder
+
+
 def digest_chunks(store: Store) -> Iterator[bytes]:
     """Yield the hash of each chunk's text, by which its embedding is cached."""
     after = 0
@@ -440,3 +450,106 @@ def _hash(text: EmbedInput) -> bytes:
     import hashlib
 
     return hashlib.sha256("\0".join(text).encode("utf-8", "surrogatepass")).digest()
+
+
+def pack_requests(wanted: Mapping[bytes, EmbedInput], traits: Traits) -> Iterator[dict[bytes, EmbedInput]]:
+    """Group texts, each group as much as fits into one request. A text larger than that has a group of its own."""
+    group: dict[bytes, EmbedInput] = {}
+    size = inputs = 0
+    for digest, text in wanted.items():
+        pieces = _split(text, traits.input_bytes)
+        length = sum(_size(piece) for piece in pieces)
+        if group and (size + length > traits.request_bytes or inputs + len(pieces) > traits.request_inputs):
+            yield group
+            group, size, inputs = {}, 0, 0
+        group[digest] = text
+        size += length
+        inputs += len(pieces)
+    if group:
+        yield group
+
+
+def embed_inputs(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embedding | None]:
+    """Return embeddings in the order of the texts, of a long one the mean of its pieces; None where all are refused."""
+    most = embedder.traits.input_bytes
+    pieces = [[text] if embedder.traits.never_waits else _split(text, most) for text in inputs]
+    made = iter(_embed_pieces(embedder, [piece for group in pieces for piece in group]))
+    return [_mean([(len(piece.text), next(made)) for piece in group]) for group in pieces]
+
+
+def has_right_size(embedder: Embedder, embedding: Embedding) -> bool:
+    """True if an embedding has as many dimensions as the embedder's."""
+    size = embedder.dimensions
+    return len(embedding.vector) == 4 * size and len(embedding.passages) % size == 0
+
+
+def _embed_pieces(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embedding | None]:
+    """Embed texts in one request; halve it if it is refused."""
+    if not inputs:
+        return []
+    try:
+        return list(_check(embedder, _request(embedder, inputs), len(inputs)))
+    except InputRefused:
+        if len(inputs) > 1:
+            middle = len(inputs) // 2
+            return _embed_pieces(embedder, inputs[:middle]) + _embed_pieces(embedder, inputs[middle:])
+        halves = _halves(inputs[0])
+        parts = [(len(half.text), _embed_pieces(embedder, [half])[0]) for half in halves]
+        return [_mean(parts)]
+
+
+def _request(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embedding]:
+    """Return the vectors of texts. A bug of an embedder on this machine is a refusal: it costs those texts alone.
+
+    A bug in talking to a server may hold for every text, and halving a request would be paid for again and again.
+    """
+    try:
+        return embedder.embed_chunks(inputs)
+    except BUGS as error:
+        problem = f"{embedder.provider} failed, which is a bug: {type(error).__name__}: {error}."
+        raise (EmbedderError(problem) if embedder.traits.host else InputRefused(problem)) from error
+
+
+def _check(embedder: Embedder, made: Sequence[Embedding], count: int) -> Sequence[Embedding]:
+    """Return the embeddings if there is one of the right size for each text; nothing else may get into the index."""
+    if len(made) != count:
+        raise EmbedderError(f"{embedder.provider} returned {len(made)} vectors for {count} texts.")
+    for entry in made:
+        if not has_right_size(embedder, entry):
+            message = f"{embedder.provider} returned a vector of {len(entry.vector) // 4} numbers"
+            raise EmbedderError(f"{message}, not {embedder.dimensions}.")
+    return made
+
+
+def _size(text: EmbedInput) -> int:
+    return sum(len(part.encode("utf-8", "replace")) for part in text)
+
+
+def _split(text: EmbedInput, most_bytes: int) -> list[EmbedInput]:
+    """Return a text, or if it is too long, its pieces under the same title."""
+    if _size(text) <= most_bytes or not (halves := _halves(text)):
+        return [text]
+    return [piece for half in halves for piece in _split(half, most_bytes)]
+
+
+def _halves(text: EmbedInput) -> list[EmbedInput]:
+    """Return both halves of a text; nothing if they would be too short to mean anything."""
+    if len(text.text) < 2 * _LEAST_CHARS:
+        return []
+    middle = len(text.text) // 2
+    return [text._replace(text=half) for half in (text.text[:middle], text.text[middle:])]
+
+
+def _mean(parts: Sequence[tuple[int, Embedding | None]]) -> Embedding | None:
+    """Return the weighted mean of vectors, scaled to unit length, with the passages of all of them."""
+    from array import array
+
+    made = [(weight, part) for weight, part in parts if part]
+    if len(made) <= 1:
+        return made[0][1] if made else None
+    total = [0.0] * (len(made[0][1].vector) // 4)
+    for weight, part in made:
+        total = [value + weight * number for value, number in zip(total, array("f", part.vector), strict=True)]
+    length = sum(value * value for value in total) ** 0.5
+    vector = array("f", (value / length if length else 0.0 for value in total)).tobytes()
+    return Embedding(vector, b"".join(part.passages for _, part in made))

@@ -4,9 +4,9 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from mdrecall.engine.embed_requests import has_right_size
+from mdrecall.engine.chunk_embedder import has_right_size
 from mdrecall.errors import (
     EmbedderError,
     EmbedderUnavailable,
@@ -18,13 +18,12 @@ from mdrecall.errors import (
     message_with_hint,
 )
 from mdrecall.interfaces import Embedder, JobJournal
-from mdrecall.types import Embedding, Job, JobState, Stop
+from mdrecall.types import Embedding, EmbedInput, Job, JobState, Stop
 
 if TYPE_CHECKING:
     from mdrecall.embed.remote.jobs import BatchApi
-    from mdrecall.engine.chunk_embedder import PendingText
 
-    PendingTexts: TypeAlias = Mapping[bytes, PendingText]
+    PendingTexts: TypeAlias = dict[bytes, tuple[EmbedInput, list[int]]]
     StoreAnswers: TypeAlias = Callable[[Mapping[bytes, Embedding | None], PendingTexts], None]
 
 #: After this many failures in a row, texts are embedded directly for as long as the memory is open.
@@ -42,28 +41,28 @@ _LEAST_POLL_S = 0.01
 _STOP_CHECK_S = 0.2
 
 
-class JobRules(NamedTuple):
-    """The settings of batch jobs."""
-
-    wait: bool = True
-    """True to wait for a job; otherwise a later sync collects it."""
-    at_once: int = 2
-    poll_s: float = 2.0
-    timeout_s: float = 3600.0
-    least: int = 1
-    """Fewer texts than this are embedded directly."""
-
-
-class _Open(NamedTuple):
-    job: Job
-    state: JobState
-
-
 class Jobs:
     """The batch jobs of one embedder."""
 
-    def __init__(self, api: "BatchApi", rules: JobRules) -> None:
-        self.rules = rules
+    def __init__(
+        self,
+        api: "BatchApi",
+        *,
+        wait: bool = True,
+        at_once: int = 2,
+        poll_s: float = 2.0,
+        timeout_s: float = 3600.0,
+        least: int = 1,
+    ) -> None:
+        """With ``wait``, a run waits for its jobs; otherwise a later sync collects them.
+
+        ``at_once`` jobs run at the same time. Fewer texts than ``least`` are embedded directly.
+        """
+        self.wait = wait
+        self.at_once = at_once
+        self.poll_s = poll_s
+        self.timeout_s = timeout_s
+        self.least = least
         self.failures = 0
         self.last_error = ""
         self.waiting_message = ""
@@ -79,7 +78,7 @@ class Jobs:
     @property
     def most_texts(self) -> int:
         """How many texts a run takes at most."""
-        return self._api.most_texts * self.rules.at_once
+        return self._api.most_texts * self.at_once
 
     def run(
         self,
@@ -127,7 +126,7 @@ class _Run:
         self._store_answers = store_answers
         self._report = report
         self._stop = stop
-        self._open: list[_Open] = []
+        self._open: list[tuple[Job, JobState]] = []
         self._began = time.monotonic()
         self._missed = 0
 
@@ -136,14 +135,14 @@ class _Run:
         self._resume()
         groups = self._split_texts()
         self._poll()
-        self._open = [entry for entry in self._open if any(digest in self._waiting for digest in entry.job.digests)]
+        self._open = [one for one in self._open if any(digest in self._waiting for digest in one[0].digests)]
         while True:
-            while groups and self._jobs.is_on and len(self._open) < self._jobs.rules.at_once:
+            while groups and self._jobs.is_on and len(self._open) < self._jobs.at_once:
                 self._submit(groups.pop(0))
             self._poll()
             if not self._open and not (groups and self._jobs.is_on):
                 return True
-            if self._open and not self._jobs.rules.wait:
+            if self._open and not self._jobs.wait:
                 return self._leave_running(sum(len(group) for group in groups))
             if self._open and self._pause():
                 return False
@@ -167,13 +166,13 @@ class _Run:
         if job.id != state.id:
             job = job._replace(id=state.id)
             self._journal.put(job)
-        self._open.append(_Open(job, state))
+        self._open.append((job, state))
 
     def _split_texts(self) -> list[list[bytes]]:
         """Return the texts that are in no job yet, in groups that fit into one job."""
-        taken = {digest for entry in self._open for digest in entry.job.digests}
+        taken = {digest for job, _ in self._open for digest in job.digests}
         fresh = [digest for digest in self._waiting if digest not in taken]
-        if len(fresh) < self._jobs.rules.least:
+        if len(fresh) < self._jobs.least:
             return []
         most = self._api.most_texts
         return [fresh[start : start + most] for start in range(0, len(fresh), most)]
@@ -183,7 +182,7 @@ class _Run:
         tag = f"mdrecall-{os.urandom(8).hex()}"
         self._report(f"submitting {len(digests):,} texts to {self._embedder.provider}")
         try:
-            file = self._api.upload(tag, {digest.hex(): self._waiting[digest].input for digest in digests})
+            file = self._api.upload(tag, {digest.hex(): self._waiting[digest][0] for digest in digests})
         except EmbedderError as error:
             self._jobs.record_failure(error, for_good=isinstance(error, NotThere))
             return
@@ -218,37 +217,36 @@ class _Run:
 
     def _poll(self) -> None:
         """Ask for the state of every open job, and collect those that have ended."""
-        still: list[_Open] = []
-        for entry in self._open:
-            state = self._ask_state(entry)
+        still: list[tuple[Job, JobState]] = []
+        for job, known in self._open:
+            state = self._ask_state(job, known)
             if state is None:
                 continue
             if state.status == "running" and self._is_late():
                 state = self._give_up(state)
             if state.status == "running":
-                still.append(_Open(entry.job, state))
+                still.append((job, state))
             else:
-                self._collect(entry.job, state)
+                self._collect(job, state)
         self._open = still
 
-    def _ask_state(self, entry: _Open) -> JobState | None:
+    def _ask_state(self, job: Job, known: JobState) -> JobState | None:
         try:
-            state = entry.state if entry.state.status != "running" else self._api.state(entry.job.id)
+            state = known if known.status != "running" else self._api.state(job.id)
         except (NotThere, InputRefused) as error:
-            self._journal.drop(entry.job.tag)
+            self._journal.drop(job.tag)
             self._jobs.record_failure(error)
             return None
         except (EmbedderUnavailable, RateLimited, WrongAnswer):
             self._missed += 1
             if self._missed >= _POLLS_MISSED:
                 raise
-            return entry.state
+            return known
         self._missed = 0
         return state
 
     def _is_late(self) -> bool:
-        rules = self._jobs.rules
-        return rules.wait and time.monotonic() - self._began > rules.timeout_s
+        return self._jobs.wait and time.monotonic() - self._began > self._jobs.timeout_s
 
     def _give_up(self, state: JobState) -> JobState:
         """Cancel a job that takes too long, so that its texts are not paid for twice, and return its last state.
@@ -261,7 +259,7 @@ class _Run:
             state = self._api.state(state.id)
         if state.status == "done":
             return state
-        minutes = self._jobs.rules.timeout_s / 60
+        minutes = self._jobs.timeout_s / 60
         return state._replace(status="failed", error=f"it did not finish within {minutes:g} minutes")
 
     def _collect(self, job: Job, state: JobState) -> None:
@@ -299,8 +297,8 @@ class _Run:
 
     def _leave_running(self, more: int) -> bool:
         """Leave the open jobs to a later sync; return False, because the texts are not embedded yet."""
-        texts = sum(len(entry.job.digests) for entry in self._open) + more
-        names = ", ".join(entry.job.id for entry in self._open)
+        texts = sum(len(job.digests) for job, _ in self._open) + more
+        names = ", ".join(job.id for job, _ in self._open)
         self._jobs.waiting_message = (
             f"{texts:,} texts are waiting for {self._embedder.provider} ({names}); a later sync collects them."
         )
@@ -309,7 +307,7 @@ class _Run:
     def _pause(self) -> bool:
         """Wait until the next poll is due; True to stop instead."""
         self._report(self._describe_progress())
-        until = time.monotonic() + max(_LEAST_POLL_S, self._jobs.rules.poll_s)
+        until = time.monotonic() + max(_LEAST_POLL_S, self._jobs.poll_s)
         while (left := until - time.monotonic()) > 0:
             if self._stop():
                 return True
@@ -317,13 +315,12 @@ class _Run:
         return self._stop()
 
     def _describe_progress(self) -> str:
-        states = [entry.state for entry in self._open]
-        done = sum(state.completed for state in states)
-        total = sum(state.total or len(entry.job.digests) for entry, state in zip(self._open, states, strict=True))
+        done = sum(state.completed for _, state in self._open)
+        total = sum(state.total or len(job.digests) for job, state in self._open)
         waited = time.monotonic() - self._began
-        rest_s = self._jobs.rules.timeout_s - waited
+        rest_s = self._jobs.timeout_s - waited
         if done:
             rest_s = min(rest_s, waited * (total - done) / done)
         left = f"{'about' if done else 'at most'} {max(1, round(rest_s / 60))} min left"
-        jobs = f"{len(states)} batch job{'' if len(states) == 1 else 's'}"
+        jobs = f"{len(self._open)} batch job{'' if len(self._open) == 1 else 's'}"
         return f"{self._embedder.provider}: {jobs}, {done:,} of {total:,} texts done, {left}"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.backends.provider_report import report_providers
+from mdrecall.backends.embedding_status import report_providers
 from mdrecall.cli.main import main
 from mdrecall.config.load import load
 from mdrecall.store.sqlite import Owner, SqliteStore

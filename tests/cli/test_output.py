@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.backends.provider_report import ProviderRow
+from mdrecall.backends.embedding_status import ProviderRow
 from mdrecall.cli import output
 from mdrecall.cli.config import _describe_provider
 from mdrecall.cli.install import _make_path

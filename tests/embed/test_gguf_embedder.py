@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.embed.gguf import GgufEmbedder
-from mdrecall.embed.gguf.runtime import Runtime
+from mdrecall.embed.gguf.model import Runtime
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, install_command
 from mdrecall.interfaces import Embedder
 from mdrecall.types import EmbedInput
@@ -155,13 +155,6 @@ def test_it_works_again_after_close(local: GgufEmbedder) -> None:
     assert local.embed_query("cat") == before
 
 
-def test_the_number_of_threads_does_not_matter(local: GgufEmbedder, tiny: Path, cache: str) -> None:
-    single = GgufEmbedder(str(tiny), cache_dir=cache, threads=1)
-    for one, other in zip(embedded(single, *SENTENCES), embedded(local, *SENTENCES), strict=True):
-        assert cosine(one, other) > 0.9999
-    single.close()
-
-
 def count_starts(monkeypatch: pytest.MonkeyPatch) -> list[Runtime]:
     started: list[Runtime] = []
     start = Runtime.start
@@ -230,7 +223,7 @@ def test_an_answer_that_nobody_waited_for_goes_to_nobody(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("mdrecall.embed.gguf.runtime.json.loads", interrupted)
+        patched.setattr("mdrecall.embed.gguf.model.json.loads", interrupted)
         with pytest.raises(KeyboardInterrupt):
             embedder.embed_query("cat")
     assert [embedder.embed_query("dog"), embedder.embed_query("cat")] == [dog, cat]
@@ -312,21 +305,14 @@ def test_without_the_extra_the_error_says_how_to_install_it(
     assert not Path(cache).exists()
 
 
-def test_a_package_that_cannot_be_imported_is_told_of(
-    tiny: Path, cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("code", "problem"), [("raise ImportError('too old a system')", "too old a system"), ("", "CommonParams")]
+)
+def test_a_package_that_cannot_be_used_is_reported(
+    tiny: Path, cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, problem: str
 ) -> None:
-    (tmp_path / "xllamacpp.py").write_text("raise ImportError('too old a system')")
+    (tmp_path / "xllamacpp.py").write_text(code)
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(EmbedderUnavailable, match="needs the Python package xllamacpp: too old a system") as caught:
-        GgufEmbedder(str(tiny), cache_dir=cache).prepare()
-    assert install_command("gguf") in caught.value.hint
-
-
-def test_a_package_of_another_kind_is_told_of(
-    tiny: Path, cache: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "xllamacpp.py").write_text("")
-    monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(EmbedderUnavailable, match=r"xllamacpp cannot be used: .*CommonParams") as caught:
+    with pytest.raises(EmbedderUnavailable, match=f"xllamacpp cannot be used: .*{problem}") as caught:
         GgufEmbedder(str(tiny), cache_dir=cache).prepare()
     assert "pip install -U" in caught.value.hint

@@ -11,8 +11,7 @@ import pytest
 
 from mdrecall.backends.embedders import choose_embedders
 from mdrecall.config.load import load
-from mdrecall.embed.minilm import MiniLM
-from mdrecall.embed.minilm.files import graph_path
+from mdrecall.embed.minilm import MiniLM, graph_path
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
 from tests.embed.conftest import FileServer

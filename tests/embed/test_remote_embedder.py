@@ -9,7 +9,7 @@ from mdrecall.embed.remote import embedder as module
 from mdrecall.embed.remote.client import Endpoint, RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
-from mdrecall.engine.embed_requests import embed_inputs, pack_requests
+from mdrecall.engine.chunk_embedder import embed_inputs, pack_requests
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, WrongAnswer, message_with_hint
 from mdrecall.types import EmbedInput, Secret
 from tests.embed.asking import Clock, address_of, asking, embed

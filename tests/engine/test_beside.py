@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.core.ranking.score import similarity
-from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
+from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.store.sqlite import Owner, SqliteStore
@@ -17,7 +17,6 @@ from tests.store.stores import indexed
 NOTES = {"a.md": "the walrus sleeps", "b.md": "a plain pool", "c.md": "the seal dozes", "d.md": "nothing of the kind"}
 FIRST = Traits(never_waits=True, unrelated=0.1, related=0.8)
 BESIDE = Traits(unrelated=0.3, related=0.5)
-CACHING = Caching(enabled=True, most=None)
 SYNONYMS = {"walrus": "seal", "sleeps": "dozes"}
 
 
@@ -25,7 +24,7 @@ SYNONYMS = {"walrus": "seal", "sleeps": "dozes"}
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
     store.documents.put([indexed(path, text) for path, text in NOTES.items()], "r")
-    ChunkEmbedder(store, first_embedder(), CACHING, keep="beside").fill()
+    ChunkEmbedder(store, first_embedder(), keep="beside").fill()
     yield store
     store.admin.close()
 
@@ -39,7 +38,7 @@ def beside_embedder() -> HashEmbedder:
 
 
 def fill_beside(store: SqliteStore) -> None:
-    assert ChunkEmbedder(store, beside_embedder(), CACHING, keep="first").fill().is_complete
+    assert ChunkEmbedder(store, beside_embedder(), keep="first").fill().is_complete
 
 
 def search_vectors(store: SqliteStore, beside: HashEmbedder | None = None) -> VectorSearcher:
@@ -83,7 +82,7 @@ def test_an_embedder_beside_that_lacks_vectors_is_not_asked(store: SqliteStore) 
 def test_a_new_chunk_that_it_has_no_vector_of_yet_counts_by_the_first_alone(store: SqliteStore) -> None:
     fill_beside(store)
     store.documents.put([indexed("e.md", "a seal again")], "r")
-    ChunkEmbedder(store, first_embedder(), CACHING, keep="beside").fill()
+    ChunkEmbedder(store, first_embedder(), keep="beside").fill()
     vectors = search_vectors(store, beside_embedder())
     query = vectors.embed_query("seal", {})
     assert query.beside
@@ -118,7 +117,7 @@ def test_its_share_is_that_of_the_query_that_it_reads(store: SqliteStore) -> Non
 def test_filling_one_keeps_the_vectors_of_the_other(store: SqliteStore) -> None:
     fill_beside(store)
     store.documents.put([indexed("e.md", "more")], "r")
-    ChunkEmbedder(store, first_embedder(), CACHING, keep="beside").fill()
+    ChunkEmbedder(store, first_embedder(), keep="beside").fill()
     fill_beside(store)
     assert {(space.space.provider, space.is_filled) for space in store.vectors.spaces()} == {
         ("first", True),

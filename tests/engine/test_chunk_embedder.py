@@ -10,8 +10,7 @@ import pytest
 
 from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
-from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder, EmbedReport
-from mdrecall.engine.fallback_embedder import FallbackEmbedder
+from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedReport, FallbackEmbedder
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
@@ -22,7 +21,6 @@ from mdrecall.types import Embedding, EmbedInput, Progress, SearchAnswer, Search
 from tests.conftest import Workspace, values_of
 from tests.engine.embedders import SLOW, HashEmbedder
 
-KEEPING = Caching(enabled=True, most=None)
 OWNER = Owner("main", "/w")
 SYNONYMS = {"walrus": "tusker"}
 
@@ -39,8 +37,8 @@ class Bench(NamedTuple):
             self.workspace.write(f"memory/{name}.md", text)
         self.memory.sync()
 
-    def fill(self, embedder: Embedder, caching: Caching = KEEPING) -> EmbedReport:
-        return ChunkEmbedder(self.store, embedder, caching).fill()
+    def fill(self, embedder: Embedder, most_cached: int | None = None) -> EmbedReport:
+        return ChunkEmbedder(self.store, embedder, most_cached=most_cached).fill()
 
     def search(
         self, query: str, embedder: Embedder, older: dict[str, Callable[[], Embedder]] | None = None
@@ -83,7 +81,7 @@ def test_words_are_found_first_and_meaning_after(bench: Bench) -> None:
 def test_only_what_is_new_is_embedded(bench: Bench) -> None:
     bench.write(a="the walrus sleeps", b="a plain pool")
     embedder = HashEmbedder()
-    filler = ChunkEmbedder(bench.store, embedder, KEEPING)
+    filler = ChunkEmbedder(bench.store, embedder)
     assert (filler.is_complete(), filler.count_missing()) == (False, 2)
     filler.fill()
     assert (filler.is_complete(), filler.count_missing()) == (True, 0)
@@ -130,7 +128,7 @@ def test_equal_texts_are_asked_for_once(bench: Bench) -> None:
 
 
 def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:
-    embedder, caching = HashEmbedder(), Caching(enabled=True, most=3)
+    embedder, caching = HashEmbedder(), 3
     for name in ("one", "two", "three"):
         bench.write(a=name)
         bench.fill(embedder, caching)
@@ -148,7 +146,7 @@ def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:
 
 
 def test_without_a_cache_nothing_is_kept(bench: Bench) -> None:
-    embedder, caching = HashEmbedder(), Caching(enabled=False, most=None)
+    embedder, caching = HashEmbedder(), 0
     for text in ("one", "two", "one"):
         bench.write(a=text)
         assert bench.fill(embedder, caching) == EmbedReport(embedded=1)
@@ -196,7 +194,7 @@ def test_what_was_embedded_before_an_interruption_is_not_asked_for_again(bench: 
 def test_a_filling_that_is_told_to_stop_goes_on_later(bench: Bench) -> None:
     bench.write(**many(100))
     embedder = HashEmbedder()
-    filler = ChunkEmbedder(bench.store, embedder, KEEPING)
+    filler = ChunkEmbedder(bench.store, embedder)
     filled = filler.fill(stop=lambda: len(embedder.asked) >= 64)
     assert (filled.is_complete, filled.error, filled.embedded) == (False, "", 64)
     assert filler.fill() == EmbedReport(embedded=36)
@@ -206,7 +204,7 @@ def test_a_filling_that_is_told_to_stop_goes_on_later(bench: Bench) -> None:
 def test_progress_counts_up_to_all_chunks(bench: Bench) -> None:
     bench.write(**many(70))
     told: list[Progress] = []
-    ChunkEmbedder(bench.store, HashEmbedder(), KEEPING).fill(progress=told.append)
+    ChunkEmbedder(bench.store, HashEmbedder()).fill(progress=told.append)
     steps = [(0, 70, "Waiting for test"), (64, 70, "vectors"), (70, 70, "vectors")]
     assert [(step.completed, step.total, step.label) for step in told] == steps
 
@@ -216,7 +214,7 @@ def test_requests_hold_several_files_and_stay_below_the_limit(bench: Bench, enab
     notes = many(60)
     bench.write(**notes)
     embedder = HashEmbedder(traits=SLOW._replace(request_bytes=600))
-    bench.fill(embedder, Caching(enabled, None))
+    bench.fill(embedder, None if enabled else 0)
     sizes = [sum(len(part.encode()) for passage in request for part in passage) for request in embedder.requests]
     assert max(sizes) <= 600
     assert min(len(request) for request in embedder.requests[:-1]) > 5
@@ -227,9 +225,9 @@ def test_requests_hold_several_files_and_stay_below_the_limit(bench: Bench, enab
 def test_a_text_that_is_refused_does_not_hold_up_the_others(bench: Bench, enabled: bool) -> None:
     bench.write(**many(20), culprit="unspeakable")
     embedder = HashEmbedder(refused="unspeakable")
-    filled = bench.fill(embedder, Caching(enabled, None))
+    filled = bench.fill(embedder, None if enabled else 0)
     assert filled == EmbedReport(embedded=20, refused=1)
-    assert bench.fill(embedder, Caching(enabled, None)) == EmbedReport()
+    assert bench.fill(embedder, None if enabled else 0) == EmbedReport()
     assert sorted(embedder.asked) == sorted(many(20).values())
     answer = bench.search("unspeakable", embedder)
     assert (answer.mode, answer.degraded, paths(answer)[0]) == ("hybrid", "", "memory/culprit.md")
@@ -402,7 +400,7 @@ def test_while_another_process_embeds_it_is_waited_for_until_a_stop(
     assert other_process.filling.acquire(0, "embedding")
     embedder, asked = HashEmbedder(traits=SLOW), iter([False, True])
     try:
-        report = ChunkEmbedder(bench.store, embedder, KEEPING).fill(stop=lambda: next(asked))
+        report = ChunkEmbedder(bench.store, embedder).fill(stop=lambda: next(asked))
     finally:
         other_process.filling.release()
     assert (report, list(asked), embedder.asked) == (EmbedReport(is_complete=False), [], [])
@@ -414,7 +412,7 @@ def test_while_another_process_embeds_a_rebuild_takes_only_what_is_cached(bench:
     index, other_process = (SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER) for _ in range(2))
     assert other_process.filling.acquire(0, "embedding")
     try:
-        report = ChunkEmbedder(bench.store, embedder, KEEPING, cache=index).fill()
+        report = ChunkEmbedder(bench.store, embedder, cache=index).fill()
     finally:
         other_process.filling.release()
     assert report == EmbedReport(is_complete=False)
@@ -429,7 +427,7 @@ def test_while_another_process_embeds_a_rebuild_looks_for_cached_texts_until_it_
     monkeypatch.setattr("mdrecall.engine.chunk_embedder._LOCK_WAIT_S", 0.0)
     index, other_process = (SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER) for _ in range(2))
     embedder = HashEmbedder()
-    filler = ChunkEmbedder(bench.store, embedder, KEEPING, cache=index)
+    filler = ChunkEmbedder(bench.store, embedder, cache=index)
     bench.write(known="the walrus sleeps")
     filler.fill()
     bench.write(**many(4), known="something else")
@@ -449,7 +447,7 @@ def test_if_the_fallback_fails_too_both_reasons_are_told(bench: Bench) -> None:
     first.before_answer = _Stop(0, EmbedderUnavailable("The first is gone."))
     second.before_answer = _Stop(0, EmbedderUnavailable("The second is gone."))
     searcher = VectorSearcher(bench.store.vectors, [first, second], older={}, timeout_s=60)
-    filler, fallback = (ChunkEmbedder(bench.store, embedder, KEEPING) for embedder in (first, second))
+    filler, fallback = (ChunkEmbedder(bench.store, embedder) for embedder in (first, second))
     report = FallbackEmbedder(filler, fallback, searcher).fill()
     told = "The first is gone. The fallback second fails too: The second is gone."
     assert report == EmbedReport(is_complete=False, error=told)

@@ -242,7 +242,7 @@ def test_a_job_that_takes_too_long_is_cancelled_and_its_texts_are_embedded_direc
     batches.plan(polls_until_done=None)
     batches.write(*SIX)
     memory = batches.workspace.memory()
-    batch_api_for(memory).rules = batch_api_for(memory).rules._replace(timeout_s=0.0)
+    batch_api_for(memory).timeout_s = 0.0
     assert batches.sync(memory).issues == ()
     assert (batches.batch, batches.direct, batches.kept(), batches.asked("cancel")) == ([], sorted(SIX), [], 1)
     batch = memory.status().batch
@@ -255,7 +255,7 @@ def test_a_job_that_is_done_at_the_last_moment_is_used(batches: BatchWorkspace) 
     batches.before("cancel", lambda: batches.server.batch.finish_job(batches.made[0]))
     batches.write(*SIX)
     memory = batches.workspace.memory()
-    batch_api_for(memory).rules = batch_api_for(memory).rules._replace(timeout_s=0.0)
+    batch_api_for(memory).timeout_s = 0.0
     assert batches.sync(memory).issues == ()
     assert (batches.batch, batches.direct, memory.status().batch["failures"]) == (sorted(SIX), [], 0)
 
@@ -265,7 +265,7 @@ def test_a_job_that_cannot_be_cancelled_is_not_paid_for_beside_another(batches: 
     batches.fault("cancel", faults.error(500))
     batches.write(*SIX)
     memory = batches.workspace.memory()
-    batch_api_for(memory).rules = batch_api_for(memory).rules._replace(timeout_s=0.0)
+    batch_api_for(memory).timeout_s = 0.0
     assert "500" in batches.sync(memory).issues[0].problem
     assert (batches.direct, batches.kept()) == ([], [(batches.made[0], 6)])
     batches.server.batch.finish_job(batches.made[0])

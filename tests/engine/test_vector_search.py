@@ -11,7 +11,7 @@ import pytest
 from mdrecall.core.ranking.stages import RankingOptions
 from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
+from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
@@ -46,7 +46,7 @@ class NoteIndex(NamedTuple):
 def note_index(tmp_path: Path) -> Iterator[NoteIndex]:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
     store.documents.put([indexed(path, text) for path, text in NOTES.items()], "r")
-    ChunkEmbedder(store, HashEmbedder(), Caching(enabled=True, most=None)).fill()
+    ChunkEmbedder(store, HashEmbedder()).fill()
     yield NoteIndex(store)
     store.admin.close()
 

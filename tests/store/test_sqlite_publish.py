@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 from mdrecall.core.text.words import Analyser
-from mdrecall.engine.chunk_embedder import Caching, ChunkEmbedder
+from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
@@ -298,7 +298,7 @@ class Slow:
         indexer = Indexer(
             self.store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser()
         )
-        self.filler = ChunkEmbedder(self.store, embedder, Caching(enabled=True, most=None))
+        self.filler = ChunkEmbedder(self.store, embedder)
         self.sync = SyncRun(self.store, [indexer], self.filler)
 
 
@@ -394,7 +394,7 @@ def test_a_purge_keeps_the_cached_embeddings_of_what_is_left_and_no_other(worksp
     memory = workspace.memory()
     files = MemoryFiles(memory.settings, str(workspace.home))
     indexer = Indexer(store.documents, files, ChunkSize(400, 80), Analyser())
-    run = SyncRun(store, [indexer], ChunkEmbedder(store, HashEmbedder(), Caching(enabled=True, most=None)))
+    run = SyncRun(store, [indexer], ChunkEmbedder(store, HashEmbedder()))
     run.run()
     run.embed_missing()
     assert store.cache.count() == 2

@@ -1,14 +1,17 @@
-"""The model's file: where ``local.modelPath`` says it is, downloaded if need be, and checked before it is loaded."""
+"""The file of a GGUF model: where ``local.modelPath`` says it is, downloaded if need be, and its header.
+
+The header is not trusted: whatever it says, memory is bounded and reads stay inside the file.
+"""
 
 import hashlib
 import os
 import re
 import stat
-from typing import NamedTuple
+import struct
+from typing import IO, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from mdrecall.embed.download import RemoteFile, fetch, folder_lock
-from mdrecall.embed.gguf.header import BadHeader, Header, find_header_problem, read_header
 from mdrecall.errors import ModelFileError
 from mdrecall.types import ProgressCallback
 
@@ -22,6 +25,20 @@ _ON_HUB = re.compile(r"hf:(?P<user>[^/@#:]+)/(?P<repository>[^/@#:]+)/(?P<file>[
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//)?")
 #: The head of a GGUF file has its metadata, the end its weights; hashing both tells models apart without reading all.
 _END_BYTES = 1 << 16
+_MAGIC = b"GGUF"
+_VERSIONS = (2, 3)
+_STRING, _ARRAY = 8, 9
+_SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
+# Real models have some hundred entries, and vocabularies of up to 262,144 items. The bounds are far above
+# that, and keep a damaged count from allocating gigabytes or reading for minutes.
+_MAX_ENTRIES = 1 << 16
+_MAX_NAME_BYTES = 1 << 16
+_MAX_TEXT_BYTES = 1 << 26
+_MAX_ITEMS = 1 << 22
+#: Longer texts, such as chat templates, are skipped: nothing here needs them.
+_KEPT_BYTES = 1024
+#: The pooling of a model that does not specify one, and of a model that ranks texts, as llama.cpp numbers it.
+UNSPECIFIED, RANKING = -1, 4
 
 
 class Reference(NamedTuple):
@@ -41,20 +58,9 @@ def parse_reference(text: str, hub: str = HUB) -> Reference:
         return _parse_hub(text, hub)
     if text.startswith(("http://", "https://")):
         return _parse_web(text)
-    if text.startswith("file://"):
-        parts = urlsplit(text)
-        if parts.netloc not in ("", "localhost") or not parts.path:
-            raise _reference_error(text)
-        return _parse_file(text, unquote(parts.path))
-    if _SCHEME.match(text):
+    if _SCHEME.match(text) or "\0" in text:
         raise _reference_error(text)
-    return _parse_file(text, text)
-
-
-def _parse_file(text: str, path: str) -> Reference:
-    if "\0" in path:
-        raise _reference_error(text)
-    path = os.path.abspath(os.path.expanduser(path))
+    path = os.path.abspath(os.path.expanduser(text))
     return Reference(os.path.basename(path), path)
 
 
@@ -92,21 +98,13 @@ def _reference_error(text: str) -> ModelFileError:
     return ModelFileError(f"{text!r} does not name a model.", hint=FORMS)
 
 
-class Stamp(NamedTuple):
-    """Size, time and number of a file; while they stay the same, so does the file."""
-
-    size: int
-    mtime_ns: int
-    number: int
-
-
-def read_stamp(path: str) -> Stamp | None:
-    """Return the stamp of a regular file; None if there is none."""
+def read_stamp(path: str) -> tuple[int, int, int] | None:
+    """Return the size, time and number of a regular file, which change with it; None if there is none."""
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return Stamp(found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
+    return (found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
 def identify_file(path: str) -> list[object]:
@@ -124,34 +122,32 @@ def identify_file(path: str) -> list[object]:
     return [found.st_size, found.st_mtime_ns, digest.hexdigest()]
 
 
-def fetch_model(reference: Reference, cache_dir: str, timeout_s: float, progress: ProgressCallback | None) -> str:
+def fetch_model(reference: Reference, cache_dir: str, progress: ProgressCallback | None) -> str:
     """Return the path of the model's file, downloading it if need be."""
-    path = model_path(reference, cache_dir)
-    if not reference.url or os.path.exists(path):
+    if not reference.url:
+        return reference.path
+    path = os.path.join(os.path.abspath(cache_dir), reference.path)
+    if os.path.exists(path):
         return path
     hint = (
         f"Download {reference.name} by hand from {reference.url} (a model with a licence to accept asks for a login "
         "there), and set memorySearch.local.modelPath to the file."
     )
-    folder = os.path.dirname(path)
+    folder, file = os.path.dirname(path), RemoteFile(reference.name)
     with folder_lock(folder):
-        return fetch(
-            RemoteFile(reference.name),
-            reference.url,
-            folder,
-            hint=hint,
-            timeout_s=timeout_s,
-            progress=progress,
-            problem=find_header_problem,
-        )
+        return fetch(file, reference.url, folder, hint=hint, progress=progress, problem=_find_problem)
 
 
-def model_path(reference: Reference, cache_dir: str) -> str:
-    """Return the path where the model's file is or will be."""
-    return os.path.join(os.path.abspath(cache_dir), reference.path) if reference.url else reference.path
+def _find_problem(path: str) -> str:
+    """Return why the file cannot be used; empty if it can."""
+    try:
+        read_header(path)
+    except BadHeader as error:
+        return str(error)
+    return ""
 
 
-def check_header(path: str, *, downloaded: bool) -> Header:
+def check_header(path: str, *, downloaded: bool) -> "Header":
     """Return the header of the file; raise ``ModelFileError`` if it is unusable. The file is not changed."""
     hint = "Delete it to download it again." if downloaded else FORMS
     if os.path.isdir(path):
@@ -166,3 +162,117 @@ def check_header(path: str, *, downloaded: bool) -> Header:
         raise ModelFileError(f"Cannot read {path}: {error.strerror}.", hint=hint) from error
     except BadHeader as error:
         raise ModelFileError(f"{path} cannot be used: {error}.", hint=hint) from error
+
+
+class BadHeader(Exception):
+    """The file is not a GGUF model; the message is the end of a sentence that says why."""
+
+
+class Header(NamedTuple):
+    """What must be known of a model before it is loaded."""
+
+    architecture: str
+    name: str
+    context: int
+    """The model's longest text in tokens; 0 if unspecified."""
+    pooling: int
+    """How token vectors become one vector, as llama.cpp's number for it."""
+
+
+def read_header(path: str) -> Header:
+    """Read the header; raise ``BadHeader`` if there is none."""
+    with open(path, "rb", buffering=1 << 18) as file:
+        cursor = _Cursor(file, os.fstat(file.fileno()).st_size)
+        facts = dict(_entry(cursor) for _ in range(_count_entries(cursor)))
+    architecture = str(facts.get("general.architecture", ""))
+    if not architecture:
+        raise BadHeader("it does not say which architecture it has")
+    context = _require_int(facts.get(f"{architecture}.context_length", 0))
+    pooling = _require_int(facts.get(f"{architecture}.pooling_type", UNSPECIFIED))
+    return Header(architecture, str(facts.get("general.name", "")), context, pooling)
+
+
+class _Cursor:
+    def __init__(self, file: IO[bytes], size: int) -> None:
+        self._file = file
+        self.size = size
+        self.position = 0
+
+    def take(self, count: int) -> bytes:
+        self._advance(count)
+        data = self._file.read(count)
+        if len(data) != count:
+            raise BadHeader("it ends in the middle of its header")
+        return data
+
+    def skip(self, count: int) -> None:
+        self._advance(count)
+        self._file.seek(count, os.SEEK_CUR)
+
+    def number(self, kind: str) -> int:
+        found: int = struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
+        return found
+
+    def count(self, most: int, what: str) -> int:
+        found = self.number("Q")
+        if found > most:
+            raise BadHeader(f"its header is damaged: {found} {what}")
+        return found
+
+    def _advance(self, count: int) -> None:
+        self.position += count
+        if self.position > self.size:
+            raise BadHeader("it ends in the middle of its header")
+
+
+def _count_entries(cursor: _Cursor) -> int:
+    magic = cursor.take(min(len(_MAGIC), cursor.size))
+    if magic != _MAGIC:
+        raise BadHeader(f"it begins with {magic!r} instead of {_MAGIC!r}: it is not a GGUF model")
+    version = cursor.number("I")
+    if version not in _VERSIONS:
+        raise BadHeader(f"it is of GGUF version {version}; only 2 and 3 are supported")
+    cursor.count(_MAX_ENTRIES, "tensors")
+    return cursor.count(_MAX_ENTRIES, "entries")
+
+
+def _text(cursor: _Cursor, most: int) -> str:
+    length = cursor.count(most, "bytes in a text")
+    if length > _KEPT_BYTES:
+        cursor.skip(length)
+        return ""
+    return cursor.take(length).decode("utf-8", "replace")
+
+
+def _entry(cursor: _Cursor) -> tuple[str, object]:
+    """Return a key and its value; long texts and lists are skipped."""
+    key = _text(cursor, _MAX_NAME_BYTES)
+    kind = cursor.number("I")
+    if kind == _STRING:
+        return key, _text(cursor, _MAX_TEXT_BYTES)
+    if kind == _ARRAY:
+        _skip_array(cursor)
+        return key, None
+    return key, cursor.number(_scalar(kind))
+
+
+def _scalar(kind: int) -> str:
+    if kind not in _SCALARS:
+        raise BadHeader(f"its header is damaged: a value of kind {kind}")
+    return _SCALARS[kind]
+
+
+def _skip_array(cursor: _Cursor) -> None:
+    kind = cursor.number("I")
+    items = cursor.count(_MAX_ITEMS, "items in a list")
+    if kind != _STRING:
+        return cursor.skip(items * struct.calcsize(f"<{_scalar(kind)}"))
+    for _ in range(items):
+        cursor.skip(cursor.count(_MAX_TEXT_BYTES, "bytes in a text"))
+    return None
+
+
+def _require_int(value: object) -> int:
+    if not isinstance(value, int):
+        raise BadHeader(f"its header is damaged: {value!r} instead of a whole number")
+    return value

@@ -42,9 +42,7 @@ def _write(answers: Any, answer: dict[str, Any]) -> None:
 def _load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     try:
         import xllamacpp
-    except ImportError as error:
-        return None, {"missing": str(error)}
-    try:
+
         params = _params(xllamacpp, settings)
     except Exception as error:
         return None, {"unfit": str(error)}
@@ -76,8 +74,6 @@ def _params(xllamacpp: Any, settings: dict[str, Any]) -> Any:
     params.n_ctx = params.n_batch = params.n_ubatch = settings["context"]
     if settings["pooling"] is not None:
         params.pooling_type = xllamacpp.llama_pooling_type(settings["pooling"])
-    if settings["threads"]:
-        params.cpuparams.n_threads = params.cpuparams_batch.n_threads = settings["threads"]
     if hasattr(params, "hostnames"):
         params.hostnames = [settings["socket"]]
     else:

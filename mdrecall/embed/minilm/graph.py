@@ -15,7 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from mdrecall.embed.minilm.files import DIMENSIONS, TOKEN_LIMIT
+from mdrecall.embed.minilm import DIMENSIONS, TOKEN_LIMIT
 
 _HEADS = 12
 _LAYERS = 6
