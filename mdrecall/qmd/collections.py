@@ -103,7 +103,13 @@ def plan_collections(settings: Settings, home: str) -> tuple[Collection, ...]:
 
 def list_folders(collections: Sequence[Collection], ignored: Container[str]) -> tuple[str, ...]:
     """Return every folder of the collections that contains notes or may come to contain some."""
-    return tuple(dict.fromkeys(folder for entry in collections for folder in _walk_folders(entry, ignored)))
+    found: dict[str, None] = {}
+    for entry in collections:
+        found[entry.root] = None
+        for folder, folders, _ in () if entry.file or entry.kind == "sessions" else os.walk(entry.root):
+            folders[:] = [name for name in folders if not name.startswith(".") and name.lower() not in ignored]
+            found.update((os.path.join(folder, name), None) for name in folders)
+    return tuple(found)
 
 
 def export_dir(settings: Settings, home: str) -> str:
@@ -117,30 +123,6 @@ def export_dir(settings: Settings, home: str) -> str:
 def sanitize_name(name: str, default: str = "collection") -> str:
     """Return a name in the form that collection names have."""
     return _NOT_ALLOWED.sub("-", name.lower()).strip("-") or default
-
-
-def is_case_insensitive(folder: str) -> bool:
-    """True if names in a folder that differ only in case are the same file, tested with an existing name."""
-    try:
-        names = [name for name in os.listdir(folder) if name.swapcase() != name]
-    except OSError:
-        names = []
-    if not names:
-        folder, name = os.path.split(os.path.realpath(folder))
-        names = [name]
-    try:
-        return os.path.samefile(os.path.join(folder, names[0]), os.path.join(folder, names[0].swapcase()))
-    except OSError:
-        return False
-
-
-def _walk_folders(entry: Collection, ignored: Container[str]) -> Iterator[str]:
-    yield entry.root
-    if entry.file or entry.kind == "sessions":
-        return
-    for folder, folders, _ in os.walk(entry.root):
-        folders[:] = [name for name in folders if not name.startswith(".") and name.lower() not in ignored]
-        yield from (os.path.join(folder, name) for name in folders)
 
 
 def _memory_collections(settings: Settings, home: str) -> list[Collection]:
@@ -159,11 +141,11 @@ def _memory_collections(settings: Settings, home: str) -> list[Collection]:
 
 
 def _are_same_file(path: str, other: str) -> bool:
-    """True if two spellings of a name are the same file, or would be if it existed."""
+    """True if two spellings of a name are the same file, as on a disk that ignores case."""
     try:
         return os.path.samestat(os.lstat(path), os.lstat(other))
     except OSError:
-        return is_case_insensitive(os.path.dirname(path))
+        return False
 
 
 def _plan_uncovered(

@@ -5,14 +5,10 @@ Every call opens the file again, so it sees an update that is under way and an i
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import Any
 
 from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, ProgramUnreadable
-
-if TYPE_CHECKING:
-    import apsw
 
 _BUSY_HINT = "Try again when qmd has finished writing to it."
 _DAMAGED_HINT = "Index again with force: qmd then builds it again from the notes."
@@ -48,56 +44,37 @@ class QmdDatabase:
 
     def collections(self) -> dict[str, tuple[str, str]]:
         """Return the folder and the pattern of each collection."""
-        if not self._has_table("store_collections"):
-            return {}
         rows = self._rows("SELECT name, path, pattern FROM store_collections")
         return {str(name): (str(path), str(pattern)) for name, path, pattern in rows}
 
     def count_unembedded(self) -> int | None:
-        """Return how many texts have no vector, or None if the tables of this version do not tell."""
-        if not self._has_table("content_vectors"):
-            return None
+        """Return how many texts have no vector, or None if there is no index."""
         without = "NOT EXISTS (SELECT 1 FROM content_vectors v WHERE v.hash=d.hash)"
-        sql = f"SELECT count(DISTINCT d.hash) FROM documents d WHERE d.active=1 AND {without}"
-        return int(self._rows(sql)[0][0])
+        rows = self._rows(f"SELECT count(DISTINCT d.hash) FROM documents d WHERE d.active=1 AND {without}")
+        return int(rows[0][0]) if rows else None
 
     def check(self) -> None:
         """Raise ``ProgramUnreadable`` if the file is not a database or its first page is damaged."""
         self._rows("SELECT count(*) FROM sqlite_master")
 
-    def _has_table(self, name: str) -> bool:
-        return bool(self._rows("SELECT 1 FROM sqlite_master WHERE type='table' AND name=?", (name,)))
-
-    def _rows(self, sql: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+    def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         """Return the rows of a query, or none if the index or its tables do not exist yet."""
         import apsw
 
         if not self.exists():
             return []
-        with self._translate_errors():
+        try:
             db = apsw.Connection(self.path, flags=apsw.SQLITE_OPEN_READONLY)
             try:
                 db.set_busy_timeout(self._busy_ms)
-                return list(db.execute(sql, tuple(values)))
-            except apsw.SQLError:
-                if self._is_new(db):
-                    return []
-                raise
+                return list(db.execute(sql))
             finally:
                 db.close()
-
-    def _is_new(self, db: "apsw.Connection") -> bool:
-        return not list(db.execute("SELECT 1 FROM sqlite_master WHERE name='documents'"))
-
-    @contextmanager
-    def _translate_errors(self) -> Iterator[None]:
-        import apsw
-
-        try:
-            yield
         except (apsw.BusyError, apsw.LockedError) as error:
             raise ProgramBusy(f"qmd's index {self.path} is locked by another process.", hint=_BUSY_HINT) from error
         except (apsw.Error, UnicodeError) as error:
+            if isinstance(error, apsw.SQLError) and "no such table" in str(error):
+                return []
             message = f"qmd's index {self.path} cannot be read: {error}."
             raise ProgramUnreadable(message, hint=_DAMAGED_HINT) from error
 

@@ -12,7 +12,8 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from mdrecall.core.ranking.query import MAX_QUERY_CHARS
@@ -251,12 +252,14 @@ def _merge_hits(hits: Iterable[RawHit]) -> tuple[RawHit, ...]:
 
 def parse_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
     """Return the hits in the output of a search, whatever is logged around them; raise ``ProgramUnreadable``."""
-    found = next(_find_lists(stdout), None)
-    if found is None:
-        shown = " ".join((stdout.strip() or stderr).split())[:_SHOWN_CHARS]
-        message = f"qmd did not print a list of results{f', but: {shown}' if shown else ''}."
-        raise ProgramUnreadable(message, hint="Check the output of `qmd search --json`.")
-    return _parse_items(found)
+    for start in re.finditer(r"^\[", stdout, re.MULTILINE):
+        with suppress(ValueError, RecursionError):
+            found, _ = json.JSONDecoder().raw_decode(stdout, start.start())
+            if not found or any(map(_is_hit, found)):
+                return _parse_items(found)
+    shown = " ".join((stdout.strip() or stderr).split())[:_SHOWN_CHARS]
+    message = f"qmd did not print a list of results{f', but: {shown}' if shown else ''}."
+    raise ProgramUnreadable(message, hint="Check the output of `qmd search --json`.")
 
 
 def parse_answer(answer: Mapping[str, Any]) -> tuple[RawHit, ...]:
@@ -265,21 +268,6 @@ def parse_answer(answer: Mapping[str, Any]) -> tuple[RawHit, ...]:
     if not isinstance(items, list):
         raise ProgramUnreadable("qmd's server did not answer with a list of results.")
     return _parse_items(items)
-
-
-def _find_lists(text: str) -> Iterator[list[Any]]:
-    """Yield the lists of hits in a text. An empty list counts only if it is alone on its line."""
-    at = text.find("[")
-    while at >= 0:
-        try:
-            parsed, end = json.JSONDecoder().raw_decode(text, at)
-        except (ValueError, RecursionError):
-            at = text.find("[", at + 1)
-            continue
-        line = text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0].strip()
-        if any(map(_is_hit, parsed)) or line == "[]":
-            yield parsed
-        at = text.find("[", end)
 
 
 def _parse_items(items: list[Any]) -> tuple[RawHit, ...]:

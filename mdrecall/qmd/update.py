@@ -61,6 +61,15 @@ def find_boot_limit(timeout_s: float) -> float:
     return (len(_BOOT_PAUSES_S) + 1) * (timeout_s + _ENDING_S) + sum(_BOOT_PAUSES_S)
 
 
+def _acquire(lock: FileLock, what: str, timeout_s: float, stop: Stop) -> bool:
+    """Wait for other processes; return False if that takes too long or should stop."""
+    until = time.monotonic() + timeout_s
+    while not lock.acquire(_POLL_S, what):
+        if stop() or time.monotonic() >= until:
+            return False
+    return True
+
+
 class IndexUpdate:
     """Lets qmd read the files and records on disk which files those were. One process at a time."""
 
@@ -151,18 +160,14 @@ class IndexUpdate:
     def _lock_out_others(self, stop: Stop) -> Iterator[bool]:
         """Keep other processes from updating at the same time. Yield True if one of them had to be waited for."""
         lock = FileLock(os.path.join(self._state_dir, "update.lock"))
-        has_waited = False
-        until = time.monotonic() + self._timeout_s
         try:
             make_private_folder(self._state_dir)
-            while not lock.acquire(_POLL_S, "updating qmd"):
-                has_waited = True
+            has_waited = not lock.acquire(0, "updating qmd")
+            if has_waited and not _acquire(lock, "updating qmd", self._timeout_s, stop):
                 if stop():
                     raise ProgramStopped("The update was stopped while it waited for another process.")
-                if time.monotonic() >= until:
-                    raise ProgramBusy(
-                        f"qmd is being updated by {describe_holder(lock.holder())}.", hint="Try again later."
-                    )
+                message = f"qmd is being updated by {describe_holder(lock.holder())}."
+                raise ProgramBusy(message, hint="Try again later.")
         except OSError as error:
             raise BackendUnavailable(f"Cannot lock {lock.path}: {error.strerror}.") from error
         try:
@@ -253,7 +258,9 @@ class Embedding:
         lock = FileLock(self._lock_path)
         before = self._count_pending()
         try:
-            if not self._acquire(lock, stop):
+            make_private_folder(os.path.dirname(self._lock_path))
+            # Each process on this machine has a model in memory.
+            if not _acquire(lock, "embedding with qmd", self._timeout_s, stop):
                 return False
             output = self._program.run(["embed"], timeout_s=self._timeout_s, quiet=True, stop=stop)
         except ProgramStopped:
@@ -293,15 +300,6 @@ class Embedding:
             return True
         return self._interval_s > 0 and not at <= now < at + self._interval_s
 
-    def _acquire(self, lock: FileLock, stop: Stop) -> bool:
-        """Wait for other processes on this machine, no longer than embedding may take: each has a model in memory."""
-        make_private_folder(os.path.dirname(self._lock_path))
-        until = time.monotonic() + self._timeout_s
-        while not lock.acquire(_POLL_S, "embedding with qmd"):
-            if stop() or time.monotonic() >= until:
-                return False
-        return True
-
     def _record_timeout(self, error: ProgramTimedOut, before: int | None, issues: list[Issue]) -> None:
         """Keep what was embedded. If there was progress, the next update continues without a pause."""
         after = self._count_pending()
@@ -334,7 +332,6 @@ class Embedding:
 class UpdateReport(NamedTuple):
     """The outcome of an update."""
 
-    reason: str
     skipped: str = ""
     """Why there was no update: ``closed``, ``debounced`` or ``unchanged``; empty if there was one."""
     embedded: bool = False
@@ -408,9 +405,9 @@ class Updater:
         if progress:
             progress(Progress(0, 1, "qmd update"))
         if self._closing.is_set():
-            report = UpdateReport(reason, "closed")
+            report = UpdateReport("closed")
         elif not force and self._flight.is_idle and self._is_recent():
-            report = UpdateReport(reason, "debounced")
+            report = UpdateReport("debounced")
         else:
             report = self._run_or_share(reason, force, stop)
         if progress:
@@ -424,17 +421,17 @@ class Updater:
         future = self._start_search_update(reason, progress)
         if not wait([future], max(0.0, within_s)).done:
             return RefreshResult((), "changed files are being indexed by qmd")
-        error = future.exception()
-        self.search_error = error if isinstance(error, BackendUnavailable) else None
-        if isinstance(error, ProgramStopped):
-            self.search_error = None
+        self.search_error = None
+        try:
+            report = future.result()
+        except ProgramStopped:
             return RefreshResult()
-        if isinstance(error, ProgramMissing) or not isinstance(error, BackendUnavailable | None):
-            raise error
-        if error is not None:
+        except BackendUnavailable as error:
+            self.search_error = error
+            if isinstance(error, ProgramMissing):
+                raise
             issue = Issue("qmd", f"could not update its index: {message_with_hint(error)}")
             return RefreshResult((issue,), "changed files could not be indexed by qmd")
-        report = future.result()
         if report.skipped == "debounced":
             return RefreshResult((), "files changed a moment ago; qmd indexes them with the next update")
         return RefreshResult(report.issues)
@@ -495,12 +492,11 @@ class Updater:
             return stop() or self._closing.is_set()
 
         try:
-            report = self._flight.run((reason, force, is_stopped), fresh=force, stop=is_stopped)
-            assert report is not None, "only a wait with a limit has no result"
-            return report
+            # Only a wait with a limit has no result.
+            return self._flight.run((reason, force, is_stopped), fresh=force, stop=is_stopped) or UpdateReport()
         except ProgramStopped:
             if self._closing.is_set():
-                return UpdateReport(reason, "closed")
+                return UpdateReport("closed")
             raise
 
     def _run_timer(self, needs_boot: bool) -> None:
@@ -518,18 +514,16 @@ class Updater:
 
     def _run_shared(self, shared: Shared[tuple[str, bool, Stop]]) -> UpdateReport:
         reason, force, stop = shared.requests[0]
-        if shared.is_queued:
-            reason, force = f"{reason}:queued", True
+        force = force or shared.is_queued
         issues: list[Issue] = []
         with self._record_outcome():
-            if reason == "interval" and not self._update.is_behind():
+            if reason == "interval" and not shared.is_queued and not self._update.is_behind():
                 # An update would make qmd discard the cached answers of its models for nothing.
                 skipped = "unchanged"
             else:
-                patient = reason == "boot" or reason.startswith("boot:")
-                skipped = self._update.run(issues, force=force, patient=patient, stop=stop)
+                skipped = self._update.run(issues, force=force, patient=reason == "boot", stop=stop)
         embedded = self._embedding.run_if_due(force, issues, stop) if self._embedding else False
-        return UpdateReport(reason, skipped, embedded, tuple(dict.fromkeys(issues)))
+        return UpdateReport(skipped, embedded, tuple(dict.fromkeys(issues)))
 
     @contextmanager
     def _record_outcome(self) -> Iterator[None]:

@@ -8,7 +8,7 @@ import pytest
 
 from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.qmd.collections import Collection, Collections, is_case_insensitive, plan_collections, sanitize_name
+from mdrecall.qmd.collections import Collection, Collections, plan_collections, sanitize_name
 from mdrecall.qmd.process import Program
 from tests.qmd.agent_home import AgentHome, Scripted
 
@@ -82,17 +82,6 @@ def test_a_plain_folder_of_notes_is_one_collection_and_nothing_is_made_in_it(tmp
     settings = load(env=env, cwd=str(tmp_path), workspace=str(notes)).settings
     found = plan_collections(settings, str(tmp_path / "home"))
     assert found == (Collection("workspace-main", str(notes), "**/*.md", "memory"),)
-
-
-def test_whether_a_disk_ignores_case_is_asked_of_the_disk(tmp_path: Path) -> None:
-    (tmp_path / "Probe").write_text("")
-    assert is_case_insensitive(str(tmp_path)) == (tmp_path / "pROBE").exists()
-    assert not is_case_insensitive(str(tmp_path / "missing" / "folder"))
-    # What a disk that ignores case shows: two names for one file.
-    (tmp_path / "other").mkdir()
-    (tmp_path / "other" / "notes").write_text("")
-    (tmp_path / "other" / "NOTES").hardlink_to(tmp_path / "other" / "notes")
-    assert is_case_insensitive(str(tmp_path / "other"))
 
 
 def test_on_a_disk_that_ignores_case_the_root_file_is_one_collection(agent_home: AgentHome) -> None:

@@ -13,7 +13,6 @@ from mdrecall.interfaces import OpenTranscript
 from mdrecall.qmd.export import ExportReport, SessionExport
 from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
 from mdrecall.sources.transcripts.readers import Transcripts
-from mdrecall.types import TranscriptRecord
 from tests.qmd.agent_home import AgentHome
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -26,27 +25,12 @@ class CountingReader(Transcripts):
     def __init__(self, folder: str) -> None:
         super().__init__([OpenClawJsonl(folder)])
         self.opened: list[str] = []
-        self.starts: list[int] = []
 
     @contextmanager
     def open(self, path: str, *, with_tools: bool = False) -> Iterator[OpenTranscript]:
         self.opened.append(path)
         with super().open(path) as opened:
-            yield CountingTranscript(opened, self.starts)
-
-
-class CountingTranscript:
-    """An open transcript that notes where reading starts."""
-
-    def __init__(self, real: OpenTranscript, starts: list[int]) -> None:
-        self._real = real
-        self._starts = starts
-        self.stamp = real.stamp
-        self.bytes_after, self.records_after, self.seal = real.bytes_after, real.records_after, real.seal
-
-    def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
-        self._starts.append(start)
-        return self._real.records(start, number)
+            yield opened
 
 
 class World:
@@ -98,18 +82,6 @@ def test_after_a_restart_what_has_not_changed_is_not_even_opened(world: World) -
     world.agent_home.say("two", "c")
     assert world.export().run() == ExportReport(written=1, unchanged=1)
     assert world.source.opened == ["sessions/two.jsonl"]
-
-
-def test_a_transcript_that_grew_is_read_from_where_it_had_ended(world: World) -> None:
-    path = world.agent_home.say("one", "a", "b")
-    world.export().run()
-    size = path.stat().st_size
-    world.source.starts.clear()
-    world.agent_home.say("one", "c")
-    world.export().run()
-    assert world.source.starts == [size]
-    assert world.files()["one.md"] == "# Session one\n\nUser: a\nUser: b\nUser: c\n"
-    assert world.export().find_origin("one.md", 5, 5) == ("sessions/one.jsonl", 4, 4)
 
 
 def test_a_line_without_an_end_is_exported_and_not_twice_when_it_has_one(world: World) -> None:

@@ -27,11 +27,9 @@ def test_what_is_no_answer_is_an_error_that_says_what_came(stdout: str) -> None:
 @pytest.mark.parametrize(
     "noise",
     [
-        "noise {} tail",
         "loading [model]\n{}",
         "[info] qmd: ready\n{}\n[info] done",
         "[x]\n{}",
-        "\x1b[?25l{}\x1b[?25h",
     ],
 )
 def test_hits_are_found_among_noise(noise: str) -> None:
