@@ -129,14 +129,6 @@ class TranscriptReader(Protocol):
         """Return what ``sessions list`` shows about a transcript."""
         ...
 
-    def export_name(self, path: str) -> str:
-        """Return a file name, without an ending, that stands for a transcript and that no other reader would use."""
-        ...
-
-    def path_of_export(self, name: str) -> str | None:
-        """Return the path of the transcript with this export name; None if it is not one of this reader's names."""
-        ...
-
     def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
         """Open a transcript by its path. Raise a ``ReadError`` if that is impossible.
 

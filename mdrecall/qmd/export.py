@@ -20,6 +20,7 @@ from mdrecall.patterns import NOTE_ENDING, drop_ending
 from mdrecall.qmd.collections import export_dir
 from mdrecall.qmd.process import state_dir_of
 from mdrecall.sources.tombstones import Masks, open_masks
+from mdrecall.sources.transcripts.host_conversations import export_name
 from mdrecall.sources.transcripts.readers import open_transcripts
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.types import Issue, Listing, Stop, never
@@ -60,6 +61,7 @@ class SessionExport:
         self._state_path = os.path.join(state_dir, "export.json")
         self._retention_days = retention_days
         self._now = now
+        self._origins: tuple[object, dict[str, str]] = (None, {})
 
     def run(self, stop: Stop = never) -> ExportReport:
         """Write what has changed, and remove the files of transcripts that are gone or too old."""
@@ -99,7 +101,11 @@ class SessionExport:
     def path_of_transcript(self, path: str) -> str | None:
         """Return the path of the transcript that an exported file was made from; None for any other file."""
         name = drop_ending(path)
-        return None if "/" in name or name == path else self._reader.path_of_export(name)
+        if "/" in name or name == path:
+            return None
+        if self._origins[0] != (stamp := _file_stamp(self._state_path)):
+            self._origins = stamp, {export_name(known): known for known in self._load()}
+        return self._origins[1].get(name)
 
     def _export_changed(self, listing: Listing, known: _Known, issues: list[Issue], stop: Stop) -> ExportReport:
         since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
@@ -117,7 +123,7 @@ class SessionExport:
 
     def _export(self, path: str, known: _Known, issues: list[Issue]) -> bool:
         """Bring one file up to date. Return True if it was written; what cannot be read or written is an issue."""
-        target, name = self._target(path), self._reader.export_name(path)
+        target, name = self._target(path), export_name(path)
         try:
             if path not in known and not _may_replace(target, _heading(name)):
                 issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
@@ -164,7 +170,7 @@ class SessionExport:
                     os.unlink(self._target(path))
                     removed += 1
                 with suppress(FileNotFoundError):
-                    os.unlink(self._numbers_path(self._reader.export_name(path)))
+                    os.unlink(self._numbers_path(export_name(path)))
                 del known[path]
             except OSError as error:
                 issues.append(Issue(self._target(path), f"cannot be removed: {error.strerror}"))
@@ -185,7 +191,7 @@ class SessionExport:
         return known
 
     def _target(self, path: str) -> str:
-        return os.path.join(self.folder, self._reader.export_name(path) + NOTE_ENDING)
+        return os.path.join(self.folder, export_name(path) + NOTE_ENDING)
 
     def _numbers_path(self, name: str) -> str:
         return os.path.join(self._state_dir, "export", f"{name}.lines")

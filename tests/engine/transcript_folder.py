@@ -9,7 +9,7 @@ import apsw
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, describe_index_format
 from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.tables import add_function
 
@@ -34,7 +34,7 @@ class TranscriptFolder:
         self.indexer = self.indexer_on(self.store, thresholds)
 
     def indexer_on(self, store: SqliteStore, thresholds: GrowthThresholds = AT_ONCE) -> TranscriptIndexer:
-        source = OpenClawJsonl(str(self.folder))
+        source = OpenClawTranscripts(str(self.folder))
         return TranscriptIndexer(
             store.documents,
             source,

@@ -12,7 +12,7 @@ import pytest
 
 from mdrecall.memory import Memory
 from mdrecall.sources.transcripts.foreign_database import read_snapshot
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl, OpenClawTranscripts
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.sources.transcripts.openclaw_database import OpenClawDatabase, find_decompressor
 from mdrecall.sources.transcripts.readers import list_conversations
 from mdrecall.types import TranscriptRecord
@@ -39,15 +39,15 @@ def open_reader(openclaw: OpenClaw, *, has_zstd: bool = True) -> OpenClawTranscr
     database = OpenClawDatabase(
         str(openclaw.database), find_decompressor=find_decompressor if has_zstd else lambda: None
     )
-    return OpenClawTranscripts(OpenClawJsonl(str(openclaw.folder / "sessions")), database, "main")
+    return OpenClawTranscripts(str(openclaw.folder / "sessions"), database, "main")
 
 
-def records_of(reader: OpenClawTranscripts | OpenClawJsonl, path: str) -> list[TranscriptRecord]:
+def records_of(reader: OpenClawTranscripts, path: str) -> list[TranscriptRecord]:
     with reader.open(path) as opened:
         return list(opened.records())
 
 
-def lines_of(reader: OpenClawTranscripts | OpenClawJsonl, but: Collection[str] = ()) -> dict[str, list[Line]]:
+def lines_of(reader: OpenClawTranscripts, but: Collection[str] = ()) -> dict[str, list[Line]]:
     """Return the lines of every conversation by its session id, except for those with some session keys."""
     found: dict[str, list[Line]] = {}
     for each in list_conversations(reader):
@@ -204,7 +204,7 @@ def test_the_lines_are_those_of_openclaws_own_export_and_import(held: OpenClaw, 
             assert gateway.call("sessions.delete", key=key)["deleted"]
     other = OpenClaw(tmp_path / "state", model.url)
     _write_jsonl(held, other, {session: keys[session] for session in before})
-    files = OpenClawJsonl(str(other.folder / "sessions"))
+    files = OpenClawTranscripts(str(other.folder / "sessions"))
     assert lines_of(files) == before
     done = other.run("doctor", "--session-sqlite", "import", "--session-sqlite-all-agents", "--json")
     assert done.code == 0, done

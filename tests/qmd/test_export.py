@@ -11,7 +11,7 @@ import pytest
 from mdrecall.core.redact import make_redactor
 from mdrecall.interfaces import OpenTranscript
 from mdrecall.qmd.export import ExportReport, SessionExport
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.sources.transcripts.readers import Transcripts
 from tests.qmd.agent_home import AgentHome
 
@@ -23,7 +23,7 @@ class CountingReader(Transcripts):
     """The transcripts of a folder, with a count of what is read of them."""
 
     def __init__(self, folder: str) -> None:
-        super().__init__([OpenClawJsonl(folder)])
+        super().__init__([OpenClawTranscripts(folder)])
         self.opened: list[str] = []
 
     @contextmanager

@@ -20,7 +20,7 @@ from mdrecall.qmd.collections import export_dir
 from mdrecall.qmd.export import SessionExport
 from mdrecall.qmd.process import Output, Program
 from mdrecall.qmd.update import IndexUpdate
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.types import Issue, Stop, never
 from tests.qmd.agent_home import AgentHome, Scripted
 
@@ -143,7 +143,7 @@ def test_transcripts_count_as_files_and_are_exported_first(bound: AgentHome) -> 
     masks = make_redactor(())
     folder = bound.qmd_dir / "sessions"
     export = SessionExport(
-        OpenClawJsonl(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
+        OpenClawTranscripts(bound.settings.sessions_dir), masks, folder=str(folder), state_dir=str(bound.state_dir)
     )
     program = Scripted(update=[lambda _: str(sorted(os.listdir(folder)))])
     update = bound.update(program, export=export)
@@ -159,7 +159,7 @@ def test_what_the_real_qmd_finds_in_a_conversation_is_cited_by_its_record(agent_
     agent_home.qmd(includeDefaultMemory=False, sessions={"enabled": True})
     agent_home.say("one", "we drink assam", "the password: hunter2hunter2", "zanzibar is far")
     folder = export_dir(agent_home.settings, str(agent_home.home))
-    source = OpenClawJsonl(agent_home.settings.sessions_dir)
+    source = OpenClawTranscripts(agent_home.settings.sessions_dir)
     export = SessionExport(source, make_redactor(()), folder=folder, state_dir=str(agent_home.state_dir))
     assert run(agent_home.update(qmd, export=export)) == ("", ())
     (hit,) = json.loads(qmd.run(["search", "zanzibar", "--json", "-c", "sessions-main"], timeout_s=30).stdout)

@@ -10,7 +10,7 @@ from typing import Any
 
 import apsw
 
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl, OpenClawTranscripts
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.sources.transcripts.openclaw_database import OpenClawDatabase
 
 #: From so many bytes on, an event is stored compressed.
@@ -97,7 +97,7 @@ class OpenClawStore:
         """Return the reader of the agent's conversations."""
         more: dict[str, Any] = {} if has_zstd else {"find_decompressor": lambda: None}
         return OpenClawTranscripts(
-            OpenClawJsonl(str(self.sessions)),
+            str(self.sessions),
             OpenClawDatabase(str(self.file), str(self.sessions), **more),
             self.agent,
         )

@@ -18,6 +18,7 @@ from mdrecall.sources.transcripts.host_conversations import (
     FollowedHost,
     HostChoice,
     HostTranscripts,
+    export_name,
     find_project,
     summarise_hosts,
 )
@@ -325,7 +326,7 @@ def test_a_conversation_is_found_by_its_session_its_path_and_its_export_name(
     for name in (SESSIONS[host], f"{host}/{SESSIONS[host]}", _path(host)):
         assert reader.find(name, listing) == _path(host)
     assert reader.find("other", listing) is None
-    assert reader.path_of_export(reader.export_name(_path(host))) == _path(host)
+    assert export_name(_path(host)) == f"{host}--{SESSIONS[host]}"
     with reader.open(_path(host)) as opened:
         whole = list(opened.records())
         for place, record in enumerate(whole, 1):

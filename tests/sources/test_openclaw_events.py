@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.sources.transcripts.openclaw_events import EventParser
 
 MARK = "⟦openclaw:ctx⟧"
@@ -145,7 +145,7 @@ def test_an_answer_has_the_origin_of_its_turn_wherever_reading_begins(tmp_path: 
     tool = {"type": "message", "message": {"role": "toolResult", "content": "x" * noise}}
     events = [stranger(), answer("one"), owner(), tool, answer("two"), system("heartbeat"), tool, answer("three")]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in [*events, owner("last")]))
-    with OpenClawJsonl(str(tmp_path)).open("sessions/a.jsonl") as opened:
+    with OpenClawTranscripts(str(tmp_path)).open("sessions/a.jsonl") as opened:
         whole = list(opened.records())
         for at, record in enumerate(whole):
             assert record.end is not None

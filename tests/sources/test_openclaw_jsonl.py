@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.sources.transcripts.jsonl import one_line, parse_blocks, parse_object
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.sources.transcripts.openclaw_events import EventParser
 from mdrecall.types import TranscriptRecord
 
@@ -99,21 +99,11 @@ def test_a_transcript_is_measured_by_the_file_that_is_named_or_by_its_session(tm
     (folder / "s1.jsonl").write_bytes(b"12345")
     (folder / "t.jsonl").write_bytes(b"123")
     (tmp_path / "elsewhere.jsonl").write_bytes(b"1")
-    reader = OpenClawJsonl(str(folder))
+    reader = OpenClawTranscripts(str(folder))
     assert reader.size_of("s1") == 5
     assert reader.size_of("s1", "t.jsonl") == 3
     assert reader.size_of("s1", str(tmp_path / "elsewhere.jsonl")) == 1
     assert reader.size_of("s2") == 0
-
-
-@pytest.mark.parametrize("name", ["s1.jsonl", "s1-topic-7.jsonl", "s1.jsonl.reset.2026-02-10T10-00-00.000Z"])
-def test_an_export_name_leads_back_to_its_transcript(name: str) -> None:
-    reader = OpenClawJsonl("/nowhere")
-    assert reader.path_of_export(reader.export_name(f"sessions/{name}")) == f"sessions/{name}"
-
-
-def test_a_name_that_no_transcript_can_have_is_not_an_export(tmp_path: Path) -> None:
-    assert OpenClawJsonl(str(tmp_path)).path_of_export("json+list") is None
 
 
 @given(st.text(st.sampled_from("ab \t\n\u3000\x1c\u2028")), st.integers(1, 9))
@@ -142,7 +132,7 @@ def test_a_line_that_is_too_long_is_told_and_costs_no_other_line(lines: list[byt
 
 def test_a_transcript_is_described_with_the_conversation_that_it_belongs_to(tmp_path: Path) -> None:
     key = "agent:main:subagent:x"
-    reader, stamp = OpenClawJsonl(str(tmp_path)), (7, 2_000_000_000, 0, 0)
+    reader, stamp = OpenClawTranscripts(str(tmp_path)), (7, 2_000_000_000, 0, 0)
     unknown = reader.describe("sessions/s1.jsonl", stamp)
     assert unknown == ("s1", "sessions/s1.jsonl", 7, 2.0, False, *[""] * 8, (), "")
     entries = {key: {"sessionId": "s1", "chatType": "direct", "channel": "irc", "spawnedBy": "agent:main:main"}}

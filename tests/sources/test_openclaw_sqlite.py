@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import FileMissing, FileUnreadable, ReadError
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl, OpenClawTranscripts
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.sources.transcripts.openclaw_database import find_decompressor
 from mdrecall.sources.transcripts.readers import find_conversation, list_conversations, read_transcript
 from mdrecall.types import Listing, TranscriptRecord
@@ -45,12 +45,12 @@ def fill(store: OpenClawStore, session: str = "s1", **more: Any) -> None:
     )
 
 
-def records_of(reader: OpenClawTranscripts | OpenClawJsonl, path: str) -> list[TranscriptRecord]:
+def records_of(reader: OpenClawTranscripts, path: str) -> list[TranscriptRecord]:
     with reader.open(path) as opened:
         return list(opened.records())
 
 
-def lines_of(reader: OpenClawTranscripts | OpenClawJsonl, path: str) -> list[tuple[int, str, str]]:
+def lines_of(reader: OpenClawTranscripts, path: str) -> list[tuple[int, str, str]]:
     found = records_of(reader, path)
     return [(record.number, record.line, record.day) for record in found if record.is_message]
 
@@ -60,7 +60,7 @@ def test_the_lines_and_their_numbers_are_those_of_the_jsonl_file(store: OpenClaw
     fill(store)
     (store.folder / "export").mkdir()
     (store.folder / "export" / "s1.jsonl").write_bytes(store.export("s1"))
-    exported = OpenClawJsonl(str(store.folder / "export"))
+    exported = OpenClawTranscripts(str(store.folder / "export"))
     found = lines_of(store.reader(has_zstd=has_zstd), "sessions/main/s1.jsonl")
     assert found == lines_of(exported, "sessions/s1.jsonl")
     assert [number for number, _, _ in found] == [3, 4, 5, 7, 9, 11, 13]
@@ -415,7 +415,7 @@ def test_without_a_database_the_files_are_read(store: OpenClawStore) -> None:
         each.unlink()
     (store.sessions / "s2.jsonl").write_text(json.dumps(message("f1", "user", "a file")) + "\n")
     reader = store.reader()
-    assert reader.scan() == OpenClawJsonl(str(store.sessions)).scan()
+    assert reader.scan() == OpenClawTranscripts(str(store.sessions)).scan()
     assert lines_of(reader, "sessions/s2.jsonl") == [(1, "User: a file", "2026-05-02")]
 
 

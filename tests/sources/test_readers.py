@@ -19,7 +19,7 @@ from mdrecall.interfaces import OpenTranscript, TranscriptReader
 from mdrecall.qmd.export import ExportReport, SessionExport
 from mdrecall.sources.opening import read_below
 from mdrecall.sources.transcripts import readers
-from mdrecall.sources.transcripts.openclaw import OpenClawJsonl
+from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.sources.transcripts.readers import Transcripts, open_transcripts
 from mdrecall.types import Conversation, Listing, SourceName, Stamp, TranscriptRecord
 
@@ -74,12 +74,6 @@ class JsonListReader:
 
     def describe(self, path: str, stamp: Stamp) -> Conversation:
         return Conversation(path.removeprefix(_PREFIX), path, stamp[0], stamp[1] / 1e9, False)
-
-    def export_name(self, path: str) -> str:
-        return f"list+{path.removeprefix(_PREFIX)}"
-
-    def path_of_export(self, name: str) -> str | None:
-        return self._path(name.removeprefix("list+")) if name.startswith("list+") else None
 
     @contextmanager
     def open(self, path: str, *, with_tools: bool = False) -> Iterator[OpenTranscript]:
@@ -175,8 +169,8 @@ def test_it_is_exported_for_qmd(memory: Memory, tmp_path: Path) -> None:
     source = open_transcripts(memory.settings)
     export = SessionExport(source, make_redactor(()), folder=str(folder), state_dir=str(tmp_path / "state"))
     assert export.run() == ExportReport(written=2)
-    assert (folder / "list+new.md").read_text().startswith("# Session list+new\n\nUser: the walrus sleeps\n")
-    assert export.find_origin("list+new.md", 4, 4) == ("sessions/list/new", 3, 3)
+    assert (folder / "new.md").read_text().startswith("# Session new\n\nUser: the walrus sleeps\n")
+    assert export.find_origin("new.md", 4, 4) == ("sessions/list/new", 3, 3)
     assert export.find_origin("old.md", 3, 3) == ("sessions/old.jsonl", 1, 1)
 
 
@@ -203,7 +197,7 @@ def test_the_first_reader_that_owns_a_path_reads_it(tmp_path: Path) -> None:
         folder.mkdir()
         (folder / "a.jsonl").write_text("x" * len(folder.name))
     (second / "b.jsonl").write_text("")
-    both = Transcripts([OpenClawJsonl(str(first)), OpenClawJsonl(str(second))])
+    both = Transcripts([OpenClawTranscripts(str(first)), OpenClawTranscripts(str(second))])
     listing = both.scan()
     assert {path: stamp[0] for path, stamp in listing.stamps.items()} == {"sessions/a.jsonl": 5, "sessions/b.jsonl": 0}
     assert listing.folders == (str(first), str(second))

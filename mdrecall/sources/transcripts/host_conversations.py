@@ -59,7 +59,6 @@ HOST_NAMES = (*(row.name for row in HOSTS), OPENCODE)
 #: What the first records say about each transcript, so that a search need not open every one.
 CACHE_FILE = "hosts-cache.json"
 _PATH = re.compile(rf"sessions/({'|'.join(HOST_NAMES)})/([A-Za-z0-9][A-Za-z0-9._-]{{0,200}})\.jsonl")
-_EXPORTED = re.compile(rf"({'|'.join(HOST_NAMES)})--(.+)")
 _COPIES = "hosts"
 _ENDING = ".jsonl"
 #: More transcripts of a host are not looked at: the newest ones count, and each costs a search some microseconds.
@@ -293,16 +292,6 @@ class HostTranscripts:
             session, path, stamp[0], stamp[1] / 1e9, False, host, about.folder, about.branch, about.title
         )
 
-    def export_name(self, path: str) -> str:
-        """Return the host and the session."""
-        return "--".join(self._split(path))
-
-    def path_of_export(self, name: str) -> str | None:
-        """Return the path of the conversation with this export name."""
-        found = _EXPORTED.fullmatch(name)
-        path = f"sessions/{found[1]}/{found[2]}.jsonl" if found else ""
-        return path if self.owns(path) else None
-
     def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
         """Open a conversation by its path. Tools are never among what it gives."""
         self._split(path)
@@ -322,6 +311,12 @@ class HostTranscripts:
 def is_host_path(path: str) -> bool:
     """True if a path has the form of a coding agent's conversation."""
     return _PATH.fullmatch(path) is not None
+
+
+def export_name(path: str) -> str:
+    """Return a file name without an ending for a transcript: its session, after the coding agent that has it."""
+    folder, _, session = path.removeprefix("sessions/").removesuffix(_ENDING).rpartition("/")
+    return f"{folder}--{session}" if folder in HOST_NAMES else session
 
 
 class AboutCache:

@@ -52,103 +52,233 @@ _OF_OPENCLAW = re.compile(
 _TURN_ROWS = 5_000
 
 
-class OpenClawJsonl:
-    """The transcripts of one OpenClaw agent, and of no other agent."""
+class OpenClawTranscripts:
+    """The conversations of one OpenClaw agent, and of no other agent."""
 
     name: SourceName = "sessions"
 
-    def __init__(self, folder: str, kept: str = "") -> None:
-        """``kept`` is the file in which the facts about transcripts are kept."""
-        self.folder = folder
-        self.known = KnownSessions(folder, kept)
+    def __init__(
+        self,
+        folder: str,
+        database: OpenClawDatabase | None = None,
+        agent: str = "main",
+        *,
+        kept: str = "",
+        one_person: bool = False,
+    ) -> None:
+        """``folder`` has the files; facts about them are kept in the file ``kept``.
+
+        ``one_person`` says that the agent's private conversations are all with the same person.
+        """
+        self._folder = folder
+        self._entries = KnownSessions(folder, kept)
+        self._database = database
+        self._agent = agent
+        self._one_person = one_person
+        # A coding agent's conversations have paths of the same form.
+        self._prefix = _PREFIX if agent in HOST_NAMES else f"{_PREFIX}{agent}/"
+        self._contents: Contents | None = None
+        self._facts: dict[str, SessionFacts] | None = None
+        self._participants: dict[str, tuple[str, ...]] | None = None
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "OpenClawJsonl":
-        """Return the reader of the configured agent's transcripts."""
-        return cls(settings.sessions_dir, os.path.join(settings.agent_folder, _KEPT))
+    def from_settings(cls, settings: Settings) -> "OpenClawTranscripts":
+        """Return the reader of the configured agent's conversations."""
+        folder, kept = settings.sessions_dir, os.path.join(settings.agent_folder, _KEPT)
+        database = OpenClawDatabase(settings.session_database, folder)
+        one_person = read_rules(settings).one_person
+        return cls(folder, database, settings.agent_id, kept=kept, one_person=one_person)
 
     def scan(self) -> Listing:
-        """List every transcript with its stamp. Links are reported and not followed."""
+        """List every conversation with its stamp. Links are not followed; what OpenClaw has forgotten is not listed."""
+        files = self._scan_files()
+        if self._database is None:
+            return files
+        folder = os.path.dirname(self._database.path)
+        try:
+            contents = self._read_contents()
+        except ReadError as error:
+            # What was forgotten is not known now: nothing is listed, and nothing leaves the index.
+            issue = Issue(self._database.path, f"cannot be read: {error}")
+            return Listing({}, (*files.issues, issue), (_FOLDER,), files.places, (*files.folders, folder))
+        if contents == Contents({}):
+            return files
+        sessions = {path: _session_in_file(path, contents) for path in files.stamps}
+        stamps = {path: stamp for path, stamp in files.stamps.items() if _is_read_from_file(path, contents)}
+        for session, window in contents.windows.items():
+            if _ID.fullmatch(session) and window.rows and (not window.is_cold or self._database.cold.can_read):
+                stamps[self._path_of(session)] = window.stamp
+        forgotten = {path for path, session in sessions.items() if session in contents.forgotten}
+        return files._replace(
+            stamps=stamps,
+            issues=(*files.issues, *_find_issues(self._database, contents)),
+            folders=(*files.folders, folder),
+            forgotten=frozenset({*forgotten, *map(self._path_of, contents.forgotten)}),
+        )
+
+    def _scan_files(self) -> Listing:
         stamps: dict[str, Stamp] = {}
         issues: list[Issue] = []
         try:
-            with os.scandir(self.folder) as entries:
+            with os.scandir(self._folder) as entries:
                 for entry in entries:
                     if _NAME.fullmatch(entry.name):
                         _add_entry(entry, stamps, issues)
         except FileNotFoundError:
-            return Listing({}, (), (), {}, (self.folder,))
+            return Listing({}, (), (), {}, (self._folder,))
         except OSError as error:
             problem = f"cannot be listed: {error.strerror}"
-            return Listing({}, (Issue(self.folder, problem),), (_FOLDER,), {}, ())
-        self.known.refresh()
-        return Listing(stamps, tuple(issues), (), {_FOLDER: (self.folder, _FOLDER)}, (self.folder,))
+            return Listing({}, (Issue(self._folder, problem),), (_FOLDER,), {}, ())
+        self._entries.refresh()
+        return Listing(stamps, tuple(issues), (), {_FOLDER: (self._folder, _FOLDER)}, (self._folder,))
+
+    def _read_contents(self) -> Contents:
+        """Read which conversations the database has, without those that are not to be found."""
+        try:
+            found = self._database.list_windows() if self._database else Contents({})
+        except FileMissing:
+            found = Contents({})
+        hidden = _find_hidden(found.windows, self._agent)
+        windows = {
+            session: window
+            for session, window in found.windows.items()
+            if window.key not in hidden and not window.is_forgotten
+        }
+        own = (window for window in found.windows.values() if _is_of_agent(window.key, self._agent))
+        has_groups = any(may_be_shared(window.key, window.chat_type) for window in own)
+        self._contents = found._replace(windows=windows, has_groups=has_groups)
+        self._facts, self._participants = None, None
+        return self._contents
+
+    @property
+    def _known(self) -> Contents:
+        """What the database had when it was last listed."""
+        return self._contents or self._read_contents()
+
+    def _path_of(self, session: str) -> str:
+        return f"{self._prefix}{session}{_ENDING}"
+
+    def _session_of(self, path: str) -> str:
+        """Return the session id in the path of a conversation in the database; empty if it is another path."""
+        session = path.removeprefix(self._prefix).removesuffix(_ENDING)
+        return session if path == self._path_of(session) and _ID.fullmatch(session) else ""
 
     def owns(self, path: str) -> bool:
-        """True if a path has the form of a transcript's."""
-        return path.startswith(_PREFIX) and _NAME.fullmatch(path.removeprefix(_PREFIX)) is not None
+        """True if a path has the form of a conversation's."""
+        return bool(self._session_of(path)) or _is_file_path(path)
 
     def find(self, session: str, listing: Listing) -> str | None:
-        """Return the path of a session. If only transcripts from before a reset are left, it is the latest of them."""
-        inside = os.path.basename(session) if os.path.dirname(session) == self.folder else session
-        for path in (inside, _PREFIX + inside, f"{_PREFIX}{inside}{_ENDING}"):
-            if path in listing.stamps:
-                return path
-        archived = [path for path in listing.stamps if path.startswith(f"{_PREFIX}{inside}{_RESET}")]
+        """Return the path of a session given by its id, its path in the database, or its JSONL file.
+
+        If only transcripts from before a reset are left, it is the latest of them.
+        """
+        if session in listing.stamps and self.owns(session):
+            return session
+        name = self._session_of(session) or session.removeprefix(f"{_PREFIX}{self._agent}/")
+        name = os.path.basename(name) if os.path.dirname(name) == self._folder else name
+        bare = name.removeprefix(_PREFIX).removesuffix(_ENDING)
+        paths = (
+            self._path_of(bare),
+            self._path_of(_TOPIC.sub("", bare)),
+            name,
+            _PREFIX + name,
+            f"{_PREFIX}{bare}{_ENDING}",
+        )
+        if found := next((path for path in paths if path in listing.stamps), None):
+            return found
+        archived = [path for path in listing.stamps if path.startswith(f"{_PREFIX}{name}{_RESET}")]
         return max(archived, key=lambda path: (listing.stamps[path][1], path), default=None)
 
     def describe(self, path: str, stamp: Stamp) -> Conversation:
-        """Return a transcript's session id, size, time of the last change, if a reset ended it, and whose it is."""
+        """Return a conversation's session id, size, time of the last change, if it has ended, and whose it is."""
+        window = self._known.windows.get(self._session_of(path))
+        if window is not None:
+            found = Conversation(window.session, path, stamp[0], stamp[1] / 1e9, not window.is_current)
+            return self._add_facts(found, window)
         name = path.removeprefix(_PREFIX)
         session, _, reset = name.partition(_ENDING)
-        self.known.refresh()
-        facts = self.known.facts
+        self._entries.refresh()
+        facts = self._entries.facts
         names = (name, f"{session}{_ENDING}", session)
-        key, chat_type, channel, parent = next((facts[each] for each in names if each in facts), SessionFacts())
-        return Conversation(
-            session,
-            path,
-            stamp[0],
-            stamp[1] / 1e9,
-            bool(reset),
-            session_key=key,
-            chat_type=chat_type,
-            channel=channel,
-            parent_key=parent,
-        )
+        own = next((facts[each] for each in names if each in facts), SessionFacts())
+        found = Conversation(session, path, stamp[0], stamp[1] / 1e9, bool(reset))._replace(**own._asdict())
+        if found.session_key or found.chat_type:
+            return found
+        # A migration takes ``sessions.json`` away, and leaves files of old resets.
+        window = self._known.windows.get(_session_in_file(path, self._known))
+        return self._add_facts(found, window) if window else self._guess(found)
+
+    def _guess(self, found: Conversation) -> Conversation:
+        """Return a conversation that no entry names: a direct one, if the agent has no groups and nothing denies it."""
+        if not self._one_person or self._known.has_groups or self._entries.has_groups:
+            return found
+        return found._replace(chat_type=self.read_chat_type(found.path) or "direct")
 
     def read_chat_type(self, path: str) -> str:
         """Return the kind of chat that the first messages of a transcript tell of; empty if they tell of none."""
         try:
-            with self.open(path) as opened:
+            with self._open_file(path) as opened:
                 head = b"".join(opened.blocks(0, _HEAD_BYTES))
                 lines = head.split(b"\n") if any(word in head for word in CHAT_WORDS) else ()
                 return next(filter(None, (find_chat_type(parse_object(line)) for line in lines)), "")
         except ReadError:
             return "unknown"
 
-    def export_name(self, path: str) -> str:
-        """Return the file name without ``.jsonl``; after a reset, the whole file name."""
-        return path.removeprefix(_PREFIX).removesuffix(_ENDING)
-
-    def path_of_export(self, name: str) -> str | None:
-        """Return the path of the transcript with this export name."""
-        path = f"{_PREFIX}{name}" if _RESET in name else f"{_PREFIX}{name}{_ENDING}"
-        return path if self.owns(path) else None
+    def _add_facts(self, found: Conversation, window: Window) -> Conversation:
+        if self._database is not None and (self._facts is None or self._participants is None):
+            self._facts, self._participants = {}, {}
+            with suppress(ReadError):
+                self._facts = self._database.read_facts()
+            # An older database has no such table.
+            with suppress(ReadError):
+                self._participants = self._database.read_participants()
+        facts = (self._facts or {}).get(window.key, SessionFacts())
+        return found._replace(
+            session_key=window.key,
+            chat_type=window.chat_type or facts.chat_type,
+            channel=window.channel or facts.channel,
+            parent_key=window.parent_key or facts.parent_key,
+            hook_source=window.hook_source,
+            participants=(self._participants or {}).get(window.key, ()),
+        )
 
     def size_of(self, session: str, file: str = "") -> int:
-        """Return the size of a session's file, 0 if there is none."""
+        """Return the size of a conversation, 0 if there is none."""
+        with suppress(ReadError):
+            if self._database and (size := self._database.count_bytes(session)):
+                return size
         try:
-            return os.stat(os.path.join(self.folder, file or f"{session}{_ENDING}")).st_size
+            return os.stat(os.path.join(self._folder, file or f"{session}{_ENDING}")).st_size
         except OSError:
             return 0
 
-    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenJsonl]:
-        """Open a transcript by its path, ``sessions/<name>``."""
-        if not self.owns(path):
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
+        """Open a conversation by its path."""
+        session = self._session_of(path)
+        if session and self._database and (self._prefix != _PREFIX or session in self._known.windows):
+            return self._open_window(self._database, path, session, with_tools=with_tools)
+        if not _is_file_path(path):
             raise PathOutside(f"{path} is not a transcript of this agent.", path=path)
+        if not _is_read_from_file(path, self._known):
+            raise FileMissing(f"{path} is read from OpenClaw's database, or was forgotten.", path=path)
+        return self._open_file(path, with_tools=with_tools)
+
+    def _open_file(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenJsonl]:
         read_records = partial(_read_records, with_tools=with_tools)
-        return open_jsonl(self.folder, path.removeprefix(_PREFIX), read_records, shown=path)
+        return open_jsonl(self._folder, path.removeprefix(_PREFIX), read_records, shown=path)
+
+    @contextmanager
+    def _open_window(
+        self, database: OpenClawDatabase, path: str, session: str, *, with_tools: bool
+    ) -> Iterator["OpenWindow"]:
+        window = database.find_window(session)
+        if window is None or window.is_forgotten or _find_hidden({session: window}, self._agent):
+            raise FileMissing(f"There is no transcript {path}.", path=path)
+        if window.is_cold and not database.cold.can_read:
+            problem = f"{path} is in OpenClaw's cold storage, which needs zstd."
+            hint = f"Open the conversation in OpenClaw, which brings it back, or run `{install_command('zstd')}`."
+            raise FileUnreadable(problem, path=path, hint=hint)
+        yield OpenWindow(database, window, with_tools)
 
 
 def read_any_file(file: str) -> Iterator[TranscriptRecord]:
@@ -192,184 +322,6 @@ def _add_entry(entry: "os.DirEntry[str]", stamps: dict[str, Stamp], issues: list
         stamps[path] = stamp_of(found)
     elif stat.S_ISLNK(found.st_mode):
         issues.append(Issue(path, "is a symbolic link, which is not followed"))
-
-
-class OpenClawTranscripts:
-    """The conversations of one OpenClaw agent, and of no other agent."""
-
-    name: SourceName = "sessions"
-
-    def __init__(self, files: OpenClawJsonl, database: OpenClawDatabase, agent: str, one_person: bool = False) -> None:
-        """``one_person`` says that the agent's private conversations are all with the same person."""
-        self._one_person = one_person
-        self._files = files
-        self._database = database
-        self._agent = agent
-        # A coding agent's conversations have paths of the same form.
-        self._prefix = _PREFIX if agent in HOST_NAMES else f"{_PREFIX}{agent}/"
-        self._contents: Contents | None = None
-        self._facts: dict[str, SessionFacts] | None = None
-        self._participants: dict[str, tuple[str, ...]] | None = None
-
-    @classmethod
-    def from_settings(cls, settings: Settings) -> "OpenClawTranscripts":
-        """Return the reader of the configured agent's conversations."""
-        database = OpenClawDatabase(settings.session_database, settings.sessions_dir)
-        one_person = read_rules(settings).one_person
-        return cls(OpenClawJsonl.from_settings(settings), database, settings.agent_id, one_person)
-
-    def scan(self) -> Listing:
-        """List every conversation with its stamp. What OpenClaw was told to forget is not listed."""
-        files = self._files.scan()
-        folder = os.path.dirname(self._database.path)
-        try:
-            contents = self._read_contents()
-        except ReadError as error:
-            # What was forgotten is not known now: nothing is listed, and nothing leaves the index.
-            issue = Issue(self._database.path, f"cannot be read: {error}")
-            return Listing({}, (*files.issues, issue), (_PREFIX.rstrip("/"),), files.places, (*files.folders, folder))
-        if contents == Contents({}):
-            return files
-        sessions = {path: _session_in_file(path, contents) for path in files.stamps}
-        stamps = {path: stamp for path, stamp in files.stamps.items() if _is_read_from_file(path, contents)}
-        for session, window in contents.windows.items():
-            if _ID.fullmatch(session) and window.rows and (not window.is_cold or self._database.cold.can_read):
-                stamps[self._path_of(session)] = window.stamp
-        issues = (*files.issues, *_find_issues(self._database, contents))
-        forgotten = {path for path, session in sessions.items() if session in contents.forgotten}
-        forgotten |= {self._path_of(session) for session in contents.forgotten}
-        return files._replace(
-            stamps=stamps, issues=issues, folders=(*files.folders, folder), forgotten=frozenset(forgotten)
-        )
-
-    def _read_contents(self) -> Contents:
-        """Read which conversations the database has, without those that are not to be found."""
-        try:
-            found = self._database.list_windows()
-        except FileMissing:
-            found = Contents({})
-        hidden = _find_hidden(found.windows, self._agent)
-        windows = {
-            session: window
-            for session, window in found.windows.items()
-            if window.key not in hidden and not window.is_forgotten
-        }
-        has_groups = any(
-            may_be_shared(window.key, window.chat_type)
-            for window in found.windows.values()
-            if _is_of_agent(window.key, self._agent)
-        )
-        self._contents = found._replace(windows=windows, has_groups=has_groups)
-        self._facts, self._participants = None, None
-        return self._contents
-
-    @property
-    def _known(self) -> Contents:
-        """What the database had when it was last listed."""
-        return self._contents or self._read_contents()
-
-    def _path_of(self, session: str) -> str:
-        return f"{self._prefix}{session}{_ENDING}"
-
-    def _session_of(self, path: str) -> str:
-        """Return the session id in the path of a conversation in the database; empty if it is another path."""
-        session = path.removeprefix(self._prefix).removesuffix(_ENDING)
-        return session if path == self._path_of(session) and _ID.fullmatch(session) else ""
-
-    def owns(self, path: str) -> bool:
-        """True if a path has the form of a conversation's."""
-        return bool(self._session_of(path)) or self._files.owns(path)
-
-    def find(self, session: str, listing: Listing) -> str | None:
-        """Return the path of a session given by its id, its path in the database, or its JSONL file."""
-        if session in listing.stamps and self.owns(session):
-            return session
-        name = self._session_of(session) or session.removeprefix(f"{_PREFIX}{self._agent}/")
-        inside = os.path.basename(name) if os.path.dirname(name) == self._files.folder else name
-        session = inside.removeprefix(_PREFIX).removesuffix(_ENDING)
-        paths = (self._path_of(session), self._path_of(_TOPIC.sub("", session)))
-        return next((path for path in paths if path in listing.stamps), None) or self._files.find(name, listing)
-
-    def describe(self, path: str, stamp: Stamp) -> Conversation:
-        """Return a conversation's session id, size, time of the last change, if it has ended, and whose it is."""
-        window = self._known.windows.get(self._session_of(path))
-        if window is not None:
-            found = Conversation(window.session, path, stamp[0], stamp[1] / 1e9, not window.is_current)
-            return self._add_facts(found, window)
-        found = self._files.describe(path, stamp)
-        window = self._known.windows.get(_session_in_file(path, self._known))
-        if found.session_key or found.chat_type:
-            return found
-        # A migration takes ``sessions.json`` away, and leaves files of old resets.
-        return self._add_facts(found, window) if window else self._guess(found)
-
-    def _guess(self, found: Conversation) -> Conversation:
-        """Return a conversation that no entry names: a direct one, if the agent has no groups and nothing denies it."""
-        if not self._one_person or self._known.has_groups or self._files.known.has_groups:
-            return found
-        return found._replace(chat_type=self._files.read_chat_type(found.path) or "direct")
-
-    def _add_facts(self, found: Conversation, window: Window) -> Conversation:
-        facts = self._read_facts().get(window.key, SessionFacts())
-        return found._replace(
-            session_key=window.key,
-            chat_type=window.chat_type or facts.chat_type,
-            channel=window.channel or facts.channel,
-            parent_key=window.parent_key or facts.parent_key,
-            hook_source=window.hook_source,
-            participants=self._read_participants().get(window.key, ()),
-        )
-
-    def _read_participants(self) -> dict[str, tuple[str, ...]]:
-        if self._participants is None:
-            # An older database has no such table.
-            self._participants = {}
-            with suppress(ReadError):
-                self._participants = self._database.read_participants()
-        return self._participants
-
-    def _read_facts(self) -> dict[str, SessionFacts]:
-        if self._facts is None:
-            try:
-                self._facts = self._database.read_facts()
-            except ReadError:
-                self._facts = {}
-        return self._facts
-
-    def export_name(self, path: str) -> str:
-        """Return the session id, as for a JSONL file."""
-        return self._session_of(path) or self._files.export_name(path)
-
-    def path_of_export(self, name: str) -> str | None:
-        """Return the path of the conversation with this export name."""
-        return self._path_of(name) if name in self._known.windows else self._files.path_of_export(name)
-
-    def size_of(self, session: str, file: str = "") -> int:
-        """Return the size of a conversation, 0 if there is none."""
-        try:
-            return self._database.count_bytes(session) or self._files.size_of(session, file)
-        except ReadError:
-            return self._files.size_of(session, file)
-
-    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
-        """Open a conversation by its path."""
-        session = self._session_of(path)
-        if session and (self._prefix != _PREFIX or session in self._known.windows):
-            return self._open_window(path, session, with_tools=with_tools)
-        if self._files.owns(path) and not _is_read_from_file(path, self._known):
-            raise FileMissing(f"{path} is read from OpenClaw's database, or was forgotten.", path=path)
-        return self._files.open(path, with_tools=with_tools)
-
-    @contextmanager
-    def _open_window(self, path: str, session: str, *, with_tools: bool) -> Iterator["OpenWindow"]:
-        window = self._database.find_window(session)
-        if window is None or window.is_forgotten or _find_hidden({session: window}, self._agent):
-            raise FileMissing(f"There is no transcript {path}.", path=path)
-        if window.is_cold and not self._database.cold.can_read:
-            problem = f"{path} is in OpenClaw's cold storage, which needs zstd."
-            hint = f"Open the conversation in OpenClaw, which brings it back, or run `{install_command('zstd')}`."
-            raise FileUnreadable(problem, path=path, hint=hint)
-        yield OpenWindow(self._database, window, with_tools)
 
 
 def read_rules(settings: Settings) -> Rules:
@@ -425,6 +377,11 @@ class OpenWindow(NamedTuple):
     def seal(self, offset: int, *, thorough: bool = False) -> bytes:
         """Return a digest of the events before an offset."""
         return self.database.seal(self.window, offset, thorough=thorough)
+
+
+def _is_file_path(path: str) -> bool:
+    """True if a path has the form of a JSONL file's."""
+    return path.startswith(_PREFIX) and _NAME.fullmatch(path.removeprefix(_PREFIX)) is not None
 
 
 def _session_in_file(path: str, contents: Contents) -> str:

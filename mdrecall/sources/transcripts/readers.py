@@ -87,14 +87,6 @@ class Transcripts:
         """Return what ``sessions list`` shows about a transcript."""
         return self._owner(path).describe(path, stamp)
 
-    def export_name(self, path: str) -> str:
-        """Return the file name, without an ending, that stands for a transcript."""
-        return self._owner(path).export_name(path)
-
-    def path_of_export(self, name: str) -> str | None:
-        """Return the path of the transcript with this export name; None if it is nobody's."""
-        return next((path for reader in self._readers if (path := reader.path_of_export(name))), None)
-
     def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
         """Open a transcript by its path; what was forgotten of it is masked."""
         opened = self._owner(path).open(path, with_tools=with_tools)
