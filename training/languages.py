@@ -15,7 +15,6 @@ from typing import Any
 
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline import OfflineEmbedder, embedder
-from mdrecall.embed.offline.glosses import Entry, make_word_file
 from mdrecall.embed.offline.word_file import COST_STEP, Card, WordFile, read_card
 from mdrecall.embed.offline.word_vectors import read_columns, read_records
 from training.corpus import Unavailable
@@ -28,6 +27,7 @@ from training.dictionaries import (
     read_edict,
     read_frequencies,
 )
+from training.glosses import Entry, Table, make_word_file
 from training.pivots import read_glosses, single_words
 
 INCLUDED = Path(embedder.__file__).parent / "words"
@@ -217,7 +217,7 @@ def main(arguments: list[str] | None = None) -> int:
 def make_files(languages: Iterable[str], packages: Path, out: Path) -> None:
     """Write the word files of some languages, and what is made from all that are in the folder."""
     out.mkdir(parents=True, exist_ok=True)
-    table = OfflineEmbedder().gloss_table()
+    table = Table(*OfflineEmbedder().gloss_table())
     for language in languages:
         card, entries = MAKERS[language](packages)
         data = make_word_file(entries, table, card)

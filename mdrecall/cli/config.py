@@ -254,28 +254,17 @@ def _describe_provider(row: "ProviderRow") -> str:
 
 def add_language(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "action",
-        choices=("list", "add", "remove"),
-        help="list: list the languages that the offline table reads; add: add one from a dictionary; remove: remove one"
-        " that was added",
+        "action", choices=("list",), nargs="?", default="list", help="list the languages that the offline table reads"
     )
-    parser.add_argument("code", nargs="?", metavar="CODE", help="add, remove: the code of the language, such as ko")
-    about = "add: lines of a word, a tab, and English translations separated by ;"
-    parser.add_argument("file", nargs="?", metavar="FILE", help=about)
     add_common(parser)
 
 
 def run_language(options: argparse.Namespace) -> int:
     from mdrecall.backends.embedders import languages_dir_of
     from mdrecall.config.load import load
-    from mdrecall.errors import QueryError
 
-    if options.action != "list" and not (options.code and (options.file or options.action == "remove")):
-        raise QueryError("Which language?", hint="Run `mdrecall language add CODE FILE`, or `remove CODE`.")
     loaded = load(workspace=options.workspace, agent=options.agent, config=options.config)
-    folder = languages_dir_of(loaded)
-    actions = {"list": _list_languages, "add": _add_language, "remove": _remove_language}
-    return actions[options.action](options, folder)
+    return _list_languages(options, languages_dir_of(loaded))
 
 
 def _list_languages(options: argparse.Namespace, folder: str) -> int:
@@ -292,32 +281,6 @@ def _list_languages(options: argparse.Namespace, folder: str) -> int:
         origin = "added" if card.language in added else "included"
         print(f"{style(f'{card.language:3}', 'bold')} {printable(card.name):11} {card.words:>7,} words  {origin:8}  "
               f"{printable(card.licence)}")  # fmt: skip
-    return 0
-
-
-def _add_language(options: argparse.Namespace, folder: str) -> int:
-    from mdrecall.embed.offline import OfflineEmbedder
-    from mdrecall.embed.offline.added import add_language
-
-    card = add_language(options.file, options.code, folder, OfflineEmbedder().gloss_table())
-    if options.json:
-        print_json(_card_to_json(card, is_added=True))
-    else:
-        print(f"Added {printable(card.name)}: {card.words:,} words. Notes are embedded again at the next search.")
-    return 0
-
-
-def _remove_language(options: argparse.Namespace, folder: str) -> int:
-    from mdrecall.embed.offline.added import remove_language
-    from mdrecall.errors import ArgumentError
-
-    if not remove_language(options.code, folder):
-        hint = "`mdrecall language list` shows the languages; only added ones can be removed."
-        raise ArgumentError(f"No language {options.code!r} was added.", name="code", hint=hint)
-    if options.json:
-        print_json({"language": options.code, "removed": True})
-    else:
-        print(f"Removed {options.code}. Notes are embedded again at the next search.")
     return 0
 
 

@@ -82,11 +82,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
             "providers --probe",
             "providers --download minilm",
         ),
-        "language": (
-            "list, add or remove languages of the offline table",
-            "language list",
-            "language add ko korean.tsv",
-        ),
+        "language": ("list the languages of the offline table", "language list"),
         "ltm": (
             "list, search, store or delete long-term memories",
             "ltm list --limit 5",

@@ -583,7 +583,7 @@ def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace,
 HEAVY = {
     "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "inspect", "logging",
     "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
-    "mdrecall.embed.minilm", "mdrecall.embed.offline.cutting",
+    "mdrecall.embed.minilm", "mdrecall.embed.offline.word_vectors",
 }  # fmt: skip
 
 

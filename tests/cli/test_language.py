@@ -1,11 +1,16 @@
-"""``mdrecall language`` and the licences of its data."""
+"""``mdrecall language``, languages that are added to it, and the licences of its data."""
 
+import re
 from pathlib import Path
 
 import pytest
 
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.errors import ArgumentError
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
+from training.add_language import add_language
+from training.glosses import Table
 
 KOREAN = """# name: Korean
 # licence: public domain
@@ -32,37 +37,23 @@ def test_the_included_languages_are_listed_with_their_licences(run: Run) -> None
     assert " added " not in shown
 
 
-def test_a_language_that_is_added_is_searched_and_one_that_is_removed_is_not(
-    run: Run, workspace: Workspace, korean: str
-) -> None:
+@pytest.fixture
+def table() -> Table:
+    return Table(*OfflineEmbedder().gloss_table())
+
+
+def test_a_language_that_is_added_is_searched(run: Run, workspace: Workspace, korean: str, table: Table) -> None:
     workspace.write("memory/a.md", "회의는 화요일로 바뀌었다\n")
     workspace.write("memory/b.md", "The walrus sleeps.\n")
     before = run("search", "when is the conference", "--json").json["results"]
     assert "memory/a.md" not in [result["path"] for result in before]
-    added = run("language", "add", "ko", korean, "--json").json
+    folder = workspace.state / "languages"
+    card = add_language(korean, "ko", str(folder), table)
+    assert (card.language, card.script, card.words, card.licence) == ("ko", "hangul", 3, "public domain")
     assert [line for line in run("language", "list").out.splitlines() if line.startswith("ko") and " added " in line]
-    assert (added["language"], added["script"], added["words"], added["licence"]) == (
-        "ko",
-        "hangul",
-        3,
-        "public domain",
-    )
-    found = run("search", "when is the conference", "--json").json
-    assert found["results"][0]["path"] == "memory/a.md"
-    assert run("language", "remove", "ko", "--json").json == {"language": "ko", "removed": True}
+    assert run("search", "when is the conference", "--json").json["results"][0]["path"] == "memory/a.md"
+    (folder / "ko.words").unlink()
     assert run("search", "when is the conference", "--json").json["results"] == before
-
-
-def test_people_are_told_that_notes_are_embedded_again(run: Run, korean: str) -> None:
-    again = "Notes are embedded again at the next search.\n"
-    assert run("language", "add", "ko", korean).out == f"Added Korean: 3 words. {again}"
-    assert run("language", "remove", "ko").out == f"Removed ko. {again}"
-
-
-def test_only_an_added_language_can_be_removed(run: Run) -> None:
-    for code in ("ko", "zh", "../zh"):
-        ran = run("language", "remove", code)
-        assert (ran.code, "language list" in ran.err) == (2, True)
 
 
 @pytest.mark.parametrize(
@@ -77,23 +68,26 @@ def test_only_an_added_language_can_be_removed(run: Run) -> None:
     ],
 )
 def test_a_file_that_is_no_dictionary_is_refused_with_the_reason(
-    run: Run, tmp_path: Path, content: str, says: str
+    tmp_path: Path, table: Table, content: str, says: str
 ) -> None:
     path = tmp_path / "bad.tsv"
     path.write_text(content, encoding="utf-8")
-    ran = run("language", "add", "ko", str(path))
-    assert ran.code == 2
-    assert says in ran.err.replace("\n         ", "")
+    with pytest.raises(ArgumentError, match=re.escape(says)):
+        add_language(str(path), "ko", str(tmp_path), table)
 
 
 def test_a_file_that_is_not_there_not_text_or_has_no_proper_code_is_refused(
-    run: Run, tmp_path: Path, korean: str
+    tmp_path: Path, korean: str, table: Table
 ) -> None:
     binary = tmp_path / "binary.tsv"
     binary.write_bytes(b"\xff\xfe\x00")
-    assert "cannot be read" in run("language", "add", "ko", str(tmp_path / "none.tsv")).err
-    assert "UTF-8" in run("language", "add", "ko", str(binary)).err
-    assert "language code" in run("language", "add", "../x", korean).err
+    for path, code, says in (
+        (tmp_path / "none", "ko", "cannot be read"),
+        (binary, "ko", "UTF-8"),
+        (korean, "../x", "code"),
+    ):
+        with pytest.raises(ArgumentError, match=says):
+            add_language(str(path), code, str(tmp_path), table)
 
 
 def test_the_licences_of_code_and_data_are_printed(run: Run) -> None:

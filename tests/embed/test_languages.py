@@ -15,21 +15,21 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.words import fold
 from mdrecall.embed.offline import OfflineEmbedder, embedder, languages, word_file, word_vectors
-from mdrecall.embed.offline.added import add_language
-from mdrecall.embed.offline.cutting import RUN_CHARS, Cutter
-from mdrecall.embed.offline.glosses import Entry, make_word_file
-from mdrecall.embed.offline.korean import inflect
 from mdrecall.embed.offline.languages import Found, split_compound
 from mdrecall.embed.offline.translation import _scan, _scan_numpy
-from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, pack_record, word_length
+from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, word_length
+from mdrecall.embed.offline.word_vectors import RUN_CHARS, Cutter
 from mdrecall.errors import ModelFileError
 from mdrecall.types import EmbedInput
 from tests.conftest import examples
 from training import corpus, dictionaries
 from training import languages as making
+from training.add_language import add_language, inflect
+from training.glosses import Entry, Table, make_word_file, pack_record
 
 WORDS = Path(embedder.__file__).parent / "words"
 OFFLINE = OfflineEmbedder()
+TABLE = Table(*OFFLINE.gloss_table())
 CARD = Card("xx", "Test", "latin", 0, 0, "", "a test", "none")
 KOREAN = Card("ko", "Korean", "hangul", 0, 0, "", "a test", "none")
 
@@ -41,7 +41,7 @@ def cosine(left: str, right: str) -> float:
 
 def make_file(folder: Path, entries: list[Entry], card: Card = CARD) -> WordFile:
     path = folder / f"{card.language}.words"
-    path.write_bytes(make_word_file(entries, OFFLINE.gloss_table(), card))
+    path.write_bytes(make_word_file(entries, TABLE, card))
     return WordFile(str(path))
 
 
@@ -64,7 +64,7 @@ def test_a_word_file_is_the_one_that_its_card_and_the_list_describe(path: Path) 
 
 def test_a_word_says_what_its_glosses_say(tmp_path: Path) -> None:
     file = make_file(tmp_path, [Entry("zahnarzt", ["dentist"], 4.0), Entry("hund", ["dog", "hound"], 5.0)])
-    pieces = OFFLINE.gloss_table().pieces
+    pieces = TABLE.pieces
     zahnarzt, hund = (file.read(file.find(word)) for word in ("zahnarzt", "hund"))
     assert [piece for piece, _ in zahnarzt.pieces] == list(pieces["dentist"])
     assert hund.pieces[0][0] == pieces["dog"][0]
@@ -74,7 +74,7 @@ def test_a_word_says_what_its_glosses_say(tmp_path: Path) -> None:
 
 
 def test_the_vector_of_a_word_is_as_long_as_its_frequency_says(tmp_path: Path) -> None:
-    table = OFFLINE.gloss_table()
+    table = TABLE
     file = make_file(tmp_path, [Entry("selten", ["rare"], 2.0), Entry("oft", ["frequently"], 6.0)])
     for word, frequency in (("selten", 2.0), ("oft", 6.0)):
         read = file.read(file.find(word))
@@ -238,7 +238,7 @@ def test_a_name_that_no_dictionary_has_is_found_by_its_characters() -> None:
 
 def test_english_words_that_another_language_has_too_keep_their_meaning() -> None:
     plain = OFFLINE.embed_query("the gift was also in the rat trap", {})
-    pieces = OFFLINE.gloss_table()
+    pieces = TABLE
     words = ["the", "gift", "was", "also", "in", "the", "rat", "trap"]
     total = sum(pieces.rows[list(pieces.pieces[word])].sum(0) for word in words)
     assert array("f", plain).tolist() == pytest.approx((total / numpy.linalg.norm(total)).tolist(), abs=1e-5)
@@ -381,10 +381,10 @@ def test_a_dictionary_of_korean_knows_particles_and_inflected_forms(tmp_path: Pa
     dictionary.write_text(
         "마시다\tto drink\t4.6\n먹다\tto eat\t5\n물\twater\t5\n회의\tmeeting\t4.5\n", encoding="utf-8"
     )
-    add_language(str(dictionary), "ko", str(tmp_path / "languages"), OFFLINE.gloss_table())
+    add_language(str(dictionary), "ko", str(tmp_path / "languages"), TABLE)
     languages = OfflineEmbedder(str(tmp_path / "languages"))._languages
     file = languages.files["ko"]
-    pieces = OFFLINE.gloss_table().pieces
+    pieces = TABLE.pieces
     for word, gloss in {"마셨습니다": "drink", "먹었다": "eat", "물을": "water", "회의에서는": "meeting"}.items():
         assert [file.read(number).pieces[0][0] for number in languages._numbers(file, word)] == list(pieces[gloss])
     assert languages._numbers(file, "물리학") == []
@@ -415,7 +415,7 @@ def test_the_included_files_are_compared_byte_for_byte(tmp_path: Path, capsys: p
 
 def test_the_common_direction_is_that_of_the_included_files() -> None:
     files = [WordFile(str(path)) for path in sorted(WORDS.glob("*.words"))]
-    assert making.find_common(files, OFFLINE.gloss_table().rows) == (WORDS / "common.i8").read_bytes()
+    assert making.find_common(files, TABLE.rows) == (WORDS / "common.i8").read_bytes()
 
 
 def test_another_version_of_a_dictionary_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -436,7 +436,7 @@ def test_the_same_dictionary_gives_the_same_bytes() -> None:
 import hashlib, random
 from pathlib import Path
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.embed.offline.glosses import make_word_file
+from training.glosses import Table, make_word_file
 from training import dictionaries, languages
 lines = [f"{word} {word} [x] /meaning {place}; {gloss}/" for place, (word, gloss) in enumerate(
     (chr(0x4e00 + first) + chr(0x4e00 + second), gloss)
@@ -446,7 +446,7 @@ dictionaries.read_files = lambda *_: ["\\n".join([*lines, "龘龍 龘龙 [x] /va
 languages.read_frequencies = lambda *_: {}
 card, entries = languages.chinese(Path())
 random.shuffle(entries)
-print(hashlib.sha256(make_word_file(entries, OfflineEmbedder().gloss_table(), card)).hexdigest())
+print(hashlib.sha256(make_word_file(entries, Table(*OfflineEmbedder().gloss_table()), card)).hexdigest())
 """
     made = {
         subprocess.run(

@@ -18,10 +18,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.core.text.markdown import split_passages
+from mdrecall.core.text.words import fold
 from mdrecall.embed.offline import OfflineEmbedder, embedder
-from mdrecall.embed.offline import pieces as pieces_module
-from mdrecall.embed.offline.languages import Found
-from mdrecall.embed.offline.pieces import MAX_WORD_CHARS, Pieces, words
+from mdrecall.embed.offline import languages as pieces_module
+from mdrecall.embed.offline.languages import MAX_WORD_CHARS, Found, Pieces, find_words
 from mdrecall.errors import ModelFileError, install_command
 from mdrecall.store.vectors import to_int8
 from mdrecall.types import Embedding, EmbedInput
@@ -125,7 +125,7 @@ def test_numbers_are_shared_while_somebody_uses_them_and_then_released() -> None
     ],
 )
 def test_words_are_folded_latin_ones(text: str, expected: list[str]) -> None:
-    assert words(text) == expected
+    assert find_words(fold(text)) == expected
 
 
 def test_the_table_is_the_one_that_the_card_describes() -> None:

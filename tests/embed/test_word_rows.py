@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.embed.offline import word_rows
-from mdrecall.embed.offline.pieces import find_words
-from mdrecall.embed.offline.word_rows import WordRows
+from mdrecall.embed.offline import embedder as word_rows
+from mdrecall.embed.offline.embedder import WordRows
+from mdrecall.embed.offline.languages import find_words
 from tests.conftest import examples
 
 #: Words of every length, many with the same beginning, and everything that may stand between words.

@@ -1,8 +1,8 @@
-"""The languages of a text and its words in them; ``word_vectors.py`` has what a word adds to a vector.
+"""The languages of a text, its words in them, and the pieces of the table's vocabulary that words are split into.
 
-Scripts without spaces are cut into words (``cutting.py``). A word of another script becomes a *token*, which names the
-language: ``ru:слово``. A word in Latin letters does so only if its text is in that language, because English has many
-of the same words with other meanings.
+Scripts without spaces are cut into words (``word_vectors.py``). A word of another script becomes a *token*, which names
+the language: ``ru:слово``. A word in Latin letters does so only if its text is in that language, because English has
+many of the same words with other meanings.
 """
 
 import math
@@ -12,16 +12,27 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakValueDictionary
 
-from mdrecall.embed.offline.pieces import find_words
 from mdrecall.embed.offline.word_file import COST_STEP, UNSPACED, WordFile, hash_word, read_cards, word_length
 from mdrecall.named_tuple import NamedTuple
 
 # A query in English is embedded without these modules, so each is imported where it is used.
 if TYPE_CHECKING:
-    from mdrecall.embed.offline.cutting import Cut, Cutter
-    from mdrecall.embed.offline.word_vectors import Part, Table
+    from mdrecall.embed.offline.word_vectors import Cut, Cutter, Part, Table
 
+#: Longer runs are not words but hashes, keys or encoded data.
+MAX_WORD_CHARS = 100
+
+_WORD = re.compile("[a-z0-9]+")
+# What is not part of a word becomes a space, which is found in half the time that the pattern needs.
+_TO_SPACES = "".join(chr(code) if _WORD.match(chr(code)) else " " for code in range(128))
+_CONTINUES = "##"
+#: No piece has more characters, without the mark of a continuation.
+_LONGEST = 18
+# A command asks for the pieces of one short query: to find them in the text takes 0.1 ms each, to number all 30,000
+# takes 7 ms.
+_LOOKS_IN_TEXT = 16
 # From this share of kana on a text is Japanese; Chinese texts quote a word at most.
 _KANA_SHARE = 0.1
 # A text without kana and up to this long may be Japanese all the same, such as a title or a query: it is cut both ways,
@@ -55,7 +66,92 @@ _SPACED = {
     "hangul": "[\uac00-\ud7a3]+",
 }
 _MARK = ":"
+# One Korean syllable begins many words, so it is taken for a word only before these.
+_PARTICLES = (
+    *"은는이가을를의에와과도로만나요",
+    *("에서", "에게", "으로", "부터", "까지", "하고", "에는", "에도", "이나", "이다", "입니다", "보다", "처럼"),
+)
+_ENDING_BEGINNINGS = "었았겠는고지어아으면니자기게을은습세"
 _Part = TypeVar("_Part", str, list[str])
+
+
+class _Numbers(dict[str, int]):
+    """The number of each piece. A plain dictionary could not be shared weakly."""
+
+
+# Memories that are open at the same time share the numbers, which take 4 MB.
+_shared: WeakValueDictionary[str, _Numbers] = WeakValueDictionary()
+
+
+class Pieces(dict[str, tuple[int, ...]]):
+    """Maps a folded word to its pieces: its longest known beginning, the longest known continuation, and so on.
+
+    A word that cannot be split into known pieces has none. Words are split at their first lookup.
+    """
+
+    def __init__(self, vocabulary: str) -> None:
+        super().__init__()
+        self.vocabulary = vocabulary
+        self._looks_left = 0 if vocabulary in _shared else _LOOKS_IN_TEXT
+
+    def is_whole(self, word: str) -> bool:
+        """True if a word is a piece by itself: English has it, or it is a frequent name."""
+        return self._find(word) is not None
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The pieces by their numbers; those that continue a word begin with ``##``."""
+        return self.vocabulary.split("\n")
+
+    def __missing__(self, word: str) -> tuple[int, ...]:
+        pieces = self[word] = self.split(word)
+        return pieces
+
+    def split(self, word: str) -> tuple[int, ...]:
+        """Return the pieces of a word, and do not remember them."""
+        if len(word) > MAX_WORD_CHARS:
+            return ()
+        find = self._find if self._looks_left else self._numbers.get
+        if not self._looks_left and (whole := find(word)) is not None:
+            return (whole,)
+        found: list[int] = []
+        start = 0
+        while start < len(word):
+            rest = (_CONTINUES if start else "") + word[start : start + _LONGEST]
+            least = len(_CONTINUES) if start else 0
+            end = len(rest)
+            number = None
+            while end > least and (number := find(rest[:end])) is None:
+                end -= 1
+            if number is None:
+                return ()
+            found.append(number)
+            start += end - least
+        return tuple(found)
+
+    def _find(self, piece: str) -> int | None:
+        """Return the number of a piece; None if the vocabulary does not have it."""
+        if not self._looks_left:
+            return self._numbers.get(piece)
+        self._looks_left -= 1
+        at = self._text.find(f"\n{piece}\n".encode())
+        return None if at < 0 else self._text.count(b"\n", 0, at)
+
+    @cached_property
+    def _text(self) -> bytes:
+        return f"\n{self.vocabulary}\n".encode()
+
+    @cached_property
+    def _numbers(self) -> _Numbers:
+        numbers = _shared.get(self.vocabulary)
+        if numbers is None:
+            numbers = _shared[self.vocabulary] = _Numbers({piece: number for number, piece in enumerate(self.texts)})
+        return numbers
+
+
+def find_words(folded: str) -> list[str]:
+    """Return the words of a folded text."""
+    return folded.translate(_TO_SPACES).split() if folded.isascii() else _WORD.findall(folded)
 
 
 class Found(NamedTuple):
@@ -158,8 +254,7 @@ class Languages:
 
     def part(self, token: str, dimensions: int) -> "Part":
         """Return what a token adds to a vector; the parts of a compound add their meanings."""
-        from mdrecall.embed.offline.cutting import UNKNOWN_COST
-        from mdrecall.embed.offline.word_vectors import MEANING, OWN, Part, own_direction
+        from mdrecall.embed.offline.word_vectors import MEANING, OWN, UNKNOWN_COST, Part, own_direction
 
         language, _, word = token.partition(_MARK)
         file = self.files[language]
@@ -176,10 +271,8 @@ class Languages:
         if number >= 0:
             return [number]
         if file.card.script == "hangul":
-            from mdrecall.embed.offline.korean import can_follow
-
             last = min(len(word) - 1, file.card.longest)
-            ends = (end for end in range(last, 0, -1) if can_follow(word[end:], word[:end]))
+            ends = (end for end in range(last, 0, -1) if _can_follow(word[end:], word[:end]))
             return [number for end in ends if (number := file.find(word[:end])) >= 0][:1]
         return split_compound(file, word) if file.card.compounds else []
 
@@ -217,7 +310,7 @@ class Languages:
         return languages if languages and re.search(_SPACED["hangul"], folded) else []
 
     def _cutter(self, language: str) -> "Cutter":
-        from mdrecall.embed.offline.cutting import Cutter
+        from mdrecall.embed.offline.word_vectors import Cutter
 
         if language not in self._cutters:
             self._cutters[language] = Cutter(self.files[language])
@@ -256,6 +349,11 @@ def added_files(folder: str) -> list[WordFile]:
         return []
     names = sorted(name for name in os.listdir(folder) if name.endswith(".words"))
     return [WordFile(os.path.join(folder, name)) for name in names]
+
+
+def _can_follow(rest: str, word: str) -> bool:
+    """True if ``rest`` may follow ``word`` as its Korean particles or endings."""
+    return len(word) > 1 or rest in _PARTICLES or rest[:1] in _ENDING_BEGINNINGS
 
 
 def split_compound(file: WordFile, word: str) -> list[int]:

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.core.text.words import fold, stem
-from mdrecall.embed.offline.languages import Languages
-from mdrecall.embed.offline.pieces import Pieces, find_words
+from mdrecall.embed.offline.languages import Languages, Pieces, find_words
 from mdrecall.embed.offline.word_file import (
     HASH_FACTOR,
     HASH_START,

@@ -9,7 +9,6 @@ with the same hash would be taken for each other, which happens to one in a hund
 
 import array
 import json
-import math
 import mmap
 import sys
 from bisect import bisect_left
@@ -34,7 +33,7 @@ SCALE_MIDDLE = 128
 COST_STEP = 0.1
 #: The way back is stored as numbers of 32 bits: the piece, and the number of a record in these last bits.
 RECORD_BITS = 17
-_FORMAT = 2
+FORMAT = 2
 # How long the vector of a word is, by its cost: the mean length of the English table's rows at the same frequency
 # (2.05 for a word that occurs once in a million words, 0.42 for one that occurs ten thousand times). Frequent words
 # say little.
@@ -201,8 +200,8 @@ def read_card(data: Any, path: str) -> Card:
         card = Card(**fields)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise _unreadable(path, "it does not begin with a card") from error
-    if known != _FORMAT:
-        raise _unreadable(path, f"its format is {known}, and only {_FORMAT} is known")
+    if known != FORMAT:
+        raise _unreadable(path, f"its format is {known}, and only {FORMAT} is known")
     if len(data) != len(line) + 1 + card.words * (4 + RECORD_BYTES) + 4 * card.backward:
         raise _unreadable(path, "it is not complete")
     return card
@@ -216,22 +215,6 @@ def read_cards(path: str) -> list[Card]:
     except (OSError, ValueError, TypeError) as error:
         message = f"The list of languages {path} cannot be read: {error}."
         raise ModelFileError(message, hint="Install mdrecall again.") from error
-
-
-def pack_card(card: Card) -> bytes:
-    """Return the first line of a word file, padded so that the hashes begin at a multiple of four bytes."""
-    line = json.dumps({"format": _FORMAT, **card._asdict()}, ensure_ascii=False).encode()
-    return line + b" " * (-(len(line) + 1) % 4) + b"\n"
-
-
-def pack_record(pieces: list[tuple[int, int]], scale: float, cost: float) -> bytes:
-    """Return a record; ``pieces`` are piece numbers with weights from 1 to 15."""
-    padded = [*pieces, *[(0, 0)] * (PIECES - len(pieces))]
-    numbers = b"".join(number.to_bytes(2, "little") for number, _ in padded)
-    halves = [weight for _, weight in padded] + [0]
-    weights = bytes(low | high << 4 for low, high in zip(halves[0:PIECES:2], halves[1::2], strict=False))
-    stored_scale = round(math.log2(scale) * SCALE_STEPS) + SCALE_MIDDLE
-    return numbers + weights + bytes((min(255, max(0, stored_scale)), min(255, max(0, round(cost / COST_STEP)))))
 
 
 def _unreadable(path: str, why: str) -> ModelFileError:

@@ -1,10 +1,14 @@
-"""Languages that the user adds: a dictionary as a text file becomes a word file in the user's own folder.
+"""Make a language of your own: ``python -m training.add_language ko korean.tsv`` makes a word file from a dictionary.
+
+It is written into the folder ``languages`` of mdrecall's own state folder, where the offline embedder finds it; delete
+it there to remove the language. Notes are embedded again at the next search.
 
 The dictionary has one word a line: the word, a tab, its English translations separated by semicolons, and, after
 another tab, how frequent the word is (the decimal logarithm of its occurrences in 1,000 million words: 7 for "the", 5
 for "dog", 3 for a rare word). Lines such as ``# name: Korean`` say more about the whole.
 """
 
+import argparse
 import os
 import re
 import tempfile
@@ -12,12 +16,13 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from mdrecall.config.environment import find_locations
 from mdrecall.core.text.words import SCRIPTS, fold, script_share
-from mdrecall.embed.offline.glosses import Entry, Table, make_word_file
-from mdrecall.embed.offline.korean import inflect
+from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.embed.offline.word_file import RECORD_BITS, Card, read_card
 from mdrecall.errors import ArgumentError
 from mdrecall.state_files import make_private_folder
+from training.glosses import Entry, Table, make_word_file
 
 # Dictionaries are smaller.
 _MAX_BYTES = 64_000_000
@@ -32,6 +37,19 @@ _CODE = re.compile("[a-z]{2,3}")
 _HEADER = re.compile(r"#\s*(name|source|licence|license|compounds|common)\s*:\s*(.*)", re.I)
 # Which language is cut out of these scripts is decided by the characters, so no other language can have them.
 _CUT = {"han": "zh", "kana": "ja"}
+
+
+# Verbs and adjectives end with this in dictionaries.
+_ENDING = "다"
+_FIRST = 0xAC00
+_VOWELS, _TAILS = 21, 28
+_HIEUH = 18
+# Vowels by their numbers: what the last vowel of a stem becomes before -어 (마시다, 마셨다).
+_A, _AE, _EO, _YEO, _O, _WA, _U, _WO, _EU, _I = 0, 1, 4, 6, 8, 9, 13, 14, 18, 20
+_CONTRACTED = {_I: (_YEO,), _O: (_WA,), _U: (_WO,), _EU: (_EO, _A)}
+# Final consonants that endings put under a stem without one: -ㄴ, -ㄹ, -ㅂ니다, and -ㅆ다 of the past.
+_JOINED = (4, 8, 17)
+_PAST = 20
 
 
 class Dictionary(NamedTuple):
@@ -67,15 +85,6 @@ def add_language(path: str, code: str, folder: str, table: Table) -> Card:
         raise _refuse(f"{path} has no word with an English translation.", _FORMAT_HINT)
     _write(os.path.join(folder, f"{code}.words"), data)
     return made
-
-
-def remove_language(code: str, folder: str) -> bool:
-    """Delete the word file that the user added for a language; False if there is none."""
-    path = os.path.join(folder, f"{code}.words")
-    if not _CODE.fullmatch(code) or not os.path.isfile(path):
-        return False
-    os.unlink(path)
-    return True
 
 
 def _refuse(message: str, hint: str) -> ArgumentError:
@@ -168,3 +177,44 @@ def _write(path: str, data: bytes) -> None:
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def inflect(word: str) -> Iterator[str]:
+    """Yield the beginnings of the inflected forms of a verb or adjective; nothing for other words."""
+    stem = word.removesuffix(_ENDING)
+    if stem == word or not stem or not _FIRST <= ord(stem[-1]) < _FIRST + 11_172:
+        return
+    yield stem
+    lead, vowel, tail = _split(stem[-1])
+    if tail:
+        return
+    changed = (_AE,) if (lead, vowel) == (_HIEUH, _A) else _CONTRACTED.get(vowel, (vowel,))
+    for other in changed:
+        yield from (stem[:-1] + _join(lead, other, end) for end in (0, _PAST) if (other, end) != (vowel, 0))
+    yield from (stem[:-1] + _join(lead, vowel, end) for end in _JOINED)
+
+
+def _split(syllable: str) -> tuple[int, int, int]:
+    number = ord(syllable) - _FIRST
+    return number // (_VOWELS * _TAILS), number // _TAILS % _VOWELS, number % _TAILS
+
+
+def _join(lead: int, vowel: int, tail: int) -> str:
+    return chr(_FIRST + (lead * _VOWELS + vowel) * _TAILS + tail)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("code", help="the code of the language, such as ko")
+    parser.add_argument("dictionary", help="lines of a word, a tab, and English translations separated by ;")
+    options = parser.parse_args()
+    folder = os.path.join(find_locations(os.environ, os.path.expanduser("~")).own_state_dir, "languages")
+    try:
+        card = add_language(options.dictionary, options.code, folder, Table(*OfflineEmbedder().gloss_table()))
+    except ArgumentError as error:
+        raise SystemExit(f"{error} {error.hint}") from None
+    print(f"{card.name}: {card.words:,} words in {folder}.")
+
+
+if __name__ == "__main__":
+    main()

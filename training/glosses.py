@@ -1,21 +1,24 @@
 """Make a word file from a dictionary: a word becomes the few English word pieces that its translations consist of."""
 
 import hashlib
+import json
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.core.text.words import fold
-from mdrecall.embed.offline.pieces import Pieces, words
+from mdrecall.embed.offline.languages import Pieces, find_words
 from mdrecall.embed.offline.word_file import (
     COST_STEP,
+    FORMAT,
     MAX_WEIGHT,
     PIECES,
     RECORD_BITS,
+    SCALE_MIDDLE,
+    SCALE_STEPS,
     Card,
     hash_word,
-    pack_card,
-    pack_record,
     read_pieces,
     word_length,
 )
@@ -125,7 +128,7 @@ def _piece_shares(glosses: Sequence[str], table: Table) -> dict[int, float]:
     shares: dict[int, float] = {}
     weight = 1.0
     for gloss in glosses[:_MOST_GLOSSES]:
-        found = [word for word in words(_BRACKETS.sub(" ", gloss)) if word not in _STYLE]
+        found = [word for word in find_words(fold(_BRACKETS.sub(" ", gloss))) if word not in _STYLE]
         pieces = [piece for word in found for piece in table.pieces[word]]
         length = float(numpy.linalg.norm(table.rows[pieces].sum(0))) if pieces else 0.0
         if length < 1e-6:
@@ -135,3 +138,19 @@ def _piece_shares(glosses: Sequence[str], table: Table) -> dict[int, float]:
             shares[piece] = shares.get(piece, 0.0) + share
         weight *= _NEXT_GLOSS
     return shares
+
+
+def pack_card(card: Card) -> bytes:
+    """Return the first line of a word file, padded so that the hashes begin at a multiple of four bytes."""
+    line = json.dumps({"format": FORMAT, **card._asdict()}, ensure_ascii=False).encode()
+    return line + b" " * (-(len(line) + 1) % 4) + b"\n"
+
+
+def pack_record(pieces: list[tuple[int, int]], scale: float, cost: float) -> bytes:
+    """Return a record; ``pieces`` are piece numbers with weights from 1 to 15."""
+    padded = [*pieces, *[(0, 0)] * (PIECES - len(pieces))]
+    numbers = b"".join(number.to_bytes(2, "little") for number, _ in padded)
+    halves = [weight for _, weight in padded] + [0]
+    weights = bytes(low | high << 4 for low, high in zip(halves[0:PIECES:2], halves[1::2], strict=False))
+    stored_scale = round(math.log2(scale) * SCALE_STEPS) + SCALE_MIDDLE
+    return numbers + weights + bytes((min(255, max(0, stored_scale)), min(255, max(0, round(cost / COST_STEP)))))
