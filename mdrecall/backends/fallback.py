@@ -2,8 +2,7 @@
 
 Only a ``BackendUnavailable`` leads to the fallback; any other error is a bug that must be seen. After a failed search
 the primary is left alone for a while (``Breaker``) and then tried in the background, so that no search waits for the
-attempt. A search that takes long starts on the fallback too (``hedge``), so that its answer is there in time. The
-primary is not waited for any longer than that, whatever holds it up.
+attempt. The primary is not waited for any longer than a search may take, whatever holds it up.
 """
 
 import os
@@ -13,11 +12,12 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import state_files
 from mdrecall.backends.builtin import BuiltinBackend
-from mdrecall.engine.background import DaemonPool, HedgedCall
+from mdrecall.engine.background import DaemonPool, wait_for_result
 from mdrecall.errors import (
     BackendNotReady,
     BackendUnavailable,
@@ -45,8 +45,6 @@ from mdrecall.types import (
 
 # How long closing waits for calls that are in progress.
 _CLOSING_S = 5.0
-# The fallback always gets this much time: it usually is about to answer when the time limit is reached.
-_MIN_WAIT_S = 0.05
 # The longest pause between two attempts: nobody should wait longer for a backend that works again.
 MAX_PAUSE_S = 600.0
 # A program may print anything as its error; the reason is shown in one line.
@@ -176,26 +174,22 @@ class FallbackBackend:
         breaker: Breaker,
         *,
         deny: Callable[[str], SearchAnswer | None] = lambda key: None,
-        hedge_s: float = 2.0,
         within_s: float | None = None,
         one_shot: bool = False,
         waits_for_start: bool = False,
-        now: Callable[[], float] = time.time,
     ) -> None:
         """``name`` is the primary's. ``deny`` returns the answer to a session that may not search, else None.
 
-        After ``hedge_s`` seconds a search starts on the fallback too; after ``within_s`` the primary is given up.
+        After ``within_s`` seconds the primary is given up.
         """
         self._name = name
         self._primary = primary
         self._open_fallback = open_fallback
         self._breaker = breaker
         self._deny = deny
-        self._hedge_s = hedge_s
         self._within_s = within_s
         self._one_shot = one_shot
         self._waits_for_start = waits_for_start
-        self._now = now
         self._lock = threading.Lock()
         self._opened: BuiltinBackend | None = None
         self._closing = threading.Event()
@@ -235,22 +229,24 @@ class FallbackBackend:
         """Return the primary's answer, or the fallback's with a notice that says why."""
         if (denial := self._deny(request.session_key)) is not None:
             return denial
-        until = None if self._within_s is None else time.monotonic() + self._within_s
         outage = self._breaker.outage
-        if outage and not self._can_ask(outage):
-            call = self._hedge(request, request)
-            return self._fall_back(call, None, until, outage.notice(self._name))
-        # The progress of two searches at once would be confusing.
-        call = self._hedge(request, request._replace(progress=None))
+        # A process that answers once has no background to try the primary in.
+        if outage and not (self._one_shot and (self._breaker.is_due() or not outage.costly)):
+            return self._fall_back(request, None, outage.notice(self._name))
+        outcome = self._pool.submit(partial(self._primary.search, request))
         try:
-            answer = call.wait_for_first(self._hedge_s, until)
-        except (BackendNotReady, ProgramStopped) as error:
-            self._raise_if_closing(error)
-            return self._fall_back(call, error, until, self._describe_not_ready(error))
+            answer = wait_for_result(outcome, self._name, self._within_s)
         except BackendUnavailable as error:
-            self._raise_if_closing(error)
-            outage = self._breaker.record_failure(error)
-            return self._fall_back(call, error, until, outage.notice(self._name))
+            if self._closing.is_set():
+                # Closing caused it: it is no failure of the primary.
+                raise
+            if isinstance(error, BackendNotReady | ProgramStopped):
+                since_s = self._not_ready_since_s = self._not_ready_since_s or time.time()
+                reason = message_with_hint(error)
+                notice = FallbackNotice(self._name, reason, format_time(since_s), format_time(time.time()))
+            else:
+                notice = self._breaker.record_failure(error).notice(self._name)
+            return self._fall_back(request, error, notice)
         self._not_ready_since_s = None
         if outage:
             self._breaker.record_recovery()
@@ -325,55 +321,20 @@ class FallbackBackend:
                 self._opened = self._open_fallback()
             return self._opened
 
-    def _hedge(self, request: SearchRequest, fallback_request: SearchRequest) -> HedgedCall[SearchAnswer]:
-        return HedgedCall(
-            self._pool,
-            (self._name, "builtin"),
-            lambda: self._primary.search(request),
-            lambda: self._ensure_fallback().search(fallback_request),
-        )
-
-    def _can_ask(self, outage: Outage) -> bool:
-        """True if this search tries the failed primary itself, because the process has no background to do it in."""
-        return self._one_shot and (self._breaker.is_due() or not outage.costly)
-
     def _fall_back(
-        self,
-        call: HedgedCall[SearchAnswer],
-        error: BackendUnavailable | None,
-        until: float | None,
-        notice: FallbackNotice,
+        self, request: SearchRequest, error: BackendUnavailable | None, notice: FallbackNotice
     ) -> SearchAnswer:
+        """Return the fallback's answer; if that fails too, raise the error of the primary."""
         try:
-            answer = self._ask_fallback(call, error, until)
-        finally:
-            # Last, so that it uses a thread that is idle again.
-            self._retry_later()
-        return answer.replace(backend="builtin", answered_for=notice)
-
-    def _ask_fallback(
-        self, call: HedgedCall[SearchAnswer], error: BackendUnavailable | None, until: float | None
-    ) -> SearchAnswer:
-        """Return the fallback's answer within the time limit; a process that answers once waits as long as it takes."""
-        try:
-            is_limited = until is not None and not self._one_shot
-            return call.wait_for_second(max(until, time.monotonic() + _MIN_WAIT_S) if until and is_limited else None)
-        except ProgramTimedOut:
-            action = "The builtin index is not ready to answer yet. Ask again in a moment."
-            return SearchAnswer((), reason="index_empty", action=action, stale="notes are being indexed")
+            answer = self._ensure_fallback().search(request)
         except RecallError as failure:
             if error is None:
                 raise
             raise error from failure
-
-    def _describe_not_ready(self, error: BackendUnavailable) -> FallbackNotice:
-        since_s = self._not_ready_since_s = self._not_ready_since_s or self._now()
-        return FallbackNotice(self._name, message_with_hint(error), format_time(since_s), format_time(self._now()))
-
-    def _raise_if_closing(self, error: BackendUnavailable) -> None:
-        """Raise an error that closing caused: it is no failure of the primary."""
-        if self._closing.is_set():
-            raise error
+        finally:
+            # Last, so that it uses a thread that is idle again.
+            self._retry_later()
+        return answer.replace(backend="builtin", answered_for=notice)
 
     def _warm_fallback(self) -> None:
         try:

@@ -86,7 +86,6 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend
         lambda: open_builtin(loaded if one_shot else _shorten_waits(loaded), one_shot=one_shot),
         Breaker(os.path.join(state_dir_of(settings), "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
         deny=partial(deny_by_scope, settings),
-        hedge_s=(timeout_ms / 2 + wait_ms) / 1000,
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,
         waits_for_start=settings.memory.qmd.update.waits_at_start,
@@ -96,7 +95,7 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend
 
 
 def _shorten_waits(loaded: Loaded) -> Loaded:
-    """Settings for a fallback that starts when half of a search's time is gone and must finish within the rest."""
+    """Return settings for a fallback that starts when a search's time is gone: it waits for little."""
     settings = loaded.settings
     own, quarter_ms = settings.mdrecall, max(1, settings.memory.qmd.limits.timeout_ms // 4)
     own = own._replace(

@@ -1,4 +1,4 @@
-"""Calls that run in other threads: in a pool, as a hedge for one that is late, within a deadline, or one for all.
+"""Calls that run in other threads: in a pool, within a deadline, or one call for all.
 
 The threads of an executor are joined when the interpreter exits, so one call that hangs would keep the process alive.
 Daemon threads do not. ``concurrent.futures`` loads ``logging``, a tenth of the time of a command that indexes one note,
@@ -138,54 +138,17 @@ def _run(job: _Job) -> Callable[[], None]:
     return lambda: outcome.set_result(result)
 
 
-class HedgedCall(Generic[_T]):
-    """Two calls for one answer. The second starts when the first takes long, or when its result is needed."""
-
-    def __init__(
-        self, pool: DaemonPool, names: tuple[str, str], first: Callable[[], _T], second: Callable[[], _T]
-    ) -> None:
-        """``names`` are those of the two callees, for messages."""
-        self._pool = pool
-        self._names = names
-        self._first = first
-        self._second = second
-        self._second_outcome: Future[_T] | None = None
-
-    def wait_for_first(self, hedge_s: float, until: float | None) -> _T:
-        """Return the result of the first call, and start the second after ``hedge_s`` seconds.
-
-        Raise ``ProgramTimedOut`` when the monotonic clock reaches ``until``; the call goes on in its thread.
-        """
-        began = time.monotonic()
-        outcome = self._pool.submit(self._first)
-        hedge_at = began + hedge_s
-        if not _wait(outcome, hedge_at if until is None else min(until, hedge_at)):
-            self._start_second()
-        return _wait_for_result(outcome, self._names[0], began, until)
-
-    def wait_for_second(self, until: float | None) -> _T:
-        """Return the result of the second call, made in this thread if it has not started and may take any time."""
-        if until is None and self._second_outcome is None:
-            return self._second()
-        return _wait_for_result(self._start_second(), self._names[1], time.monotonic(), until)
-
-    def _start_second(self) -> Future[_T]:
-        if self._second_outcome is None:
-            self._second_outcome = self._pool.submit(self._second)
-        return self._second_outcome
-
-
-def _wait_for_result(outcome: Future[_T], name: str, began: float, until: float | None) -> _T:
-    if not _wait(outcome, until):
-        raise ProgramTimedOut(f"{name} did not answer within {time.monotonic() - began:.1f} seconds.")
+def wait_for_result(outcome: Future[_T], name: str, within_s: float | None) -> _T:
+    """Return the result of a call to ``name``; raise ``ProgramTimedOut`` after a time, and leave the call alone."""
+    if not _wait(outcome, within_s):
+        raise ProgramTimedOut(f"{name} did not answer within {within_s:.1f} seconds.")
     return outcome.result()
 
 
-def _wait(outcome: Future[_T], until: float | None) -> bool:
+def _wait(outcome: Future[_T], within_s: float | None) -> bool:
     from concurrent.futures import wait
 
-    timeout_s = None if until is None else max(0.0, until - time.monotonic())
-    return bool(wait([outcome], timeout=timeout_s).done)
+    return bool(wait([outcome], timeout=within_s).done)
 
 
 class Unavailable(Exception):
@@ -205,7 +168,7 @@ class DeadlineCalls:
     def run(self, name: str, act: Callable[[], _T]) -> _T:
         """Return the result of a call to the part ``name``; raise its ``EmbedderError``, or ``Unavailable``."""
         future = self._start(name, act)
-        if not _wait(future, time.monotonic() + self._timeout_s):
+        if not _wait(future, self._timeout_s):
             self._hung_at = time.monotonic()
             if future.done():
                 self._hung_at = None

@@ -181,47 +181,19 @@ def test_qmd_is_used_again_when_it_answers_again_and_nobody_waits_for_the_trial(
     assert desk.qmd.closed == 0
 
 
-def test_a_search_that_takes_long_is_begun_by_builtin_too(desk: Desk) -> None:
-    desk.qmd.gate = threading.Event()
-    desk.qmd.error = ProgramTimedOut("too slow")
-    backend = desk.backend(hedge_s=0.0)
-    answers: list[SearchAnswer] = []
-    asking = threading.Thread(target=lambda: answers.append(backend.search(SearchRequest("x"))))
-    asking.start()
-    assert desk.builtin.searching.wait(20)
-    desk.qmd.gate.set()
-    asking.join(20)
-    assert answers[0][0].path == "builtin"
-    assert desk.builtin.asked == ["search x"]
-
-
 def test_a_search_that_does_not_end_is_left_and_builtin_answers(desk: Desk) -> None:
     desk.qmd.gate = threading.Event()
-    answer = desk.backend(hedge_s=0.0, within_s=0.2).search(SearchRequest("x"))
+    answer = desk.backend(within_s=0.2).search(SearchRequest("x"))
     assert answer[0].path == "builtin"
     assert answer.answered_for is not None
     assert "did not answer within" in answer.answered_for.reason
     assert desk.qmd.asked == []
 
 
-@pytest.mark.parametrize("is_known", [False, True])
-def test_when_builtin_is_not_ready_in_time_either_the_answer_says_so(desk: Desk, is_known: bool) -> None:
-    desk.qmd.error = BROKEN
-    backend = desk.backend(within_s=0.2)
-    if is_known:
-        backend.search(SearchRequest("x"))
-    desk.builtin.gate = threading.Event()
-    answer = backend.search(SearchRequest("y"))
-    assert (len(answer), answer.reason) == (0, "index_empty")
-    assert "Ask again" in answer.action
-    assert answer.answered_for is not None
-    assert "search y" not in desk.builtin.asked
-
-
 def test_a_search_that_the_closing_ends_is_no_failure_and_opens_nothing(desk: Desk) -> None:
     desk.qmd.gate = threading.Event()
     desk.qmd.error = ProgramStopped("qmd was stopped.")
-    backend = desk.backend(hedge_s=60.0)
+    backend = desk.backend()
     raised: list[BaseException] = []
 
     def ask() -> None:
