@@ -1,11 +1,8 @@
 """AsyncMemory: ``Memory`` for asyncio. Each call runs in a thread, so that it does not block the event loop.
 
-The threads are the memory's own. asyncio's default threads are few and shared with the rest of the program, name
-resolution included, so a dozen searches that wait for a provider would block it. Threads are used again, because each
-has its own connection to the index. None of them keeps the program from ending.
-
-A call that is cancelled returns at once. Its thread goes on to the end, and the result is dropped; a ``sync`` or
-``follow`` ends where it can be resumed.
+The threads are the memory's own: asyncio's default threads are few and shared with the rest of the program. A call that
+is cancelled returns at once. Its thread goes on and the result is dropped; a ``sync`` or ``follow`` ends where it can
+be resumed.
 """
 
 from __future__ import annotations
@@ -18,7 +15,6 @@ from concurrent.futures import Future
 from contextlib import suppress
 from contextvars import copy_context
 from functools import partial, wraps
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 
 from mdrecall.engine.background import DaemonPool
@@ -174,9 +170,7 @@ class AsyncMemory:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         await self.close()
 
 

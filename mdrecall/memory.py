@@ -7,7 +7,6 @@ import sys
 import threading
 from collections.abc import Callable, Mapping
 from math import isnan
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from mdrecall.backends.transcripts import Transcripts, load_note
@@ -105,13 +104,8 @@ class Memory:
         ``overrides`` are ``memorySearch`` settings by their dotted name; they override every file. ``one_shot`` says
         that the process asks one question: nothing is loaded or started that pays off only for more.
         """
-        loaded = load(
-            env=env,
-            workspace=None if workspace is None else os.fspath(workspace),
-            agent=agent,
-            config=None if config is None else os.fspath(config),
-            overrides=overrides,
-        )
+        folder, file = (None if path is None else os.fspath(path) for path in (workspace, config))
+        loaded = load(env=env, workspace=folder, agent=agent, config=file, overrides=overrides)
         return cls.of(loaded, one_shot=one_shot)
 
     @classmethod
@@ -137,17 +131,10 @@ class Memory:
     def search(self, query: str, **options: Any) -> SearchAnswer:
         """Return the best passages for a query, best first; an empty answer says why, and what to do.
 
-        ``mode`` is ``keyword``, ``vector`` or ``hybrid``; the default is in the settings (hybrid). ``source`` is
-        ``memory`` for notes or ``sessions`` for transcripts; the default is both. ``progress`` is called while changed
-        files are indexed, which happens first. A new ``session_key`` begins a conversation (``sync.onSessionStart``).
-        ``since`` and ``until`` are the first and last day to search, as a date or in words such as ``last week``.
-        ``now`` is the moment that such words, and ages, are measured from. ``queries`` are up to four further ways to
-        ask: a passage that several of them find keeps its best score. With a ``session_key`` only those conversations
-        are searched that this one may see, and ``withheld`` says if that is not all. ``session`` chooses one of them.
-        ``tags``, ``paths`` and ``collections`` limit a search to notes with all of the tags, in any of the folders,
-        files or globs, and in any of the collections of the settings. ``projects`` are those at hand: entries of other
-        projects are left out, and ``withheld`` says so. With ``current_projects`` nothing is left out: of entries that
-        hold the same words, those of these projects come first.
+        The options are the fields of ``SearchRequest``: ``max_results``, ``min_score``, ``mode`` (``keyword``,
+        ``vector`` or ``hybrid``), ``explain``, ``source`` (``memory`` or ``sessions``), ``session_key``, ``session``,
+        ``progress``, ``since``, ``until``, ``now``, ``queries``, ``tags``, ``paths``, ``collections``, ``projects`` and
+        ``current_projects``. Changed files are indexed first.
         """
         request = SearchRequest(query, **options)
         if request.progress and request.session_key.strip():
@@ -204,18 +191,16 @@ class Memory:
         path, first, count = parse_citation(path)
         if from_line is None and lines is None:
             from_line, lines = first, count
-        is_elsewhere = False
+        is_here = True
         try:
             shown, text = load_note(self.settings, self._home, path)
         except FileMissing:
-            if not self.loaded or not self.loaded.shared_store:
+            elsewhere = self._index().find_text(path) if self.loaded and self.loaded.shared_store else None
+            if elsewhere is None:
                 raise
-            shown, found = path, self._index().find_text(path)
-            if found is None:
-                raise
-            text, is_elsewhere = found, True
+            is_here, shown, text = False, path, elsewhere
         read = select_lines(shown, text, from_line, lines, max_chars or MAX_READ_UNITS, from_char)
-        return read._replace(is_from_index=True) if is_elsewhere else read
+        return read if is_here else read._replace(is_from_index=True)
 
     #: OpenClaw's name for ``read``.
     read_file = read
@@ -229,13 +214,11 @@ class Memory:
         session_key: str = "",
         author: str = "",
     ) -> Appended:
-        """Append a text to a note; what the note contains is not changed.
+        """Append a text to a note without the sections that it has already; a ``WriteError`` says why it is refused.
 
-        ``file`` is a day (``YYYY-MM-DD``), the name of a note, or ``MEMORY.md``; if no note has the name, a new one is
-        made in ``memory/``. The default is the note of the user's day at ``now``, which is Obsidian's in a vault.
-        ``author`` is noted in a comment after the text. With a ``session_key`` of another conversation than the agent's
-        main one, only that note may be written, as in a memory flush. Sections that the note has already are left out.
-        A ``WriteError`` says why a text is not written.
+        ``file`` is a day (``YYYY-MM-DD``) or the name of a note, by default the note of the user's day at ``now``; a
+        new one is made in ``memory/``. ``author`` is noted in a comment after the text. With a ``session_key`` of
+        another conversation than the agent's main one, only the note of the day may be written.
         """
         from mdrecall.sources.notes import append_note
         from mdrecall.sources.tombstones import open_tombstones
@@ -277,9 +260,8 @@ class Memory:
     ) -> SyncReport:
         """Bring the index up to date with the files; ``force`` builds a new index beside the one that answers.
 
-        ``reason`` is written to the log and changes nothing.
-        ``stop`` is called between files. Once it returns True the sync ends: what is done is kept, and the report says
-        what is left.
+        ``reason`` is only logged. Once ``stop``, which is called between files, returns True, the sync ends: what is
+        done is kept, and the report says what is left.
         """
         # A process that has not loaded it keeps no log, and loading takes as long as reading a dozen notes.
         if logging := sys.modules.get("logging"):
@@ -312,9 +294,8 @@ class Memory:
     ) -> ReadResult:
         """Return messages of a transcript, without secrets; ``session`` is a session key, an id, a file name or a path.
 
-        Lines are records. ``from_char`` skips characters of the first one: if it was cut, ``next_char`` reads on in it.
-        A conversation, named by its ``session_key``, that may not search may not read either (``ScopeDenied``), and
-        what it may not see is missing (``FileMissing``).
+        Lines are records. A conversation, named by its ``session_key``, that may not search may not read either
+        (``ScopeDenied``), and a transcript that it may not see is missing (``FileMissing``).
         """
         return self._transcripts.read(session, session_key, from_line=from_line, lines=lines, from_char=from_char)
 
@@ -332,9 +313,8 @@ class Memory:
         """Return the last messages of a conversation, without secrets and at most ``limit``.
 
         ``session`` is as for ``read_session``, or ``current`` for the conversation that asks. ``offset`` leaves out the
-        newest ones. With ``record``, the number of a message as search results have it, those around it are returned.
-        ``session_id`` chooses one of several transcripts of the conversation. ``with_tools`` adds calls of tools and
-        their results, which OpenClaw's transcripts have.
+        newest ones; ``record`` asks for those around the record of that number. ``session_id`` chooses one of several
+        transcripts. ``with_tools`` adds calls of tools and their results.
         """
         return self._transcripts.read_messages(
             session,
@@ -369,10 +349,7 @@ class Memory:
         return tuple(sorted(found, key=lambda note: (-note.changed_s, note.path)))
 
     def note_map(self) -> NoteMap:
-        """Return the notes with places by their meaning, and the people, projects, tags and names in them.
-
-        It shows what is indexed, and is made again only when that has changed.
-        """
+        """Return the indexed notes with places by their meaning, and the people, projects, tags and names in them."""
         return self._index().draw_map()
 
     def near(self, path: str, count: int = 6) -> tuple[NearNote, ...]:
@@ -450,9 +427,7 @@ class Memory:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 

@@ -105,14 +105,11 @@ def name_memories(memories: Sequence[_M] | Mapping[str, _M]) -> dict[str, _M]:
         raise ArgumentError("There is no memory to search.", name="memories", hint="Give at least one.")
     if isinstance(memories, Mapping):
         return dict(memories)
-    ways: tuple[Callable[[Settings], str], ...] = (
-        lambda settings: settings.mdrecall.store.workspace.strip() or settings.agent_id,
-        lambda settings: os.path.basename(os.path.realpath(settings.workspace)),
-        lambda settings: os.path.realpath(settings.workspace),
-    )
-    for name_of in ways:
-        named = {name_of(memory.settings): memory for memory in memories}
-        if len(named) == len(memories):
-            return named
+    settings = [memory.settings for memory in memories]
+    agents = [each.mdrecall.store.workspace.strip() or each.agent_id for each in settings]
+    folders = [os.path.realpath(each.workspace) for each in settings]
+    for names in agents, list(map(os.path.basename, folders)), folders:
+        if len(set(names)) == len(memories):
+            return dict(zip(names, memories, strict=True))
     hint = "Give each a name: a mapping from names to memories."
     raise ArgumentError("Two memories have the same agent and folder.", name="memories", hint=hint)

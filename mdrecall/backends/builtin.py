@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from mdrecall.backends.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.config.settings import Settings
@@ -32,8 +32,6 @@ from mdrecall.types import (
     never,
 )
 
-_T = TypeVar("_T")
-
 # How often a search begins again because its index was taken away meanwhile; after that, the answer says so.
 _EMPTY_TRIES = 3
 
@@ -43,23 +41,6 @@ if TYPE_CHECKING:
     from mdrecall.engine.searcher import Searcher
     from mdrecall.interfaces import Store
     from mdrecall.types.note_map import NearNote, NoteMap
-
-
-class IndexRepair:
-    """Rebuilds an index that proves damaged."""
-
-    def __init__(self, store: Store, refresh: IndexRefresh) -> None:
-        self._store = store
-        self._refresh = refresh
-
-    def run(self, act: Callable[[], _T]) -> _T:
-        """Use the index; if it proves damaged, quarantine it, index everything again, and repeat the call."""
-        try:
-            return act()
-        except CorruptIndex:
-            self._store.admin.recreate()
-            self._refresh.catch_up_anyway()
-            return act()
 
 
 class BuiltinBackend:
@@ -84,9 +65,9 @@ class BuiltinBackend:
         self._build_searcher = build_searcher
         self._embedding = embedding
         self._reranker = reranker
-        self._repair = IndexRepair(store, refresh)
+        self._repair = refresh.repair
         self.watch = watcher
-        self.index = BuiltinIndex(settings, store, refresh, embedding, self._repair)
+        self.index = BuiltinIndex(settings, store, refresh, embedding)
 
     @cached_property
     def _searcher(self) -> Searcher:
@@ -147,7 +128,7 @@ class BuiltinBackend:
         if not self._settings.memory_search.sync.on_search:
             return True
         try:
-            return self._repair.run(self._refresh.has_nothing_to_index)
+            return self._repair(self._refresh.has_nothing_to_index)
         except (StoreBusy, StoreUnavailable):
             return False
 
@@ -155,7 +136,7 @@ class BuiltinBackend:
         now = user_moment(request.now, self._settings.defaults.user_timezone)
 
         def search() -> SearchAnswer:
-            return self._repair.run(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
+            return self._repair(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
 
         try:
             return search()
@@ -173,7 +154,7 @@ class BuiltinBackend:
 
         def catch_up() -> RefreshResult:
             refresh = self._refresh.catch_up
-            return self._repair.run(lambda: refresh(request.progress, request.session_key, everything=everything))
+            return self._repair(lambda: refresh(request.progress, request.session_key, everything=everything))
 
         result = catch_up()
         return catch_up() if result.is_hindered else result
@@ -215,13 +196,13 @@ class BuiltinBackend:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
         if session:
             return self._sync_session(session, waits=waits)
-        report = self._repair.run(lambda: self._refresh.sync(force=force, progress=progress, stop=stop))
+        report = self._repair(lambda: self._refresh.sync(force=force, progress=progress, stop=stop))
         if self._embedding is None:
             return report
         chosen = self._embedding.chosen
         reason = chosen.unusable_reason
         unusable = (Issue(chosen.requested, f"cannot be used: {reason}"),) if reason else ()
-        unembedded = self._repair.run(self._count_unembedded)
+        unembedded = self._repair(self._count_unembedded)
         return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
 
     def _sync_session(self, session: str, *, waits: bool) -> SyncReport:
@@ -232,7 +213,7 @@ class BuiltinBackend:
         from mdrecall.sources.transcripts.readers import find_conversation, open_transcripts
 
         path = find_conversation(open_transcripts(self._settings), session).path
-        return self._repair.run(lambda: self._refresh.sync_file(path, within_s=None if waits else 0.0))
+        return self._repair(lambda: self._refresh.sync_file(path, within_s=None if waits else 0.0))
 
     def _count_unembedded(self) -> int:
         embedder = self._embedding.chunk_embedder if self._embedding else None
@@ -242,16 +223,16 @@ class BuiltinBackend:
 
     def warm(self) -> None:
         """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""
-        self._repair.run(self._refresh.warm)
+        self._repair(self._refresh.warm)
 
     def status(self) -> Status:
         """Return the whole record, from the index and the settings; nothing is indexed."""
         search = self._settings.memory_search
         counts = self.index.counts()
-        used = self._repair.run(self._embedding.find_embedder) if self._embedding else None
-        lacks_vectors, sources = self._repair.run(self._lacks_vectors), self._repair.run(self._refresh.inspect)
+        used = self._repair(self._embedding.find_embedder) if self._embedding else None
+        lacks_vectors, sources = self._repair(self._lacks_vectors), self._repair(self._refresh.inspect)
         files_changed = any(is_behind for is_behind, *_ in sources.values())
-        sizes, cached = self._repair.run(self._store.admin.content_sizes), self._repair.run(self._store.cache.count)
+        sizes, cached = self._repair(self._store.admin.content_sizes), self._repair(self._store.cache.count)
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",
@@ -267,9 +248,9 @@ class BuiltinBackend:
             source_counts=tuple(_describe_source(count, sources.get(count.source), sizes) for count in counts),
             cache={"enabled": search.cache.enabled, "entries": cached, "maxEntries": search.cache.max_entries},
             fts={"enabled": True, "available": True},
-            fallback=self._repair.run(self._embedding.explain_fallback) if self._embedding else None,
+            fallback=self._repair(self._embedding.explain_fallback) if self._embedding else None,
             vector=self.index.describe_vectors(),
-            batch=self._repair.run(self._describe_batch),
+            batch=self._repair(self._describe_batch),
             custom=self._describe_custom(files_changed, has_embedder=used is not None),
             storage=self._describe_storage(sizes, cached),
         )
@@ -301,10 +282,10 @@ class BuiltinBackend:
             "watcher": self.watch.status(),
             "folders": self._refresh.count_folders(),
             "filesChanged": files_changed,
-            "providerState": self._repair.run(self._embedding.describe_provider)
+            "providerState": self._repair(self._embedding.describe_provider)
             if self._embedding
             else {"mode": "fts-only", "reason": "Embeddings are switched off.", "attemptedProviderId": "none"},
-            "indexIdentity": self._repair.run(self._describe_identity),
+            "indexIdentity": self._repair(self._describe_identity),
         }
         chosen = self._embedding.chosen if self._embedding else None
         if chosen and not has_embedder:
@@ -371,23 +352,22 @@ class BuiltinIndex:
         store: Store,
         refresh: IndexRefresh,
         embedding: EmbeddingStatus | None,
-        repair: IndexRepair,
     ) -> None:
         self._settings = settings
         self._store = store
         self._refresh = refresh
         self._embedding = embedding
-        self._repair = repair
+        self._repair = refresh.repair
 
     def counts(self) -> tuple[SourceCount, ...]:
         """Return how many files and chunks of each active source are indexed."""
-        counted = {count.source: count for count in self._repair.run(self._store.chunks.count_by_source)}
+        counted = {count.source: count for count in self._repair(self._store.chunks.count_by_source)}
         sources = self._settings.memory_search.sources
         return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
 
     def issues(self) -> tuple[Issue, ...]:
         """Return the problems that a scan of the files finds."""
-        return self._repair.run(self._refresh.list_issues)
+        return self._repair(self._refresh.list_issues)
 
     def check(self) -> tuple[str, ...]:
         """Return what is damaged in the index; empty if it is sound."""
@@ -407,7 +387,7 @@ class BuiltinIndex:
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
         """Build the index again, so that nothing is left in it of what was forgotten; False if a reader keeps some."""
-        return self._repair.run(lambda: self._refresh.purge(progress))
+        return self._repair(lambda: self._refresh.purge(progress))
 
     def probe_embedding(self) -> Probe:
         """Check that texts can be embedded."""
@@ -424,7 +404,7 @@ class BuiltinIndex:
         embedding, vector = self._embedding, self._settings.memory_search.store.vector
         if embedding is None:
             return {"enabled": vector.enabled, "available": False}
-        return self._repair.run(lambda: embedding.describe_vectors(self._store, vector))
+        return self._repair(lambda: embedding.describe_vectors(self._store, vector))
 
     def find_text(self, path: str) -> str | None:
         """Return the text of a note that is on another machine; None if it is not indexed either."""

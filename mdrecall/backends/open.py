@@ -19,7 +19,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedsChunks, FallbackEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.sync_run import Indexes, SyncRun
+from mdrecall.engine.sync_run import AnyIndexer, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
 from mdrecall.errors import ConfigError, PackageMissing, install_command
@@ -119,7 +119,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     embedding = _build_embedding(loaded, store) if settings.memory_search.provider != "none" else None
     embedder = embedding.chunk_embedder if embedding else None
     beside = embedding.beside_embedder if embedding else None
-    sync = SyncRun(store, indexers, embedder, beside, forgotten)
+    sync = SyncRun(store, indexers, embedder, forgotten)
     refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
     reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
 
@@ -191,7 +191,7 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
 
 def _build_indexers(
     settings: Settings, files: Source, store: Store, analyser: Analyser, forgotten: TombstoneFiles
-) -> list[Indexes]:
+) -> list[AnyIndexer]:
     """One for each source that is searched; all documents of an index have one format."""
     chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
@@ -224,7 +224,7 @@ def _build_indexers(
             Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
         ),
     )
-    indexers: list[Indexes] = [transcripts]
+    indexers: list[AnyIndexer] = [transcripts]
     if with_notes:
         own = Indexer(store.documents, notes, size, analyser, index_format=index_format, masks=read_masks)
         indexers.insert(0, own)

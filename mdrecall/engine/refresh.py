@@ -6,8 +6,9 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.background import Shared, SingleFlight
@@ -21,6 +22,8 @@ from mdrecall.types import Issue, ProgressCallback, SourceName, Stop, StoredChun
 if TYPE_CHECKING:
     from mdrecall.interfaces import Store
     from mdrecall.sources.watch import FollowedFiles
+
+_T = TypeVar("_T")
 
 
 class MissingVectors:
@@ -49,32 +52,34 @@ class MissingVectors:
         self._starting = threading.Lock()
         self._issues: tuple[Issue, ...] = ()
 
+    @property
+    def is_instant(self) -> bool:
+        """True if making vectors costs neither time nor money."""
+        return self._embedder is not None and self._embedder.is_instant
+
     def is_complete(self) -> bool:
         """True if no vector is missing, or none can be made."""
         return self._embedder is None or self._embedder.is_complete()
 
     def has_none(self) -> bool:
         """True if no chunk has a vector although they are made quickly, as after a change of the embedder's files."""
-        if self._embedder is None or not self._embedder.is_instant:
+        if self._embedder is None or not self.is_instant:
             return False
         return self._embedder.count_missing() == self._store.chunks.count()
 
     def embed(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
         """Make all vectors that are missing, and return the problems."""
+        if self._embedder is None:
+            return ()
         with self._lock:
             self._issues = self._embed(progress, lambda: stop() or self._closing.is_set())
             return self._issues
-
-    def embed_if_instant(self) -> None:
-        """Make the vectors that are missing if that costs neither time nor money."""
-        if self._embedder and self._embedder.is_instant:
-            self.embed()
 
     def embed_for_search(self, progress: ProgressCallback | None, until: float) -> tuple[Issue, ...]:
         """Make vectors until the monotonic clock reaches ``until``, leave the rest to a thread, and return problems."""
         if self._embedder is None or self._embedder.is_complete():
             return ()
-        if self._embedder.is_instant:
+        if self.is_instant:
             with suppress(StoreBusy), self._store.admin.write_lock("indexing", max(0.0, until - time.monotonic())):
                 issues = self._embed(progress, lambda: time.monotonic() >= until)
                 if issues or self._embedder.is_complete():
@@ -91,9 +96,7 @@ class MissingVectors:
 
     def embed_in_background(self) -> None:
         """Make the vectors that are missing in a thread, if that takes time."""
-        if self._one_shot or self._embedder is None or self._embedder.is_instant:
-            return
-        if not self._embedder.is_complete():
+        if not self._one_shot and not self.is_instant and not self.is_complete():
             self._start_thread()
 
     def cancel(self) -> None:
@@ -170,7 +173,7 @@ class IndexRefresh:
         self._followed = followed
         self._flight = SingleFlight(self._run, detach=SyncRequest.detach)
         self._vectors = MissingVectors(store, embedder, runs.embed_missing, one_shot=one_shot)
-        self._beside = MissingVectors(store, beside, runs.embed_beside, one_shot=one_shot)
+        self._beside = MissingVectors(store, beside, partial(runs.embed_missing, embedder=beside), one_shot=one_shot)
         self._closing = threading.Event()
         self._folders: tuple[str, ...] = ()
         self._compared: list[FileChanges] | None = None
@@ -200,12 +203,15 @@ class IndexRefresh:
             return self._explain_hindrance(problem, None)
         return self._refresh(progress, everything=everything)
 
-    def catch_up_anyway(self) -> RefreshResult:
-        """Do the same, whatever the settings say."""
+    def repair(self, act: Callable[[], _T]) -> _T:
+        """Use the index; if it proves damaged, quarantine it, index everything again, and repeat the call."""
         try:
-            return self._refresh(None)
-        except (StoreBusy, StoreUnavailable) as problem:
-            return self._explain_hindrance(problem, None)
+            return act()
+        except CorruptIndex:
+            self._store.admin.recreate()
+            with suppress(StoreBusy, StoreUnavailable):
+                self._refresh(None)
+            return act()
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
         """Compare the files of each source with the index; with ``everything`` the smallest change counts."""
@@ -285,7 +291,8 @@ class IndexRefresh:
     def warm(self) -> None:
         """Index what changed, and embed it where that costs neither time nor money."""
         self._flight.run(SyncRequest(stop=self._closing.is_set))
-        self._vectors.embed_if_instant()
+        if self._vectors.is_instant:
+            self._vectors.embed()
 
     def cancel_pending(self) -> None:
         """End the work in progress where it can be resumed, without waiting for it."""
@@ -387,7 +394,7 @@ class IndexRefresh:
         """Return the result of a refresh that could not write; the index is stale only if a note has changed."""
         issues = (Issue(self._store.admin.place, f"may be behind the notes: {message_with_hint(problem)}"),)
         try:
-            changed = self.runs.count_changed(changes or self.compare())
+            changed = sum(1 for _ in self.runs.find_changed(changes or self.compare()))
         except (StoreBusy, StoreUnavailable):
             changed = 1
         is_unavailable = isinstance(problem, StoreUnavailable)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
-from typing import TYPE_CHECKING, Protocol
+from itertools import chain, islice
+from typing import TYPE_CHECKING, TypeAlias
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
-from mdrecall.engine.indexer import FileChanges, FileState
+from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.sources.tombstones import TombstoneFiles, days_of
 from mdrecall.types import (
     FileChange,
     Issue,
-    Listing,
     Progress,
     ProgressCallback,
     SourceName,
@@ -26,7 +26,12 @@ from mdrecall.types import (
 )
 
 if TYPE_CHECKING:
-    from mdrecall.interfaces import DocumentWriter, IndexAdmin, Source, Store, TranscriptReader
+    from mdrecall.engine.indexer import Indexer
+    from mdrecall.engine.transcripts import TranscriptIndexer
+    from mdrecall.interfaces import IndexAdmin, Store
+
+#: Brings the index up to date with one source.
+AnyIndexer: TypeAlias = "Indexer | TranscriptIndexer"
 
 # How long a run waits for another process that is writing, unless its caller says otherwise.
 _WAIT_S = 5.0
@@ -81,47 +86,19 @@ def merge_requests(requests: Sequence[SyncRequest], closing: Stop = never) -> Sy
     )
 
 
-class Indexes(Protocol):
-    """Brings the index up to date with one source."""
-
-    @property
-    def source(self) -> Source | TranscriptReader: ...
-
-    @property
-    def index_format(self) -> str: ...
-
-    def for_store(self, documents: DocumentWriter) -> Indexes: ...
-
-    def compare(self, *, everything: bool = ...) -> FileChanges: ...
-
-    def examine(self, path: str, listing: Listing) -> tuple[FileState, str]: ...
-
-    def sync(
-        self,
-        *,
-        changes: FileChanges | None = ...,
-        progress: ProgressCallback | None = ...,
-        stop: Stop = ...,
-        embed: Callable[[], object] | None = ...,
-    ) -> SyncReport: ...
-
-
 class SyncRun:
     """Makes runs over every source of one index."""
 
     def __init__(
         self,
         store: Store,
-        indexers: Sequence[Indexes],
+        indexers: Sequence[AnyIndexer],
         embedder: EmbedsChunks | None,
-        beside: EmbedsChunks | None = None,
         forgotten: TombstoneFiles | None = None,
     ) -> None:
-        """``beside`` is a slower embedder that a rebuilt index does not wait for."""
         self._store = store
         self._indexers = tuple(indexers)
         self._embedder = embedder
-        self._beside = beside
         self.forgotten = forgotten or TombstoneFiles("")
         self.sources = tuple(indexer.source for indexer in indexers)
         self._rebuilt_at: float | None = None
@@ -130,7 +107,7 @@ class SyncRun:
         """Compare the files of every source with the index; with ``everything`` the smallest change counts."""
         return [self._keep_foreign(indexer, indexer.compare(everything=everything)) for indexer in self._indexers]
 
-    def _keep_foreign(self, indexer: Indexes, changes: FileChanges) -> FileChanges:
+    def _keep_foreign(self, indexer: AnyIndexer, changes: FileChanges) -> FileChanges:
         """Return the changes without the files that are missing here, but may be on another machine."""
         if changes.listing.lost and not self._store.admin.may_remove():
             # A machine that has no notes, or a copy of some, lacks nothing.
@@ -146,28 +123,27 @@ class SyncRun:
             each._replace(unsettled=[due for due in each.unsettled if due == path], vanished=[]) for each in compared
         ]
 
-    def count_changed(self, changes: Sequence[FileChanges]) -> int:
-        """Return how many files differ from the index in content: a new time stamp alone proves nothing."""
-        pairs = zip(self._indexers, changes, strict=True)
-        return sum(sum(_find_changed(indexer, entry)) + len(entry.vanished) for indexer, entry in pairs)
+    def find_changed(self, changes: Sequence[FileChanges]) -> Iterator[str]:
+        """Yield the files that differ from the index in content: a new time stamp alone proves nothing."""
+        for indexer, entry in zip(self._indexers, changes, strict=True):
+            yield from entry.vanished
+            yield from (path for path in entry.unsettled if indexer.examine(path, entry.listing)[0] == "changed")
 
     def is_behind(self, changes: Sequence[FileChanges]) -> bool:
         """True if a file differs from the index in content, or the whole index is outdated."""
-        if self.is_outdated() or self.is_unchecked() or any(entry.vanished for entry in changes):
-            return True
-        pairs = zip(self._indexers, changes, strict=True)
-        return any(any(_find_changed(indexer, entry)) for indexer, entry in pairs)
+        return self.is_outdated() or self.is_unchecked() or any(True for _ in self.find_changed(changes))
 
     def inspect(self, changes: Sequence[FileChanges]) -> dict[SourceName, tuple[bool, int, tuple[Issue, ...]]]:
         """Return for each source True if the index is behind, how many files there are, and their problems."""
         outdated, found = self.is_outdated(), {}
         for indexer, entry in zip(self._indexers, changes, strict=True):
-            is_behind = outdated or bool(entry.vanished) or any(_find_changed(indexer, entry))
-            issues = [*entry.listing.issues, *entry.describe_kept()]
-            for path in entry.unsettled if len(entry.unsettled) <= _FEW_FILES else ():
-                state, problem = indexer.examine(path, entry.listing)
-                issues += [Issue(path, problem)] if state == "unreadable" else []
-            found[indexer.source.name] = is_behind, len(entry.listing.stamps), tuple(issues)
+            examined = (indexer.examine(path, entry.listing) for path in entry.unsettled)
+            states = dict(zip(entry.unsettled, islice(examined, _FEW_FILES), strict=False))
+            is_behind = outdated or bool(entry.vanished)
+            is_behind = is_behind or any(state == "changed" for state, _ in chain(states.values(), examined))
+            unreadable = [Issue(path, why) for path, (state, why) in states.items() if state == "unreadable"]
+            issues = (*entry.listing.issues, *entry.describe_kept(), *unreadable)
+            found[indexer.source.name] = is_behind, len(entry.listing.stamps), issues
         return found
 
     def is_up_to_date(self, changes: Sequence[FileChanges]) -> bool:
@@ -272,16 +248,11 @@ class SyncRun:
             self._store.admin.scrub()
         return report
 
-    def embed_missing(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
-        """Embed the chunks that have no vector, and return the problems."""
-        return self._fill(self._embedder, progress, stop)
-
-    def embed_beside(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
-        """Do the same with the embedder beside the first one."""
-        return self._fill(self._beside, progress, stop)
-
-    def _fill(self, embedder: EmbedsChunks | None, progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
-        if embedder is None:
+    def embed_missing(
+        self, progress: ProgressCallback | None = None, stop: Stop = never, embedder: EmbedsChunks | None = None
+    ) -> tuple[Issue, ...]:
+        """Embed the chunks that have no vector, with another embedder if one is given, and return the problems."""
+        if (embedder := embedder or self._embedder) is None:
             return ()
         try:
             return self._describe_problems(embedder, embedder.fill(progress=progress, stop=stop))
@@ -380,8 +351,3 @@ def _report_rebuild(
         changes=tuple(changes[:_MAX_CHANGES]),
         rebuilt=True,
     )
-
-
-def _find_changed(indexer: Indexes, changes: FileChanges) -> Iterator[bool]:
-    """Yield for each file with another stamp True if its content differs from the index."""
-    return (indexer.examine(path, changes.listing)[0] == "changed" for path in changes.unsettled)

@@ -244,19 +244,6 @@ def test_vectors_are_made_until_the_caller_or_the_memory_stops() -> None:
     assert seen == [False, True, True]
 
 
-@pytest.mark.parametrize(("is_instant", "made"), [(True, 1), (False, 0)])
-def test_only_vectors_that_cost_nothing_are_made_unasked(is_instant: bool, made: int) -> None:
-    calls: list[str] = []
-
-    def embed(progress: ProgressCallback | None, stop: Stop) -> tuple[Issue, ...]:
-        calls.append("embed")
-        return ()
-
-    embedder = CountingEmbedder(2, is_instant=is_instant)
-    MissingVectors(cast(Any, None), cast(Any, embedder), embed, one_shot=False).embed_if_instant()
-    assert len(calls) == made
-
-
 HINDERED = (Issue("index.sqlite", "may be behind the notes: It is so. Wait."),)
 
 
@@ -275,13 +262,13 @@ def test_what_keeps_an_index_from_being_written_matters_if_a_note_has_changed(
 ) -> None:
     problem = kind("It is so.", hint="Wait.")
 
-    def count_changed(changes: object) -> int:
+    def find_changed(changes: object) -> range:
         if changed is None:
             raise problem
-        return changed
+        return range(changed)
 
     store = SimpleNamespace(admin=SimpleNamespace(place="index.sqlite"))
-    refresh = SimpleNamespace(_store=store, runs=SimpleNamespace(count_changed=count_changed), compare=list)
+    refresh = SimpleNamespace(_store=store, runs=SimpleNamespace(find_changed=find_changed), compare=list)
     assert IndexRefresh._explain_hindrance(cast(Any, refresh), problem, None) == result
 
 

@@ -109,12 +109,11 @@ def test_an_index_that_cannot_take_vectors_is_an_issue_and_a_damaged_one_an_erro
     store = SimpleNamespace(admin=SimpleNamespace(place="index.sqlite"))
     run = cast(Any, SimpleNamespace(_store=store, _describe_problems=lambda *_: pytest.fail("nothing was made")))
     busy = StoreBusy("It is busy.", hint="Wait.")
-    assert SyncRun._fill(run, fail(busy), None, lambda: False) == (
+    assert SyncRun.embed_missing(run, embedder=fail(busy)) == (
         Issue("index.sqlite", "is without some vectors: It is busy. Wait."),
     )
     with pytest.raises(CorruptIndex):
-        SyncRun._fill(run, fail(CorruptIndex("It is damaged.")), None, lambda: False)
-    assert SyncRun._fill(run, None, None, lambda: False) == ()
+        SyncRun.embed_missing(run, embedder=fail(CorruptIndex("It is damaged.")))
 
 
 def test_an_outdated_index_is_rebuilt_where_its_notes_are_and_can_all_be_read() -> None:
