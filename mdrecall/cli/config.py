@@ -7,34 +7,25 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import add_common
-from mdrecall.cli.output import plural, print_json, print_warning, printable, progress_line, shorten_home, style
+from mdrecall.cli.output import print_json, print_warning, printable, progress_line, shorten_home, style
 from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
 from mdrecall.errors import ConfigError, RecallError, WorkspaceError
 
 if TYPE_CHECKING:
     from mdrecall.backends.embedding_status import ProviderRow
-    from mdrecall.config.dropped import DroppedSetting
-    from mdrecall.config.environment import Locations
     from mdrecall.embed.offline.word_file import Card
 
 
 def add_config(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
-        choices=("show", "check", "schema", "import"),
-        help="show: print every setting and its origin; check: report every problem; schema: print a JSON Schema;"
-        " import: show or write what OpenClaw has dropped since FILE was its configuration",
+        choices=("show", "check", "schema"),
+        help="show: print every setting and its origin; check: report every problem; schema: print a JSON Schema",
     )
-    parser.add_argument("file", nargs="?", metavar="FILE", help="import: an older configuration file of OpenClaw")
-    parser.add_argument("--apply", action="store_true", help="import: write the settings to mdrecall.json")
     add_common(parser)
 
 
 def run_config(options: argparse.Namespace) -> int:
-    if options.action == "import":
-        return import_settings(options)
-    if options.file is not None or options.apply:
-        raise RecallError(f"FILE and --apply do not work with `config {options.action}`.", hint="Leave them out.")
     if options.action == "schema":
         from mdrecall.config.openclaw_file import json_schema
 
@@ -100,98 +91,6 @@ def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
     for name, (value, origin) in values.items():
         text = shorten_home(value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
         print(f"{name:{width}}  {text}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
-
-
-def import_settings(options: argparse.Namespace) -> int:
-    """Show what would be written, or write it."""
-    from mdrecall.config.environment import expand, find_locations, shorten
-    from mdrecall.config.files import read_config
-    from mdrecall.config.layers import Layer
-    from mdrecall.mcp_server.install import Plan, read_text, write
-
-    locations = find_locations(os.environ, os.getcwd())
-    if options.file is None:
-        raise RecallError("Which file?", hint=f"Name the backup of OpenClaw's file{_list_backups(locations)}.")
-    path = expand(options.file, locations.home, os.getcwd())
-    file = Layer(shorten(path, locations.home), "", read_config(path, os.environ), is_lenient=True)
-    settings, warnings = _find_usable(file)
-    target = locations.own_config
-    before = read_text(target)
-    after, new = _merge(before or "", settings, target)
-    change = Plan(target, before, after)
-    if options.json:
-        print_json({"file": target, "applied": options.apply and change.changes,
-                    "settings": [{"key": ".".join(one.path), "value": one.value} for one in new],
-                    "warnings": warnings})  # fmt: skip
-    for warning in warnings if not options.json else ():
-        print_warning(printable(warning))
-    if options.apply and change.changes:
-        write(change)
-    if not options.json:
-        _print_import(change, len(new), is_applied=options.apply)
-    return 0
-
-
-def _print_import(change: Any, count: int, *, is_applied: bool) -> None:
-    where = shorten_home(change.path)
-    if not change.changes:
-        print(f"Nothing to import: {where} already has everything.")
-    elif is_applied:
-        print(f"Imported {plural(count, 'setting')} into {where}.")
-    else:
-        print(change.diff, end="")
-        print(f"{plural(count, 'setting')} for {where}. To write this, run the same with --apply.")
-
-
-def _find_usable(file: Any) -> "tuple[list[DroppedSetting], list[str]]":
-    """Return the settings that mdrecall accepts, and warnings about the others."""
-    from mdrecall.config.declare import InvalidValue, each_setting
-    from mdrecall.config.dropped import list_dropped
-    from mdrecall.config.settings import SECTIONS
-
-    rules = {
-        f"{prefix}.{name}": setting.rule
-        for prefix, section in SECTIONS.items()
-        for name, setting in each_setting(section)
-    }
-    usable, warnings = [], []
-    for one in list_dropped(file):
-        at = one.path.index("memorySearch") if "memorySearch" in one.path else 0
-        rule = rules.get(".".join(one.path[at:]))
-        try:
-            if rule is None:
-                raise InvalidValue("is not a known setting")
-            rule.read(one.value)
-        except InvalidValue as invalid:
-            warnings.append(f"{file.file}: {one.origin}{invalid.at} {invalid}. It is left out.")
-        else:
-            usable.append(one)
-    return usable, warnings
-
-
-def _merge(text: str, settings: "list[DroppedSetting]", path: str) -> "tuple[str, list[DroppedSetting]]":
-    """Return the text of a file with the settings that it does not have yet, and which these are."""
-    from mdrecall.mcp_server.config_text import NotEditable, get_value, set_value
-
-    new = []
-    try:
-        for one in settings:
-            if get_value(text, one.path) is None:
-                text = set_value(text, one.path, one.value)
-                new.append(one)
-    except NotEditable as error:
-        hint = "Write it as plain JSON, or add the settings yourself."
-        raise ConfigError(f"{path} was not changed: {error}.", hint=hint) from error
-    return text, new
-
-
-def _list_backups(locations: "Locations") -> str:
-    """Return the backups beside OpenClaw's file, for a hint."""
-    import glob
-
-    beside = locations.config_path or os.path.join(locations.state_dir, "openclaw.json")
-    found = sorted(glob.glob(f"{glob.escape(beside)}.*bak*"))[:5]
-    return f", such as {', '.join(map(shorten_home, found))}" if found else ""
 
 
 _MARKS = {"used": "→", "beside": "+", "fallback": "↪"}

@@ -1,6 +1,5 @@
 """Configuration files that the real OpenClaw accepts, and those of its documentation, never stop mdrecall."""
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 from mdrecall.cli.main import main
 from mdrecall.config.load import Loaded, load
 from tests.config import openclaw_home, write
-from tests.config.test_dropped import BEFORE, settings_of
 from tests.hosts.model import Model, serve_model
 from tests.hosts.wire import Call
 from tests.openclaw.program import OpenClaw, find_openclaw
@@ -74,27 +72,6 @@ def test_every_example_of_the_documentation_is_read(tmp_path: Path) -> None:
             warnings[place] = found.warnings
     assert len(warnings) <= 5
     assert [text for texts in warnings.values() for text in texts if "which mdrecall cannot use" not in text] == []
-
-
-def test_a_file_that_openclaw_migrates_gives_the_same_settings_after_the_import(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    openclaw = OpenClaw(tmp_path / "state", "http://127.0.0.1:9/v1")
-    for name in ("HOME", "OPENCLAW_STATE_DIR"):
-        monkeypatch.setenv(name, openclaw.env[name])
-    monkeypatch.setenv("MDRECALL_STATE_DIR", str(tmp_path / "own"))
-    file = openclaw.state / "openclaw.json"
-    # OpenClaw refuses to write a file that is half as long, so the rest of a usual one is in it.
-    old = json.loads(file.read_text()) | BEFORE
-    write(file, old)
-    before = settings_of(tmp_path)
-    backup = write(tmp_path / "openclaw.json.bak", old)
-    fixed = openclaw.run("doctor", "--fix", "--non-interactive")
-    assert "chunking" not in file.read_text(), fixed
-    assert openclaw.run("config", "validate").code == 0
-    assert settings_of(tmp_path) != before
-    assert main(["config", "import", str(backup), "--apply"]) == 0
-    assert settings_of(tmp_path) == before
 
 
 def test_the_file_is_valid_with_the_server_in_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
