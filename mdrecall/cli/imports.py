@@ -14,11 +14,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.config.load import Loaded
-    from mdrecall.life.backup import BackupReport
-    from mdrecall.life.imports.reading import Skipped
-    from mdrecall.life.imports.sources import Source
+    from mdrecall.life.backup import Backup, BackupReport, Restored
+    from mdrecall.life.imports.sources import Skipped, Source
     from mdrecall.life.imports.writer import Action, Change, Plan
-    from mdrecall.life.restore import Backup, Restored
 
 #: Notes and problems that are printed one by one; more of them would hide the sum.
 _MAX_SHOWN = 20
@@ -188,7 +186,7 @@ _FILE_LABELS = {
 def restore_backup(options: argparse.Namespace) -> int:
     """Restore an archive and return the exit code."""
     from mdrecall.config.environment import find_locations
-    from mdrecall.life.restore import RestoreTarget, open_backup, restore
+    from mdrecall.life.backup import RestoreTarget, open_backup, restore
 
     if not options.path:
         raise FileMissing("There is no archive to restore.", path="", hint="Name one: mdrecall import backup FILE")
@@ -210,7 +208,7 @@ def restore_backup(options: argparse.Namespace) -> int:
 
 def _restore_memories(found: "Backup", loaded: "Loaded", *, apply: bool) -> tuple[int, str]:
     """Return how many long-term memories are new, and why they cannot be stored; store them if ``apply`` says so."""
-    from mdrecall.life.restore import read_memories
+    from mdrecall.life.backup import read_memories
     from mdrecall.sources.tombstones import open_tombstones
 
     forgotten = open_tombstones(loaded.settings).load()

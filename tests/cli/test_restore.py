@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.imports import _make_row, _print_restored, _restored_to_json
-from mdrecall.life.restore import Restored
+from mdrecall.life.backup import Restored
 
 ID = "3f2a9c1d-1111-4222-8333-444455556666"
 

@@ -23,10 +23,9 @@ from mdrecall.core.life.imported import (
     render_note,
 )
 from mdrecall.errors import ReadError
-from mdrecall.life.imports.chats import read_chatgpt, read_claude
 from mdrecall.life.imports.exports import JsonFile, read_items
-from mdrecall.life.imports.mem0 import read_mem0
-from mdrecall.life.imports.reading import Read, Request, Skipped
+from mdrecall.life.imports.readers import read_chatgpt, read_claude, read_mem0
+from mdrecall.life.imports.sources import Read, Request, Skipped
 
 NAMES = (
     "id", "conversation_id", "title", "mapping", "current_node", "message", "author", "role", "content", "parts",

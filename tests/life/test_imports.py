@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.main import main
-from mdrecall.life.imports import chats, mem0, writer
+from mdrecall.life.imports import readers, writer
 from mdrecall.sources.notes import NotePath, append_note
 from mdrecall.sources.transcripts import foreign_database
 from mdrecall.types import Appended
@@ -115,7 +115,7 @@ class CountedList(list[str]):
 def test_a_circle_with_many_branches_is_not_followed_for_every_message() -> None:
     names = [f"n{number}" for number in range(300)]
     mapping = {name: {"children": CountedList([*names, name])} for name in names}
-    assert chats._find_last_node(mapping) in names
+    assert readers.find_last_node(mapping) in names
     assert CountedList.looks <= 2 * len(names)
 
 
@@ -252,7 +252,7 @@ def test_memories_of_mem0_are_entries_of_a_note_for_each_person_and_new_ones_are
 def test_the_memories_of_a_person_are_written_at_once_and_those_of_many_people_share_a_note(
     workspace: Workspace, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mem0, "_MAX_PEOPLE", 2)
+    monkeypatch.setattr(readers, "_MAX_PEOPLE", 2)
     appended: list[str] = []
 
     def count_appends(workspace: str, text: str, note: NotePath, **more: Any) -> Appended:

@@ -8,24 +8,16 @@ import io
 import json
 import os
 import re
-import zipfile
-import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack
 from itertools import pairwise
 from typing import IO, Any, NamedTuple
 
-from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError
+from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError
+from mdrecall.life.backup import MAX_BYTES, LimitedBytes, open_archive, open_member
 
 #: The largest item of a list: the largest conversation that anybody has reported has 18 MB.
 MAX_ITEM_BYTES = 64 << 20
-#: All that is read of one file or archive member, unpacked. The largest exports that people report have 1 GB.
-MAX_BYTES = 4 << 30
-#: Text as JSON is packed to a fifth; a hundredth is a bomb, unless the file is small.
-_MAX_RATIO = 100
-_SMALL_BYTES = 16 << 20
-#: More files than any export has; each costs memory before it can be looked at.
-_MAX_MEMBERS = 200_000
 #: Folders below the given one that are searched for an export.
 _MAX_DEPTH = 3
 _READ_CHARS = 1 << 20
@@ -51,19 +43,17 @@ def find_json(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
     A file that is named itself need not match. Raise ``ReadError`` if there is nothing to read.
     """
     if os.path.isdir(path):
-        files = [found for file in _walk(path) for found in _find_in_file(file, pattern)]
-    elif os.path.isfile(path):
-        files = _find_in_archive(path, pattern) if _is_archive(path) else [JsonFile(path)]
-    elif os.path.lexists(path):
+        return [found for file in _walk(path) for found in _find_in_file(file, pattern)]
+    if os.path.isfile(path):
+        return _find_in_archive(path, pattern) if _is_archive(path) else [JsonFile(path)]
+    if os.path.lexists(path):
         raise NotAFile(f"{path} is neither a file nor a folder.", path=path)
-    else:
-        raise FileMissing(f"There is no file or folder {path}.", path=path, hint="Check the path.")
-    return files
+    raise FileMissing(f"There is no file or folder {path}.", path=path, hint="Check the path.")
 
 
 def _walk(folder: str) -> Iterator[str]:
     root_depth = folder.rstrip(os.sep).count(os.sep)
-    for place, folders, names in os.walk(folder, onerror=_raise_unreadable):
+    for place, folders, names in os.walk(folder, onerror=raise_unreadable):
         is_deep = place.rstrip(os.sep).count(os.sep) - root_depth >= _MAX_DEPTH
         folders[:] = [] if is_deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
@@ -72,7 +62,8 @@ def _walk(folder: str) -> Iterator[str]:
                 yield file
 
 
-def _raise_unreadable(error: OSError) -> None:
+def raise_unreadable(error: OSError) -> None:
+    """Raise what a walk through folders has met."""
     path = str(error.filename)
     raise FileUnreadable(f"Cannot list {path}: {error.strerror}.", path=path) from error
 
@@ -100,82 +91,22 @@ def _find_in_archive(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
     return [JsonFile(path, name) for name in names if "__MACOSX" not in name]
 
 
-@contextmanager
-def open_archive(path: str) -> Iterator[zipfile.ZipFile]:
-    """Open a zip archive. Raise ``FileUnreadable`` if it is damaged, also while it is being read."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            if len(archive.infolist()) > _MAX_MEMBERS:
-                message = f"{path} holds more than {_MAX_MEMBERS:,} files."
-                raise FileTooLarge(message, path=path, hint="Unpack what is needed of it.")
-            yield archive
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        # What zipfile raises for a damaged archive, an encrypted one, and a packing that it does not know.
-        reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
-        hint = "Download it again, or unpack it and name the folder."
-        raise FileUnreadable(f"Cannot read {path}: {reason}.", path=path, hint=hint) from error
-
-
-@contextmanager
-def open_member(
-    archive: zipfile.ZipFile, name: str, path: str, *, max_bytes: int = MAX_BYTES, max_ratio: int = _MAX_RATIO
-) -> "Iterator[LimitedBytes]":
-    """Open a file of an archive, unless it would unpack to far more than it should."""
-    info = archive.getinfo(name)
-    is_bomb = info.file_size > _SMALL_BYTES and info.file_size > max_ratio * max(1, info.compress_size)
-    if is_bomb or info.file_size > max_bytes:
-        message = f"{name} in {path} would unpack to {info.file_size:,} bytes."
-        raise FileTooLarge(message, path=path, hint="If it is yours, unpack it and name the file.")
-    with archive.open(info) as raw:
-        yield LimitedBytes(raw, info.file_size, f"{name} in {path}")
-
-
-class LimitedBytes(io.RawIOBase):
-    """Bytes that end with an error if there are more of them than were announced."""
-
-    def __init__(self, raw: IO[bytes], limit: int, shown: str) -> None:
-        self._raw = raw
-        self._left = limit
-        self._shown = shown
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._raw.read(len(buffer))
-        self._left -= len(data)
-        if self._left < 0:
-            message = f"{self._shown} has more bytes than it may have."
-            raise FileTooLarge(message, path=self._shown, hint="Split it into smaller files.")
-        buffer[: len(data)] = data
-        return len(data)
-
-
-@contextmanager
-def open_json(file: JsonFile) -> Iterator[IO[str]]:
-    """Open a JSON file as text; bytes that are not UTF-8 are replaced."""
-    if file.member:
-        with open_archive(file.path) as archive, open_member(archive, file.member, file.path) as raw:
-            yield _as_text(raw)
-        return
-    try:
-        with open(file.path, "rb") as plain:
-            yield _as_text(LimitedBytes(plain, MAX_BYTES, file.path))
-    except OSError as error:
-        raise FileUnreadable(f"Cannot read {file.path}: {error.strerror or error}.", path=file.path) from error
-
-
-def _as_text(raw: LimitedBytes) -> IO[str]:
-    return io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", errors="replace")
-
-
 def read_items(file: JsonFile) -> Iterator[Any]:
     """Yield the values of a JSON file: of a list its items, else what stands there, one or one after the other.
 
-    Raise ``ReadError`` where it is not JSON.
+    Raise ``ReadError`` where it is not JSON. Bytes that are not UTF-8 are replaced.
     """
-    with open_json(file) as text:
-        yield from _JsonStream(text, file.shown).items()
+    try:
+        with ExitStack() as stack:
+            if file.member:
+                archive = stack.enter_context(open_archive(file.path))
+                raw = stack.enter_context(open_member(archive, file.member, file.path))
+            else:
+                raw = LimitedBytes(stack.enter_context(open(file.path, "rb")), MAX_BYTES, file.path)
+            text = io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", errors="replace")
+            yield from _JsonStream(text, file.shown).items()
+    except OSError as error:
+        raise FileUnreadable(f"Cannot read {file.path}: {error.strerror or error}.", path=file.path) from error
 
 
 class _JsonStream:

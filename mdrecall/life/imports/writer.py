@@ -24,10 +24,9 @@ from mdrecall.core.life.imported import (
     render_entry,
     render_note,
 )
-from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.core.redact import make_redactor
 from mdrecall.errors import BUGS, FileBusy, FileChanged, ReadError, WriteError
-from mdrecall.life.imports.reading import Read, Skipped
+from mdrecall.life.imports.sources import Read, Skipped
 from mdrecall.locks import FileLock
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sources.editing import hash_content, replace_content
@@ -88,29 +87,19 @@ class Target(NamedTuple):
     keeps_comments: bool = False
 
 
-class _Known(NamedTuple):
-    path: str
-    block: Block
+#: An item that waits to be written with others: its key, what becomes of it, and its text.
+_Entry: TypeAlias = tuple[str, Change, str]
 
 
-class _Entry(NamedTuple):
-    """An item that waits to be written with others."""
-
-    key: str
-    change: Change
-    text: str
-    waiting_bytes: int
-    """Of the text of this entry and those that wait before it."""
-
-
-class _Writer(NamedTuple):
+class _Writer:
     """What is known of a workspace while items are planned or written."""
 
-    target: Target
-    tombstones: Tombstones
-    redact: Callable[[str], str]
-    known: dict[str, _Known]
-    """What was imported from the source before, by the hash of its key."""
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.tombstones = open_tombstones(target.settings).load()
+        self.redact = make_redactor(target.settings.logging.redact_patterns).redact
+        # What was imported from the source before, by the hash of its key: the note, and the block in it.
+        self.known: dict[str, tuple[str, Block]] = dict(_find_known(target))
 
     def clean(self, path: str, text: str) -> str:
         """Return a text that may be written to a note: nothing active, no secrets, nothing that was forgotten."""
@@ -125,7 +114,7 @@ class _Writer(NamedTuple):
             f"{target.into}/{name_note(item)}{NOTE_ENDING}", today="", ignored=target.settings.mdrecall.ignore
         )
         known = self.known.get(hash_key(item.key))
-        path = known.path if known else note.shown
+        path = known[0] if known else note.shown
         facts = item.version, item.is_entry
         if target.since and item.day < target.since:
             return Change("older", path, item.title, item.day, "", 0, *facts), ""
@@ -141,18 +130,12 @@ class _Writer(NamedTuple):
         if known is None:
             is_taken = not item.is_entry and os.path.lexists(os.path.join(self.target.settings.workspace, path))
             return "edited" if is_taken else "new"
-        if item.is_entry or known.block.text_hash == hash_text(text):
+        if item.is_entry or known[1].text_hash == hash_text(text):
             return "same"
-        return "edited" if known.block.is_edited else "changed"
+        return "edited" if known[1].is_edited else "changed"
 
 
-def _open_writer(target: Target) -> _Writer:
-    settings = target.settings
-    redact = make_redactor(settings.logging.redact_patterns).redact
-    return _Writer(target, open_tombstones(settings).load(), redact, dict(_find_known(target)))
-
-
-def _find_known(target: Target) -> Iterator[tuple[str, _Known]]:
+def _find_known(target: Target) -> Iterator[tuple[str, tuple[str, Block]]]:
     files = MemoryFiles(target.settings, target.home)
     listing = files.scan()
     for path in listing.stamps:
@@ -163,12 +146,12 @@ def _find_known(target: Target) -> Iterator[tuple[str, _Known]]:
         if "mdrecall:import" in text:
             for block in find_blocks(text.replace("\r\n", "\n")):
                 if block.source == target.source:
-                    yield from ((key, _Known(path, block)) for key in block.keys)
+                    yield from ((key, (path, block)) for key in block.keys)
 
 
 def plan_import(read: Callable[[], Iterator[Read]], target: Target) -> Plan:
     """Return what an import would do. Nothing is written."""
-    writer = _open_writer(target)
+    writer = _Writer(target)
     changes: dict[str, Change] = {}
     skipped: list[Skipped] = []
     for found in read():
@@ -194,7 +177,7 @@ def apply_import(
     """Write what is planned, and return what could not be written. ``report`` is called for each item that was."""
     failed: list[Skipped] = []
     with lock_imports(target.settings):
-        writer = _open_writer(target)
+        writer = _Writer(target)
         waiting: dict[str, list[_Entry]] = {}
         for found in read():
             planned = plan.changes.get(found.key) if isinstance(found, Item) else None
@@ -222,14 +205,14 @@ def _write_item(
     key = hash_key(found.key)
     if found.is_entry:
         entries = waiting.setdefault(change.path, [])
-        before = entries[-1].waiting_bytes if entries else 0
-        entries.append(_Entry(key, change, text, before + change.bytes))
-        if entries[-1].waiting_bytes >= _APPEND_BYTES and not len(entries) % _ENTRIES_IN_BLOCK:
+        entries.append((key, change, text))
+        is_full = not len(entries) % _ENTRIES_IN_BLOCK
+        if is_full and sum(one.bytes for _, one, _ in entries) >= _APPEND_BYTES:
             _append_entries(writer.target, change.path, waiting.pop(change.path), report)
     else:
         _write_note(writer.target, key, change, text)
         report(change)
-    writer.known[key] = _Known(change.path, Block(writer.target.source, (key,), change.text_hash, 0, 0, False))
+    writer.known[key] = change.path, Block(writer.target.source, (key,), change.text_hash, 0, 0, False)
 
 
 def _write_note(target: Target, key: str, change: Change, text: str) -> None:
@@ -253,13 +236,12 @@ def _append_entries(target: Target, path: str, entries: list[_Entry], report: Ca
     settings = target.settings
     parts = (entries[at : at + _ENTRIES_IN_BLOCK] for at in range(0, len(entries), _ENTRIES_IN_BLOCK))
     blocks = (
-        add_mark("\n".join(entry.text for entry in part), target.source, [entry.key for entry in part])
-        for part in parts
+        add_mark("\n".join(text for _, _, text in part), target.source, [key for key, _, _ in part]) for part in parts
     )
     note = resolve_note(path, today="", ignored=settings.mdrecall.ignore)
     append_note(settings.workspace, "\n".join(blocks), note, max_bytes=settings.mdrecall.max_file_bytes, finishes=True)
-    for entry in entries:
-        report(entry.change)
+    for _, change, _ in entries:
+        report(change)
 
 
 @contextmanager
