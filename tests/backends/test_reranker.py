@@ -43,8 +43,7 @@ def paths(answer: SearchAnswer) -> list[str]:
 
 
 def explain(result: SearchResult) -> object:
-    """What is said of a result besides the stages that it went through."""
-    return result.confidence, values_of(result) | {"stages": None}
+    return result.confidence, values_of(result)
 
 
 def prefer(server: RerankServer, *names: str) -> None:
@@ -76,11 +75,8 @@ def test_the_results_are_in_its_order_with_its_scores(notes: Workspace, kind: st
         assert {result.scored_by for result in answer} == {f"{kind}/m-1"}
         assert answer.not_reranked == ""
         assert memory.status().custom["reranker"] == f"{kind}/m-1"
-        # The word for the score and the explanation stay mdrecall's own; the reranker is one more stage.
+        # The word for the score and the explanation stay mdrecall's own.
         assert {result.path: explain(result) for result in answer} == {result.path: explain(result) for result in plain}
-        for place, result in enumerate(answer, 1):
-            last = values_of(result)["stages"][-1]
-            assert (last["stage"], last["place"]) == ("rerank_candidates", place)
         assert server.asked[0].body["query"] == "walrus"
         assert sorted(text.split("\n")[-1] for text in server.asked[0].body["documents"]) == sorted(NOTES.values())
     assert [entry["scoredBy"] for entry in answer_to_json(answer)["results"]] == [f"{kind}/m-1"] * 3

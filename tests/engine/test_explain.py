@@ -52,16 +52,6 @@ def test_parts_make_the_worth_and_the_worth_makes_the_score(filled: Workspace, q
         assert result.score == pytest.approx(curve(why["worth"]) * why["decay"], abs=1e-3)
 
 
-@pytest.mark.parametrize("query", QUESTIONS)
-def test_the_last_step_is_where_the_result_is(filled: Workspace, query: str) -> None:
-    for place, result in enumerate(search(filled, query), 1):
-        why = values_of(result)
-        if "stages" in why:
-            first, *_, last = why["stages"]
-            assert first["stage"] == "find_passages"
-            assert (last["place"], last["worth"], last["score"]) == (place, why["worth"], result.score)
-
-
 def test_a_note_that_is_listed_by_its_day_says_so(filled: Workspace) -> None:
     listed = search(filled, "what happened yesterday?")
     assert [values_of(result)["listed"] for result in listed] == [

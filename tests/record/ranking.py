@@ -142,16 +142,11 @@ def show_result(result: SearchResult) -> str:
         for name, share, there, here in map(dict.values, why["terms"])
     )
     parts = " ".join(f"{name}={value:g}" for name, value in why["parts"].items())
-    steps = " ".join(
-        f"{step['stage']}:{step['worth']:g},{step.get('score')},{step.get('place')}/{step['of']}"
-        for step in why["stages"]
-    )
     return " | ".join(
         [
             f"{result.path}:{lines} {result.score:.4f} {result.confidence} {len(result.snippet)} chars",
             *filter(None, about),
             held,
             parts,
-            steps,
         ]
     )

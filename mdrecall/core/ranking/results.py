@@ -1,8 +1,4 @@
-"""Results: why each was found, answers to several queries or memories as one, and snippets within a budget.
-
-A stage is not asked what it has done. The candidates before and after it are compared, so that an explanation cannot
-say anything else than what happened, and a new stage is explained without a line of its own.
-"""
+"""Results: why each was found, answers to several queries or memories as one, and snippets within a budget."""
 
 import math
 import re
@@ -16,6 +12,7 @@ from mdrecall.core.ranking.score import (
     TITLE_WEIGHT,
     Features,
     Query,
+    passage_worths,
     query_cost,
 )
 from mdrecall.core.ranking.stages import NO_MATCH, Candidate, RankingContext, Stage, find_user_factor
@@ -27,6 +24,8 @@ from mdrecall.types import Issue, MemoryReport, Reason, SearchAnswer, SearchResu
 _DIGITS = 4
 # The parts that a query takes off the worth of each of its results.
 _COSTS = ("trust", "commonness", "script")
+# The parts that stages change.
+_CHANGES = ("user", "speaker", "time", "collection")
 # The sentence of each part that has one of its own, and the value at which it counted for nothing.
 _SENTENCES = {
     "identified": (0, "holds {:.0%} of the identifiers and quoted phrases"),
@@ -38,28 +37,18 @@ _SENTENCES = {
     "translated": (None, "the text around holds {:.0%} of the query's words in another language"),
     "fileFactor": (1, "counts {:.0%} among the results, because better ones are from the same file"),
 }
-# The part of the worth that a stage changes.
-_STAGE_PARTS = {
-    "prefer_speakers": "speaker",
-    "prefer_times": "time",
-    "prefer_newest": "recency",
-    "weigh_collections": "collection",
-}
 
 
 def run_stages(
     stages: Sequence[Stage], candidates: Sequence[Candidate], context: RankingContext
 ) -> list[Candidate] | SearchAnswer:
-    """Return the candidates that the stages leave; if one leaves none, an empty answer that says what was lost.
-
-    If the request asks for explanations, each candidate remembers what every stage has changed for it.
-    """
+    """Return the candidates that the stages leave; if one leaves none, an empty answer that says what was lost."""
     current = list(candidates)
     for stage in stages:
         remaining = stage(current, context)
         if not remaining:
             return explain_empty(current, context.options.min_score)
-        current = _add_steps(stage.__name__, current, remaining) if context.explain else remaining
+        current = remaining
     return current
 
 
@@ -83,22 +72,6 @@ def explain_results(candidates: Sequence[Candidate], context: RankingContext) ->
     return [
         entry._replace(why=_explain(entry, entry.features, context) if entry.features else ()) for entry in candidates
     ]
-
-
-def _add_steps(stage: str, before: Sequence[Candidate], after: Sequence[Candidate]) -> list[Candidate]:
-    known = {_key(entry): (place, entry) for place, entry in enumerate(before, 1) if entry.features}
-    traced = []
-    for place, entry in enumerate(after, 1):
-        if known.get(_key(entry)) != (place, entry):
-            scored = {"score": entry.shown_score, "place": place} if entry.score else {}
-            step = {"stage": stage, "worth": entry.worth, **scored, "of": len(after)}
-            entry = entry._replace(steps=(*entry.steps, step))
-        traced.append(entry)
-    return traced
-
-
-def _key(entry: Candidate) -> tuple[int, int]:
-    return entry.chunk.id, entry.place
 
 
 def _explain(candidate: Candidate, features: Features, context: RankingContext) -> Why:
@@ -135,7 +108,6 @@ def _explain(candidate: Candidate, features: Features, context: RankingContext) 
         "cost": -sum(parts.get(name, 0.0) for name in _COSTS),
         "worth": candidate.worth,
         "parts": {name: value for name, value in parts.items() if round(value, _DIGITS)},
-        "stages": candidate.steps,
     }
     cosines = {"cosine": similarity.whole if similarity else None, "passageCosine": features.cosine}
     known = {part: value for part, value in {**_round(values), **cosines}.items() if value is not None}
@@ -157,7 +129,6 @@ def describe_parts(why: Mapping[str, Any]) -> dict[str, str]:
         "terms": _describe_terms(why["terms"]),
         "words": _describe_words(why),
         "worth": f"worth {why['worth']:.2f}: " + " ".join(f"{part} {add:+.2f}" for part, add in why["parts"].items()),
-        "stages": "stages: " + "; ".join(map(_describe_step, why["stages"])),
     }
     if "likeness" in why:
         passage = f", passage {why['passageCosine']:.2f}" if "passageCosine" in why else ""
@@ -185,12 +156,6 @@ def _describe_words(why: Mapping[str, Any]) -> str:
     return words + (f", title {why['title']:.0%} more)" if why["title"] else ")")
 
 
-def _describe_step(step: Mapping[str, Any]) -> str:
-    if "score" not in step:
-        return f"{step['stage']} worth {step['worth']:.2f}"
-    return f"{step['stage']} {step['score']:.3f}, place {step['place']} of {step['of']}"
-
-
 def _describe_cost(why: Mapping[str, Any]) -> str:
     """Return what the query itself takes off the worth of its results, or adds to it."""
     count = round(math.expm1(why["commonness"]))
@@ -202,19 +167,15 @@ def _describe_cost(why: Mapping[str, Any]) -> str:
 
 def _list_parts(candidate: Candidate, features: Features, context: RankingContext) -> dict[str, float]:
     """Return what a worth consists of: what the passage had at first, and what the stages have changed."""
-    first = candidate.steps[0]["worth"] if candidate.steps else candidate.worth
-    is_users = bool(candidate.passage.speaker) and is_user(candidate.passage.speaker)
-    own = first / find_user_factor(context) if is_users else first
-    parts = _own_parts(features, candidate.found.weighted.identified, context.query)
+    identified = candidate.found.weighted.identified
+    own = passage_worths([features], identified, context.query)[0]
+    parts = _own_parts(features, identified, context.query)
     if features.translated is not None and own > sum(parts.values()):
         parts = {"translation": own - features.naming, "naming": features.naming}
-    parts["user"] = first - own
-    last = first
-    for step in candidate.steps[1:]:
-        name = _STAGE_PARTS.get(step["stage"], step["stage"])
-        parts[name] = parts.get(name, 0.0) + step["worth"] - last
-        last = step["worth"]
-    return parts
+    is_users = bool(candidate.passage.speaker) and is_user(candidate.passage.speaker)
+    parts["user"] = own * (find_user_factor(context) - 1) if is_users else 0.0
+    parts |= {"speaker": candidate.speaker, "time": candidate.time, "collection": candidate.weight}
+    return parts | {"recency": candidate.worth - own - sum(map(parts.__getitem__, _CHANGES))}
 
 
 def _own_parts(features: Features, chunk_identified: float, query: Query) -> dict[str, float]:

@@ -6,7 +6,7 @@ or in another order. Stages are pure functions. ``engine.searcher.STAGES`` lists
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from mdrecall.core.ranking.query import NO_TIMES, QueryTimes, is_in_collection
 from mdrecall.core.ranking.score import (
@@ -129,8 +129,6 @@ class Candidate(NamedTuple):
     file_factor: float = 1.0
     """The factor for coming after several better ones from its file. It decides which results there are, no score."""
     why: Why = ()
-    steps: tuple[dict[str, Any], ...] = ()
-    """What the stages have changed, if the request asks for explanations."""
     reranked: float | None = None
     """The reranker's score, which is shown instead of the score; None if it has none."""
     scored_by: str = ""

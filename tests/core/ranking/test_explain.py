@@ -1,4 +1,4 @@
-"""Explanations: the parts of a worth, and what each stage has changed."""
+"""Explanations: what a worth consists of, in numbers and in words."""
 
 import math
 from typing import Any
@@ -32,7 +32,6 @@ def explain(entry: Candidate, settings: RankingContext, *stages: Stage) -> dict[
 def test_without_explain_nothing_is_attached() -> None:
     (entry,) = run([candidate()], context(), find_passages, score_candidates)
     assert entry.why == ()
-    assert entry.steps == ()
 
 
 def test_an_explanation_names_the_terms_of_the_passage_and_of_the_text_around_it() -> None:
@@ -92,37 +91,21 @@ def test_a_text_in_another_script_is_worth_what_its_likeness_and_its_translated_
     assert (why["cost"], why["translated"]) == (0, 1)
 
 
-def test_a_stage_that_changes_nothing_for_a_result_is_not_named() -> None:
-    settings = context(explain=True, weight=0.0)
-    steps = explain(candidate(), settings, score_candidates, spread_over_files)["stages"]
-    assert [(step["stage"], step.get("place"), step["of"]) for step in steps] == [
-        ("find_passages", None, 1),
-        ("score_candidates", 1, 1),
-    ]
-    assert ["score" in step for step in steps] == [False, True]
-
-
 def test_what_gives_way_to_another_file_says_so() -> None:
     settings = context(explain=True, max_results=4, weight=0.0)
     entries = [candidate(number, strength=0.9 - number / 100) for number in range(1, 6)]
     other = candidate(6, path="memory/b.md", strength=0.8)
     found = run([*entries, other], settings, find_passages, score_candidates, spread_over_files)
     assert [entry.chunk.id for entry in found] == [1, 2, 3, 6, 4, 5]
-    steps = {entry.chunk.id: values_of(entry)["stages"][-1] for entry in found}
     factors = {entry.chunk.id: values_of(entry)["fileFactor"] for entry in found}
     assert factors == {1: 1, 2: 1, 3: 1, 6: 1, 4: 0.8, 5: 0.64}
-    assert [(steps[number]["stage"], steps[number]["place"]) for number in (1, 6, 4)] == [
-        ("score_candidates", 1),
-        ("spread_over_files", 4),
-        ("spread_over_files", 5),
-    ]
 
 
 #: An explanation in which nothing has counted.
 NEUTRAL = {
     "terms": [], "words": 0.0, "coverage": 0.0, "neighbours": 0.0, "title": 0.0, "vectorWeight": 0.35,
     "identified": 0.0, "naming": 0.0, "speaker": 0.0, "time": 0.0, "recency": 1.0, "decay": 1.0, "fileFactor": 1.0,
-    "trust": 0.0, "commonness": math.log1p(7), "cost": 0.0, "worth": 0.45, "stages": [],
+    "trust": 0.0, "commonness": math.log1p(7), "cost": 0.0, "worth": 0.45,
     "parts": {"words": 0.53, "commonness": -0.08},
 }  # fmt: skip
 
@@ -149,24 +132,19 @@ NEUTRAL = {
 )
 def test_a_part_is_told_only_if_it_counted(values: dict[str, Any], part: str, told: str) -> None:
     neutral = describe_parts(NEUTRAL)
-    assert list(neutral) == ["terms", "words", "worth", "stages"]
+    assert list(neutral) == ["terms", "words", "worth"]
     assert describe_parts(NEUTRAL | values) == neutral | {part: told}
 
 
 def test_every_number_of_words_and_meaning_is_told() -> None:
     words = [("walrus", 0.6, True, True), ("pool", 0.25, True, False), ("zebra", 0.15, False, False)]
     terms = [dict(zip(("term", "weight", "held", "inPassage"), word, strict=True)) for word in words]
-    steps = [
-        {"stage": "find_passages", "worth": 0.45, "of": 9},
-        {"stage": "score_candidates", "worth": 0.45, "score": 0.4567, "place": 2, "of": 9},
-    ]
-    values = {"terms": terms, "words": 0.5, "coverage": 0.6, "neighbours": 0.25, "title": 0.4, "stages": steps}
+    values = {"terms": terms, "words": 0.5, "coverage": 0.6, "neighbours": 0.25, "title": 0.4}
     meaning = {"likeness": 0.3, "cosine": 0.25, "passageCosine": 0.75, "cost": 0.08, "trust": 0.7}
     assert list(describe_parts(NEUTRAL | values | meaning).values()) == [
         "the passage has walrus 60%; the text around it pool 25%; missing: zebra 15%",
         "words 0.50 (passage 60% of the query, beside it 25% more, title 40% more)",
         "worth 0.45: words +0.53 commonness -0.08",
-        "stages: find_passages worth 0.45; score_candidates 0.457, place 2 of 9",
         "meaning 0.30 (cosine 0.25, passage 0.75), 35% of the mix",
         "the query takes off 0.08: each of its words is in about 7 chunks, and the embedder reads 70% of it",
     ]
