@@ -17,11 +17,9 @@ from mdrecall.core.ranking.query import (
 )
 from mdrecall.core.ranking.stages import (
     diversify,
-    file_factors,
     interleave_sources,
     overlap,
     places_in_files,
-    spread,
 )
 from mdrecall.core.text.annotations import line_origins, path_origin
 from mdrecall.core.text.chunk import chunk_markdown, iter_chunks, title_text
@@ -319,9 +317,7 @@ def record_order() -> Iterator[str]:
     for scores, weight in product(([0.9], [0.5] * 6, [0.9, 0.8, 0.7, 0.2, 0.6, 0.6]), (0.0, 0.7, 0.99, 1.0)):
         yield f"{len(scores)} {weight} {diversify(scores, words[: len(scores)], weight)}"
     files = ("a", "b", "a", "a", "a", "b", "a")
-    factors = file_factors(files)
-    order = spread([0.9 - at / 50 for at in range(7)], factors)
-    yield f"{places_in_files(files)} {[round(one, 3) for one in factors]} {order}"
+    yield str(places_in_files(files))
     yield str([round(overlap(one, other), 3) for one, other in product(words[1:], repeat=2)])
     sources: tuple[tuple[float, SourceName], ...] = (
         (0.3, "memory"), (0.9, "sessions"), (0.2, "memory"), (0.1, "memory"), (0.8, "sessions"),

@@ -11,7 +11,7 @@ from mdrecall.core.ranking.query import QueryTimes, parse_query, read_limits, re
 from mdrecall.core.redact.masking import find, make_redactor, redact
 from mdrecall.core.redact.user_patterns import compile_patterns
 from mdrecall.core.text import days
-from mdrecall.core.text.time_words import LANGUAGES
+from mdrecall.core.text.time_reader import LANGUAGES
 from mdrecall.errors import QueryError
 from mdrecall.types import SourceName, StoredChunk, StoredDocument
 

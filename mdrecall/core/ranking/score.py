@@ -127,19 +127,15 @@ def weigh(matches: Iterable[Match], chunk_count: int, identifiers: frozenset[str
     """Weigh the terms of a query by how few chunks hold them."""
     matches = list(matches)
     by_term = {match.term.text: _weight(match, chunk_count) for match in matches}
+    logs = math.fsum(by_term[match.term.text] * math.log1p(match.held_by) for match in matches)
     return Weights(
         by_term,
         sum(heapq.nlargest(_HEAVIEST, by_term.values())) or 1.0,
         identifiers & by_term.keys(),
         tuple(match.term.text for match in matches if match.loose),
         {match.term.text: frozenset(map(stem, match.term.parts)) for match in matches if match.term.parts},
-        _find_commonness(matches, by_term),
+        logs / (math.fsum(by_term.values()) or 1.0),
     )
-
-
-def _find_commonness(matches: Sequence[Match], by_term: Mapping[str, float]) -> float:
-    logs = math.fsum(by_term[match.term.text] * math.log1p(match.held_by) for match in matches)
-    return logs / (math.fsum(by_term.values()) or 1.0)
 
 
 def leave_out_stop_words(matches: Sequence[Match]) -> list[Match]:
@@ -231,13 +227,10 @@ def idf(held_by: int, chunk_count: int) -> float:
     return math.log(1 + (max(chunk_count, count) - count + 0.5) / (count + 0.5))
 
 
-def _is_guess(match: Match) -> bool:
-    """True if the term is a word that no chunk contains, so that the chunks only contain longer words like it."""
-    return match.loose and match.term.surface.isalpha() and not match.term.always_prefix
-
-
 def _weight(match: Match, chunk_count: int) -> float:
-    factor = STOP_WEIGHT if match.term.stop else GUESS_WEIGHT if _is_guess(match) else 1.0
+    # A word that no chunk contains, so that the chunks only contain longer words like it.
+    is_guess = match.loose and match.term.surface.isalpha() and not match.term.always_prefix
+    factor = STOP_WEIGHT if match.term.stop else GUESS_WEIGHT if is_guess else 1.0
     return idf(match.held_by, chunk_count) * factor
 
 
@@ -256,8 +249,11 @@ def likenesses(cosines: Sequence[float], traits: Traits) -> list[float]:
     """Return the likeness of each cosine."""
     unrelated, span = traits.unrelated, traits.related - traits.unrelated
     scaled = [(cosine - unrelated) / span for cosine in cosines]
-    # Most are not bent, and a search has a hundred of them.
-    return [value if 0 <= value <= _BEND else _bend(max(0.0, value)) for value in scaled]
+    # The values above are bent, so that they stay below 1 and the closer of two close chunks stays ahead.
+    return [
+        max(0.0, value) if value <= _BEND else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
+        for value in scaled
+    ]
 
 
 def measure_traits(traits: Traits, mean: float, count: int) -> Traits:
@@ -268,11 +264,6 @@ def measure_traits(traits: Traits, mean: float, count: int) -> Traits:
     unrelated = (max(0.0, mean) * count + _ASSUMED_UNRELATED * _ASSUMED_CHUNKS) / (count + _ASSUMED_CHUNKS)
     unrelated = min(unrelated, _MAX_UNRELATED)
     return traits._replace(unrelated=unrelated, related=unrelated + _RELATED_SHARE * (1 - unrelated))
-
-
-def _bend(value: float) -> float:
-    """Bend the values above 0.8, so that they stay below 1 and the closer of two close chunks stays ahead."""
-    return value if value <= _BEND else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
 
 
 def most_promising(
@@ -504,7 +495,8 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[tu
         held = finder.find_each(text, passages)
         above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
     share = finder.share
-    has_identifiers = bool(query.weights.identifiers or query.naming.phrases)
+    identifiers = query.weights.identifiers
+    identifier_count = len(identifiers) + len(query.naming.phrases)
     coverage = [share(terms) for terms in held]
     words = chunk_words(found.weighted.strength, max(coverage))
     chunk_held = above.union(*held)
@@ -516,7 +508,7 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[tu
     around = (_NONE, *held, _NONE)
     read = []
     last_heading, titled = -1, above
-    naming = max(file_bonus, query.naming.heading_bonus(_last_title(found.chunk)))
+    naming = max(file_bonus, query.naming.heading_bonus(next(reversed(titles(found.chunk.trail)), "")))
     for place, passage in enumerate(passages):
         if passage.heading != last_heading:
             last_heading, heading = passage.heading, heading_title(lines[passage.heading].strip())
@@ -534,7 +526,9 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[tu
             alike[place] if has_cosine else whole,
             whole,
             found.cosines[place] if has_cosine else None,
-            _identifier_share(query, own, text[passage.start : passage.end]) if has_identifiers else 0.0,
+            (len(identifiers & own) + query.naming.find_phrases(text[passage.start : passage.end])) / identifier_count
+            if identifier_count
+            else 0.0,
             naming,
             own,
             chunk_held,
@@ -577,13 +571,3 @@ def find_cost(features: Features, query: Query) -> float:
         return 0.0
     trust = 0.0 if features.likeness is None else query.trust
     return query_cost(trust, query.weights.commonness, is_unspaced=query.is_unspaced)
-
-
-def _identifier_share(query: Query, held: frozenset[str], text: str) -> float:
-    wanted = len(query.weights.identifiers) + len(query.naming.phrases)
-    return (len(query.weights.identifiers & held) + query.naming.find_phrases(text)) / wanted
-
-
-def _last_title(chunk: StoredChunk) -> str:
-    found = titles(chunk.trail)
-    return found[-1] if found else ""

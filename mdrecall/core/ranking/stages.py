@@ -170,7 +170,7 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
 
 def find_user_factor(context: RankingContext) -> float:
     """Return what the words of the user count: a little more, unless the query asks for those of the assistant."""
-    return 1.0 if asks_assistant(context.text) else _USER_FACTOR
+    return 1.0 if re.search(_ASSISTANT, context.text, re.IGNORECASE) else _USER_FACTOR
 
 
 def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -235,7 +235,7 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
         # Most files have one chunk among the candidates, with nothing to compare.
         if len(siblings) > (own is not None):
             others = (number for sibling in siblings if sibling != chunk.id for number in by_chunk[sibling])
-            if any(_repeats(entry, merged[number]) for number in others):
+            if any(_shown_text(entry) in _shown_text(merged[number]) for number in others):
                 continue
         if own is None:
             own = by_chunk[chunk.id] = []
@@ -249,10 +249,9 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
     return merged
 
 
-def _repeats(entry: Candidate, other: Candidate) -> bool:
-    """True if another chunk shows the same lines."""
-    passage, shown = entry.passage, shown_span(other)
-    return entry.chunk.text[passage.start : passage.end] in other.chunk.text[shown.start : shown.end]
+def _shown_text(entry: Candidate) -> str:
+    span = shown_span(entry)
+    return entry.chunk.text[span.start : span.end]
 
 
 def _can_join(shown: Candidate, entry: Candidate) -> bool:
@@ -297,8 +296,9 @@ def spread_over_files(candidates: Sequence[Candidate], context: RankingContext) 
 
     They come first, in the order of their scores, and the others after them.
     """
-    factors = file_factors([entry.found.chunk.path for entry in candidates])
-    order = spread([entry.score for entry in candidates], factors)
+    places = places_in_files([entry.found.chunk.path for entry in candidates])
+    factors = [_REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for place in places]
+    order = sorted(range(len(candidates)), key=lambda place: -candidates[place].score * factors[place])
     chosen, rest = order[: context.options.max_results], order[context.options.max_results :]
     ordered = ((candidates[place], factors[place]) for place in (*sorted(chosen), *sorted(rest)))
     return [entry if factor == 1 else entry._replace(file_factor=factor) for entry, factor in ordered]
@@ -536,16 +536,6 @@ def places_in_files(files: Sequence[str]) -> list[int]:
     return places
 
 
-def file_factors(files: Sequence[str]) -> list[float]:
-    """Return what each result counts, best first, where a file counts less from its fourth result on."""
-    return [_REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for place in places_in_files(files)]
-
-
-def spread(scores: Sequence[float], factors: Sequence[float]) -> list[int]:
-    """Return the order of results, best first, by what each counts."""
-    return sorted(range(len(scores)), key=lambda place: -scores[place] * factors[place])
-
-
 def overlap(left: Set[str], right: Set[str]) -> float:
     """Return the share of words that two texts have in common; two texts without words are the same."""
     if not left and not right:
@@ -570,16 +560,12 @@ def interleave_sources(results: Sequence[SearchResult], most: int) -> list[Searc
 _CURRENT_PROJECT, _OTHER_PROJECT = 1.15, 0.9
 
 
-def importance_factor(importance: int | None) -> float:
-    """Return what an entry counts beside others: 0.8 for an importance of 1, 1.25 for 10, 1 without one."""
-    return 1.0 if importance is None else 0.75 + 0.05 * importance
-
-
-def project_factor(project: str, current: frozenset[str]) -> float:
-    """Return what an entry of some projects counts where others are at hand; 1 if none is, or if it is for all."""
-    if not project or not current:
-        return 1.0
-    return _OTHER_PROJECT if current.isdisjoint(project.split("; ")) else _CURRENT_PROJECT
+def _weigh(marks: Marks, projects: frozenset[str]) -> float:
+    """Return what an entry counts beside others: 0.8 for an importance of 1, 1.25 for 10; more in its own project."""
+    factor = 1.0 if marks.importance is None else 0.75 + 0.05 * marks.importance
+    if not marks.project or not projects:
+        return factor
+    return factor * (_OTHER_PROJECT if projects.isdisjoint(marks.project.split("; ")) else _CURRENT_PROJECT)
 
 
 def prefer_important(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
@@ -588,32 +574,21 @@ def prefer_important(candidates: Sequence[Candidate], context: RankingContext) -
     No score changes: it says how likely an entry answers the query, which does not depend on how important it is.
     """
     ordered, current = list(candidates), context.query.projects
-    if all(not _has_weight(entry.chunk.marks, current) for entry in candidates):
+    marks = [entry.chunk.marks for entry in candidates]
+    if all(one.importance is None and not (current and one.project) for one in marks):
         return ordered
-    factors = [_weigh(entry.chunk.marks, current) for entry in candidates]
+    factors = [_weigh(one, current) for one in marks]
     groups: dict[Hashable, list[int]] = {}
     for place, entry in enumerate(candidates):
-        groups.setdefault(_words_of(entry), []).append(place)
+        # Importance decides between entries of one source with the same words and names of the query.
+        features = entry.features
+        held = (features.held, features.identified, features.naming) if features else ()
+        groups.setdefault((entry.chunk.source, held), []).append(place)
     for places in groups.values():
         best_first = sorted(places, key=lambda place: (-candidates[place].score * factors[place], place))
         for place, chosen in zip(places, best_first, strict=True):
             ordered[place] = candidates[chosen]
     return ordered
-
-
-def _has_weight(marks: Marks, projects: frozenset[str]) -> bool:
-    return marks.importance is not None or bool(projects and marks.project)
-
-
-def _weigh(marks: Marks, projects: frozenset[str]) -> float:
-    return importance_factor(marks.importance) * project_factor(marks.project, projects)
-
-
-def _words_of(entry: Candidate) -> Hashable:
-    """Return what must be equal for importance to decide: the words of the query, its names, and the source."""
-    features = entry.features
-    held = (features.held, features.identified, features.naming) if features else ()
-    return entry.chunk.source, held
 
 
 # What the words of another speaker lose if the query names one.
@@ -635,11 +610,6 @@ def find_named_speakers(speakers: Iterable[str], query: str) -> set[str]:
     some = set(speakers) - {""}
     words = set(re.findall(_WORD, fold(query))) if some else set()
     return {speaker for speaker in some if words & _names_of(speaker)}
-
-
-def asks_assistant(query: str) -> bool:
-    """True if a query is about what the assistant said."""
-    return re.search(_ASSISTANT, query, re.IGNORECASE) is not None
 
 
 def _names_of(speaker: str) -> set[str]:

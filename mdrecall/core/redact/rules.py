@@ -292,182 +292,89 @@ _NAMED_VALUES = (
         _ANY_CASE,
         trim=True,
     ),
-    Rule(
-        "sentence",
-        ("pass", "token", "secret", "key", "pin", *PASSWORD_HINTS),
-        rf"((?<![a-z])(?:pass(?:word|wd|phrase|code|wort)|kennwort|pin|pin code|{PASSWORDS}|token|secret|key))"
-        rf"{_OF}[ \t]+({_IS})(?:[ \t]{{0,8}}+:[ \t]{{0,8}}+|[ \t]{{1,8}}+)[*_]{{0,3}}{_VALUE}",
-        is_stated_secret,
-        _ANY_CASE,
-        trim=True,
-    ),
-    Rule(
-        "sentence",
-        ("密码", "密碼", "口令", "暗号", "パスワード", "비밀번호"),
-        r"(?:密码|密碼|口令|パスワード|暗号|비밀번호)[为為是就叫はが는은가이] ?[:：]?"
-        r" ?(?:[“「『\"'`]([^”」』\"'`\r\n]++)|([!-~]{4,}+))",
-        is_value,
-        trim=True,
-    ),
-    Rule(
-        "short name",
-        ("pass", "pw"),
-        rf"((?<![a-z])(?:pass|pw))[*_`~]{{0,3}}+[\"']?+[ \t]{{0,8}}+(:=|[:=：＝])[*_`~]{{0,3}}[ \t]{{0,8}}+{_VALUE}",
-        is_short_named_secret,
-        _ANY_CASE,
-        trim=True,
-    ),
-    Rule(
-        "netrc",
-        ("login",),
-        r"\blogin[ \t\r\n]{1,20}+\S{1,128}+[ \t\r\n]{1,20}+password[ \t\r\n]{1,20}+(\S++)",
-        is_value,
-    ),
-    Rule(
-        "docker login",
-        ('"auth"', '\\"auth'),
-        r"\"auth\\{0,4}+\"[ \t\r\n]{0,8}+:[ \t\r\n]{0,8}+\\{0,4}+\"([A-Za-z0-9+/]{8,}+={0,2})",
-        is_login_in_base64,
-        hide_all=True,
-    ),
-    Rule(
-        "kubeconfig",
-        ("client-key-data",),
-        r"client-key-data\\{0,4}+[\"']?[ \t]{0,8}+:[ \t\r\n]{0,20}+\\{0,4}+[\"']?([A-Za-z0-9+/=]{16,}+)",
-        hide_all=True,
-    ),
-    Rule(
-        "aws session token",
-        ("session_token", "sessiontoken", "security_token"),
-        r"aws_?(?:session|security)_?token[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/=]{16,}+)"
-        r"|session_?token[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/=]{100,}+)",
-        flags=_ANY_CASE,
-    ),
-    Rule(
-        "seed phrase",
-        ("phrase", "mnemonic", "seed"),
-        r"(?i:(?:seed|recovery|backup|wallet|secret)[ _-]?(?:phrase|words)|mnemonic|seed)\b[^:=\n]{0,40}[:=]"
-        rf"[ \t\r\n\"'`>*-]{{0,20}}((?:{_SEED_WORD}[ \t,;\r\n]{{1,4}}){{11,23}}{_SEED_WORD})(?![a-z])",
-        is_seed_phrase,
-        hide_all=True,
-    ),
-    Rule(
-        "hex key",
-        ("priv", "secret", "wallet", "signing", "key", "seed"),
-        r"(?:priv(?:ate)?|secret|wallet|signing|seed)[ _-]{0,2}(?:key|seed)?(?![a-z])[^\n]{0,24}?"
-        r"(?<![0-9a-z])((?:0x)?[0-9a-f]{64})(?![0-9a-z])",
-        flags=_ANY_CASE,
-    ),
-    Rule(
-        "flag",
-        ("--",),
-        r"--(?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|(?:access|secret|private)[-_]key|token|secret|passphrase"
-        rf"|password|passwd)[ \t=]{{1,4}}{_VALUE}",
-        is_value,
-        _ANY_CASE,
-        trim=True,
-    ),
-    Rule(
-        "flag",
-        ("-u", "--user", "curl", "sshpass"),
-        # With numbers, as in `docker run -u 1000:1000`, it is no password.
-        r"(?<!\S)(?:(?:-[sSkLvif]{0,6}[uU]|--(?:proxy-)?user)[ \t=]{0,4}(?!\d{1,6}:\d{1,6}(?!\S))"
-        r"(?:\"[^\s:\"]{1,64}:([^\"\r\n]++)|'[^\s:']{1,64}:([^'\r\n]++)|[^\s:\"']{1,64}:(?!//)([^\s\"'`]++))"
-        r"|sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']++))",
-        is_value,
-    ),
-    Rule(
-        "flag",
-        ("mysql", "mariadb"),
-        # Ports of a container and paths are no passwords, and what follows a blank is the name of a database.
-        r"(?:mysql|mariadb)[a-z-]{0,16}[ \t](?>(?:[^\r\n|;&`]{0,200}?[ \t])?-p)(?!\d{1,5}:\d|[/.~-])"
-        r"(?:\"([^\"\r\n]++)\"|'([^'\r\n]++)'|([^\s\"'`]++))",
-        is_value,
-        trim=True,
-    ),
-    Rule(
-        "bitwarden session",
-        ("bw_session", "--session"),
-        r"BW_SESSION[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/]{20,}+={0,2})"
-        r"|--session[ =][\"']?([A-Za-z0-9+/]{60,}+={0,2})",
-    ),
-    Rule(
-        "yaml block",
-        (": |", ": >"),
-        # A line that names a value is not part of the block, whatever its indentation. In a text without its line ends
-        # only the next word can be told from what follows.
-        rf"{_NAME}[\"']?[ \t]{{0,8}}+(:)[ \t]{{1,8}}+[|>][0-9+-]{{0,2}}+(?:[ \t]{{0,8}}+\r?\n"
-        r"((?>(?:[ \t]{1,40}+(?![\w.-]{1,40}+:(?!\S)|[#-] )[^\r\n]++(?:\r?\n|$)){1,40}))|[ \t]{1,8}+(\S++))",
-        is_secret_block,
-        _ANY_CASE,
-        hide_all=True,
-    ),
-    Rule(
-        "authorization",
-        ("authorization",),
-        r"authorization\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
-        r"(?>(?:(?:bearer|basic|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8}+)?)([^\s\"'\\]++)",
-        is_authorization,
-        _ANY_CASE,
-        trim=True,
-    ),
+    Rule("sentence", ("pass", "token", "secret", "key", "pin", *PASSWORD_HINTS),
+         rf"((?<![a-z])(?:pass(?:word|wd|phrase|code|wort)|kennwort|pin|pin code|{PASSWORDS}|token|secret|key))"
+         rf"{_OF}[ \t]+({_IS})(?:[ \t]{{0,8}}+:[ \t]{{0,8}}+|[ \t]{{1,8}}+)[*_]{{0,3}}{_VALUE}",
+         is_stated_secret, _ANY_CASE, trim=True),
+    Rule("sentence", ("密码", "密碼", "口令", "暗号", "パスワード", "비밀번호"),
+         r"(?:密码|密碼|口令|パスワード|暗号|비밀번호)[为為是就叫はが는은가이] ?[:：]?"
+         r" ?(?:[“「『\"'`]([^”」』\"'`\r\n]++)|([!-~]{4,}+))", is_value, trim=True),
+    Rule("short name", ("pass", "pw"),
+         rf"((?<![a-z])(?:pass|pw))[*_`~]{{0,3}}+[\"']?+[ \t]{{0,8}}+(:=|[:=：＝])[*_`~]{{0,3}}[ \t]{{0,8}}+{_VALUE}",
+         is_short_named_secret, _ANY_CASE, trim=True),
+    Rule("netrc", ("login",),
+         r"\blogin[ \t\r\n]{1,20}+\S{1,128}+[ \t\r\n]{1,20}+password[ \t\r\n]{1,20}+(\S++)", is_value),
+    Rule("docker login", ('"auth"', '\\"auth'),
+         r"\"auth\\{0,4}+\"[ \t\r\n]{0,8}+:[ \t\r\n]{0,8}+\\{0,4}+\"([A-Za-z0-9+/]{8,}+={0,2})",
+         is_login_in_base64, hide_all=True),
+    Rule("kubeconfig", ("client-key-data",),
+         r"client-key-data\\{0,4}+[\"']?[ \t]{0,8}+:[ \t\r\n]{0,20}+\\{0,4}+[\"']?([A-Za-z0-9+/=]{16,}+)",
+         hide_all=True),
+    Rule("aws session token", ("session_token", "sessiontoken", "security_token"),
+         r"aws_?(?:session|security)_?token[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/=]{16,}+)"
+         r"|session_?token[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/=]{100,}+)", flags=_ANY_CASE),
+    Rule("seed phrase", ("phrase", "mnemonic", "seed"),
+         r"(?i:(?:seed|recovery|backup|wallet|secret)[ _-]?(?:phrase|words)|mnemonic|seed)\b[^:=\n]{0,40}[:=]"
+         rf"[ \t\r\n\"'`>*-]{{0,20}}((?:{_SEED_WORD}[ \t,;\r\n]{{1,4}}){{11,23}}{_SEED_WORD})(?![a-z])",
+         is_seed_phrase, hide_all=True),
+    Rule("hex key", ("priv", "secret", "wallet", "signing", "key", "seed"),
+         r"(?:priv(?:ate)?|secret|wallet|signing|seed)[ _-]{0,2}(?:key|seed)?(?![a-z])[^\n]{0,24}?"
+         r"(?<![0-9a-z])((?:0x)?[0-9a-f]{64})(?![0-9a-z])", flags=_ANY_CASE),
+    Rule("flag", ("--",),
+         r"--(?:[a-z0-9]{1,20}[-_]){0,4}(?:api[-_]?key|(?:access|secret|private)[-_]key|token|secret|passphrase"
+         rf"|password|passwd)[ \t=]{{1,4}}{_VALUE}", is_value, _ANY_CASE, trim=True),
+    Rule("flag", ("-u", "--user", "curl", "sshpass"),
+         # With numbers, as in `docker run -u 1000:1000`, it is no password.
+         r"(?<!\S)(?:(?:-[sSkLvif]{0,6}[uU]|--(?:proxy-)?user)[ \t=]{0,4}(?!\d{1,6}:\d{1,6}(?!\S))"
+         r"(?:\"[^\s:\"]{1,64}:([^\"\r\n]++)|'[^\s:']{1,64}:([^'\r\n]++)|[^\s:\"']{1,64}:(?!//)([^\s\"'`]++))"
+         r"|sshpass[ \t]{1,4}-p[ \t]{0,4}[\"']?([^\s\"']++))", is_value),
+    Rule("flag", ("mysql", "mariadb"),
+         # Ports of a container and paths are no passwords, and what follows a blank is the name of a database.
+         r"(?:mysql|mariadb)[a-z-]{0,16}[ \t](?>(?:[^\r\n|;&`]{0,200}?[ \t])?-p)(?!\d{1,5}:\d|[/.~-])"
+         r"(?:\"([^\"\r\n]++)\"|'([^'\r\n]++)'|([^\s\"'`]++))", is_value, trim=True),
+    Rule("bitwarden session", ("bw_session", "--session"),
+         r"BW_SESSION[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+[\"']?([A-Za-z0-9+/]{20,}+={0,2})"
+         r"|--session[ =][\"']?([A-Za-z0-9+/]{60,}+={0,2})"),
+    Rule("yaml block", (": |", ": >"),
+         # A line that names a value is not part of the block, whatever its indentation. In a text without its line ends
+         # only the next word can be told from what follows.
+         rf"{_NAME}[\"']?[ \t]{{0,8}}+(:)[ \t]{{1,8}}+[|>][0-9+-]{{0,2}}+(?:[ \t]{{0,8}}+\r?\n"
+         r"((?>(?:[ \t]{1,40}+(?![\w.-]{1,40}+:(?!\S)|[#-] )[^\r\n]++(?:\r?\n|$)){1,40}))|[ \t]{1,8}+(\S++))",
+         is_secret_block, _ANY_CASE, hide_all=True),
+    Rule("authorization", ("authorization",),
+         r"authorization\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
+         r"(?>(?:(?:bearer|basic|token|apikey|digest|negotiate|aws4-hmac-sha256)[ \t]{1,8}+)?)([^\s\"'\\]++)",
+         is_authorization, _ANY_CASE, trim=True),
     Rule("bearer", ("bearer",), r"\bbearer[^\S\r\n]{1,8}+([A-Za-z0-9._~+/=-]{18,}+)", flags=_ANY_CASE | re.ASCII),
-    Rule(
-        "cookie",
-        ("cookie",),
-        r"cookie\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
-        r"([^\s=;,:\"'\\]{1,128}+=[^\s;\"'\\]++(?>(?:;[ \t]?[^\s=;\"'\\]++(?>(?:=[^\s;\"'\\]*+)?))*))",
-        flags=_ANY_CASE,
-    ),
-)
+    Rule("cookie", ("cookie",),
+         r"cookie\\{0,8}+[\"']?[ \t]{0,8}+[:=][ \t]{0,8}+\\{0,8}+[\"']?"
+         r"([^\s=;,:\"'\\]{1,128}+=[^\s;\"'\\]++(?>(?:;[ \t]?[^\s=;\"'\\]++(?>(?:=[^\s;\"'\\]*+)?))*))",
+         flags=_ANY_CASE),
+)  # fmt: skip
 
 _ADDRESSES = (
-    Rule(
-        "password in address",
-        ("://",),
-        r"://[^\s/?#@:\"'<>`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))"
-        r"((?>(?:(?!://)[^\s\"'<>`@]){1,256})(?>(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*))@",
-        is_value,
-    ),
+    Rule("password in address", ("://",),
+         r"://[^\s/?#@:\"'<>`]{0,128}+:(?!\d{1,5}(?:[/?#]|$))"
+         r"((?>(?:(?!://)[^\s\"'<>`@]){1,256})(?>(?:@[^\s\"'<>`@/?#:]{1,256}+(?=@))*))@", is_value),
     Rule("user in address", ("://",), r"://([^\s/?#@:\"'<>`]{16,256}+)@", is_value),
-    Rule(
-        "sentry",
-        ("sentry",),
-        r"://([0-9A-Za-z]{6,64}+)(?=(?::[0-9A-Za-z]{6,64}+)?@[\w.-]{0,80}sentry)",
-        is_mixed,
-    ),
-    Rule(
-        "signature in address",
-        ("sig", "x-amz", "code=", "token="),
-        r"[?&](?:sig|signature|x-amz-(?:signature|credential|security-token)|x-goog-signature|code|id_token)="
-        r"([A-Za-z0-9%+/=_.~-]{16,}+)",
-        flags=_ANY_CASE,
-    ),
-    Rule(
-        "webhook",
-        ("hooks.slack.com", "/api/webhooks/"),
-        r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_-]{8,}+)"
-        r"|/api/webhooks/\d{1,32}+/([A-Za-z0-9_-]{16,}+)",
-    ),
-)
+    Rule("sentry", ("sentry",), r"://([0-9A-Za-z]{6,64}+)(?=(?::[0-9A-Za-z]{6,64}+)?@[\w.-]{0,80}sentry)", is_mixed),
+    Rule("signature in address", ("sig", "x-amz", "code=", "token="),
+         r"[?&](?:sig|signature|x-amz-(?:signature|credential|security-token)|x-goog-signature|code|id_token)="
+         r"([A-Za-z0-9%+/=_.~-]{16,}+)", flags=_ANY_CASE),
+    Rule("webhook", ("hooks.slack.com", "/api/webhooks/"),
+         r"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_-]{8,}+)"
+         r"|/api/webhooks/\d{1,32}+/([A-Za-z0-9_-]{16,}+)"),
+)  # fmt: skip
 
 _KEYS = (
-    Rule(
-        "aws secret",
-        ("akia", "asia"),
-        r"(?:AKIA|ASIA)[A-Z0-9]{16}[^A-Za-z0-9+/]{1,16}(?:aws_?|secret|access|key|and|[^A-Za-z0-9+/]){0,16}"
-        r"([A-Za-z0-9+/]{40})(?![A-Za-z0-9+/])",
-        flags=_ANY_CASE,
-    ),
+    Rule("aws secret", ("akia", "asia"),
+         r"(?:AKIA|ASIA)[A-Z0-9]{16}[^A-Za-z0-9+/]{1,16}(?:aws_?|secret|access|key|and|[^A-Za-z0-9+/]){0,16}"
+         r"([A-Za-z0-9+/]{40})(?![A-Za-z0-9+/])", flags=_ANY_CASE),
     Rule("aws key id", ("akia", "asia", "abia", "acca"), rf"{_START}(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{{16}}(?![A-Z0-9])"),
     Rule("azure secret", ("q~",), r"[A-Za-z0-9_~.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
     Rule("jwt", ("eyj",), rf"{_START}eyJ[A-Za-z0-9_-]{{8,}}+(?>(?:\.[A-Za-z0-9_-]++)*)\.?", is_jwt),
     Rule("telegram", (":",), r"(?<![A-Za-z0-9_])(?:bot)?(\d{6,}+:[A-Za-z0-9_-]{20,}+)", flags=_ANY_CASE),
-    Rule(
-        "discord",
-        (".",),
-        r"[MNO](?<![A-Za-z0-9][MNO])[A-Za-z0-9_-]{23,27}+\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}+",
-    ),
+    Rule("discord", (".",), r"[MNO](?<![A-Za-z0-9][MNO])[A-Za-z0-9_-]{23,27}+\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}+"),
     Rule("sendgrid", ("sg.",), rf"{_START}SG\.[A-Za-z0-9_-]{{16,}}+\.[A-Za-z0-9_-]{{16,}}+"),
     _token("twilio", "SK", r"[0-9a-f]{32}(?![0-9a-f])"),
     Rule("slack", ("xox",), rf"{_START}(?:xoxe\.)?xox[a-z]-[A-Za-z0-9-]{{10,}}+", flags=_ANY_CASE),
@@ -477,34 +384,18 @@ _KEYS = (
         ("gl",),
         rf"{_START}gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_-]{{16,}}+(?>(?:\.[A-Za-z0-9_.-]++)?)",
     ),
-    Rule(
-        "new relic",
-        ("nrak-", "nrii-", "nriq-", "nrjs-", "nrra-", "nrsp-", "nral"),
-        rf"{_START}(?:NR(?:AK|II|IQ|JS|RA|SP)-[A-Za-z0-9_-]{{16,}}+|[A-Za-z0-9]{{36}}NRAL(?![A-Za-z0-9]))",
-    ),
+    Rule("new relic", ("nrak-", "nrii-", "nriq-", "nrjs-", "nrra-", "nrsp-", "nral"),
+         rf"{_START}(?:NR(?:AK|II|IQ|JS|RA|SP)-[A-Za-z0-9_-]{{16,}}+|[A-Za-z0-9]{{36}}NRAL(?![A-Za-z0-9]))"),
     Rule("fly", ("fm1", "fm2_", "fo1_"), rf"{_START}(?:fm1[ar]|fm2|fo1)_[A-Za-z0-9+/=_-]{{40,}}+"),
     Rule("terraform", (".atlasv1.",), rf"{_START}[A-Za-z0-9]{{14}}\.atlasv1\.[A-Za-z0-9_=-]{{40,}}+"),
-    Rule(
-        "putty key",
-        ("private-lines:",),
-        r"Private-Lines:[ \t]{0,8}+\d{1,4}+((?>(?:[\s>|#\\]{1,16}+[A-Za-z0-9+/=]{16,80}+)+)"
-        r"(?>(?:[\s>|#\\]{1,16}+[A-Za-z0-9+/]{1,15}+={0,2}(?![^\s\\]))?))",
-        hide_all=True,
-    ),
-    Rule(
-        "iban",
-        tuple("0123456789"),
-        rf"[A-Z]{{2}}\d\d(?<![A-Za-z0-9][A-Z]{{2}}\d\d)(?:{_IBAN_LENGTHS})(?![A-Za-z0-9])",
-        is_iban,
-    ),
+    Rule("putty key", ("private-lines:",),
+         r"Private-Lines:[ \t]{0,8}+\d{1,4}+((?>(?:[\s>|#\\]{1,16}+[A-Za-z0-9+/=]{16,80}+)+)"
+         r"(?>(?:[\s>|#\\]{1,16}+[A-Za-z0-9+/]{1,15}+={0,2}(?![^\s\\]))?))", hide_all=True),
+    Rule("iban", tuple("0123456789"),
+         rf"[A-Z]{{2}}\d\d(?<![A-Za-z0-9][A-Z]{{2}}\d\d)(?:{_IBAN_LENGTHS})(?![A-Za-z0-9])", is_iban),
     Rule("github", ("gh",), rf"{_START}gh[opusr]_[A-Za-z0-9]{{20,}}+", flags=_ANY_CASE),
-    Rule(
-        "payment card",
-        tuple("0123456789"),
-        rf"(?<![A-Za-z0-9_.+/#-])(?=({_CARD})(?![A-Za-z0-9_]|[.-]\d))",
-        is_card,
-    ),
-)
+    Rule("payment card", tuple("0123456789"), rf"(?<![A-Za-z0-9_.+/#-])(?=({_CARD})(?![A-Za-z0-9_]|[.-]\d))", is_card),
+)  # fmt: skip
 
 _TOKENS = (
     _token("sk-", "sk-", r"[A-Za-z0-9_-]{8,}+", _ANY_CASE),

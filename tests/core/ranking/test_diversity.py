@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.stages import diversify, file_factors, interleave_sources, overlap, spread
+from mdrecall.core.ranking.stages import diversify, interleave_sources, overlap
 from mdrecall.types import SearchResult, SourceName
 
 bags = st.frozensets(st.sampled_from("abcdef"))
@@ -72,15 +72,3 @@ def test_one_source_is_only_cut() -> None:
     shown = interleave_sources([result(name, 0.5) for name in "abc"], 2)
     assert [entry.path for entry in shown] == ["a", "b"]
     assert interleave_sources([], 3) == []
-
-
-def test_three_results_of_a_file_keep_their_places_and_more_give_way_to_another_file() -> None:
-    assert spread([0.9, 0.8, 0.7, 0.6, 0.5], file_factors(["a", "a", "a", "b", "a"])) == [0, 1, 2, 3, 4]
-    assert spread([0.9, 0.8, 0.7, 0.6, 0.5], file_factors(["a", "a", "a", "a", "b"])) == [0, 1, 2, 4, 3]
-    assert spread([0.9, 0.8, 0.7, 0.6, 0.4], file_factors(["a", "a", "a", "a", "b"])) == [0, 1, 2, 3, 4]
-
-
-@given(st.lists(st.floats(0, 1), max_size=12))
-def test_the_results_of_one_file_stay_in_the_order_of_their_scores(scores: list[float]) -> None:
-    ordered = sorted(scores, reverse=True)
-    assert spread(ordered, file_factors(["a"] * len(ordered))) == list(range(len(ordered)))
