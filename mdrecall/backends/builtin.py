@@ -109,10 +109,8 @@ class BuiltinBackend:
         issues = (*result.issues, *self._index_issues(result.issues))
         issues = visible.filter_issues(issues) if issues else ()
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
-        answer = answer.replace(
-            action=action, stale=result.stale, issues=issues, withheld=f"{visible.withheld} {answer.withheld}".strip()
-        )
-        return answer if answer.results else self._files.name_unsearched(answer)
+        withheld = f"{visible.withheld} {answer.withheld}".strip()
+        return answer.replace(action=action, stale=result.stale, issues=issues, withheld=withheld)
 
     def _find_visible(self, request: SearchRequest) -> Visible:
         """Return which transcripts the conversation of a request may see."""

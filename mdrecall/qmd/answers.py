@@ -82,7 +82,7 @@ class QmdAnswers:
 
     def answer(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query within the time limit; raise ``BackendUnavailable``."""
-        return self._index.files.name_unsearched(self._answer(request))
+        return self._answer(request)
 
     def probe(self) -> None:
         """Search for a word as a request would; raise ``BackendUnavailable``."""

@@ -10,10 +10,8 @@ import os
 import re
 import stat
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from itertools import islice
 from typing import Any
 
 from mdrecall.config.settings import ExtraPath, Settings
@@ -21,7 +19,7 @@ from mdrecall.errors import NotMarkdown, ReadError
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, is_note_file, matches_glob
 from mdrecall.sources.opening import LARGEST, decode, is_binary, read_below, stamp_of
-from mdrecall.types import Collection, Document, Issue, Listing, Reason, SearchAnswer, SourceName, Stamp
+from mdrecall.types import Collection, Document, Issue, Listing, SourceName, Stamp
 
 _OBSIDIAN = ".obsidian"
 _DAILY, _TEMPLATES, _IGNORED = f"{_OBSIDIAN}/daily-notes.json", f"{_OBSIDIAN}/templates.json", ".gitignore"
@@ -48,11 +46,6 @@ _TRIES = 3
 #: The bits of a file's mode that say what it is.
 _KIND = 0o170000
 _LINK = "is a symbolic link, which is not followed"
-_FOUND_NOTHING: tuple[Reason, ...] = ("no_match", "below_min_score", "index_empty")
-#: An empty answer names this many notes that are not searched; the first few show which folder was meant.
-_MAX_NAMED = 3
-#: Looking for them ends after this many files and folders, so that a large workspace does not delay an empty answer.
-_MAX_LOOKED_AT = 2000
 
 
 def find_daily_note(workspace: str, day: str) -> str:
@@ -233,46 +226,6 @@ class MemoryFiles:
         _drop_undecodable_names(scan)
         _drop_duplicates(scan)
         return Listing(scan.stamps, tuple(scan.issues), tuple(scan.lost), scan.places, tuple(scan.folders))
-
-    def name_unsearched(self, answer: SearchAnswer) -> SearchAnswer:
-        """Return an answer that, if it is empty, names the notes that are not searched and how to add them.
-
-        Files that agents read as instructions are not named, nor is a name that could pass for something else.
-        """
-        if answer.reason not in _FOUND_NOTHING or answer.stale:
-            return answer
-        found = (name for name in self._list_unsearched() if name.casefold() not in AGENT_FILES)
-        names = sorted(filter(str.isprintable, found), key=lambda name: (name.count("/"), name))
-        if not names:
-            return answer
-        named = ", ".join(names[:_MAX_NAMED])
-        more = f" and {len(names) - _MAX_NAMED:,} more" if len(names) > _MAX_NAMED else ""
-        remedy = "add files or folders to memorySearch.extraPaths"
-        action = f"Only MEMORY.md, USER.md and memory/ are searched, not {named}{more}: to search more, {remedy}."
-        return answer.replace(action=f"{answer.action} {action}".strip())
-
-    def _list_unsearched(self) -> Iterator[str]:
-        """Yield the Markdown files of the workspace that no root covers, those of the upper folders first."""
-        if self.is_whole_folder():
-            return
-        workspace, roots = self._settings.workspace, self.roots()
-        covered = {os.path.join(root.folder, root.inside) for root in roots if root.pattern is None}
-        waiting, left = deque([workspace]), _MAX_LOOKED_AT
-        while waiting and left > 0:
-            try:
-                with os.scandir(waiting.popleft()) as listing:
-                    entries = list(islice(listing, left))
-            except OSError:
-                continue
-            left -= len(entries)
-            for entry in entries:
-                if entry.path in covered or entry.name.startswith("."):
-                    continue
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name.lower() not in self._settings.mdrecall.ignore:
-                        waiting.append(entry.path)
-                elif is_note_file(entry.name) and all(path_inside(entry.path, root) is None for root in roots):
-                    yield _relative(entry.path, workspace)
 
     def read(self, path: str, listing: Listing) -> Document:
         """Return a listed file as a document. Raise a ``ReadError`` that names it."""

@@ -179,28 +179,13 @@ def append_daily(
 def create_note(workspace: str, name: str, text: str) -> str:
     """Write a new note into ``memory/``, with a number in its name if the name is taken. Return its path."""
     stem, _, ending = name.rpartition(".")
-    try:
-        with open_folder(workspace) as folder:
-            for number in range(1, _MAX_NAMES):
-                free = name if number == 1 else f"{stem}-{number}.{ending}"
-                with suppress(FileExistsError):
-                    file = os.open(free, NEW_FILE, 0o644, dir_fd=folder)
-                    break
-            else:
-                message = f"memory/{name} exists, and so do the same names with numbers."
-                raise FileBusy(message, path=name, hint="Give another name.")
-            try:
-                write_at_end(file, text.encode("utf-8", "replace"), 0)
-                sync_folder(folder)
-            except BaseException:
-                with suppress(OSError):
-                    os.unlink(free, dir_fd=folder)
-                raise
-            finally:
-                os.close(file)
-    except OSError as error:
-        raise write_error(error, workspace, f"memory/{name}") from error
-    return f"memory/{free}"
+    for number in range(1, _MAX_NAMES):
+        path = f"memory/{name}" if number == 1 else f"memory/{stem}-{number}.{ending}"
+        with suppress(FileBusy):
+            create_file(workspace, path, text.encode("utf-8", "replace"))
+            return path
+    message = f"memory/{name} exists, and so do the same names with numbers."
+    raise FileBusy(message, path=name, hint="Give another name.")
 
 
 def create_file(

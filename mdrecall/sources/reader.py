@@ -1,12 +1,12 @@
 """Reads memory files and nothing else: the lines that the tool memory_get returns, and the links between notes."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from mdrecall.core.text.markdown import cut_units, utf16_units
 from mdrecall.core.text.notes import LinkTable, NoteLinks, read_fields
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
-from mdrecall.patterns import NOTE_ENDING, drop_ending, is_note_file
+from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.sources.files import MemoryFiles, Root, path_inside
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.sources.tombstones import TombstoneFiles
@@ -16,6 +16,11 @@ from mdrecall.types import Fields, ReadResult, Stamp
 MAX_READ_UNITS = 50_000
 #: More would hide the one that is meant.
 _MAX_SUGGESTIONS = 3
+_NOT_FOUND = "Search for it, or take a path from an earlier result."
+_OUTSIDE = (
+    "Only MEMORY.md, USER.md, memory/ and the files below extraPaths can be read. To read this file, add its folder to"
+    " extraPaths."
+)
 
 
 def read_memory_file(
@@ -35,16 +40,15 @@ def read_memory_file(
         try:
             opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
         except FileMissing as missing:
-            refused = refused or FileMissing(str(missing), path=shown, hint=_suggest(files, shown))
+            refused = refused or FileMissing(
+                str(missing), path=shown, hint=_suggest(files.scan().stamps, shown, default=_NOT_FOUND)
+            )
         except SymlinkRefused as link:
             refused = refused or link
         else:
             return shown, mask(decode(opened.data), shown)
     if refused is None:
-        hint = _suggest_same_name(files, path) or (
-            "Only MEMORY.md, USER.md, memory/ and the files below extraPaths can be read. To read this file, add its"
-            " folder to extraPaths."
-        )
+        hint = _suggest(files.scan().stamps, path, default=_OUTSIDE, is_exact=True)
         refused = PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
     raise refused
 
@@ -103,32 +107,25 @@ def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[t
         if inside is None or files.is_ignored(root, inside):
             continue
         if not is_note_file(target):
-            hint = _suggest_same_name(files, asked) or "Only .md files are read."
+            hint = _suggest(files.scan().stamps, asked, default="Only .md files are read.", is_exact=True)
             raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint=hint)
         yield root, inside, f"{root.prefix}/{inside}" if root.prefix else inside
 
 
-def _suggest_same_name(files: MemoryFiles, path: str) -> str:
-    """Return which notes have the name that a path ends with, in other folders; empty if none has."""
-    name = path.strip().rpartition("/")[2].casefold()
-    same = sorted(
-        each for each in files.scan().stamps if each.rpartition("/")[2].casefold() in (name, name + NOTE_ENDING)
-    )
-    return f"Did you mean {', '.join(same[:_MAX_SUGGESTIONS])}?" if same and name else ""
+def _suggest(paths: Iterable[str], asked: str, *, default: str, is_exact: bool = False) -> str:
+    """Return a hint that names the notes that have the name of a path in another folder, else a similar name.
 
+    Only the names count: that both are in memory/ and end with .md makes no two notes alike.
+    """
+    from difflib import get_close_matches
 
-def _suggest(files: MemoryFiles, shown: str) -> str:
-    import difflib
-
-    if same := _suggest_same_name(files, shown):
-        return same
-    # By their names only: that both are in memory/ and end with .md makes no two notes alike.
     named: dict[str, list[str]] = {}
-    for path in sorted(files.scan().stamps):
+    for path in sorted(paths):
         named.setdefault(_bare_name(path), []).append(path)
-    close = difflib.get_close_matches(_bare_name(shown), named, n=_MAX_SUGGESTIONS, cutoff=0.6)
-    paths = [path for name in close for path in named[name]][:_MAX_SUGGESTIONS]
-    return f"Did you mean {', '.join(paths)}?" if paths else "Search for it, or take a path from an earlier result."
+    name = _bare_name(asked.strip())
+    close = [name] if name in named or is_exact else get_close_matches(name, named, n=_MAX_SUGGESTIONS)
+    found = [path for each in close for path in named.get(each, ())][:_MAX_SUGGESTIONS]
+    return f"Did you mean {', '.join(found)}?" if found else default
 
 
 def _bare_name(path: str) -> str:
@@ -148,12 +145,8 @@ class LinkedNotes:
         table = LinkTable((path, fields) for path, (_, _, fields) in self._read().items())
         path = table.find(name.strip())
         if path is None:
-            from difflib import get_close_matches
-
             asked = name.strip()[:80]
-            names = {drop_ending(known.rsplit("/", 1)[-1]): known for known in self._known}
-            near = ", ".join(names[close] for close in get_close_matches(asked, names, n=3))
-            hint = f"Did you mean {near}?" if near else "Give the path of a note, its name, or an alias of it."
+            hint = _suggest(self._known, asked, default="Give the path of a note, its name, or an alias of it.")
             raise FileMissing(f"There is no note {asked!r}.", path=name, hint=hint)
         return table.links_of(path)
 

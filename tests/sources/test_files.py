@@ -8,7 +8,7 @@ import pytest
 from mdrecall.config.load import load
 from mdrecall.patterns import matches_glob
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.types import Listing, SearchAnswer
+from mdrecall.types import Listing
 from tests.conftest import Workspace
 
 
@@ -71,46 +71,6 @@ def test_beside_openclaw_a_folder_is_not_searched_whole(workspace: Workspace) ->
     workspace.write("MEMORY.md", "text")
     workspace.write("notes.md", "text")
     assert paths(workspace) == ["MEMORY.md"]
-
-
-def test_an_empty_answer_names_the_notes_that_are_not_searched(workspace: Workspace) -> None:
-    workspace.beside_openclaw()
-    for name in ("memory/a.md", "docs/b.md", "c.md", "d/e/f.md", "z.md", "AGENTS.md", "node_modules/g.md", ".h/i.md"):
-        workspace.write(name, "text")
-    workspace.write("bad\x1b[2J.md", "text")
-    workspace.configure('{memorySearch: {extraPaths: [{path: "docs", pattern: "b*.md"}]}}')
-    empty = SearchAnswer((), reason="no_match", action="Try other words.")
-    assert files_of(workspace).name_unsearched(empty).action == (
-        "Try other words. Only MEMORY.md, USER.md and memory/ are searched, not c.md, z.md, d/e/f.md: to search more,"
-        " add files or folders to memorySearch.extraPaths."
-    )
-    workspace.write("y.md", "text")
-    assert "not c.md, y.md, z.md and 1 more:" in files_of(workspace).name_unsearched(empty).action
-
-
-@pytest.mark.parametrize(
-    "answer",
-    [
-        SearchAnswer((), reason="no_searchable_words", action="x"),
-        SearchAnswer((), reason="scope_denied", action="x"),
-        SearchAnswer((), reason="index_empty", action="x", stale="3 files"),
-    ],
-)
-def test_an_answer_that_is_empty_for_another_reason_names_no_notes(workspace: Workspace, answer: SearchAnswer) -> None:
-    workspace.beside_openclaw()
-    workspace.write("c.md", "text")
-    assert files_of(workspace).name_unsearched(answer) is answer
-
-
-def test_looking_for_notes_that_are_not_searched_is_bounded(
-    workspace: Workspace, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    workspace.beside_openclaw()
-    monkeypatch.setattr("mdrecall.sources.files._MAX_LOOKED_AT", 5)
-    for number in range(20):
-        workspace.write(f"{number}.md", "text")
-    answer = SearchAnswer((), reason="no_match")
-    assert "and 2 more" in files_of(workspace).name_unsearched(answer).action
 
 
 def test_a_folder_of_two_roots_is_walked_once(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -249,57 +249,31 @@ def read_transcript(
     """
     path = find_conversation(reader, session).path
     first = max(1, from_line or 1)
-    excerpt = _Excerpt(first, first + max(1, lines) - 1 if lines else None, max(0, from_char), max_chars)
-    total = 0
+    last = first + max(1, lines) - 1 if lines else None
+    shown: list[str] = []
+    total, following, cut = 0, None, None
     with reader.open(path) as transcript:
         for record in transcript.records():
             total = record.number
-            if excerpt.wants(record):
-                excerpt.add(total, _show_record(record, redact))
-    return excerpt.result(path, total)
-
-
-class _Excerpt:
-    """The messages of a range of records, as far as there is room for them."""
-
-    def __init__(self, first: int, last: int | None, skipped: int, room: int) -> None:
-        self._first = first
-        self._last = last
-        self._skipped = skipped
-        self._room = room
-        self._shown: list[str] = []
-        self._following: int | None = None
-        self._cut: tuple[int, int] | None = None
-        """The record that was cut, and how many of its characters have been shown up to now."""
-
-    def wants(self, record: TranscriptRecord) -> bool:
-        is_in_range = self._first <= record.number and (self._last is None or record.number <= self._last)
-        return is_in_range and self._following is None and (record.is_message or bool(record.problem))
-
-    def add(self, number: int, text: str) -> None:
-        skipped = self._skipped if number == self._first else 0
-        line = f"{number}  {text[skipped:]}"
-        size = utf16_units(line)
-        if self._shown and size > self._room:
-            self._following = number
-            return
-        kept = cut_units(line, self._room)
-        if len(kept) < len(line):
-            self._cut = number, skipped + len(kept) - len(f"{number}  ")
-        self._shown.append(kept)
-        self._room -= size + 1
-
-    def result(self, path: str, total: int) -> ReadResult:
-        is_cut = self._following is not None or self._cut is not None
-        following = self._following
-        if following is None and self._last is not None and self._last < total:
-            following = self._last + 1
-        first, next_char = self._cut or (self._first, None)
-        return ReadResult(path, "\n".join(self._shown), first, len(self._shown), total, is_cut, following, next_char)
-
-
-def _show_record(record: TranscriptRecord, redact: Callable[[str], str]) -> str:
-    return f"(This record {record.problem}.)" if record.problem else record.redact_text(redact).line
+            is_in_range = first <= total and (last is None or total <= last)
+            if following is not None or not is_in_range or not (record.is_message or record.problem):
+                continue
+            text = f"(This record {record.problem}.)" if record.problem else record.redact_text(redact).line
+            skipped = max(0, from_char) if total == first else 0
+            line = f"{total}  {text[skipped:]}"
+            if shown and utf16_units(line) > max_chars:
+                following = total
+                continue
+            shown.append(cut_units(line, max_chars))
+            if len(shown[-1]) < len(line):
+                # The record that was cut, and how many of its characters have been shown up to now.
+                cut = total, skipped + len(shown[-1]) - len(f"{total}  ")
+            max_chars -= utf16_units(line) + 1
+    is_cut = following is not None or cut is not None
+    if following is None and last is not None and last < total:
+        following = last + 1
+    begin, next_char = cut or (first, None)
+    return ReadResult(path, "\n".join(shown), begin, len(shown), total, is_cut, following, next_char)
 
 
 def read_messages(
@@ -316,10 +290,10 @@ def read_messages(
 
     It is read twice, so that no other message is held in memory. Raise ``FileMissing`` if nobody speaks in the record.
     """
-    numbers = _message_numbers(reader, conversation.path, with_tools)
     total = at = 0
-    for total, number in enumerate(numbers, 1):
-        at = total if number == record else at
+    with reader.open(conversation.path, with_tools=with_tools) as transcript:
+        for total, each in enumerate((each for each in transcript.records() if each.is_message), 1):
+            at = total if each.number == record else at
     if record is not None and not at:
         message = f"There is no message {record} in {conversation.path}."
         raise FileMissing(message, path=conversation.path, hint="Give the messageId of a search result.")
@@ -331,11 +305,6 @@ def read_messages(
     shown = tuple(each.redact_text(redact) for each in found)
     is_redacted = any(one.text != other.text for one, other in zip(shown, found, strict=True))
     return MessagePage(conversation, shown, total, total - last, is_redacted)
-
-
-def _message_numbers(reader: TranscriptReader, path: str, with_tools: bool) -> Iterator[int]:
-    with reader.open(path, with_tools=with_tools) as transcript:
-        yield from (record.number for record in transcript.records() if record.is_message)
 
 
 def last_messages(
