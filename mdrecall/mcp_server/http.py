@@ -8,7 +8,6 @@ many, and the session that has been idle for longest makes room for a new one.
 import asyncio
 import hmac
 import logging
-import re
 import time
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -28,6 +27,7 @@ from mdrecall.mcp_server.protocol import (
 if TYPE_CHECKING:
     import socket
 
+    import h11
     import uvicorn
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
@@ -75,9 +75,6 @@ MAX_SESSIONS_PER_CLIENT = 128
 #: The same line is logged once in this time.
 _QUIET_S = 60.0
 _MAX_HEAD_BYTES = 65_536
-_LENGTH = re.compile(rb"\r\ncontent-length:[ \t]*(\d{1,18})", re.IGNORECASE)
-_CHUNKED = re.compile(rb"\r\ntransfer-encoding:[^\r\n]*chunked", re.IGNORECASE)
-_END_OF_CHUNKS = b"0\r\n\r\n"
 _SESSION_ID = b"mcp-session-id"
 
 
@@ -209,36 +206,27 @@ class RequestProgress:
     def __init__(self) -> None:
         self.is_unfinished = True
         self.is_too_long = False
-        self._head = b""
-        self._left = 0
-        self._is_chunked = False
+        self._parser: h11.Connection | None = None
 
     def feed(self, data: bytes) -> None:
         """Take the next bytes."""
+        import h11
+
         while data:
             self.is_unfinished = True
-            if self._left:
-                taken = min(self._left, len(data))
-                self._left, data = self._left - taken, data[taken:]
-                self.is_unfinished = self._left > 0
-            elif self._is_chunked:
-                self._head, data = (self._head + data)[-len(_END_OF_CHUNKS) :], b""
-                if self._head == _END_OF_CHUNKS:
-                    self._head, self._is_chunked, self.is_unfinished = b"", False, False
-            else:
-                data = self._read_head(data)
-
-    def _read_head(self, data: bytes) -> bytes:
-        """Take bytes of the head of a request, and return those that follow it."""
-        head, ends, rest = (self._head + data).partition(b"\r\n\r\n")
-        if not ends:
-            self._head, self.is_too_long = head[:_MAX_HEAD_BYTES], len(head) > _MAX_HEAD_BYTES
-            return b""
-        length = _LENGTH.search(head)
-        self._head, self._left = b"", int(length[1]) if length else 0
-        self._is_chunked = not length and _CHUNKED.search(head) is not None
-        self.is_unfinished = self._left > 0 or self._is_chunked
-        return rest
+            self._parser = self._parser or h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
+            self._parser.receive_data(data)
+            try:
+                while self._parser.next_event() not in (h11.NEED_DATA, h11.PAUSED):
+                    continue
+            except h11.RemoteProtocolError as error:
+                # uvicorn refuses it in its own words.
+                self.is_too_long = self.is_too_long or error.error_status_hint == 431
+                return
+            if self._parser.their_state in (h11.IDLE, h11.SEND_BODY):
+                return
+            data, _ = self._parser.trailing_data
+            self._parser, self.is_unfinished = None, False
 
 
 class ConnectionLimits:
@@ -252,30 +240,27 @@ class ConnectionLimits:
         """Return what uvicorn calls for each connection: the protocol that ``make`` makes, within the limits."""
         return lambda **arguments: LimitedConnection(make(**arguments), self)
 
-    def add(self, connection: "LimitedConnection") -> None:
-        """Count a new connection; an unfinished one makes room for it, or it is refused."""
-        self._open[connection] = None
-        self.begin(connection)
-        if len(self._open) > MAX_CONNECTIONS:
-            self._drop(next(iter(self._unfinished)), "there are too many connections")
-
     def begin(self, connection: "LimitedConnection") -> None:
-        """Count a request that has begun; if there are too many, the oldest is dropped."""
-        self._unfinished[connection] = None
+        """Count a request that has begun; if there are too many, the oldest unfinished one is dropped.
+
+        Such a one makes room for a new connection, too, which is refused otherwise.
+        """
+        is_new = connection not in self._open
+        self._open[connection] = self._unfinished[connection] = None
         if len(self._unfinished) > MAX_UNFINISHED:
-            self._drop(next(iter(self._unfinished)), "there are too many unfinished requests")
+            self._drop_oldest("there are too many unfinished requests")
+        if is_new and len(self._open) > MAX_CONNECTIONS:
+            self._drop_oldest("there are too many connections")
 
-    def end(self, connection: "LimitedConnection") -> None:
-        """Count a request that has arrived."""
+    def end(self, connection: "LimitedConnection", *, is_closed: bool = False) -> None:
+        """Count a request that has arrived, or forget a connection that is closed."""
         self._unfinished.pop(connection, None)
+        if is_closed:
+            self._open.pop(connection, None)
 
-    def remove(self, connection: "LimitedConnection") -> None:
-        """Forget a connection that is closed."""
-        self.end(connection)
-        self._open.pop(connection, None)
-
-    def _drop(self, connection: "LimitedConnection", why: str) -> None:
-        self.remove(connection)
+    def _drop_oldest(self, why: str) -> None:
+        connection = next(iter(self._unfinished))
+        self.end(connection, is_closed=True)
         connection.drop(why)
 
 
@@ -288,12 +273,14 @@ class LimitedConnection:
         self._progress = RequestProgress()
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self.eof_received = inner.eof_received
+        self.pause_writing = inner.pause_writing
+        self.resume_writing = inner.resume_writing
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         self._transport = transport
         self._inner.connection_made(transport)
-        self._start_timer()
-        self._limits.add(self)
+        self._begin()
 
     def data_received(self, data: bytes) -> None:
         was_unfinished = self._progress.is_unfinished
@@ -301,27 +288,17 @@ class LimitedConnection:
         if self._progress.is_too_long:
             self.drop("the head of a request was too long")
             return
-        if self._progress.is_unfinished and not was_unfinished:
-            self._start_timer()
-            self._limits.begin(self)
-        elif not self._progress.is_unfinished:
+        if not self._progress.is_unfinished:
             self._stop_timer()
             self._limits.end(self)
+        elif not was_unfinished:
+            self._begin()
         self._inner.data_received(data)
-
-    def eof_received(self) -> bool | None:
-        return self._inner.eof_received()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._stop_timer()
-        self._limits.remove(self)
+        self._limits.end(self, is_closed=True)
         self._inner.connection_lost(error)
-
-    def pause_writing(self) -> None:
-        self._inner.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._inner.resume_writing()
 
     def drop(self, why: str) -> None:
         """Close the connection without an answer."""
@@ -329,9 +306,10 @@ class LimitedConnection:
         if self._transport is not None:
             self._transport.abort()
 
-    def _start_timer(self) -> None:
+    def _begin(self) -> None:
         self._stop_timer()
         self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self.drop, "a request did not arrive in time")
+        self._limits.begin(self)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

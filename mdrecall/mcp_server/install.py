@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.config_text import NotEditable, Place, has_server, put, remove, remove_empty, render
-from mdrecall.state_files import make_private_folder
+from mdrecall.state_files import draft
 
 if TYPE_CHECKING:
     from mdrecall.config.environment import ProgramFolders
@@ -217,9 +217,7 @@ def plan_removal(target: Target, name: str) -> Plan:
 
 def write(change: Plan) -> str:
     """Write the change in one step; return the path of the backup, empty if nothing of another was in the file."""
-    folder = os.path.dirname(change.path)
     try:
-        make_private_folder(folder)
         mode = os.stat(change.path).st_mode & 0o777 if change.before is not None else 0o600
         has_others = change.before is not None and change.after is not None
         backup = back_up(change.path, change.before or "", mode) if has_others else ""
@@ -228,7 +226,7 @@ def write(change: Plan) -> str:
         if change.after is None:
             os.unlink(change.path)
         else:
-            _replace(folder, change.path, change.after, mode)
+            _replace(change.path, change.after, mode)
     except OSError as error:
         message = f"Cannot write {change.path}: {error.strerror or error}."
         raise RecallError(message, hint="Fix the permissions, or use --print and add the lines yourself.") from error
@@ -261,24 +259,13 @@ def back_up(path: str, text: str, mode: int) -> str:
 
 def replace_text(path: str, text: str) -> None:
     """Write a file in one step, with its folder if there is none; raise ``OSError`` if that fails."""
-    folder = os.path.dirname(path)
-    make_private_folder(folder)
-    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644
-    _replace(folder, path, text, mode)
+    _replace(path, text, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
 
 
-def _replace(folder: str, path: str, text: str, mode: int) -> None:
-    import tempfile
-
-    file, temporary = tempfile.mkstemp(dir=folder, prefix=".mdrecall-")
-    try:
-        with open(file, "w", encoding="utf-8", newline="") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        os.chmod(temporary, mode)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+def _replace(path: str, text: str, mode: int) -> None:
+    with draft(path) as made:
+        made.file.write(text.encode())
+        made.file.flush()
+        os.fsync(made.file.fileno())
+        os.chmod(made.temporary_path, mode)
+        made.publish()

@@ -24,11 +24,11 @@ def test_half_requests_shut_nobody_out_and_do_not_flood_the_log(tmp_path: Path) 
         (b"", True),
         (b"GET / HTTP/1.1\r\nHost: x\r\n", True),
         (b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", False),
-        (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n1234", True),
-        (b"POST / HTTP/1.1\r\nContent-Length: 5\r\n\r\n12345", False),
-        (b"POST / HTTP/1.1\r\ncontent-length:5\r\n\r\n12345GET / HT", True),
-        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", True),
-        (b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", False),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n1234", True),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n12345", False),
+        (b"POST / HTTP/1.1\r\nHost: x\r\ncontent-length:5\r\n\r\n12345GET / HT", True),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", True),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n", False),
     ],
 )
 @pytest.mark.parametrize("step", [1, 7, 1000])
@@ -62,7 +62,9 @@ def test_a_request_that_does_not_arrive_is_dropped_and_one_that_has_arrived_may_
     async def act() -> list[bool]:
         make = ConnectionLimits().protocol(lambda: asyncio.Protocol())
         transports = [_Transport() for _ in range(3)]
-        for transport, data in zip(transports, (b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\n\r\n"), strict=True):
+        for transport, data in zip(
+            transports, (b"", b"GET / HTTP/1.1\r\n", b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"), strict=True
+        ):
             connection = make()
             connection.connection_made(cast(asyncio.Transport, transport))
             connection.data_received(data)
@@ -82,7 +84,7 @@ def _connect(limits: ConnectionLimits, data: bytes, inner: asyncio.Protocol | No
 
 
 @pytest.mark.parametrize(
-    ("first", "aborted"), [(b"GET / HTTP/1.1\r\n\r\n", [False, False, True]), (b"", [True, False, False])]
+    ("first", "aborted"), [(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", [False, False, True]), (b"", [True, False, False])]
 )
 def test_an_unfinished_request_makes_room_for_a_connection_or_else_it_is_refused(
     first: bytes, aborted: list[bool], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -91,7 +93,7 @@ def test_an_unfinished_request_makes_room_for_a_connection_or_else_it_is_refused
 
     async def act() -> list[bool]:
         limits = ConnectionLimits()
-        transports = [_connect(limits, data)[1] for data in (first, b"GET / HTTP/1.1\r\n\r\n", b"")]
+        transports = [_connect(limits, data)[1] for data in (first, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n", b"")]
         return [transport.is_aborted for transport in transports]
 
     assert asyncio.run(act()) == aborted
