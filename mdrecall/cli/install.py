@@ -411,7 +411,7 @@ def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:
     arguments = ["--all-agents"] if options.all_agents else []
     for place in places:
         if place.workspace:
-            _warn_about_folder(place.workspace, place.home)
+            _warn_about_folder(place.workspace, place.loaded.home)
             folder = _make_path(place.workspace, project)
             arguments += ["--workspace", folder if len(places) == 1 else f"{place.name}={folder}"]
     for agent in options.agent:

@@ -130,7 +130,6 @@ def _search_several(options: argparse.Namespace, asked: SearchRequest) -> Search
     if options.caller.open:
         # The process that is asked has one of them open, and its own folder; the command does the work itself.
         raise SystemExit(2)
-    from mdrecall.config.load import load
     from mdrecall.mcp_server.memories import Selection, select_memories
     from mdrecall.memory import Memory
     from mdrecall.several import Found, merge_found, search_each
@@ -140,8 +139,7 @@ def _search_several(options: argparse.Namespace, asked: SearchRequest) -> Search
     selection = Selection(tuple(options.workspaces or ()), agents, options.all_agents, options.config)
 
     def search(served: "ServedMemory") -> Found:
-        loaded = load(env=options.caller.env, workspace=served.workspace, agent=served.agent, config=served.config)
-        with Memory.of(loaded, one_shot=True) as memory:
+        with Memory.of(served.loaded, one_shot=True) as memory:
             return Found.of(memory, memory.search(**asked._asdict()))
 
     served = select_memories(selection, options.caller.env)

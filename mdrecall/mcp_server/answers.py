@@ -225,7 +225,7 @@ class Answers:
             # The files of the other memories are listed all the same.
             _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
             return {}
-        return dict(sorted(MemoryFiles(settings, self.memories.describe(name).home).scan().stamps.items()))
+        return dict(sorted(MemoryFiles(settings, self.memories.describe(name).loaded.home).scan().stamps.items()))
 
     def _list_templates(self, request: Request, session_key: str) -> Json:
         templates = [

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.load import Loaded, list_agent_ids, load
-from mdrecall.config.settings import Plugins, Settings
+from mdrecall.config.settings import Plugins
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import (
     ArgumentError,
@@ -55,16 +55,10 @@ class ServedMemory(NamedTuple):
     name: str
     workspace: str | None
     """The folder, if it was named or is where the server was started; None if the configuration names it."""
-    agent: str
     config: str | None
-    home: str
+    loaded: Loaded
     plugin: str
     """The id of the plugin in the memory slot; empty if there is none."""
-    can_append: bool
-    """True if the configuration lets agents append to its notes."""
-    settings: Settings
-    shared_store: tuple[str, str] | None = None
-    """The database that holds the index, and its name there; None if it is in a file."""
     is_foreign: bool = False
     """True if it is the folder of a repository that is shared with others, and that nobody has named as a memory."""
 
@@ -75,10 +69,10 @@ def select_memories(selection: Selection, env: Mapping[str, str] | None = None) 
     # Two folders under one name in a database would each replace what the other has indexed.
     folders: dict[tuple[str, str], str] = {}
     for each in served:
-        if each.shared_store is not None:
-            folder = os.path.realpath(each.settings.workspace)
-            if folders.setdefault(each.shared_store, folder) != folder:
-                message = f"Two folders have the same name {each.shared_store[1]!r} in the database."
+        if (store := each.loaded.shared_store) is not None:
+            folder = os.path.realpath(each.loaded.settings.workspace)
+            if folders.setdefault(store, folder) != folder:
+                message = f"Two folders have the same name {store[1]!r} in the database."
                 hint = "Give each folder to an agent of its own, and do not set mdrecall.store.workspace."
                 raise ConfigError(message, hint=hint)
     return served
@@ -196,16 +190,13 @@ def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | No
 
         for found in diagnose(loaded)[1]:
             _log.warning("%s This server has the tools of the notes.", found.problem)
-    settings, plugin = kept.settings, kept.settings.plugins.slots.memory
-    if settings.plugins != _DEFAULT_PLUGINS:
+    plugin = _DEFAULT_PLUGINS.slots.memory
+    if kept.settings.plugins != _DEFAULT_PLUGINS:
         # Importing it takes as long as half of a start, and most servers have the default plugin.
         from mdrecall.plugins import choose_plugin
 
-        plugin = choose_plugin(settings.plugins)[0]
-    can_append = may_append(kept)
-    return ServedMemory(
-        name, workspace, settings.agent_id, config, kept.home, plugin, can_append, settings, kept.shared_store
-    )
+        plugin = choose_plugin(kept.settings.plugins)[0]
+    return ServedMemory(name, workspace, config, kept, plugin)
 
 
 def may_append(loaded: Loaded) -> bool:
@@ -217,8 +208,7 @@ def may_append(loaded: Loaded) -> bool:
 class MemoryOpener:
     """Opens memories; those of one agent with the same settings share one backend."""
 
-    def __init__(self, env: Mapping[str, str] | None = None) -> None:
-        self._env = env
+    def __init__(self) -> None:
         self._lock = threading.Lock()
         self._pool: BackendPool | None = None
 
@@ -229,8 +219,7 @@ class MemoryOpener:
 
         with self._lock:
             pool = self._pool = self._pool or BackendPool()
-        loaded = keep_tools(load(env=self._env, workspace=served.workspace, agent=served.agent, config=served.config))
-        return Memory.of(loaded, shared=pool)
+        return Memory.of(served.loaded, shared=pool)
 
 
 class IndexRun(NamedTuple):
@@ -302,7 +291,7 @@ class Memories:
     @property
     def can_append(self) -> bool:
         """True if the configuration lets agents append to the notes of every memory."""
-        return all(served.can_append for served in self._served.values())
+        return all(may_append(served.loaded) for served in self._served.values())
 
     @property
     def default(self) -> str:

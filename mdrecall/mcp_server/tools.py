@@ -138,7 +138,7 @@ class Toolbox:
             for name in names:
                 stack.enter_context(self._memories.progress(name).subscribe(progress))
             # The first one says how the answer looks, because a memory that fails has no say in it.
-            tool = SeveralSearch(names, make_tools, self._memories.describe(names[0]).settings, session_key)
+            tool = SeveralSearch(names, make_tools, self._memories.describe(names[0]).loaded.settings, session_key)
             return Toolset([tool]).call(_SEARCH_TOOL, arguments)
 
     def _pop_workspaces(self, tool: str, arguments: dict[str, Any], session_key: str) -> tuple[str, ...]:
@@ -225,7 +225,7 @@ class SessionTools:
 
         if session_key or served.plugin != "memory-core":
             return None
-        specs = list_specs(served.settings, can_append=served.can_append)
+        specs = list_specs(served.loaded.settings, can_append=may_append(served.loaded))
         return [spec for spec in specs if not (self._read_only and spec.writes)]
 
     def _make(self, memory: "Memory", session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:

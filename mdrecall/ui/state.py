@@ -59,7 +59,7 @@ def show_doctor(visit: Visit) -> Page:
     findings = list(
         examine(
             workspace=served.workspace,
-            agent=served.agent,
+            agent=served.loaded.settings.agent_id,
             config=served.config,
             env=loaded.environment if loaded else None,
         )

@@ -97,7 +97,7 @@ def test_a_server_that_a_client_starts_in_a_cloned_repository_serves_the_agents_
     (automatic,) = select_memories(Selection(is_automatic=True), workspace.env)
     (by_hand,) = select_memories(Selection(), workspace.env)
     (named,) = select_memories(Selection(workspaces=(".",), is_automatic=True), workspace.env)
-    folders = [memory.settings.workspace for memory in (automatic, by_hand, named)]
+    folders = [memory.loaded.settings.workspace for memory in (automatic, by_hand, named)]
     assert folders == [str(claw), str(workspace.path), str(workspace.path)]
 
 

@@ -59,7 +59,7 @@ class Home:
     ) -> MemoryServer:
         """A server for the selected memories; by default that of one workspace."""
         selection = selection or Selection(workspaces=(str(self.workspace().path),))
-        self._opener = MemoryOpener(self.env)
+        self._opener = MemoryOpener()
         memories = Memories(select_memories(selection, self.env), self._open)
         self._built.append(build_server(memories, session_key, make_tools, read_only=read_only))
         return self._built[-1]

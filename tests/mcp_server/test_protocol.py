@@ -266,7 +266,7 @@ def test_a_server_says_the_same_of_itself_as_the_sdks(home: Home, name: str) -> 
 
 @pytest.mark.parametrize("name", ["one", "several", "read only", "transcripts"])
 def test_the_tools_of_a_memory_that_is_not_open_are_those_of_the_open_one(home: Home, name: str) -> None:
-    selection, opener = selections(home)[name], MemoryOpener(home.env)
+    selection, opener = selections(home)[name], MemoryOpener()
     tools = SessionTools(read_only=selection.read_only)
     for served in select_memories(selection, home.env):
         with opener(served) as memory:

@@ -375,7 +375,7 @@ def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home)
 
 @pytest.mark.parametrize("broken", ["office", "private"])
 def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, broken: str) -> None:
-    asked, opener = several(home), MemoryOpener(home.env)
+    asked, opener = several(home), MemoryOpener()
 
     def opens(place: ServedMemory) -> Memory:
         if place.name == broken:
@@ -401,7 +401,7 @@ def test_a_memory_that_cannot_be_opened_hides_none_of_the_others(home: Home, bro
 def test_in_a_conversation_the_tools_are_those_of_the_memories_that_can_be_opened(
     home: Home, broken: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
-    asked, opener = several(home), MemoryOpener(home.env)
+    asked, opener = several(home), MemoryOpener()
 
     def opens(place: ServedMemory) -> Memory:
         if place.name in broken:
@@ -613,7 +613,7 @@ def test_a_memory_that_cannot_be_watched_is_served_all_the_same(
 
     monkeypatch.setattr(Memory, "watch", lambda self: 1 / 0)
     served = select_memories(Selection(workspaces=(str(home.workspace().path),)), home.env)
-    memories = Memories(served, MemoryOpener(home.env), share=share)
+    memories = Memories(served, MemoryOpener(), share=share)
     try:
         opened = memories.get("main")
         assert is_shared.wait(20)

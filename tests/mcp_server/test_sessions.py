@@ -73,7 +73,7 @@ def test_what_openclaw_loads_takes_no_tool_from_a_server(home: Home, slot: str) 
 def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) -> None:
     (place,) = select_memories(configured(home, "memory-lancedb"), home.env)
     slots = SessionTools()
-    with MemoryOpener(home.env)(place) as memory:
+    with MemoryOpener()(place) as memory:
         first = slots(memory, "first")
         for number in range(70):
             slots(memory, f"agent:main:{number}")
@@ -86,7 +86,7 @@ def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) ->
 def test_sixty_four_sessions_are_open_and_the_one_used_longest_ago_is_closed(home: Home) -> None:
     (place,) = select_memories(configured(home, "memory-lancedb"), home.env)
     slots = SessionTools()
-    with MemoryOpener(home.env)(place) as memory:
+    with MemoryOpener()(place) as memory:
         first, second, *_ = [slots(memory, f"agent:main:{number}") for number in range(64)]
         assert slots(memory, "agent:main:0") is first
         slots(memory, "one more")

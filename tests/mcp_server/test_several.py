@@ -100,7 +100,7 @@ def test_only_a_server_with_several_memories_offers_the_arguments(home: Home) ->
 
 @pytest.mark.parametrize("broken", ["office", "private"])
 def test_a_memory_that_cannot_be_opened_does_not_stop_the_others(home: Home, broken: str) -> None:
-    opener = MemoryOpener(home.env)
+    opener = MemoryOpener()
 
     def opens(place: ServedMemory) -> Memory:
         if place.name == broken:

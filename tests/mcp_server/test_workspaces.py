@@ -24,7 +24,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 def found(env: dict[str, str], **asked: object) -> list[tuple[str, str, str | None]]:
     places = select_memories(Selection(**asked), env)  # type: ignore[arg-type]
-    return [(place.name, place.agent, place.workspace) for place in places]
+    return [(place.name, place.loaded.settings.agent_id, place.workspace) for place in places]
 
 
 def folder(env: dict[str, str], name: str) -> str:
@@ -80,7 +80,7 @@ def test_what_cannot_be_matched_is_refused(env: dict[str, str]) -> None:
 def test_a_place_knows_the_home_that_extra_paths_are_read_from(env: dict[str, str]) -> None:
     (place,) = select_memories(Selection(), env)
     assert isinstance(place, ServedMemory)
-    assert place.home == env["HOME"]
+    assert place.loaded.home == env["HOME"]
 
 
 def test_several_workspaces_can_be_those_of_one_agent(env: dict[str, str]) -> None:

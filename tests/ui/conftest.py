@@ -110,7 +110,7 @@ def serve(
     env = env or workspaces[0].env
     named = tuple(f"memory{number}={each.path}" for number, each in enumerate(workspaces, 1))
     folders = named if len(workspaces) > 1 else tuple(str(each.path) for each in workspaces)
-    memories = Memories(select_memories(Selection(folders, all_agents=all_agents), env), MemoryOpener(env))
+    memories = Memories(select_memories(Selection(folders, all_agents=all_agents), env), MemoryOpener())
     endpoint = HttpEndpoint(port=0, token=token)
     listening = endpoint.listen()
     port = listening.getsockname()[1]

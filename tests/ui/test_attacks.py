@@ -118,7 +118,7 @@ def enclosed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspa
     (space.path / "memory/linked").symlink_to(outside)
     (space.path / "linked").symlink_to(outside)
     os.mkfifo(space.path / "memory/pipe.md")
-    memories = Memories(select_memories(Selection(workspaces=(str(space.path),)), space.env), MemoryOpener(space.env))
+    memories = Memories(select_memories(Selection(workspaces=(str(space.path),)), space.env), MemoryOpener())
     yield space, memories
     memories.close()
 
