@@ -70,11 +70,10 @@ class MiniLM:
         folder: str | None = None,
         base_url: str = HUB,
         threads: int = 0,
-        timeout_s: float = 30,
         progress: ProgressCallback | None = None,
     ) -> None:
         """``cache_dir`` holds downloads and the built graph; ``folder`` has the model's files, instead of the hub."""
-        self._location = ModelLocation(cache_dir, folder, base_url, timeout_s, progress)
+        self._location = ModelLocation(cache_dir, folder, base_url, progress)
         self._threads = threads
         self._lock = threading.Lock()
         self._loaded: _Loaded | None = None
@@ -218,7 +217,6 @@ class ModelLocation(NamedTuple):
     folder: str | None = None
     """The user's folder with the files; nothing is downloaded then."""
     base_url: str = HUB
-    timeout_s: float = 30
     progress: ProgressCallback | None = None
 
 
@@ -269,9 +267,7 @@ def _in_cache(location: ModelLocation, file: RemoteFile) -> str:
             return path
     url = f"{location.base_url.rstrip('/')}/{_REPOSITORY}/resolve/main/{file.name}"
     with folder_lock(location.cache_dir):
-        return fetch(
-            file, url, location.cache_dir, hint=_BY_HAND, timeout_s=location.timeout_s, progress=location.progress
-        )
+        return fetch(file, url, location.cache_dir, hint=_BY_HAND, progress=location.progress)
 
 
 def graph_path(folder: str) -> str:

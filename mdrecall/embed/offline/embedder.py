@@ -15,7 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import accumulate, chain, compress, pairwise, repeat
+from itertools import accumulate, chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from mdrecall.core.text.markdown import split_passages
@@ -50,27 +50,16 @@ _SAMPLE_CHARS = 300
 # The vectors of words are whole numbers, so that their sum is the same in any order and with or without numpy. The
 # largest scale becomes this number, which tells the weights of the most frequent words apart to a thousandth.
 _FIXED = 2**14
-# The sum of all pieces of a short text fits into 32 bits: SHORT_CHARS * 127 * _FIXED < 2**31.
 # The sums of as many chunks fit into the processor's cache: with 500, a first index took 3 % longer.
 _CHUNKS_AT_ONCE = 120
 # As much text as this is summed without numpy, if it is not loaded: that takes 30 ms, loading it 100.
 _FEW_CHARS = 12_000
-
 # Vectors of words are cached, one kilobyte each; without a bound every new word would grow the memory. With 40,000
 # instead, indexing 40 MB of notes took 156 MB instead of 145, and no less time.
 _MAX_WORDS = 30_000
 #: Bounds how many new words are added to the cached ones at once. With half as many, embedding took a tenth longer;
 #: with twice as many no less time.
 WORDS_AT_ONCE = 32_000
-#: As many characters of texts, each no longer than ``SHORT_CHARS``, have at most as many words.
-CHARS_AT_ONCE = WORDS_AT_ONCE
-#: A text up to this long has at most as many pieces.
-SHORT_CHARS = 900
-# The numbers of words are found by their first bits. With six times as many places as words, few words share one.
-_PLACE_BITS = 18
-# Odd and without a pattern, so that every bit of a number has a part in the first bits of the product.
-_MIX, _MIX_LONG = 0x9E3779B97F4A7C15, 0xD6E8FEB86659FD93
-_IS_LONG = 1 << 63
 
 
 class OfflineEmbedder:
@@ -93,12 +82,8 @@ class OfflineEmbedder:
     def dimensions(self) -> int:
         return int(self._card["dimensions"])
 
-    @property
-    def fingerprint(self) -> str:
-        return self._fingerprint
-
     @cached_property
-    def _fingerprint(self) -> str:
+    def fingerprint(self) -> str:
         """The hashes of the table and of all word files in one, because other files give other vectors."""
         value = int(self._card["sha256"], 16)
         for digest in self._languages.digests():
@@ -253,35 +238,19 @@ class OfflineEmbedder:
         return sums
 
     def _sum_tokens(self, folded: Sequence[str], languages: Sequence[Found]) -> Any:
-        """Return the sum of the vectors of the tokens of each text; whole numbers, unless a text is long or foreign."""
+        """Return the sum of the vectors of the tokens of each text, as whole numbers."""
         numpy = _numpy()
-        short = numpy.zeros((len(folded), self.dimensions), numpy.int32)
-        buffer = numpy.empty((SHORT_CHARS, self.dimensions), numpy.int32)
-        is_plain = [len(text) <= SHORT_CHARS and text.isascii() and not found.latin
-                    for text, found in zip(folded, languages, strict=True)]  # fmt: skip
-        plain = compress(enumerate(folded), is_plain)
-        for group in group_parts(plain, CHARS_AT_ONCE):
-            table, rows, ends = self._words.look_up_texts([text for _, text in group])
-            # The rows of one text fit into the processor's cache; those of many at once took three times as long.
-            for (number, _), start, end in zip(group, (0, *ends), ends, strict=False):
-                gathered = table.take(rows[start:end], axis=0, out=buffer[: end - start], mode="clip")
-                numpy.add.reduce(gathered, axis=0, dtype=numpy.int32, out=short[number])
-        if all(is_plain):
-            return short
-        sums = short.astype(numpy.float64)
-        others = [number for number, is_one in enumerate(is_plain) if not is_one]
-        tokens = ((each, self._find_tokens(folded[each], languages[each])) for each in others)
-        for some in group_parts(tokens, WORDS_AT_ONCE):
+        sums = numpy.zeros((len(folded), self.dimensions), numpy.float64)
+        found = map(self._languages.tokens, folded, map(find_words, folded), languages)
+        for some in group_parts(enumerate(found), WORDS_AT_ONCE):
             table, rows = self._words.look_up(list(chain.from_iterable(held for _, held in some)))
             start = 0
+            # The rows of one text fit into the processor's cache; those of many at once took three times as long.
             for number, held in some:
                 taken = table.take(rows[start : start + len(held)], axis=0)
                 sums[number] += numpy.add.reduce(taken, axis=0, dtype=numpy.int64)
                 start += len(held)
         return sums
-
-    def _find_tokens(self, folded: str, languages: Found) -> list[str]:
-        return self._languages.tokens(folded, find_words(folded), languages)
 
     def _numpy_table(self) -> "Table":
         from mdrecall.embed.offline.word_vectors import Table
@@ -301,7 +270,6 @@ class OfflineEmbedder:
 
     @cached_property
     def _words(self) -> "WordRows":
-
         return WordRows(self.dimensions, self._embed_words)
 
     def _embed_words(self, some: Sequence[str]) -> Any:
@@ -363,10 +331,7 @@ class OfflineEmbedder:
 
     @cached_property
     def _scales(self) -> "array.array[float]":
-        scales = array.array("f", _read_table("scales.f32"))
-        if sys.byteorder == "big":
-            scales.byteswap()
-        return scales
+        return array.array("f", _read_table("scales.f32"))
 
     @cached_property
     def _fixed_scales(self) -> Any:
@@ -448,23 +413,7 @@ def _to_int8(rows: Any) -> Any:
 
 
 def _pack_floats(values: Iterable[float]) -> bytes:
-    found = array.array("f", values)
-    if sys.byteorder == "big":
-        found.byteswap()
-    return found.tobytes()
-
-
-class _Places(dict[str, int]):
-    """The rows of words; a new word gets the next one."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.new: list[str] = []
-
-    def __missing__(self, word: str) -> int:
-        place = self[word] = len(self)
-        self.new.append(word)
-        return place
+    return array.array("f", values).tobytes()
 
 
 class WordRows:
@@ -475,106 +424,20 @@ class WordRows:
         self._dimensions = dimensions
         self._embed = embed
         self._lock = threading.Lock()
-        self.clear()
-
-    def clear(self) -> None:
-        """Forget all words."""
-        self._places = _Places()
+        self._places: dict[str, int] = {}
         self._vectors: Any = None
-        self._keys: Any = None
-        self._rows: Any = None
 
     def look_up(self, words: Sequence[str]) -> tuple[Any, Any]:
         """Return the cached vectors, with those of new words added, and the row of each word."""
+        numpy = _numpy()
         with self._lock:
-            self._make_room()
-            return self._vectors, self._add(words)
-
-    def look_up_texts(self, texts: Sequence[str]) -> tuple[Any, Any, list[int]]:
-        """Return the same for all words of short texts in lower-case ASCII, and where the words of each text end."""
-        import numpy
-
-        # Eight more characters, so that the last word can be read like the others.
-        raw = "\n".join(("", *texts, "       ")).encode()
-        data = numpy.frombuffer(raw, numpy.uint8)
-        is_inside = _find_letters()[data]
-        edges = numpy.flatnonzero(is_inside[1:] != is_inside[:-1]) + 1
-        starts, ends = edges[::2], edges[1::2]
-        bounds = numpy.searchsorted(starts, list(accumulate(len(text) + 1 for text in texts)), "right")
-        keys = _make_keys(data, starts, ends)
-        with self._lock:
-            self._make_room()
-            return self._vectors, self._find_rows(raw, starts, ends, keys), bounds.tolist()
-
-    def _make_room(self) -> None:
-        import numpy
-
-        if len(self._places) > _MAX_WORDS:
-            self.clear()
-        if self._vectors is None:
-            # Rows that are not written yet take no memory.
-            self._vectors = numpy.empty((_MAX_WORDS + WORDS_AT_ONCE, self._dimensions), numpy.int32)
-            self._keys = numpy.zeros(1 << _PLACE_BITS, numpy.uint64)
-            # As wide as an index of an array, or it would be widened for every text.
-            self._rows = numpy.zeros(1 << _PLACE_BITS, numpy.intp)
-
-    def _find_rows(self, raw: bytes, starts: Any, ends: Any, keys: Any) -> Any:
-        """Return the rows of words that are known by their numbers, and of the others by themselves."""
-        import numpy
-
-        places = (keys * numpy.uint64(_MIX)) >> numpy.uint64(64 - _PLACE_BITS)
-        rows = self._rows[places]
-        others = numpy.flatnonzero(self._keys[places] != keys)
-        if len(others):
-            spans = zip(starts[others].tolist(), ends[others].tolist(), strict=True)
-            rows[others] = self._add([raw[start:end].decode() for start, end in spans])
-            # The first word at a place keeps it: frequent words come early.
-            free = others[self._keys[places[others]] == 0]
-            self._keys[places[free]] = keys[free]
-            self._rows[places[free]] = rows[free]
-        return rows
-
-    def _add(self, words: Sequence[str]) -> Any:
-        import numpy
-
-        known = len(self._places)
-        rows = numpy.fromiter(map(self._places.__getitem__, words), numpy.intp, len(words))
-        new, self._places.new = self._places.new, []
-        try:
+            if self._vectors is None or len(self._places) > _MAX_WORDS:
+                self._places = {}
+                # Rows that are not written yet take no memory.
+                self._vectors = numpy.empty((_MAX_WORDS + WORDS_AT_ONCE, self._dimensions), numpy.int32)
+            known = len(self._places)
+            new = [word for word in dict.fromkeys(words) if word not in self._places]
             if new:
                 self._vectors[known : known + len(new)] = self._embed(new)
-        except BaseException:
-            # No word may keep a place without a vector.
-            self.clear()
-            raise
-        return rows
-
-
-def _find_letters() -> Any:
-    """Return for every byte True if it is a letter or digit of a word."""
-    import numpy
-
-    found = numpy.zeros(256, bool)
-    found[list(b"abcdefghijklmnopqrstuvwxyz0123456789")] = True
-    return found
-
-
-def _make_keys(data: Any, starts: Any, ends: Any) -> Any:
-    """Return the number that each word is known by; none is 0."""
-    import numpy
-
-    # Eight letters at any place, as one number.
-    letters = numpy.ndarray((len(data) - 7,), "<u8", data, strides=(1,))
-    masks = numpy.array([(1 << 8 * count) - 1 for count in range(9)], numpy.uint64)
-    left = ends - starts
-    keys = letters[starts] & masks[numpy.minimum(left, 8)]
-    longer = numpy.flatnonzero(left > 8)
-    at, left = starts[longer], left[longer]
-    while len(longer):
-        at, left = at + 8, left - 8
-        more = letters[at] & masks[numpy.minimum(left, 8)]
-        mixed = (keys[longer] ^ (keys[longer] >> numpy.uint64(29))) * numpy.uint64(_MIX_LONG) + more
-        keys[longer] = mixed | numpy.uint64(_IS_LONG)
-        goes_on = left > 8
-        longer, at, left = longer[goes_on], at[goes_on], left[goes_on]
-    return keys
+                self._places.update(zip(new, range(known, known + len(new)), strict=True))
+            return self._vectors, numpy.fromiter(map(self._places.__getitem__, words), numpy.intp, len(words))
