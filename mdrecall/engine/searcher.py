@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import (
     MAX_QUERY_CHARS,
-    DayLimits,
     Naming,
-    NoteFilter,
-    QueryTimes,
     explain_filter,
     name_filter,
     parse_query,
@@ -25,7 +22,6 @@ from mdrecall.core.ranking.results import explain_results, run_stages
 from mdrecall.core.ranking.score import (
     Query,
     ReadChunk,
-    Strengths,
     TextMemory,
     Weighted,
     Weights,
@@ -65,8 +61,7 @@ from mdrecall.core.text.words import Analyser, is_unspaced_text
 from mdrecall.engine.scope import NOTHING_VISIBLE, ScopedChunks, TimeSearch, find_hidden, match_query, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
 from mdrecall.errors import QueryError
-from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Term, Traits
+from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Traits
 
 if TYPE_CHECKING:
     from mdrecall.engine.rerank import RerankCaller
@@ -105,60 +100,6 @@ _WIDER = 60
 _WIDER_WITH_DECAY = 4
 # The vectors of as many chunks within a range of days are compared one by one; of more, the nearest are searched.
 _MAX_COMPARED = 4_000
-
-
-class _Lookup(NamedTuple):
-    """What candidates are looked up by."""
-
-    strengths: Strengths
-    embedded: EmbeddedQuery | None
-    options: RankingOptions
-    source: SourceName | None
-    within: frozenset[int] | None = None
-    """The chunks of the days that the request is limited to; None means every chunk."""
-    of_times: Sequence[int] = ()
-    """Chunks of the time that the query names."""
-    named: Sequence[int] = ()
-    """Chunks of the files that the query names."""
-
-    @property
-    def size(self) -> int:
-        """How many chunks to read, apart from ties."""
-        usual = max(_MIN_CHUNKS, self.options.max_results)
-        size = max(1, usual * self.options.candidate_multiplier // _USUAL_MULTIPLIER)
-        return size * (1 if self.options.half_life_days is None else _WIDER_WITH_DECAY)
-
-
-class _Pool(NamedTuple):
-    """The candidates of a search, and the share of the vector search in their scores."""
-
-    candidates: list[Candidate]
-    vector_weight: float = 0.0
-
-
-class _Asked(NamedTuple):
-    """A request as it was read."""
-
-    query: str
-    terms: Sequence[Term]
-    times: QueryTimes
-    limits: DayLimits | None
-    only: NoteFilter | None
-    options: RankingOptions
-    source: SourceName | None
-    projects: frozenset[str]
-
-
-class _Found(NamedTuple):
-    """What a search has looked up, before it is ranked."""
-
-    matches: list[Match]
-    weights: Weights
-    naming: Naming
-    pool: _Pool
-    embedded: EmbeddedQuery | None
-    degraded: str
-    """Why vectors were not searched, if they should have been."""
 
 
 def read_ranking_options(settings: Settings) -> RankingOptions:
@@ -219,236 +160,242 @@ class Searcher:
 
         ``transcripts`` are the paths of those that may be seen; None means all. No other one influences the answer.
         """
+        query = request.query.strip()[:MAX_QUERY_CHARS]
+        if not query:
+            raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
         projects_of = self._chunks.chunks_of_projects()
         hidden = find_hidden(projects_of, request.projects) if projects_of else frozenset()
         if not hidden:
-            return _Search(self, self._chunks).run(request, now, transcripts)
+            return _Search(self, self._chunks, request, query, now, transcripts).run()
         scoped = ScopedChunks(self._chunks, hidden)
-        return scoped.explain(_Search(self, scoped, hidden).run(request, now, transcripts))
+        return scoped.explain(_Search(self, scoped, request, query, now, transcripts, hidden).run())
 
 
 class _Search:
     """One search, over all chunks or over those that are not hidden from it."""
 
-    def __init__(self, searcher: Searcher, chunks: ChunkReader, hidden: frozenset[int] = frozenset()) -> None:
-        self._chunks = chunks
-        self._hidden = hidden
-        self._settings = searcher.options
-        self._analyser = searcher.analyser
-        self._texts = searcher.texts
+    def __init__(
+        self,
+        searcher: Searcher,
+        chunks: ChunkReader,
+        request: SearchRequest,
+        query: str,
+        now: Moment,
+        transcripts: frozenset[str] | None,
+        hidden: frozenset[int] = frozenset(),
+    ) -> None:
+        self._searcher = searcher
         self._vectors = searcher.vectors
-        self._why_no_vectors = searcher.why_no_vectors
-        self._reranker = searcher.reranker
-        self._hide = searcher.hide
+        self._chunks = chunks
+        self._request = request
+        self._source = request.source
+        self._query = query
+        self._now = now
+        self._hidden = hidden
+        self._options = options = apply_request(searcher.options, request)
+        self._times = read_times(query, now.today)
+        self._limits = read_limits(request.since, request.until, now.today)
+        self._terms = quiet_time_words(parse_query(query), query, self._times)
+        self._only = read_filter(request, options.collections) if self._terms else None
+        self._by_time = TimeSearch(chunks, now, request.source, transcripts, self._only)
+        usual = max(1, max(_MIN_CHUNKS, options.max_results) * options.candidate_multiplier // _USUAL_MULTIPLIER)
+        self._size = usual * (1 if options.half_life_days is None else _WIDER_WITH_DECAY)
+        """How many chunks to read, apart from ties."""
+        self._embedded: EmbeddedQuery | None = None
+        self._degraded = ""
+        """Why vectors were not searched, if they should have been."""
+        self._vector_weight = 0.0
+        """The share of the vector search in the scores."""
 
-    def run(self, request: SearchRequest, now: Moment, transcripts: frozenset[str] | None) -> SearchAnswer:
+    def run(self) -> SearchAnswer:
         """Return the best passages."""
-        query = request.query.strip()[:MAX_QUERY_CHARS]
-        if not query:
-            raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
-        times = read_times(query, now.today)
-        limits = read_limits(request.since, request.until, now.today)
-        terms = quiet_time_words(parse_query(query), query, times)
-        if not terms:
+        request, times, options = self._request, self._times, self._options
+        if not self._terms:
             return NO_SEARCHABLE_WORDS
-        only = read_filter(request, self._settings.collections)
-        options, projects = (
-            apply_request(self._settings, request),
-            read_projects((*request.projects, *request.current_projects)),
-        )
-        asked = _Asked(query, terms, times, limits, only, options, request.source, projects)
-        by_time = TimeSearch(self._chunks, now, request.source, transcripts, only)
         listed: SearchAnswer | None = None
-        if is_only_time(query, times):
+        if is_only_time(self._query, times):
             with self._chunks.snapshot():
-                listed = by_time.list_notes(times, limits, asked.options, explain=request.explain)
+                listed = self._by_time.list_notes(times, self._limits, options, explain=request.explain)
             if listed is not None and all(one.is_relative for one in times.ranges):
                 return listed
-        found = self._find(asked, by_time)
+        self._embed_before()
+        with self._chunks.snapshot():
+            found = self._find()
         if isinstance(found, SearchAnswer):
             return found
-        mode: Mode = asked.options.mode if found.embedded else "keyword"
-        context = RankingContext(
-            asked.options,
-            mode,
-            found.matches,
-            self._to_query(asked, found, mode),
-            query,
-            request.explain,
-            now.ms,
-            times,
-        )
-        ranked = name_filter(self._rank(found.pool.candidates, context), only)
-        answer = _describe_search(ranked, mode, found.degraded, found.embedded)
-        return put_first(listed, answer, asked.options.max_results) if listed is not None else answer
+        candidates, matches, weights, naming = found
+        mode: Mode = options.mode if self._embedded else "keyword"
+        query = self._to_query(weights, naming, mode)
+        context = RankingContext(options, mode, matches, query, self._query, request.explain, self._now.ms, times)
+        ranked = name_filter(self._rank(candidates, context), self._only)
+        answer = _describe_search(ranked, mode, self._degraded, self._embedded)
+        return put_first(listed, answer, options.max_results) if listed is not None else answer
 
-    def _find(self, asked: _Asked, by_time: TimeSearch) -> _Found | SearchAnswer:
+    def _find(self) -> tuple[list[Candidate], list[Match], Weights, Naming] | SearchAnswer:
         """Look up what may answer, all of it in one state of the index; an answer if there is nothing to look up."""
-        options = asked.options
-        embedded, degraded = self._embed_before(asked.query, options.mode)
-        with self._chunks.snapshot():
-            chunk_count = self._chunks.count()
-            if not chunk_count:
-                return SearchAnswer((), reason="index_empty", action="")
-            visible = by_time.visible_chunks()
-            if visible is not None and not visible:
-                return NOTHING_VISIBLE
-            chunk_count = chunk_count if visible is None else len(visible)
-            matches = match_query(self._chunks, asked.terms, visible)
-            naming = read_naming(asked.query, asked.terms)
-            weights = weigh(matches, chunk_count, naming.identifiers)
-            if self._vectors and self._vectors.never_waits and options.mode != "keyword":
-                by_word = word_weights(matches, chunk_count, asked.terms)
-                embedded, degraded = try_embed(self._vectors, asked.query, options.mode, by_word)
-            is_limited = bool(asked.limits or asked.only)
-            within = by_time.chunks_within(asked.limits) if is_limited or (asked.source and visible) else visible
-            if is_limited and not within:
-                return explain_filter(asked.only, asked.limits)
-            of_times = by_time.chunks_of_times(asked.times) if asked.times.has_bonus else ()
-            found = strengths(matches, weights, within)
-            named = by_time.chunks_named(naming)
-            lookup = _Lookup(found, embedded, options, asked.source, within, of_times, named)
-            try:
-                pool = self._gather(lookup)
-            except Unavailable as reason:
-                embedded, degraded = None, str(reason)
-                pool = self._gather(lookup._replace(embedded=None))
-        return _Found(matches, weights, naming, pool, embedded, degraded)
+        by_time, limits, only = self._by_time, self._limits, self._only
+        chunk_count = self._chunks.count()
+        if not chunk_count:
+            return SearchAnswer((), reason="index_empty", action="")
+        visible = by_time.visible_chunks()
+        if visible is not None and not visible:
+            return NOTHING_VISIBLE
+        chunk_count = chunk_count if visible is None else len(visible)
+        matches = match_query(self._chunks, self._terms, visible)
+        naming = read_naming(self._query, self._terms)
+        weights = weigh(matches, chunk_count, naming.identifiers)
+        if self._vectors and self._vectors.never_waits and self._options.mode != "keyword":
+            by_word = word_weights(matches, chunk_count, self._terms)
+            self._embedded, self._degraded = try_embed(self._vectors, self._query, self._options.mode, by_word)
+        is_limited = bool(limits or only)
+        within = by_time.chunks_within(limits) if is_limited or (self._source and visible) else visible
+        if is_limited and not within:
+            return explain_filter(only, limits)
+        self._within = within
+        self._of_times = by_time.chunks_of_times(self._times) if self._times.has_bonus else []
+        self._strengths = strengths(matches, weights, within)
+        self._named = by_time.chunks_named(naming)
+        try:
+            candidates = self._gather()
+        except Unavailable as reason:
+            self._embedded, self._degraded, self._vector_weight = None, str(reason), 0.0
+            candidates = self._gather()
+        return candidates, matches, weights, naming
 
-    def _to_query(self, asked: _Asked, found: _Found, mode: Mode) -> Query:
+    def _to_query(self, weights: Weights, naming: Naming, mode: Mode) -> Query:
         """Return what the features of passages are measured against."""
-        embedded = found.embedded
+        embedded, request = self._embedded, self._request
         return Query(
-            found.weights,
-            found.naming,
-            self._analyser,
-            found.pool.vector_weight,
+            weights,
+            naming,
+            self._searcher.analyser,
+            self._vector_weight,
             embedded.trust if embedded else 0.0,
             embedded.traits if embedded else None,
             mode == "vector" and embedded is not None and embedded.trust >= 1,
-            is_unspaced_text(asked.query),
-            self._texts,
-            asked.projects,
+            is_unspaced_text(self._query),
+            self._searcher.texts,
+            read_projects((*request.projects, *request.current_projects)),
         )
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
         """Run the stages, with the reranker if there is one; the answer says why that failed."""
-        if self._reranker is None:
+        if self._searcher.reranker is None:
             return _run_stages(candidates, context)
-        run = self._reranker.begin(context.text)
+        run = self._searcher.reranker.begin(context.text)
         answer = _run_stages(candidates, context._replace(rerank=run.rerank))
         return answer.replace(not_reranked=run.problem) if run.problem else answer
 
-    def _embed_before(self, query: str, mode: Mode) -> tuple[EmbeddedQuery | None, str]:
+    def _embed_before(self) -> None:
         """Embed a query before the store is read, unless the embedder never waits and so can use the word weights."""
-        if mode == "keyword":
-            return None, ""
+        if self._options.mode == "keyword":
+            return
         if self._vectors is None:
-            return None, self._why_no_vectors
-        return (None, "") if self._vectors.never_waits else try_embed(self._vectors, query, mode, {})
+            self._degraded = self._searcher.why_no_vectors
+        elif not self._vectors.never_waits:
+            self._embedded, self._degraded = try_embed(self._vectors, self._query, self._options.mode, {})
 
-    def _gather(self, lookup: _Lookup) -> _Pool:
+    def _gather(self) -> list[Candidate]:
         """Return the candidates of both searches, with more notes if sessions would leave none for their places."""
-        pool = self._add_of_times(self._find_best(lookup), lookup)
-        if lookup.source:
-            return pool
-        session_count = sum(candidate.chunk.source == "sessions" for candidate in pool.candidates)
-        if not session_count or len(pool.candidates) - session_count >= lookup.options.max_results // 2:
-            return pool
-        notes = self._find_more_notes(lookup, {candidate.chunk.id for candidate in pool.candidates})
-        embedded = lookup.embedded
-        cosines = self._vectors.cosines(embedded, notes) if embedded and self._vectors else {}
-        more = self._load([lookup.strengths.get(chunk_id) for chunk_id in notes], embedded, cosines)
-        return _Pool([*pool.candidates, *more], pool.vector_weight)
+        found = self._find_best()
+        found += self._find_named(found)
+        if self._source:
+            return found
+        session_count = sum(candidate.chunk.source == "sessions" for candidate in found)
+        if not session_count or len(found) - session_count >= self._options.max_results // 2:
+            return found
+        notes = self._find_more_notes({candidate.chunk.id for candidate in found})
+        return [*found, *self._load([self._strengths.get(chunk) for chunk in notes], self._cosines(notes))]
 
-    def _add_of_times(self, pool: _Pool, lookup: _Lookup) -> _Pool:
-        """Add the files that the query names, and the most promising chunks of a time that it names.
+    def _cosines(self, chunks: Sequence[int]) -> dict[int, float]:
+        return dict(self._vectors.cosines(self._embedded, chunks)) if self._embedded and self._vectors else {}
+
+    def _find_named(self, found: list[Candidate]) -> list[Candidate]:
+        """Return the files that the query names, and the most promising chunks of a time that it names.
 
         Other notes may have crowded them out.
         """
-        known = {candidate.chunk.id for candidate in pool.candidates}
-        others = [chunk for chunk in dict.fromkeys((*lookup.named, *lookup.of_times)) if chunk not in known]
-        if lookup.within is not None:
-            others = [chunk for chunk in others if chunk in lookup.within]
+        known = {candidate.chunk.id for candidate in found}
+        others = [chunk for chunk in dict.fromkeys((*self._named, *self._of_times)) if chunk not in known]
+        if self._within is not None:
+            others = [chunk for chunk in others if chunk in self._within]
         if not others:
-            return pool
-        embedded = lookup.embedded
-        cosines = dict(self._vectors.cosines(embedded, others)) if embedded and self._vectors else {}
-        entries = [lookup.strengths.get(chunk) for chunk in others]
+            return []
+        cosines = self._cosines(others)
+        entries = [self._strengths.get(chunk) for chunk in others]
         entries = [entry for entry in entries if entry.strength or entry.chunk_id in cosines]
-        traits = embedded.traits if embedded else Traits()
-        best = most_promising(entries, cosines, traits, pool.vector_weight, lookup.size)
+        traits = self._embedded.traits if self._embedded else Traits()
+        best = most_promising(entries, cosines, traits, self._vector_weight, self._size)
         chosen = {entry.chunk_id for entry in best}
-        best += [lookup.strengths.get(chunk) for chunk in others if chunk in lookup.named and chunk not in chosen]
-        return pool._replace(candidates=[*pool.candidates, *self._load(best, embedded, cosines)])
+        best += [self._strengths.get(chunk) for chunk in others if chunk in self._named and chunk not in chosen]
+        return self._load(best, cosines)
 
-    def _nearest(self, lookup: _Lookup, embedded: EmbeddedQuery, limit: int) -> dict[int, float]:
+    def _nearest(self, vectors: VectorSearcher, embedded: EmbeddedQuery, limit: int) -> dict[int, float]:
         """Return the chunks with the largest cosines within the days of the request."""
-        if self._vectors is None:
-            return {}
-        if lookup.within is None:
-            near = self._vectors.nearest(embedded, limit + len(self._hidden))
+        within = self._within
+        if within is None:
+            near = vectors.nearest(embedded, limit + len(self._hidden))
             return dict([entry for entry in near if entry[0] not in self._hidden][:limit] if self._hidden else near)
-        if len(lookup.within) > _MAX_COMPARED:
+        if len(within) > _MAX_COMPARED:
             found: list[tuple[int, float]] = []
             for count in (_WIDER * limit, self._chunks.count()):
-                near = self._vectors.nearest(embedded, count)
-                found = [entry for entry in near if entry[0] in lookup.within][:limit]
+                near = vectors.nearest(embedded, count)
+                found = [entry for entry in near if entry[0] in within][:limit]
                 if len(found) == limit or len(near) < count:
                     break
             return dict(found)
-        cosines = self._vectors.cosines(embedded, sorted(lookup.within))
+        cosines = vectors.cosines(embedded, sorted(within))
         return dict(sorted(cosines.items(), key=lambda entry: (-entry[1], entry[0]))[:limit])
 
-    def _find_best(self, lookup: _Lookup) -> _Pool:
+    def _find_best(self) -> list[Candidate]:
         """Return the most promising candidates of the keyword search and the vector search."""
-        found, embedded, options, source = lookup[:4]
+        found, embedded, options = self._strengths, self._embedded, self._options
+        source, size = self._source, self._size
         if embedded is None or self._vectors is None:
-            return _Pool(self._load(self._rank_by_keywords(lookup), None, {}))
-        cosines = self._nearest(lookup, embedded, _WIDER * lookup.size if source else lookup.size)
+            return self._load(self._rank_by_keywords(), {})
+        cosines = self._nearest(self._vectors, embedded, _WIDER * size if source else size)
         if source:
-            cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[: lookup.size]}
+            cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[:size]}
         if options.mode == "vector" and embedded.trust >= 1:
-            return _Pool(self._load([found.get(chunk_id) for chunk_id in cosines], embedded, cosines), 1.0)
+            self._vector_weight = 1.0
+            return self._load([found.get(chunk_id) for chunk_id in cosines], cosines)
         # What the embedder does not understand is found by words, even where vectors alone are asked for.
-        weight = (1.0 if options.mode == "vector" else options.vector_weight) * embedded.trust
-        by_keywords = [entry.chunk_id for entry in self._rank_by_keywords(lookup)]
+        weight = self._vector_weight = (1.0 if options.mode == "vector" else options.vector_weight) * embedded.trust
+        by_keywords = [entry.chunk_id for entry in self._rank_by_keywords()]
         cosines |= self._vectors.cosines(embedded, by_keywords)
         either = [found.get(chunk_id) for chunk_id in dict.fromkeys([*by_keywords, *cosines])]
-        best = most_promising(either, cosines, embedded.traits, weight, lookup.size)
-        return _Pool(self._load(best, embedded, cosines), weight)
+        return self._load(most_promising(either, cosines, embedded.traits, weight, size), cosines)
 
-    def _find_more_notes(self, lookup: _Lookup, known: set[int]) -> list[int]:
+    def _find_more_notes(self, known: set[int]) -> list[int]:
         """Return the best notes among many more chunks, by keywords first and then by vectors."""
-        limit, most = _WIDER * lookup.size, lookup.options.max_results
+        limit, most = _WIDER * self._size, self._options.max_results
         near, by_keywords = [], []
-        if lookup.embedded and self._vectors:
-            near = list(self._nearest(lookup, lookup.embedded, limit))
-        if lookup.options.mode != "vector":
-            by_keywords = [entry.chunk_id for entry in rank(lookup.strengths, limit)]
+        if self._embedded and self._vectors:
+            near = list(self._nearest(self._vectors, self._embedded, limit))
+        if self._options.mode != "vector":
+            by_keywords = [entry.chunk_id for entry in rank(self._strengths, limit)]
         sources = self._chunks.sources_of([chunk for chunk in {*near, *by_keywords} if chunk not in known])
         notes = {chunk for chunk, source in sources.items() if source != "sessions"}
         best = [[chunk for chunk in chunks if chunk in notes][:most] for chunks in (by_keywords, near)]
         return list(dict.fromkeys((*best[0], *best[1])))
 
-    def _rank_by_keywords(self, lookup: _Lookup) -> list[Weighted]:
+    def _rank_by_keywords(self) -> list[Weighted]:
         """Return the best chunks of the keyword search, of one source if the request names it."""
-        if not lookup.source:
-            return rank(lookup.strengths, lookup.size)
-        ranked = rank(lookup.strengths, _WIDER * lookup.size)
-        kept = set(self._filter_source([entry.chunk_id for entry in ranked], lookup.source)[: lookup.size])
+        if not self._source:
+            return rank(self._strengths, self._size)
+        ranked = rank(self._strengths, _WIDER * self._size)
+        kept = set(self._filter_source([entry.chunk_id for entry in ranked], self._source)[: self._size])
         return [entry for entry in ranked if entry.chunk_id in kept]
 
     def _filter_source(self, chunks: list[int], source: SourceName) -> list[int]:
         sources = self._chunks.sources_of(chunks)
         return [chunk for chunk in chunks if sources.get(chunk) == source]
 
-    def _load(
-        self, best: Sequence[Weighted], embedded: EmbeddedQuery | None, cosines: Mapping[int, float]
-    ) -> list[Candidate]:
+    def _load(self, best: Sequence[Weighted], cosines: Mapping[int, float]) -> list[Candidate]:
         """Load the chunks, and compare the passages of those that have a vector."""
+        embedded = self._embedded
         ids = [entry.chunk_id for entry in best]
-        chunks = {chunk.id: chunk for chunk in self._hide(self._chunks.load(ids))}
+        chunks = {chunk.id: chunk for chunk in self._searcher.hide(self._chunks.load(ids))}
         near = {chunk_id: cosines[chunk_id] for chunk_id in ids if chunk_id in cosines}
         similarities = self._vectors.similarities(embedded, near) if embedded and self._vectors else {}
         translated = find_translated(embedded, list(chunks.values()))
