@@ -21,7 +21,7 @@ from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.engine.sync_run import AnyIndexer, SyncRun
 from mdrecall.engine.vector_search import VectorSearcher
-from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
+from mdrecall.engine.watch_loop import IndexWatcher, WatchPlan
 from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.sources.files import MemoryFiles
 from mdrecall.sources.tombstones import TombstoneFiles, UnforgottenNotes, open_tombstones
@@ -179,7 +179,8 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
         return WatchPlan(
             folders=lambda: refresh.folders if watches else (),
             is_ignored=lambda name: name.lower() in own.ignore,
-            timing=Timing(sync.watch_debounce_ms / 1000, float(min(every_s))),
+            debounce_s=sync.watch_debounce_ms / 1000,
+            scan_s=min(every_s),
         )
 
     def prepare() -> None:
@@ -202,7 +203,7 @@ def _build_indexers(
 
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(store.documents, notes, size, analyser, masks=read_masks)]
-    from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
+    from mdrecall.engine.transcripts import TranscriptIndexer
     from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import open_transcripts
 
@@ -217,7 +218,7 @@ def _build_indexers(
         size,
         analyser,
         redact=masks.redact,
-        thresholds=GrowthThresholds(delta.delta_bytes, delta.delta_messages),
+        thresholds=(delta.delta_bytes, delta.delta_messages),
         index_format=index_format,
         masks=read_masks,
         issues=tuple(

@@ -7,18 +7,10 @@ import json
 import threading
 from collections.abc import Callable
 from hashlib import sha256
-from typing import NamedTuple
 
 from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded
 from mdrecall.interfaces import IndexedBackend
-
-
-class _Shared(NamedTuple):
-    """An open backend."""
-
-    backend: IndexedBackend
-    users: int
 
 
 class BackendPool:
@@ -27,14 +19,14 @@ class BackendPool:
     def __init__(self, make: Callable[[Loaded], IndexedBackend] = open_backend) -> None:
         self._make = make
         self._lock = threading.Lock()
-        self._open: dict[str, _Shared] = {}
+        self._open: dict[str, tuple[IndexedBackend, int]] = {}
 
     def acquire(self, loaded: Loaded) -> tuple[IndexedBackend, Callable[[], None]]:
         """Return the backend for these settings, and a function that releases it; a second release does nothing."""
         key = key_of(loaded)
         with self._lock:
-            shared = self._open.get(key) or _Shared(self._make(loaded), 0)
-            self._open[key] = shared._replace(users=shared.users + 1)
+            backend, users = self._open.get(key) or (self._make(loaded), 0)
+            self._open[key] = backend, users + 1
         released = threading.Event()
 
         def release() -> None:
@@ -42,16 +34,15 @@ class BackendPool:
                 released.set()
                 self._release(key)
 
-        return shared.backend, release
+        return backend, release
 
     def _release(self, key: str) -> None:
         with self._lock:
-            shared = self._open[key]
-            if shared.users > 1:
-                self._open[key] = shared._replace(users=shared.users - 1)
+            backend, users = self._open.pop(key)
+            if users > 1:
+                self._open[key] = backend, users - 1
                 return
-            del self._open[key]
-        shared.backend.close()
+        backend.close()
 
 
 def key_of(loaded: Loaded) -> str:

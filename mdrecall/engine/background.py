@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
 from mdrecall.errors import EmbedderError, ProgramTimedOut
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Stop, never
 
 if TYPE_CHECKING:
@@ -194,15 +193,6 @@ class DeadlineCalls:
         self._hung_at = None
 
 
-class Shared(NamedTuple, Generic[_Request]):
-    """The requests that one run answers."""
-
-    requests: Sequence[_Request]
-    """The request of the caller that makes the run comes first. Callers that stop waiting are detached from it."""
-    is_queued: bool
-    """True if another run was in progress when this one was requested."""
-
-
 class _Flight(Generic[_Request, _Result]):
     """One run, its callers' requests, and its outcome."""
 
@@ -246,12 +236,15 @@ class SingleFlight(Generic[_Request, _Result]):
 
     def __init__(
         self,
-        act: Callable[[Shared[_Request]], _Result],
+        act: Callable[[Sequence[_Request], bool], _Result],
         *,
         stopped: type[Exception] | None = None,
         detach: Callable[[_Request], _Request] = lambda request: request,
     ) -> None:
         """``act`` makes a run.
+
+        It gets the requests that the run answers, first that of the caller that makes it, and True if another run was
+        in progress when it was requested.
 
         ``stopped`` is the class of the error that ``act`` raises when its caller gives up, and that callers get when
         they stop waiting or this is closed. Without it a closed ``SingleFlight`` still makes the runs that callers
@@ -383,17 +376,17 @@ class SingleFlight(Generic[_Request, _Result]):
         if own is not None:
             with self._changed:
                 flight.requests.insert(0, flight.requests.pop(flight.position(own)))
-        result, error = self._attempt(Shared(flight.requests, flight.is_queued))
+        result, error = self._attempt(flight)
         with self._changed:
             flight.end(result, error)
             self._running = None
             self._changed.notify_all()
         del flight, error
 
-    def _attempt(self, shared: Shared[_Request]) -> tuple[_Result | None, BaseException | None]:
+    def _attempt(self, flight: _Flight[_Request, _Result]) -> tuple[_Result | None, BaseException | None]:
         """Make a run and return its result or its error."""
         try:
-            return self._act(shared), None
+            return self._act(flight.requests, flight.is_queued), None
         except BaseException as error:
             return None, error
 

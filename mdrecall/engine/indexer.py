@@ -93,13 +93,8 @@ class FileChanges(NamedTuple):
         return tuple(Issue(place, _describe_kept(count)) for place, count in counts.items() if count)
 
 
-class _Prepared(NamedTuple):
-    """A document that is ready to be written."""
-
-    document: Document
-    chunks: list[IndexedChunk] | None
-    """None for a long document, whose chunks are made while they are written."""
-    change: FileChange
+#: A document that is ready to be written, its chunks unless it is so long that they are made meanwhile, and its change.
+_Prepared: TypeAlias = tuple[Document, list[IndexedChunk] | None, FileChange]
 
 
 class _Work:
@@ -229,7 +224,7 @@ class Indexer:
             if not batch:
                 raise
             if len(batch) == 1:
-                self._report_bug(batch[0].document, error, work)
+                self._report_bug(batch[0][0], error, work)
                 batch = []
             for part in [[item] for item in batch] or [[]]:
                 work.batch = part
@@ -245,16 +240,13 @@ class Indexer:
             if gone:
                 self._documents.remove(self.source.name, gone)
             if batch:
-                made = [
-                    (item.document, self._index(item.document) if item.chunks is None else item.chunks)
-                    for item in batch
-                ]
+                made = [(new, self._index(new) if chunks is None else chunks) for new, chunks, _ in batch]
                 self._documents.put(made, self.index_format, work.masks)
             if embed:
                 embed()
 
         self._documents.commit(write)
-        work.note(item.change for item in batch)
+        work.note(change for *_, change in batch)
         work.note(FileChange(path, "removed") for path in gone)
         work.settled, work.removed = [], []
 
@@ -323,7 +315,7 @@ class Indexer:
             return
         change = FileChange(path, "changed" if before else "added")
         kept = document.text if is_long else ""
-        work.batch.append(_Prepared(document._replace(text=kept, fields=fields), chunks, change))
+        work.batch.append((document._replace(text=kept, fields=fields), chunks, change))
         work.chars += _BATCH_CHARS if is_long else len(document.text)
 
     def _read(self, path: str, work: _Work) -> Document | None:

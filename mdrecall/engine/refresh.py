@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, TypeVar
 
 from mdrecall.config.settings import Settings
-from mdrecall.engine.background import Shared, SingleFlight
+from mdrecall.engine.background import SingleFlight
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import STAMP_SETTLES_NS, FileChanges
 from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests
@@ -403,9 +403,9 @@ class IndexRefresh:
         stale = f"{changed} changed file{'' if changed == 1 else 's'} could not be indexed: {problem}"
         return RefreshResult(issues, stale, is_unavailable)
 
-    def _run(self, shared: Shared[SyncRequest]) -> SyncReport:
+    def _run(self, requests: Sequence[SyncRequest], is_queued: bool) -> SyncReport:
         """Make one run; an index that proves damaged is quarantined, and everything is indexed again."""
-        request = merge_requests(shared.requests, lambda: self._flight.is_closing)
+        request = merge_requests(requests, lambda: self._flight.is_closing)
         try:
             return self.runs.run(request)
         except CorruptIndex:

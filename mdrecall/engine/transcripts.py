@@ -48,17 +48,10 @@ _MESSAGE_CHARS = 1_000_000
 #: A transaction is written after this many characters or parts, so that memory stays bounded and a stop loses little.
 _WRITE_CHARS = 500_000
 _WRITE_PARTS = 200
+#: A transcript that has not changed for this long is indexed however little it has grown.
+_IDLE_S = 600.0
 #: A report names at most this many files.
 _MAX_NAMED = 100
-
-
-class GrowthThresholds(NamedTuple):
-    """By how much a transcript must grow before a search indexes it again."""
-
-    bytes: int
-    messages: int
-    idle_s: float = 600.0
-    """A transcript that has not changed for this long is indexed however little it has grown."""
 
 
 class _Part(NamedTuple):
@@ -78,13 +71,14 @@ class TranscriptIndexer:
         analyser: Analyser,
         *,
         redact: Callable[[str], str],
-        thresholds: GrowthThresholds,
+        thresholds: tuple[int, int],
         index_format: str,
         masks: Callable[[], str] = str,
         issues: tuple[Issue, ...] = (),
     ) -> None:
-        """``issues`` are reported with those of every scan.
+        """``thresholds`` are the bytes and messages by which a transcript must grow before a search indexes it again.
 
+        ``issues`` are reported with those of every scan.
         ``masks`` returns what stands for the forgotten texts that the source and ``redact`` mask now.
         """
         self._documents = documents
@@ -179,16 +173,16 @@ class TranscriptIndexer:
     def _is_due(self, path: str, known: Transcript | None, stamp: Stamp) -> bool:
         """True if a transcript has grown by enough, has not changed for long, or is another file than before."""
         grown = stamp[0] - (known.size if known else 0)
-        limits = self._thresholds
-        if grown < 0 or grown >= limits.bytes or (known and known.inode != stamp[3]):
+        most_bytes, most_messages = self._thresholds
+        if grown < 0 or grown >= most_bytes or (known and known.inode != stamp[3]):
             return True
-        if abs(time.time() - stamp[1] / 1e9) > limits.idle_s:
+        if abs(time.time() - stamp[1] / 1e9) > _IDLE_S:
             return True
-        if not limits.messages:
+        if not most_messages:
             return False
         try:
             with self.source.open(path) as opened:
-                return opened.records_after(known.until if known else 0) >= limits.messages
+                return opened.records_after(known.until if known else 0) >= most_messages
         except ReadError:
             return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdrecall.errors import RecallError, StoreBusy, StoreError, message_with_hint
 from mdrecall.locks import describe_holder
@@ -14,6 +14,7 @@ from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, 
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Lock
+    from mdrecall.sources.watch import FolderWatch
 
 # How often a watcher writes down that it is alive.
 _HEARTBEAT_S = 5.0
@@ -31,40 +32,16 @@ _MAX_ERROR_CHARS = 1000
 Notify: TypeAlias = Callable[[WatchEvent], None]
 
 
-class Timing(NamedTuple):
-    """How soon and how often to sync."""
-
-    debounce_s: float
-    """How long after a change to sync; changes that follow in this time are synced together."""
-    scan_s: float
-    """How often to sync although no change was noticed."""
-
-
 class WatchPlan(NamedTuple):
-    """What to watch."""
+    """What to watch, and how soon and how often to sync."""
 
     folders: Callable[[], Collection[str]]
     is_ignored: Callable[[str], bool]
     """True if a folder of this name is not watched."""
-    timing: Timing
-
-
-class FolderEvents(Protocol):
-    """Notices changes in folders."""
-
-    @property
-    def folders(self) -> int: ...
-
-    @property
-    def problem(self) -> str: ...
-
-    def wait(self, timeout_s: float) -> frozenset[str]: ...
-
-    def interrupt(self) -> None: ...
-
-    def refresh(self) -> bool: ...
-
-    def close(self) -> None: ...
+    debounce_s: float
+    """How long after a change to sync; changes that follow in this time are synced together."""
+    scan_s: float
+    """How often to sync although no change was noticed."""
 
 
 class Health(NamedTuple):
@@ -85,16 +62,16 @@ class WatchLoop:
 
     def __init__(
         self,
-        events: FolderEvents,
+        events: FolderWatch,
         sync: Callable[[], SyncReport],
-        timing: Timing,
+        plan: WatchPlan,
         *,
         beat: Callable[[Health], None],
         notify: Notify,
     ) -> None:
         self._events = events
         self._sync = sync
-        self._timing = timing
+        self._plan = plan
         self._beat = beat
         self._notify = notify
         self._stopped = threading.Event()
@@ -116,18 +93,18 @@ class WatchLoop:
 
     def _loop(self) -> None:
         changed_at = None if self._sync_and_rewatch(first=True) else time.monotonic()
-        scan_at = time.monotonic() + self._timing.scan_s
+        scan_at = time.monotonic() + self._plan.scan_s
         beat_at = time.monotonic() + _HEARTBEAT_S
         while not self._stopped.is_set():
-            sync_at = scan_at if changed_at is None else min(scan_at, changed_at + self._timing.debounce_s)
+            sync_at = scan_at if changed_at is None else min(scan_at, changed_at + self._plan.debounce_s)
             touched = self._events.wait(max(0.0, min(sync_at, beat_at) - time.monotonic()))
             now = time.monotonic()
             if touched and changed_at is None:
                 changed_at = now
-                sync_at = min(scan_at, changed_at + self._timing.debounce_s)
+                sync_at = min(scan_at, changed_at + self._plan.debounce_s)
             if now >= sync_at and not self._stopped.is_set():
                 changed_at = None if self._sync_and_rewatch() else time.monotonic() + _AFTER_FAILURE_S
-                scan_at = time.monotonic() + self._timing.scan_s
+                scan_at = time.monotonic() + self._plan.scan_s
             if now >= beat_at:
                 self._beat(self.health)
                 beat_at = now + _HEARTBEAT_S
@@ -256,7 +233,7 @@ class IndexWatcher:
             self._loop = WatchLoop(
                 FolderWatch(plan.folders, plan.is_ignored),
                 lambda: self._sync(self._beat_during_sync, self._stopped.is_set),
-                plan.timing,
+                plan,
                 beat=self._beat,
                 notify=notify,
             )

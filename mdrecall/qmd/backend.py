@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.engine.watch_loop import IndexWatcher, Timing, WatchPlan
+from mdrecall.engine.watch_loop import IndexWatcher, WatchPlan
 from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, message_with_hint
 from mdrecall.locks import FileLock
 from mdrecall.qmd.process import (
@@ -272,7 +272,8 @@ class QmdBackend:
         return WatchPlan(
             folders=folders,
             is_ignored=lambda name: name.lower() in own.ignore,
-            timing=Timing(sync.watch_debounce_ms / 1000, float(own.watch.scan_seconds)),
+            debounce_s=sync.watch_debounce_ms / 1000,
+            scan_s=own.watch.scan_seconds,
         )
 
     def _sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:

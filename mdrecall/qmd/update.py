@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.openclaw_settings import QmdUpdate
-from mdrecall.engine.background import Shared, SingleFlight, run_in_background
+from mdrecall.engine.background import SingleFlight, run_in_background
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import (
     BackendUnavailable,
@@ -512,12 +512,12 @@ class Updater:
         except BackendUnavailable:
             return
 
-    def _run_shared(self, shared: Shared[tuple[str, bool, Stop]]) -> UpdateReport:
-        reason, force, stop = shared.requests[0]
-        force = force or shared.is_queued
+    def _run_shared(self, requests: Sequence[tuple[str, bool, Stop]], is_queued: bool) -> UpdateReport:
+        reason, force, stop = requests[0]
+        force = force or is_queued
         issues: list[Issue] = []
         with self._record_outcome():
-            if reason == "interval" and not shared.is_queued and not self._update.is_behind():
+            if reason == "interval" and not is_queued and not self._update.is_behind():
                 # An update would make qmd discard the cached answers of its models for nothing.
                 skipped = "unchanged"
             else:

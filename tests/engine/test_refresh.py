@@ -287,8 +287,8 @@ def test_a_damaged_index_is_rebuilt_once_and_the_work_done_again() -> None:
         runs=SimpleNamespace(run=run),
         _flight=SimpleNamespace(is_closing=False),
     )
-    shared = SimpleNamespace(requests=[SyncRequest(force=True, changes=[])])
-    assert IndexRefresh._run(cast(Any, refresh), cast(Any, shared)) == SyncReport(added=1)
+    requests = [SyncRequest(force=True, changes=[])]
+    assert IndexRefresh._run(cast(Any, refresh), requests, False) == SyncReport(added=1)
     first, recreated, again = done
     assert isinstance(first, SyncRequest)
     assert isinstance(again, SyncRequest)

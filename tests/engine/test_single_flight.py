@@ -3,14 +3,14 @@
 import gc
 import threading
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
 
-from mdrecall.engine.background import Shared, SingleFlight
+from mdrecall.engine.background import SingleFlight
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.sync_run import SyncRequest, merge_requests
 from mdrecall.errors import ProgramFailed, ProgramStopped, StoreBusy
@@ -104,8 +104,8 @@ class Bench:
         queued = self.flight._next
         return len(queued.requests) if queued else 0
 
-    def _run(self, shared: Shared[SyncRequest]) -> SyncReport:
-        return self.work(merge_requests(shared.requests, lambda: self.flight.is_closing))
+    def _run(self, requests: Sequence[SyncRequest], is_queued: bool) -> SyncReport:
+        return self.work(merge_requests(requests, lambda: self.flight.is_closing))
 
     def end(self) -> None:
         self.work.let_go(1000)
@@ -383,7 +383,7 @@ def test_closing_ends_a_run_in_the_background_and_makes_no_more(bench: Bench) ->
 def test_closing_does_not_wait_for_ever_for_a_run_that_does_not_listen() -> None:
     gate, begun = threading.Event(), threading.Event()
 
-    def deaf(shared: Shared[str]) -> str:
+    def deaf(requests: Sequence[str], is_queued: bool) -> str:
         begun.set()
         gate.wait(PATIENCE_S)
         return "done"
@@ -414,7 +414,7 @@ def test_a_failed_run_is_not_kept_in_memory_by_its_error() -> None:
     class Big:
         """What a run holds on to."""
 
-    def fail(shared: Shared[str]) -> str:
+    def fail(requests: Sequence[str], is_queued: bool) -> str:
         big = Big()
         gone.append(weakref.ref(big))
         raise StoreBusy("somebody writes")
@@ -443,9 +443,9 @@ class Updates:
         self.go = threading.Semaphore(0)
         self.done: list[str] = []
 
-    def _run(self, shared: Shared[tuple[str, Stop]]) -> str:
-        (name, stop), *_ = shared.requests
-        name += ":queued" * shared.is_queued
+    def _run(self, requests: Sequence[tuple[str, Stop]], is_queued: bool) -> str:
+        (name, stop), *_ = requests
+        name += ":queued" * is_queued
         self.begun.release()
         while not self.go.acquire(timeout=0.01):
             if stop():

@@ -11,7 +11,6 @@ import pytest
 
 from mdrecall.engine import transcripts
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
-from mdrecall.engine.transcripts import GrowthThresholds
 from mdrecall.errors import FileMissing, FileUnreadable
 from mdrecall.store.sqlite.tables import add_function
 from mdrecall.types import Issue, Space
@@ -337,15 +336,15 @@ def test_who_is_stopped_keeps_the_part_at_hand_and_goes_on_from_there(agent: Tra
     assert agent.content() == agent.reindexed()
 
 
-class TestGrowthThresholds:
+class TestThresholds:
     """A conversation that goes on is indexed when enough has been said."""
 
-    def agent(self, base: Path, thresholds: GrowthThresholds) -> TranscriptFolder:
+    def agent(self, base: Path, thresholds: tuple[int, int]) -> TranscriptFolder:
         return TranscriptFolder(base, thresholds)
 
     @pytest.mark.parametrize(("count", "due"), [(4, False), (5, True)])
     def test_after_so_many_messages(self, tmp_path: Path, count: int, due: bool) -> None:
-        agent = self.agent(tmp_path, GrowthThresholds(100_000, 5))
+        agent = self.agent(tmp_path, (100_000, 5))
         agent.write("a.jsonl", message("the first"))
         agent.indexer.sync()
         agent.write("a.jsonl", *(message("more") for _ in range(count)))
@@ -354,7 +353,7 @@ class TestGrowthThresholds:
         agent.store.admin.close()
 
     def test_after_so_many_bytes(self, tmp_path: Path) -> None:
-        agent = self.agent(tmp_path, GrowthThresholds(2_000, 0))
+        agent = self.agent(tmp_path, (2_000, 0))
         agent.write("a.jsonl", message("the first"))
         agent.indexer.sync()
         agent.write("a.jsonl", message("x" * 1_000))
@@ -366,17 +365,15 @@ class TestGrowthThresholds:
         agent.store.admin.close()
 
     def test_a_time_in_the_future_does_not_keep_it_waiting(self, tmp_path: Path) -> None:
-        agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
+        agent = self.agent(tmp_path, (100_000, 50))
         path = agent.write("a.jsonl", message("the first"))
         os.utime(path, (4_000_000_000, 4_000_000_000))
         assert agent.indexer.compare().unsettled == ["sessions/a.jsonl"]
         agent.store.admin.close()
 
-    @pytest.mark.parametrize(
-        ("thresholds", "due"), [(GrowthThresholds(0, 50), True), (GrowthThresholds(100_000, 0), False)]
-    )
+    @pytest.mark.parametrize(("thresholds", "due"), [((0, 50), True), ((100_000, 0), False)])
     def test_no_bytes_are_any_growth_and_no_messages_are_no_threshold(
-        self, tmp_path: Path, thresholds: GrowthThresholds, due: bool
+        self, tmp_path: Path, thresholds: tuple[int, int], due: bool
     ) -> None:
         agent = self.agent(tmp_path, thresholds)
         agent.write("a.jsonl", message("the first"))
@@ -387,7 +384,7 @@ class TestGrowthThresholds:
 
     @pytest.mark.parametrize(("quiet_s", "due"), [(500, False), (700, True)])
     def test_after_ten_quiet_minutes(self, tmp_path: Path, quiet_s: int, due: bool) -> None:
-        agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
+        agent = self.agent(tmp_path, (100_000, 50))
         path = agent.write("a.jsonl", message("the first"))
         os.utime(path, (time.time() - quiet_s,) * 2)
         assert bool(agent.indexer.compare().unsettled) is due
@@ -395,7 +392,7 @@ class TestGrowthThresholds:
 
     @pytest.mark.parametrize("how", ["shorter", "another file"])
     def test_at_once_if_it_is_not_the_same_transcript(self, tmp_path: Path, how: str) -> None:
-        agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
+        agent = self.agent(tmp_path, (100_000, 50))
         path = agent.write("a.jsonl", message("the first"), message("the second"))
         agent.indexer.sync()
         if how == "shorter":
@@ -406,7 +403,7 @@ class TestGrowthThresholds:
         agent.store.admin.close()
 
     def test_or_when_nothing_more_is_said(self, tmp_path: Path) -> None:
-        agent = self.agent(tmp_path, GrowthThresholds(100_000, 50))
+        agent = self.agent(tmp_path, (100_000, 50))
         path = agent.write("a.jsonl", message("the first"))
         assert agent.indexer.compare().unsettled == []
         os.utime(path, (LONG_AGO, LONG_AGO))

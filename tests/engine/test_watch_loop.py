@@ -3,10 +3,11 @@
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.watch_loop import Health, IndexWatcher, Timing, WatchLoop, WatchPlan
+from mdrecall.engine.watch_loop import Health, IndexWatcher, WatchLoop, WatchPlan
 from mdrecall.errors import StoreBusy
 from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
@@ -18,10 +19,14 @@ NOTHING = SyncReport(unchanged=3)
 CHANGED = SyncReport(changed=1, changes=(FileChange("memory/a.md", "changed"),))
 
 
+def plan(debounce_s: float, scan_s: float) -> WatchPlan:
+    return WatchPlan(lambda: (), lambda name: False, debounce_s, scan_s)
+
+
 class Script:
     """A clock that advances while the loop waits, a list of events, and everything the loop does about them."""
 
-    def __init__(self, timing: Timing) -> None:
+    def __init__(self, plan: WatchPlan) -> None:
         self.now = 1000.0
         self.folders = 2
         self.problem = ""
@@ -35,7 +40,7 @@ class Script:
         self._begun = self.now
         self._touched: set[str] = set()
         self._events: list[tuple[float, Callable[[], None]]] = []
-        self.loop = WatchLoop(self, self.sync, timing, beat=self._beat, notify=self.told.append)
+        self.loop = WatchLoop(cast(Any, self), self.sync, plan, beat=self._beat, notify=self.told.append)
 
     def monotonic(self) -> float:
         return self.now
@@ -93,7 +98,7 @@ class Script:
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> Script:
     """Changes are looked at after 2 s, everything every 60 s."""
-    made = Script(Timing(debounce_s=2.0, scan_s=60.0))
+    made = Script(plan(2.0, 60.0))
     monkeypatch.setattr("mdrecall.engine.watch_loop.time", made)
     return made
 
@@ -304,7 +309,9 @@ class Waiting:
 
 def test_another_thread_stops_it() -> None:
     watch = Waiting()
-    loop = WatchLoop(watch, lambda: NOTHING, Timing(0, 1e6), beat=lambda health: None, notify=lambda event: None)
+    loop = WatchLoop(
+        cast(Any, watch), lambda: NOTHING, plan(0, 1e6), beat=lambda health: None, notify=lambda event: None
+    )
     thread = threading.Thread(target=loop.run)
     thread.start()
     assert watch.waits.wait(PATIENCE_S)
@@ -443,9 +450,9 @@ def test_closing_while_the_thread_is_being_started_waits_for_it(
         start(thread)
 
     monkeypatch.setattr(threading.Thread, "start", close_then_start)
-    plan = WatchPlan(lambda: (), lambda name: False, Timing(0.1, 60.0))
+    wanted = plan(0.1, 60.0)
     lock = FileLock(str(workspace.home / "watch.lock"))
-    watcher = IndexWatcher(lock, lambda in_background: plan, lambda progress, stop: NOTHING)
+    watcher = IndexWatcher(lock, lambda in_background: wanted, lambda progress, stop: NOTHING)
     watcher.start()
     closing.join(PATIENCE_S)
     assert not closing.is_alive()

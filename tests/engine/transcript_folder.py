@@ -8,13 +8,13 @@ import apsw
 
 from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, describe_index_format
-from mdrecall.engine.transcripts import GrowthThresholds, TranscriptIndexer
+from mdrecall.engine.transcripts import TranscriptIndexer
 from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.tables import add_function
 
 SIZE = ChunkSize(32, 8)
-AT_ONCE = GrowthThresholds(0, 0)
+AT_ONCE = (0, 0)
 LONG_AGO = 1_600_000_000
 
 
@@ -26,14 +26,14 @@ def message(text: str, role: str = "user", day: str = "2026-02-10") -> str:
 class TranscriptFolder:
     """A folder of transcripts and an index of them."""
 
-    def __init__(self, base: Path, thresholds: GrowthThresholds = AT_ONCE) -> None:
+    def __init__(self, base: Path, thresholds: tuple[int, int] = AT_ONCE) -> None:
         self.folder = base / "sessions"
         self.folder.mkdir()
         self.base = base
         self.store = SqliteStore(str(base / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
         self.indexer = self.indexer_on(self.store, thresholds)
 
-    def indexer_on(self, store: SqliteStore, thresholds: GrowthThresholds = AT_ONCE) -> TranscriptIndexer:
+    def indexer_on(self, store: SqliteStore, thresholds: tuple[int, int] = AT_ONCE) -> TranscriptIndexer:
         source = OpenClawTranscripts(str(self.folder))
         return TranscriptIndexer(
             store.documents,
