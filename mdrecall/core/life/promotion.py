@@ -11,7 +11,6 @@ a score cannot know: recalls of a single day prove nothing, however many there a
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from functools import cache
 from math import inf, isfinite, log
 from typing import NamedTuple, TypeAlias
 
@@ -73,7 +72,7 @@ _ROUTINE = (
     r"|issues?|action|activity)\b)"
 )
 #: What is no statement: a pattern for its beginning, and what it is. The first that matches counts.
-_UNFIT = (
+_UNFIT_PATTERNS = (
     (r"#{1,6}(?:\s|$)", "it is a heading"),
     (r"\||.*\|.*\|", "it is a row of a table"),
     (r">", "it is a quotation"),
@@ -84,10 +83,7 @@ _UNFIT = (
     (_ROUTINE, "it is a routine report"),
     (r"(?:user|assistant|system|human|agent|tool|bot|ai)\s*(?:\[[^\]]*\])?\s*:", "it is a turn of a conversation"),
     (r"\[[^\]]*(?:cron|gmt|utc|\d:\d\d)[^\]]*\]", "it is a line of a log"),
-    (
-        r"(?:\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?:info|warn(?:ing)?|error|debug|trace|fatal)\b\s*[:\]])",
-        "it is a line of a log",
-    ),
+    (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d|(?:info|warn(?:ing)?|error|debug|trace|fatal)\b\s*[:\]]", "it is a line of a log"),
     (r"(?:traceback \(|at \S+\(|file \"|[\w.]*(?:error|exception):\s)", "it is a line of a log"),
     (r"(?:[$%]\s|~?/\S+\s*$)", "it is a command or a path"),
     (rf"(?-i:{_PROGRAMS})\s.*(?:\s--?\w|\s?&&|\s\|\s|\$\(|[\w.~]*/[\w.])", "it is a command or a path"),
@@ -98,6 +94,7 @@ _UNFIT = (
     (r".*[:：]$", "it only introduces what follows"),
     (r".*[?？]$", "it is a question"),
 )
+_UNFIT = [(compile_later(pattern, re.IGNORECASE), reason) for pattern, reason in _UNFIT_PATTERNS]
 
 
 class Entry(NamedTuple):
@@ -118,7 +115,7 @@ def find_entries(lines: Sequence[str]) -> list[Entry]:
         above = lines[block[0] - 1] if block[0] else ""
         # A status on a line of its own is about the next line.
         marked = "\n".join(raw if _COMMENT.sub("", above).strip() else [above, *raw])
-        if text := _join(raw):
+        if text := " ".join(_ITEM.sub("", _COMMENT.sub(" ", "\n".join(raw)), count=1).split()):
             found.append(Entry(block[0] + 1, block[-1] + 1, text, bool(_SUPERSEDED.search(marked))))
     return found
 
@@ -155,11 +152,6 @@ def _ends_statement(lines: Sequence[str], block: Sequence[int]) -> bool:
     return last.endswith(_SENTENCE_ENDS) and not _ITEM.match(lines[block[0]])
 
 
-def _join(lines: Sequence[str]) -> str:
-    whole = _COMMENT.sub(" ", "\n".join(lines))
-    return " ".join(_ITEM.sub("", whole, count=1).split())
-
-
 def strip_clock(text: str) -> str:
     """Return a text without the time of day that it begins with, as entries of a log do."""
     clock = _CLOCK.match(text)
@@ -169,7 +161,7 @@ def strip_clock(text: str) -> str:
 def explain_unfit(text: str) -> str:
     """Return why a text cannot stand by itself as a statement; empty if it can."""
     bare = _LINK.sub(r"\1\2", text.strip()[:_MAX_READ_CHARS]).strip("*_ ")
-    for pattern, reason in _compile_unfit():
+    for pattern, reason in _UNFIT:
         if pattern.match(bare):
             return reason
     prose = _NO_PROSE.sub(" ", bare)
@@ -182,12 +174,6 @@ def explain_unfit(text: str) -> str:
     if sum(char.isalpha() or char.isspace() for char in bare) < _MIN_LETTERS * len(bare):
         return "it is mostly numbers and signs"
     return "" if _is_sentence(bare, words) else "it is a title, not a statement"
-
-
-@cache
-def _compile_unfit() -> list[tuple[re.Pattern[str], str]]:
-    """Return the patterns, compiled at their first use, which takes milliseconds."""
-    return [(re.compile(pattern, re.IGNORECASE), reason) for pattern, reason in _UNFIT]
 
 
 def _is_sentence(text: str, words: Sequence[str]) -> bool:
@@ -383,19 +369,13 @@ def _consolidate(days: Sequence[str]) -> float:
     """Return how well recalls are spread over days."""
     if not days:
         return 0.0
-    numbers = sorted(number for day in days if (number := _day_number(day)) is not None)
+    parts = (re.fullmatch(r"(\d+)-(\d+)-(\d+)", day[:10], re.ASCII) for day in days)
+    numbers = sorted(number for part in parts if part and (number := day_number(*map(int, part.groups()))) is not None)
     if len(numbers) < 2:
         return _ONE_DAY
     spacing = _clamp(log(len(numbers)) / log(_FULL_DAYS))
     span = _clamp((numbers[-1] - numbers[0]) / _FULL_SPAN_DAYS)
     return _clamp(_DAYS_SHARE * spacing + _SPAN_SHARE * span)
-
-
-def _day_number(day: str) -> int | None:
-    parts = day[:10].split("-")
-    if len(parts) != 3 or not all(part.isascii() and part.isdecimal() for part in parts):
-        return None
-    return day_number(*map(int, parts))
 
 
 #: OpenClaw cuts a promoted text here, which is about 160 tokens.
@@ -452,11 +432,10 @@ def _plain(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    if len(text) <= _MAX_CHARS:
-        return text
     head = text[:_MAX_CHARS]
-    sentence = max(head.rfind(f"{end} ") for end in _ENDS)
-    word = head.rfind(" ")
+    sentence, word = max(head.rfind(f"{end} ") for end in _ENDS), head.rfind(" ")
+    if head == text:
+        return text
     if sentence >= _SENTENCE_SHARE * _MAX_CHARS:
         return head[: sentence + 1]
     return f"{head[: word if word >= _WORD_SHARE * _MAX_CHARS else _MAX_CHARS].rstrip()}..."
@@ -483,12 +462,8 @@ def find_tags(text: str) -> tuple[str, ...]:
 
 def choose_triggers(text: str) -> tuple[str, ...]:
     """Return up to three words whose use in a message should bring a text back."""
-    ranked = _rank_words(text)
-    good = [
-        word
-        for word, rank in ranked.items()
-        if rank < _PLAIN or len(word) >= _MIN_TRIGGER_CHARS or is_unspaced(word[0])
-    ]
+    ranked = _rank_words(text).items()
+    good = [word for word, rank in ranked if rank < _PLAIN or len(word) >= _MIN_TRIGGER_CHARS or is_unspaced(word[0])]
     return tuple(good[:_MAX_TRIGGERS])
 
 

@@ -432,14 +432,8 @@ def build_tombstones(entries: Iterable[Entry] = ()) -> Tombstones:
             group.sessions.setdefault(session, []).append(Days(since, until))
         for path, lines in entry.paths:
             group.paths.setdefault(path, set()).update(lines)
-    return Tombstones(kept, tuple(groups.values()), _take_fingerprint(kept) if kept else "")
-
-
-def _take_fingerprint(entries: Iterable[Entry]) -> str:
-    import hashlib
-
-    stands_for = sorted({repr((entry.salt, entry.phrases, entry.sessions, entry.paths)) for entry in entries})
-    return hashlib.blake2b("\n".join(stands_for).encode(), digest_size=8).hexdigest()
+    stands_for = sorted({repr((entry.salt, entry.phrases, entry.sessions, entry.paths)) for entry in kept})
+    return Tombstones(kept, tuple(groups.values()), _digest(b"", ["\n".join(stands_for)], 8) if kept else "")
 
 
 def _digest(salt: bytes, parts: Sequence[str], size: int) -> str:
