@@ -254,7 +254,8 @@ def make_request(moment: Moment, folder: str, *, user: str | None = None) -> str
 
 def time_words(moment: Moment, *, twelve_hours: bool) -> str:
     """Return a time such as ``Monday, February 16th, 2026 — 10:00 AM``, or ``… — 10:00``."""
-    day = f"{_WEEKDAYS[moment.weekday]}, {_MONTHS[moment.month - 1]} {_ordinal(moment.day)}, {moment.year}"
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(0 if 10 < moment.day < 14 else moment.day % 10, "th")
+    day = f"{_WEEKDAYS[moment.weekday]}, {_MONTHS[moment.month - 1]} {moment.day}{ending}, {moment.year}"
     if not twelve_hours:
         return f"{day} — {moment.hour:02}:{moment.minute:02}"
     half = "AM" if moment.hour < 12 else "PM"
@@ -270,8 +271,3 @@ def _complete(custom: str | None, built_in: str) -> str:
     if NO_REPLY not in text:
         missing.append(_SILENCE)
     return "\n\n".join(filter(None, (text, " ".join(missing))))
-
-
-def _ordinal(day: int) -> str:
-    ending = {1: "st", 2: "nd", 3: "rd"}.get(0 if 10 < day < 14 else day % 10, "th")
-    return f"{day}{ending}"

@@ -7,31 +7,19 @@ before agents had names. The rest is one of:
 * ``direct:<peer>``, ``<channel>:direct:<peer>``, ``<channel>:<account>:direct:<peer>`` (``dm`` is ``direct``);
 * ``<channel>:group:<id>``, ``<channel>:channel:<id>``, also with an account between (``room`` is ``group``);
 * ``dashboard:<id>``: the owner at OpenClaw's own page; ``explicit:<id>``: a conversation that a program named itself;
-* ``subagent:…``, ``cron:…``, ``acp:…``, ``hook:…``;
+* ``subagent:…``, ``cron:…``, ``acp:…``, ``hook:…``, which are not direct conversations;
 
 and any of these followed by ``:thread:<id>`` or ``:topic:<id>``. Upper and lower case are the same; blanks around
-parts and empty parts are ignored.
-
-OpenClaw parses keys in three places in three ways, and each of them takes an unknown key for a direct conversation.
-Here:
-
-* a key of any other form is ``unknown``, and unknown is never private;
-* cron, hook, ACP and sub-agent sessions are not direct conversations: their chat type is ``unknown``. So is that of
-  explicit ones, which only their entry can tell;
-* ``subagent`` anywhere makes a sub-agent's key, not only at the beginning;
-* if a key has both ``group`` and ``channel``, the first one decides;
-* a direct key that has another form's word in its peer (``direct:x:group:y``) is unknown;
-* a marker without what must follow it (``telegram:direct``, ``agent:x``) is unknown;
-* a key without an agent belongs to no agent, not to the default one.
+parts and empty parts are ignored. A key of any other form is ``unknown``, and unknown is never private: OpenClaw takes
+it for a direct conversation. If a key has both ``group`` and ``channel``, the first one decides; ``subagent`` anywhere
+makes a sub-agent's key; a key without an agent belongs to no agent.
 
 By default a conversation sees the other conversations of its agent only if both are *private*: held with one person and
 known to be so. Every other conversation sees only itself: a group or channel, because all its members would read what
 was said elsewhere; a sub-agent, a scheduled job or a hook, because its task may come from anybody; and one of unknown
-kind. Where each sender has a conversation of their own, private conversations of different people are apart too.
-
-With ``"openclaw"`` the rules are OpenClaw's own (``tools.sessions.visibility``, ``tools.agentToAgent``).
-
-Who has no session key is a person at this machine, or a program that they started: they see all of their agent.
+kind. Where each sender has a conversation of their own, private conversations of different people are apart too. With
+``"openclaw"`` the rules are OpenClaw's own (``tools.sessions.visibility``, ``tools.agentToAgent``). Who has no session
+key is a person at this machine, or a program that they started: they see all of their agent.
 """
 
 from collections.abc import Mapping

@@ -255,7 +255,13 @@ def _lift_newer(entries: list[Candidate], context: RankingContext) -> list[Candi
     found = [(entry, _find_lines(entry, beginnings, least)) for entry in entries]
     if sum(bool(lines) for _, lines in found) < 2:
         return entries
-    claims: list[_Claim] = [(entry, _place_of(entry), _read_claims(entry, lines)) for entry, lines in found]
+    claims: list[_Claim] = []
+    for entry, lines in found:
+        chunk = entry.chunk
+        where = Place(
+            chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), Moment(chunk.mtime_ns / 1e6).today
+        )
+        claims.append((entry, where, _read_claims(entry, lines)))
     place = 0
     while place < len(claims):
         newer = next(
@@ -323,9 +329,3 @@ def _replaces(newer: _Claim, older: _Claim, query: str) -> bool:
 
 def _names(query: str, value: str) -> bool:
     return not set(map(fold, tokens(query))).isdisjoint(map(fold, tokens(value)))
-
-
-def _place_of(entry: Candidate) -> Place:
-    chunk = entry.chunk
-    changed_day = Moment(chunk.mtime_ns / 1e6).today
-    return Place(chunk.path, chunk.line(entry.passage.first_line), chunk_day(chunk), changed_day)

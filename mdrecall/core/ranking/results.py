@@ -276,7 +276,9 @@ def merge_memories(
     if not answers:
         raise _join_errors({name: outcome for name, outcome in outcomes.items() if isinstance(outcome, RecallError)})
     results = _drop_repeated(_put_in_order(answers), places)[:max_results]
-    first = answers[results[0].workspace] if results else min(answers.values(), key=_rank_reason)
+    ranks = {reason: place for place, reason in enumerate(_REASONS)}
+    nearest = min(answers.values(), key=lambda answer: ranks.get(answer.reason, len(ranks)))
+    first = answers[results[0].workspace] if results else nearest
     notices = {notice: _join_texts({n: getattr(each, notice) for n, each in answers.items()}) for notice in _NOTICES}
     return first.replace(
         results=tuple(results),
@@ -327,10 +329,6 @@ def _join_errors(errors: Mapping[str, RecallError]) -> RecallError:
         return first
     reasons = " ".join(f"{name}: {str(error).rstrip('.')}." for name, error in errors.items())
     return RecallError(f"None of the memories can be searched. {reasons}", hint=first.hint)
-
-
-def _rank_reason(answer: SearchAnswer) -> int:
-    return _REASONS.index(answer.reason) if answer.reason in _REASONS else len(_REASONS)
 
 
 def _join_texts(texts: Mapping[str, str]) -> str:

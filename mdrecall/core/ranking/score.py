@@ -180,11 +180,6 @@ def _strongest(strength: Mapping[int, float], limit: int) -> list[int]:
     return list(dict.fromkeys((*best, *equal[: _MAX_TIES * limit]))) if len(best) == limit else best
 
 
-def chunk_words(strength: float, best_coverage: float) -> float:
-    """Return what the words of a chunk are worth whose best passage holds ``best_coverage`` of the query's weight."""
-    return (1 - PASSAGE_SHARE) * strength + PASSAGE_SHARE * best_coverage
-
-
 def mix(words: float, likeness: float | None, vector_weight: float, identified: float = 0.0) -> float:
     """Mix words and likeness into a worth; what has no vector keeps the worth of its words."""
     bonus = IDENTIFIER_BONUS * identified
@@ -498,7 +493,7 @@ def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[tu
     identifiers = query.weights.identifiers
     identifier_count = len(identifiers) + len(query.naming.phrases)
     coverage = [share(terms) for terms in held]
-    words = chunk_words(found.weighted.strength, max(coverage))
+    words = (1 - PASSAGE_SHARE) * found.weighted.strength + PASSAGE_SHARE * max(coverage)
     chunk_held = above.union(*held)
     whole = found.similarity.value if found.similarity else None
     alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from mdrecall.core.redact.rules import RULES, Rule
 from mdrecall.core.redact.user_patterns import compile_patterns
+from mdrecall.core.text.markdown import utf16_units
 from mdrecall.patterns import compile_later
 
 #: Increase it whenever the same text would be masked differently: everything stored is then indexed again.
@@ -117,18 +118,14 @@ def _find_plainly(text: str, more: Sequence[re.Pattern[str]]) -> list[Finding]:
 
 def mask(secret: str) -> str:
     """Return ``***``, or for eighteen UTF-16 units and more the first six and the last four, in whole characters."""
-    if _units(secret) < SHORTEST_SHOWN:
+    if utf16_units(secret) < SHORTEST_SHOWN:
         return STARS
     first, last = secret[:SHOWN_FIRST], secret[-SHOWN_LAST:]
-    while _units(first) > SHOWN_FIRST:
+    while utf16_units(first) > SHOWN_FIRST:
         first = first[:-1]
-    while _units(last) > SHOWN_LAST:
+    while utf16_units(last) > SHOWN_LAST:
         last = last[1:]
     return first + ELLIPSIS + last
-
-
-def _units(text: str) -> int:
-    return len(text) + sum(char > "\uffff" for char in text)
 
 
 def _mask_all(text: str, found: Iterable[Finding]) -> Iterator[str]:
@@ -143,7 +140,8 @@ def _mask_all(text: str, found: Iterable[Finding]) -> Iterator[str]:
 def _find_by_rule(rule: Rule, text: str) -> Iterator[Finding]:
     for match in rule.compile().finditer(text):
         start, end = _secret_span(match)
-        end = _trim_end(text, start, end) if rule.trim else end
+        if rule.trim and (bare := text[start:end].rstrip(_TRAILING)):
+            end = start + len(bare)
         if start < end and (rule.check is None or rule.check(match, text[start:end])):
             yield Finding(start, end, rule.name, rule.hide_all)
 
@@ -166,11 +164,6 @@ def _secret_span(match: re.Match[str]) -> tuple[int, int]:
         if match[group]:
             return match.span(group)
     return match.span()
-
-
-def _trim_end(text: str, start: int, end: int) -> int:
-    bare = text[start:end].rstrip(_TRAILING)
-    return start + len(bare) if bare else end
 
 
 def _split_lines(text: str, one: Finding) -> Iterator[Finding]:
@@ -211,11 +204,11 @@ def _is_masked(text: str, start: int, end: int) -> bool:
 
 
 def _is_first(shown: str) -> bool:
-    return SHOWN_FIRST - 1 <= _units(shown) <= SHOWN_FIRST
+    return SHOWN_FIRST - 1 <= utf16_units(shown) <= SHOWN_FIRST
 
 
 def _is_last(shown: str) -> bool:
-    return SHOWN_LAST - 1 <= _units(shown) <= SHOWN_LAST
+    return SHOWN_LAST - 1 <= utf16_units(shown) <= SHOWN_LAST
 
 
 _MARK = r"-{4,5} ?(BEGIN|END) [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)? ?-{4,5}"

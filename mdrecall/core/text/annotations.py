@@ -42,13 +42,15 @@ def read_annotations(line: str) -> tuple[str, Marks]:
     found = [(match[1].lower(), match[2].strip()) for match in _COMMENT.finditer(line)]
     clean = _COMMENT.sub("", line).rstrip() if found else line
     is_broken = _OPEN_PROJECT.search(clean) is not None
-    is_at_end = line.rstrip().endswith("-->")
-    values = {kind: [value for name, value in found if name == kind] for kind, _ in found}
+    at_end = found if line.rstrip().endswith("-->") else []
+    phrases = (phrase.strip() for name, value in at_end if name == "trigger" for phrase in re.split("[,;]", value))
+    numbers = [int(value) for name, value in at_end if name == "importance" and re.fullmatch("[0-9]{1,2}", value)]
+    projects = [value for name, value in found if name == "project"]
     status = _read_status([f"{name}: {value}" for name, value in found if name in ("status", "observed")])
     marks = status._replace(
-        triggers=_read_triggers(values.get("trigger", ())) if is_at_end else (),
-        importance=_read_importance(values.get("importance", ())) if is_at_end else None,
-        project=_read_projects(values.get("project", ()), is_broken=is_broken),
+        triggers=tuple(dict.fromkeys(phrase[:_MAX_TRIGGER_CHARS] for phrase in phrases if phrase))[:_MAX_TRIGGERS],
+        importance=max((number for number in numbers if 1 <= number <= 10), default=None),
+        project=_read_projects(projects, is_broken=is_broken),
     )
     return clean, marks
 
@@ -75,7 +77,7 @@ def read_annotated(text: str, *, is_curated: bool) -> tuple[str, Mapping[int, Ma
         clean, marks = read_annotations(lines[number - 1])
         lines[number - 1] = clean
         if not clean.strip():
-            above = merge_marks((above, _status_of(marks)))
+            above = merge_marks((above, marks._replace(triggers=(), importance=None, project="")))
             marks = marks._replace(is_superseded=False, superseded_by="", superseded_on="")
         elif above != NO_MARKS:
             marks, above = merge_marks((marks, above)), NO_MARKS
@@ -131,16 +133,6 @@ def unpack_marks(stored: str) -> Marks:
     return Marks(**{name: value for name, value in said.items() if name in Marks._fields})
 
 
-def _read_triggers(values: Iterable[str]) -> tuple[str, ...]:
-    phrases = (phrase.strip() for value in values for phrase in re.split("[,;]", value))
-    return tuple(dict.fromkeys(phrase[:_MAX_TRIGGER_CHARS] for phrase in phrases if phrase))[:_MAX_TRIGGERS]
-
-
-def _read_importance(values: Iterable[str]) -> int | None:
-    numbers = (int(value) for value in values if re.fullmatch("[0-9]{1,2}", value))
-    return max((number for number in numbers if 1 <= number <= 10), default=None)
-
-
 def _read_projects(values: Iterable[str], *, is_broken: bool) -> str:
     keys = [key.strip() for value in values for key in value.split(";")]
     if is_broken or any(not key or "<" in key or ">" in key for key in keys):
@@ -161,12 +153,6 @@ def _read_status(comments: Iterable[str]) -> Marks:
         if said.get("status", "").lower() == "superseded":
             return Marks(superseded_by=said.get("by", ""), is_superseded=True, superseded_on=said.get("on", ""))
     return NO_MARKS
-
-
-def _status_of(marks: Marks) -> Marks:
-    return Marks(
-        superseded_by=marks.superseded_by, is_superseded=marks.is_superseded, superseded_on=marks.superseded_on
-    )
 
 
 #: How the author of a comment is called that stands for no program by name.

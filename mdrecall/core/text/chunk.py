@@ -233,7 +233,9 @@ def _pack(pieces: _Pieces, limit: int, carry: int, start: int = 0, end: int | No
     end = len(pieces.lines) if end is None else end
     shapes = pieces.shapes
     while start < end:
-        stop = _find_stop(pieces, start, end, limit)
+        # Where the chunk must end at the latest.
+        beyond = bisect_right(pieces.totals, pieces.totals[start] + limit, start, end + 1)
+        stop = max(start + 1, beyond - 1) if beyond <= end else end
         if stop < end:
             stop = _best_cut(pieces, start, stop, limit)
         first, last = start, stop - 1
@@ -252,12 +254,6 @@ def _pack_entries(pieces: _Pieces, limit: int, carry: int, starts: Container[int
     bounds = [place for place, (line, shape) in places if place and line in starts and shape.cut != _INSIDE_LINE]
     for first, stop in pairwise((0, *bounds, len(pieces.lines))):
         yield from _pack(pieces, limit, carry, first, stop)
-
-
-def _find_stop(pieces: _Pieces, start: int, end: int, limit: int) -> int:
-    """Return where a chunk that begins at ``start`` must end at the latest."""
-    beyond = bisect_right(pieces.totals, pieces.totals[start] + limit, start, end + 1)
-    return max(start + 1, beyond - 1) if beyond <= end else end
 
 
 def _best_cut(pieces: _Pieces, start: int, stop: int, limit: int) -> int:

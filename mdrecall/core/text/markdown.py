@@ -114,7 +114,8 @@ def read_lines(lines: list[str]) -> list[Line]:
     for index, line in enumerate(bare):
         if fence or front_matter:
             add(Line(INSIDE_BLOCK, not line, 0, fence[:HEADING_CHARS]))
-            if lines[index].rstrip() == "---" and index > 0 if front_matter else _closes(line, fence):
+            is_closing = len(line) >= len(fence) and set(line) == set(fence)
+            if lines[index].rstrip() == "---" and index > 0 if front_matter else is_closing:
                 fence, front_matter, after_break = "", False, True
             continue
         if not line:
@@ -144,11 +145,6 @@ def read_lines(lines: list[str]) -> list[Line]:
 def _is_rule(line: str) -> bool:
     """True if a line, without blanks around it, is made of ``=`` or ``-`` only."""
     return line[:1] in _RULES and not line.strip(line[0])
-
-
-def _closes(line: str, fence: str) -> bool:
-    bare = line.strip()
-    return len(bare) >= len(fence) and set(bare) == {fence[0]}
 
 
 def _hash_heading(line: str) -> Line | None:

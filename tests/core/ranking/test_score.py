@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from mdrecall.core.ranking.score import (
     IDENTIFIER_BONUS,
     Strengths,
-    chunk_words,
     idf,
     leave_out_stop_words,
     mix,
@@ -124,12 +123,6 @@ def test_words_that_many_chunks_hold_prove_less_however_many_notes_are_added() -
     ]
     assert costs[0] == costs[1] < costs[2] == costs[3]
     assert weigh([match("never", {})], 100).commonness == 0
-
-
-@given(shares, shares)
-def test_the_words_of_a_chunk_lie_between_its_terms_and_its_best_passage(strength: float, coverage: float) -> None:
-    words = chunk_words(strength, coverage)
-    assert min(strength, coverage) - 1e-12 <= words <= max(strength, coverage) + 1e-12
 
 
 @given(shares, shares, shares)
