@@ -186,7 +186,7 @@ def test_a_deaf_server_cannot_hold_up_who_asks_at_length(fake_qmd: FakeQmd) -> N
     for length in (1, 300_000):
         with pytest.raises(ProgramTimedOut):
             connection.request("tools/call", {"name": "bad", "arguments": "x" * length}, timeout_s=0.2)
-    assert connection.is_dead
+    assert connection.failure
     connection.close()
 
 
@@ -254,5 +254,5 @@ def test_a_server_that_has_closed_its_ears_is_killed(session: Session, fake_qmd:
     assert connection
     with pytest.raises(ProgramFailed):
         connection.request("ping", {}, timeout_s=PATIENCE_S)
-    assert connection.is_dead
+    assert connection.failure
     assert call(session) == {"results": [1]}
