@@ -20,7 +20,7 @@ from benchmarks.eval_sets import load
 from benchmarks.quality import Scorer, Task, add_task_options, plan, prepare
 from benchmarks.quality_report import layout, mean_of
 from mdrecall import Memory, SearchAnswer, SearchResult
-from mdrecall.config.settings import Chunking
+from mdrecall.config.openclaw_settings import Chunking
 from mdrecall.core.eval_metrics import area_under_curve, calibration_error, reliability
 from mdrecall.core.ranking.score import likeness
 from mdrecall.core.ranking.stages import RankingOptions, to_results

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mdrecall.backends.embedders import EmbedderChoice, EmbedderChooser, choose_embedders, find_missing_extra
 from mdrecall.config.files import mask_url
-from mdrecall.config.settings import PROVIDERS, MemorySearch, VectorStore
+from mdrecall.config.openclaw_settings import PROVIDERS, MemorySearch, VectorStore
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import ConfigError, EmbedderError, StoreUnavailable, install_command, message_with_hint

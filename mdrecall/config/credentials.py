@@ -15,7 +15,7 @@ from mdrecall.config.environment import shorten
 from mdrecall.config.files import References, UnresolvedValue, check_header_value, read_file
 from mdrecall.config.layers import ResolvedValue, look_up
 from mdrecall.config.openclaw_file import find_wire
-from mdrecall.config.settings import Remote
+from mdrecall.config.openclaw_settings import Remote
 from mdrecall.errors import ConfigError
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
@@ -45,7 +45,6 @@ class Access(NamedTuple):
     keys: tuple[Secret, ...]
     """The first is used, the others take over when it is rate-limited; empty if there is none."""
     headers: Mapping[str, Secret]
-    """Additional headers, as configured."""
     key_origin: str
     """Where the first key comes from, in words; empty without a key."""
     problem: str
@@ -65,18 +64,10 @@ class _Kind(NamedTuple):
     """The address if none is configured."""
 
 
-_KINDS = {
-    "openai": _Kind(("openai",), "OPENAI_API_KEY"),
-    "gemini": _Kind(("google", "gemini"), "GEMINI_API_KEY", rotates=True),
-    "voyage": _Kind(("voyage",), "VOYAGE_API_KEY"),
-    "mistral": _Kind(("mistral",), "MISTRAL_API_KEY"),
-    "ollama": _Kind(("ollama",), "OLLAMA_API_KEY", needs_key=False),
-    "openai-compatible": _Kind(("openai-compatible",), has_profiles=False, needs_key=False),
-    "cohere": _Kind(("cohere",), "COHERE_API_KEY"),
-    "jina": _Kind(("jina",), "JINA_API_KEY"),
-}
-
-
+_KINDS = {name: _Kind((name,), f"{name.upper()}_API_KEY") for name in ("openai", "voyage", "mistral", "cohere", "jina")}
+_KINDS["gemini"] = _Kind(("google", "gemini"), "GEMINI_API_KEY", rotates=True)
+_KINDS["ollama"] = _Kind(("ollama",), "OLLAMA_API_KEY", needs_key=False)
+_KINDS["openai-compatible"] = _Kind(("openai-compatible",), has_profiles=False, needs_key=False)
 #: Providers of OpenClaw that mdrecall reaches as ``openai-compatible``.
 _OPENCLAW_KINDS = {
     "lmstudio": _Kind(("lmstudio",), needs_key=False, url="http://127.0.0.1:1234/v1"),
@@ -132,30 +123,26 @@ class Credentials:
 
         Raise ``ConfigError`` if its address or a header cannot be used.
         """
-        kind = self._find_kind(provider)
+        kind = _KINDS.get(provider, _Kind((provider,)))
+        if alias := self._aliases.get(provider):
+            kind = _OPENCLAW_KINDS.get(alias, _Kind((alias,), has_profiles=False, needs_key=False))
         problems: list[str] = []
         key = self._key(kind, uses_remote, problems)
-        keys = [key.value] if key else []
-        if key and kind.rotates:
-            keys += [spare.value for spare in self._pool()]
-        return Access(
-            self._base_url(kind, uses_remote),
-            tuple(dict.fromkeys(keys)),
-            self._headers(kind, uses_remote),
-            key.origin if key else "",
-            "" if key else " ".join(problems),
-        )
-
-    def _find_kind(self, provider: str) -> _Kind:
-        alias = self._aliases.get(provider)
-        if alias is None:
-            return _KINDS.get(provider, _Kind((provider,)))
-        return _OPENCLAW_KINDS.get(alias, _Kind((alias,), has_profiles=False, needs_key=False))
+        keys = [key, *(self._pool() if kind.rotates else ())] if key else []
+        try:
+            url, headers = self._base_url(kind, uses_remote), self._headers(kind, uses_remote)
+        except UnresolvedValue as reason:
+            raise ConfigError(str(reason), hint="Correct it in the configuration file.") from None
+        secrets = tuple(dict.fromkeys(one.value for one in keys))
+        return Access(url, secrets, headers, key.origin if key else "", "" if key else " ".join(problems))
 
     def _key(self, kind: _Kind, uses_remote: bool, problems: list[str]) -> ResolvedValue | None:
         """Return the first usable key; ``remote.apiKey``, if set, is never replaced by another."""
         if uses_remote and _is_set(self._remote.api_key):
-            return self._first([self._remote_key(kind)], problems)
+            value = _plain(self._remote.api_key)
+            if kind.rotates and isinstance(value, str) and value.strip() in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+                value = {"source": "env", "id": value.strip()}
+            return self._first([ResolvedValue(value, f"{self._remote_at}.apiKey")], problems)
         for name in kind.ids:
             if look_up(self._files, "models", "providers", name, "auth") == "aws-sdk":
                 problem = f"models.providers.{name}.auth is aws-sdk, which provides no key."
@@ -177,18 +164,12 @@ class Credentials:
                 problems.append(str(reason))
         return None
 
-    def _remote_key(self, kind: _Kind) -> ResolvedValue:
-        value = _plain(self._remote.api_key)
-        if kind.rotates and isinstance(value, str) and value.strip() in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
-            value = _variable(value.strip())
-        return ResolvedValue(value, f"{self._remote_at}.apiKey")
-
     def _candidates(self, kind: _Kind, problems: list[str]) -> Iterator[ResolvedValue]:
         """Yield keys and references to keys with their origins; the file of profiles is read only if reached."""
         if kind.has_profiles:
             yield from self._profiles(kind, problems if kind.needs_key else [])
         if self._env.get(kind.variable, "").strip():
-            yield ResolvedValue(_variable(kind.variable), kind.variable)
+            yield ResolvedValue({"source": "env", "id": kind.variable}, kind.variable)
         if configured := self._read_configured(kind, "apiKey"):
             yield self._find_named_profile(configured) or configured
 
@@ -205,23 +186,44 @@ class Credentials:
         return None
 
     def _profiles(self, kind: _Kind, problems: list[str]) -> list[ResolvedValue]:
+        """Return the keys of the provider's profiles, or references to them: none that expired, cooling ones last."""
         try:
             store, label = self._read_store()
         except UnresolvedValue as reason:
             problems.append(str(reason))
             return []
-        return _list_usable_profiles(store, self._files, kind.ids, self._now() * 1000, problems, label)
+        now_ms = self._now() * 1000
+        found: list[tuple[float, ResolvedValue]] = []
+        for name in _list_names(store, self._files, kind.ids):
+            entry = look_up([store], "profiles", name)
+            if not _belongs_to(entry, kind.ids) or str(entry.get("type")) not in _KEYS:
+                continue
+            field, reference = _KEYS[entry["type"]]
+            key, expires = entry.get(reference) or entry.get(field), entry.get("expires")
+            if not key:
+                problems.append(f"{label}: {name} has no {field}.")
+            elif expires is not None and _number(expires) <= now_ms:
+                problems.append(f"{label}: {name} has expired. Log in again with OpenClaw.")
+            else:
+                limits = (look_up([store], "usageStats", name, limit) for limit in ("cooldownUntil", "disabledUntil"))
+                until = max(map(_number, limits))
+                found.append((until if until > now_ms else 0, ResolvedValue(key, f"{label}: {name}")))
+        return [profile for _, profile in sorted(found, key=lambda one: one[0])]
 
     def _read_store(self) -> tuple[Mapping[str, Any], str]:
         """Return the stored profiles and where they are: OpenClaw's database, or the file that older ones wrote."""
         stored = _read_stored_profiles(os.path.join(self._agent_dir, _DATABASE))
         if stored.get("profiles"):
             return stored, _DATABASE
-        return _read_profiles(self._profiles_path), _PROFILES
-
-    @property
-    def _profiles_path(self) -> str:
-        return os.path.join(self._agent_dir, _PROFILES)
+        path = os.path.join(self._agent_dir, _PROFILES)
+        if not os.path.lexists(path):
+            return {}, _PROFILES
+        if not os.path.isfile(path):
+            raise UnresolvedValue(f"{path} is not a file.")
+        try:
+            return read_file(path), _PROFILES
+        except ConfigError as error:
+            raise UnresolvedValue(str(error)) from None
 
     def _pool(self) -> Iterator[ResolvedValue]:
         """Yield every key for Gemini in the environment; ``OPENCLAW_LIVE_GEMINI_KEY`` excludes all others."""
@@ -248,39 +250,27 @@ class Credentials:
         found = self._read_configured(kind, "baseUrl")
         if uses_remote and _is_set(self._remote.base_url):
             found = ResolvedValue(self._remote.base_url, f"{self._remote_at}.baseUrl")
-        try:
-            return self._references.text(*found) if found else kind.url
-        except UnresolvedValue as reason:
-            raise ConfigError(str(reason), hint="Correct it in the configuration file.") from None
+        return self._references.text(*found) if found else kind.url
 
     def _headers(self, kind: _Kind, uses_remote: bool) -> dict[str, Secret]:
         """Return the provider's headers, with those of ``memorySearch.remote`` over them."""
         found = [self._read_configured(kind, "headers") or ResolvedValue({}, "")]
         found += [ResolvedValue(self._remote.headers, f"{self._remote_at}.headers")] if uses_remote else []
-        groups = [group for group in found if isinstance(group.value, Mapping)]
-        try:
-            return {
-                name: self._header(name, value, group.origin) for group in groups for name, value in group.value.items()
-            }
-        except UnresolvedValue as reason:
-            raise ConfigError(str(reason), hint="Correct it in the configuration file.") from None
-
-    def _header(self, name: str, value: Any, place: str) -> Secret:
-        if not _HEADER_NAME.fullmatch(name):
-            raise UnresolvedValue(f"{place} has a name that is not valid for a header.")
-        return Secret(self._references.secret(_plain(value), f"{place}.{name}"))
+        headers: dict[str, Secret] = {}
+        for values, origin in found:
+            for name, value in values.items() if isinstance(values, Mapping) else ():
+                if not _HEADER_NAME.fullmatch(name):
+                    raise UnresolvedValue(f"{origin} has a name that is not valid for a header.")
+                headers[name] = Secret(self.reveal(value, f"{origin}.{name}"))
+        return headers
 
     def _explain_missing(self, kind: _Kind, uses_remote: bool) -> str:
         """Say that there is no key, and list every source that was checked."""
         sources = [f"{self._remote_at}.apiKey"] if uses_remote else []
-        sources += [shorten(self._profiles_path, self._home), kind.variable]
+        sources += [shorten(os.path.join(self._agent_dir, _PROFILES), self._home), kind.variable]
         sources += [f"models.providers.{name}.apiKey" for name in kind.ids]
         checked = ", ".join(filter(None, sources))
         return f"There is no API key for {kind.ids[-1]}; checked {checked}. Set {kind.variable or sources[-1]}."
-
-
-def _variable(name: str) -> dict[str, str]:
-    return {"source": "env", "id": name}
 
 
 def _plain(value: Any) -> Any:
@@ -294,22 +284,10 @@ def _is_set(value: Any) -> bool:
     return bool(value.strip() if isinstance(value, str) else value)
 
 
-def _read_profiles(path: str) -> Mapping[str, Any]:
-    """Return the contents of the file; empty if it does not exist. Raise ``UnresolvedValue`` if it is unusable."""
-    if not os.path.lexists(path):
-        return {}
-    if not os.path.isfile(path):
-        raise UnresolvedValue(f"{path} is not a file.")
-    try:
-        return read_file(path)
-    except ConfigError as error:
-        raise UnresolvedValue(str(error)) from None
-
-
 def _read_stored_profiles(path: str) -> Mapping[str, Any]:
-    """Return the profiles in the database of an agent; empty if there are none. It is only read.
+    """Return the profiles in the database of an agent, of several rows together; empty if there are none.
 
-    Raise ``UnresolvedValue`` if the database cannot be read.
+    The database is only read. Raise ``UnresolvedValue`` if that fails.
     """
     if not os.path.isfile(path):
         return {}
@@ -328,67 +306,29 @@ def _read_stored_profiles(path: str) -> Mapping[str, Any]:
         with closing(apsw.Connection(f"file:{quote(path)}?{how}", flags=flags)) as connection:
             connection.set_busy_timeout(_WAIT_MS)
             connection.execute("PRAGMA query_only = ON; PRAGMA trusted_schema = OFF")
-            rows = [row for query in _STORED for row in connection.execute(query)]
-        stores = [json.loads(str(row[0])) for row in rows]
+            stores = [json.loads(str(row[0])) for query in _STORED for row in connection.execute(query)]
     except (apsw.Error, OSError, ValueError, RecursionError) as error:
         if "no such table" in str(error):
             return {}
         raise UnresolvedValue(f"The profiles in {path} cannot be read: {type(error).__name__}.") from None
-    return _merge_stores([store for store in stores if isinstance(store, Mapping)])
-
-
-def _merge_stores(stores: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the profiles of several rows together; the last row wins."""
     merged: dict[str, Any] = {}
-    for store in stores:
-        for name, value in store.items():
-            both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
-            merged[name] = {**merged[name], **value} if both else value
+    for name, value in (item for store in stores if isinstance(store, Mapping) for item in store.items()):
+        both = isinstance(value, Mapping) and isinstance(merged.get(name), Mapping)
+        merged[name] = {**merged[name], **value} if both else value
     return merged
-
-
-def _list_usable_profiles(
-    store: Mapping[str, Any],
-    files: Sequence[Mapping[str, Any]],
-    ids: Sequence[str],
-    now_ms: float,
-    problems: list[str],
-    label: str,
-) -> list[ResolvedValue]:
-    """Return the keys, or references to them, of a provider's profiles: none that expired, those cooling down last."""
-    found: list[tuple[float, ResolvedValue]] = []
-    for name in _list_names(store, files, ids):
-        entry = look_up([store], "profiles", name)
-        if not _belongs_to(entry, ids) or str(entry.get("type")) not in _KEYS:
-            continue
-        field, reference = _KEYS[entry["type"]]
-        key, expires = entry.get(reference) or entry.get(field), entry.get("expires")
-        if not key:
-            problems.append(f"{label}: {name} has no {field}.")
-        elif expires is not None and _number(expires) <= now_ms:
-            problems.append(f"{label}: {name} has expired. Log in again with OpenClaw.")
-        else:
-            limits = (look_up([store], "usageStats", name, limit) for limit in ("cooldownUntil", "disabledUntil"))
-            until = max(map(_number, limits))
-            found.append((until if until > now_ms else 0, ResolvedValue(key, f"{label}: {name}")))
-    return [profile for _, profile in sorted(found, key=lambda one: one[0])]
 
 
 def _list_names(store: Mapping[str, Any], files: Sequence[Mapping[str, Any]], ids: Sequence[str]) -> list[str]:
     """Return the names of a provider's profiles, from the first place that lists any."""
     for place in (look_up([store], "order"), look_up(files, "auth", "order")):
-        for listed in _entries_of(place, ids):
+        folded = {name.strip().lower(): value for name, value in place.items()} if isinstance(place, Mapping) else {}
+        for listed in (folded.get(name) for name in ids):
             if isinstance(listed, list):
                 return list(dict.fromkeys(name for name in listed if isinstance(name, str)))
     for place in (look_up(files, "auth", "profiles"), look_up([store], "profiles")):
         if isinstance(place, Mapping) and (names := [name for name, entry in place.items() if _belongs_to(entry, ids)]):
             return names
     return []
-
-
-def _entries_of(place: Any, ids: Sequence[str]) -> Iterator[Any]:
-    folded = {name.strip().lower(): value for name, value in place.items()} if isinstance(place, Mapping) else {}
-    return (folded[name] for name in ids if name in folded)
 
 
 def _belongs_to(entry: Any, ids: Sequence[str]) -> bool:

@@ -35,7 +35,8 @@ from mdrecall.config.layers import (
     resolve,
 )
 from mdrecall.config.openclaw_file import is_used, list_unused, translate_providers
-from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ExtraPath, Settings, Values, is_secret
+from mdrecall.config.openclaw_settings import DEFAULT_MODELS, ExtraPath
+from mdrecall.config.settings import SECTIONS, Settings, Values, is_secret
 from mdrecall.config.workspace import (
     HOSTS_FILE,
     Workspace,
@@ -160,6 +161,12 @@ def load(
     found = find_workspace(request, Values(values)["memorySearch.store.path"])
     _add_hosts(values, os.path.join(found.state_dir, "agents", chosen, HOSTS_FILE))
     settings = _build_settings(values, entries, locations, chosen, found)
+    agent_dir = os.path.join(locations.state_dir, "agents", chosen, "agent")
+    agent_dir = find_agent_folder((entry.values for entry in entries), agent_dir, locations.home, locations.state_dir)
+    credentials = Credentials(
+        variables, [file.values for file in files], agent_dir=agent_dir, home=locations.home,
+        remote=settings.memory_search.remote, aliases=aliases,
+    )  # fmt: skip
     misplaced = "" if config else explain_unread_config(locations, settings.workspace)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
@@ -167,7 +174,7 @@ def load(
         values=Values({"agent": agent_value, "workspace": found.folder, "index": found.index_path, **values}),
         layers=tuple(files),
         home=locations.home,
-        credentials=_credentials(variables, files, entries, locations, settings, aliases),
+        credentials=credentials,
         environment=variables,
         unread=f"{misplaced} {env_problem}".strip(),
         is_elsewhere=found.is_elsewhere,
@@ -208,39 +215,16 @@ def hide_secret(name: str, value: Any) -> Any:
 
 
 def _build_settings(
-    values: Mapping[str, ResolvedValue],
-    entries: list[AgentEntry],
-    locations: Locations,
-    agent_id: str,
-    place: Workspace,
+    values: Mapping[str, ResolvedValue], entries: list[AgentEntry], locations: Locations, agent: str, place: Workspace
 ) -> Settings:
-    built = {path: build(section, values, path) for path, section in SECTIONS.items()}
-    store = built["session"].store
-    agent_dir, sessions_dir, session_database = find_agent_folders(store, entries, locations, agent_id, place)
+    # The sections have the same order in both.
+    sections = [build(section, values, path) for path, section in SECTIONS.items()]
+    store = values["session.store"].value if "session.store" in values else None
+    agent_dir, sessions_dir, database = find_agent_folders(store, entries, locations, agent, place)
     return Settings(
-        agent_id=agent_id,
-        workspace=place.folder.value,
-        index_path=place.index_path.value,
-        index_path_is_ours=place.index_is_ours,
-        sessions_dir=sessions_dir,
-        agent_dir=agent_dir,
-        session_database=session_database,
-        state_dir=place.state_dir,
-        shared_dir=place.shared_dir,
-        qmd_dir=place.qmd_dir,
-        standalone=not place.is_openclaws,
-        memory_search=built["memorySearch"],
-        memory=built["memory"],
-        compaction=built["agents.defaults.compaction"],
-        defaults=built["agents.defaults"],
-        plugins=built["plugins"],
-        lancedb=built[_LANCEDB],
-        dreaming=built["plugins.entries.memory-core.config.dreaming.phases.deep"],
-        logging=built["logging"],
-        tools=built["tools"],
-        session=built["session"],
-        mdrecall=built["mdrecall"],
-    )
+        agent, place.folder.value, place.index_path.value, place.index_is_ours, sessions_dir, agent_dir, database,
+        place.state_dir, place.shared_dir, place.qmd_dir, not place.is_openclaws, *sections,
+    )  # fmt: skip
 
 
 def _add_hosts(values: dict[str, ResolvedValue], file: str) -> None:
@@ -255,26 +239,6 @@ def _current_folder() -> str:
         return os.getcwd()
     except FileNotFoundError:
         return os.sep
-
-
-def _credentials(
-    env: Mapping[str, str],
-    files: list[Layer],
-    entries: list[AgentEntry],
-    locations: Locations,
-    settings: Settings,
-    aliases: Mapping[str, str],
-) -> Credentials:
-    default = os.path.join(locations.state_dir, "agents", settings.agent_id, "agent")
-    folders = (entry.values for entry in entries)
-    return Credentials(
-        env,
-        [file.values for file in files],
-        agent_dir=find_agent_folder(folders, default, locations.home, locations.state_dir),
-        home=locations.home,
-        remote=settings.memory_search.remote,
-        aliases=aliases,
-    )
 
 
 def _substitute_variables(files: list[Layer], variables: Mapping[str, str]) -> tuple[list[Layer], list[str]]:
@@ -383,16 +347,16 @@ def _join_extra_paths(groups: list[list[Layer]]) -> ResolvedValue:
 def _apply_aliases(values: dict[str, ResolvedValue], aliases: Mapping[str, str], warnings: list[str]) -> dict[str, str]:
     """Return OpenClaw's name for each provider that is used under it, and take it off the model's name."""
     names: dict[str, str] = {}
-    for setting in ("memorySearch.provider", "memorySearch.fallback") if aliases else ():
-        found = Values(values)[setting]
-        alias = aliases.get(found.origin)
-        if alias and names.setdefault(found.value, alias) != alias:
+    for setting in ("memorySearch.provider", "memorySearch.fallback"):
+        found = values.get(setting)
+        alias = aliases.get(found.origin) if found else None
+        if found and alias and names.setdefault(found.value, alias) != alias:
             values[setting] = found._replace(value="none")
             warnings.append(f"{found.origin}: {alias!r} is not used besides {names[found.value]!r}.")
-    if aliases:
-        model, alias = values["memorySearch.model"], aliases.get(Values(values)["memorySearch.provider"].origin, "")
-        bare = model.value.removeprefix(f"{alias}/") if alias else model.value
-        values["memorySearch.model"] = model._replace(value=bare or DEFAULT_MODELS.get(alias, ""))
+        if alias and setting == "memorySearch.provider":
+            model = values["memorySearch.model"]
+            bare = model.value.removeprefix(f"{alias}/")
+            values["memorySearch.model"] = model._replace(value=bare or DEFAULT_MODELS.get(alias, ""))
     return names
 
 

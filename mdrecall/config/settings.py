@@ -5,8 +5,10 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
 
+from mdrecall.config import openclaw_settings as openclaw
 from mdrecall.config.declare import (
     Section,
+    Setting,
     choice,
     each_setting,
     flag,
@@ -21,36 +23,8 @@ from mdrecall.config.declare import (
     whole,
 )
 from mdrecall.config.layers import ResolvedValue
-from mdrecall.config.openclaw_settings import (
-    DEFAULT_MODELS,
-    DEFAULT_SCOPE,
-    PROVIDERS,
-    SECRET,
-    AgentDefaults,
-    Chunking,
-    Compaction,
-    DeepDreaming,
-    ExtraPath,
-    LanceDb,
-    LanceDbEmbedding,
-    Logging,
-    MemoryBackend,
-    MemorySearch,
-    Plugins,
-    Remote,
-    SessionRules,
-    Slots,
-    StartupContext,
-    ToolRules,
-    VectorStore,
-)
+from mdrecall.config.openclaw_settings import SECRET, ExtraPath
 from mdrecall.named_tuple import NamedTuple
-
-__all__ = [
-    "DEFAULT_MODELS", "DEFAULT_SCOPE", "IGNORED_FOLDERS", "PROVIDERS", "SECTIONS", "Chunking", "ExtraPath", "LanceDb",
-    "LanceDbEmbedding", "MemorySearch", "Plugins", "Remote", "SessionRules", "Settings", "Slots", "StartupContext",
-    "ToolRules", "Values", "VectorStore", "is_secret",
-]  # fmt: skip
 
 # ``.trash`` is where Obsidian keeps notes that were deleted.
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__", ".trash", ".obsidian")
@@ -266,16 +240,16 @@ class MdrecallSettings(Section):
 
 #: Every section by the path of its settings in a configuration file.
 SECTIONS: dict[str, type[Section]] = {
-    "memorySearch": MemorySearch,
-    "memory": MemoryBackend,
-    "agents.defaults.compaction": Compaction,
-    "agents.defaults": AgentDefaults,
-    "plugins": Plugins,
-    "plugins.entries.memory-lancedb.config": LanceDb,
-    "plugins.entries.memory-core.config.dreaming.phases.deep": DeepDreaming,
-    "logging": Logging,
-    "tools": ToolRules,
-    "session": SessionRules,
+    "memorySearch": openclaw.MemorySearch,
+    "memory": openclaw.MemoryBackend,
+    "agents.defaults.compaction": openclaw.Compaction,
+    "agents.defaults": openclaw.AgentDefaults,
+    "plugins": openclaw.Plugins,
+    "plugins.entries.memory-lancedb.config": openclaw.LanceDb,
+    "plugins.entries.memory-core.config.dreaming.phases.deep": openclaw.DeepDreaming,
+    "logging": openclaw.Logging,
+    "tools": openclaw.ToolRules,
+    "session": openclaw.SessionRules,
     "mdrecall": MdrecallSettings,
 }
 
@@ -287,33 +261,24 @@ class Values(Mapping[str, ResolvedValue]):
         self._found = found
 
     def __getitem__(self, name: str) -> ResolvedValue:
-        return self._found[name] if name in self._found else _list_defaults()[name]
+        return self._found[name] if name in self._found else ResolvedValue(list_settings()[name].default, "default")
 
     def __iter__(self) -> Iterator[str]:
-        return iter({**dict.fromkeys(("agent", "workspace", "index")), **_list_defaults()})
+        return iter(("agent", "workspace", "index", *list_settings()))
 
     def __len__(self) -> int:
-        return len(list(iter(self)))
+        return 3 + len(list_settings())
 
 
 @cache
-def _list_defaults() -> dict[str, ResolvedValue]:
-    """Return every setting by its full name, with its default."""
-    return {
-        leaf: ResolvedValue(setting.default, "default")
-        for prefix, section in SECTIONS.items()
-        for leaf, setting in each_setting(section, f"{prefix}.")
-    }
+def list_settings() -> dict[str, Setting]:
+    """Return every setting by its full name."""
+    return dict(found for prefix, section in SECTIONS.items() for found in each_setting(section, f"{prefix}."))
 
 
 def is_secret(name: str) -> bool:
     """True if the setting with this full name must not be shown."""
-    return any(
-        setting.secret
-        for prefix, section in SECTIONS.items()
-        for leaf, setting in each_setting(section, f"{prefix}.")
-        if leaf == name
-    )
+    return name in list_settings() and list_settings()[name].secret
 
 
 class Settings(NamedTuple):
@@ -338,16 +303,16 @@ class Settings(NamedTuple):
     """The folder with qmd's configuration, its index and the exported transcripts of this agent."""
     standalone: bool
     """True if the workspace is not one of OpenClaw's, so that a plain folder of Markdown may be the memory."""
-    memory_search: MemorySearch
-    memory: MemoryBackend
-    compaction: Compaction
-    defaults: AgentDefaults
-    plugins: Plugins
-    lancedb: LanceDb
-    dreaming: DeepDreaming
-    logging: Logging
-    tools: ToolRules
-    session: SessionRules
+    memory_search: openclaw.MemorySearch
+    memory: openclaw.MemoryBackend
+    compaction: openclaw.Compaction
+    defaults: openclaw.AgentDefaults
+    plugins: openclaw.Plugins
+    lancedb: openclaw.LanceDb
+    dreaming: openclaw.DeepDreaming
+    logging: openclaw.Logging
+    tools: openclaw.ToolRules
+    session: openclaw.SessionRules
     mdrecall: MdrecallSettings
 
     @property

@@ -12,7 +12,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mdrecall.config.environment import expand
-from mdrecall.config.settings import ExtraPath, Settings
+from mdrecall.config.openclaw_settings import ExtraPath
+from mdrecall.config.settings import Settings
 from mdrecall.errors import (
     BackendUnavailable,
     FileMissing,

@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from mdrecall.config.settings import Chunking
+from mdrecall.config.openclaw_settings import Chunking
 from mdrecall.core.ranking.query import NO_TIMES, QueryTimes, parse_query, read_naming
 from mdrecall.core.ranking.recency import quiet_time_words
 from mdrecall.core.ranking.results import run_stages

@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from mdrecall.config.settings import ExtraPath, Settings
+from mdrecall.config.openclaw_settings import ExtraPath
+from mdrecall.config.settings import Settings
 from mdrecall.errors import NotMarkdown, ReadError
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, is_note_file, matches_glob

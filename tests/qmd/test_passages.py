@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.config.settings import Chunking
+from mdrecall.config.openclaw_settings import Chunking
 from mdrecall.core.ranking.score import probability
 from mdrecall.core.ranking.stages import Candidate, RankingOptions
 from mdrecall.core.text.markdown import heading_above

@@ -13,7 +13,7 @@ from mdrecall.backends.embedders import EmbedderChooser, choose_embedders
 from mdrecall.config.environment import expand
 from mdrecall.config.files import References, UnresolvedValue
 from mdrecall.config.load import Loaded
-from mdrecall.config.settings import PROVIDERS, LanceDb
+from mdrecall.config.openclaw_settings import PROVIDERS, LanceDb
 from mdrecall.core.conversation.visibility import parse
 from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.core.text.markdown import utf16_units
