@@ -118,10 +118,8 @@ class BackupReport(NamedTuple):
         return sum(name.startswith(prefix) for name in self.files)
 
 
-class _Part(NamedTuple):
-    name: str
-    data: bytes
-    changed_ns: int = 0
+#: The name of a file in the archive, its content, and when it was changed, in nanoseconds.
+_Part: TypeAlias = tuple[str, bytes, int]
 
 
 def write_backup(request: BackupRequest, target: str, *, overwrite: bool = False) -> BackupReport:
@@ -169,10 +167,10 @@ def _write(request: BackupRequest, file: IO[bytes]) -> BackupReport:
     notes = _scan(request)
     settings, secrets = _read_settings(request)
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for part in chain(_read_notes(request, notes, left_out), _read_others(request, left_out), settings):
-            archive.writestr(_member(part.name), part.data)
-            digest = hashlib.sha256(part.data).hexdigest()
-            files[part.name] = {"bytes": len(part.data), "sha256": digest, "changedNs": part.changed_ns}
+        parts = chain(_read_notes(request, notes, left_out), _read_others(request, left_out), settings)
+        for name, data, changed_ns in parts:
+            archive.writestr(_member(name), data)
+            files[name] = {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest(), "changedNs": changed_ns}
         after = _scan(request)
         changing = tuple(sorted(path for path in {*notes, *after} if notes.get(path) != after.get(path)))
         manifest = {
@@ -215,9 +213,9 @@ def _read_others(request: BackupRequest, left_out: list[str]) -> Iterator[_Part]
     """Yield the memories, the state and the conversations."""
     if request.memories:
         lines = [json.dumps(memory, ensure_ascii=False, separators=(",", ":")) for memory in request.memories]
-        yield _Part(MEMORIES, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"))
+        yield MEMORIES, "".join(f"{line}\n" for line in lines).encode("utf-8", "replace"), 0
     if forgotten := open_tombstones(request.settings).merge(b""):
-        yield _Part(FORGOTTEN, forgotten)
+        yield FORGOTTEN, forgotten, 0
     folder, index = os.path.split(request.settings.index_path)
     for name, ending in STATE_FILES.items():
         yield from _try_read(folder, index + ending, STATE + name, left_out)
@@ -237,7 +235,7 @@ def _try_read(folder: str, path: str, name: str, left_out: list[str]) -> Iterato
     except ReadError as error:
         left_out.append(str(error))
         return
-    yield _Part(name, opened.data, opened.stamp[1])
+    yield name, opened.data, opened.stamp[1]
 
 
 def _read_settings(request: BackupRequest) -> tuple[list[_Part], tuple[str, ...]]:
@@ -247,20 +245,21 @@ def _read_settings(request: BackupRequest) -> tuple[list[_Part], tuple[str, ...]
     secrets: list[str] = []
     values = _drop_secrets(read_config(request.config_path, request.env), "", request.redact, secrets)
     data = json.dumps(values, ensure_ascii=False, indent=2).encode("utf-8", "replace")
-    return [_Part(SETTINGS, data, os.stat(request.config_path).st_mtime_ns)], tuple(secrets)
+    return [(SETTINGS, data, os.stat(request.config_path).st_mtime_ns)], tuple(secrets)
 
 
 def _drop_secrets(value: Any, at: str, redact: Callable[[str], str], secrets: list[str]) -> Any:
     """Return a value of the settings without the texts that are secret, whose places are added to ``secrets``."""
-    if isinstance(value, dict):
-        inner = {name: f"{at}.{name}".lstrip(".") for name in value}
-        kept = [name for name in value if not _is_secret(value[name], inner[name], redact, secrets)]
-        return {name: _drop_secrets(value[name], inner[name], redact, secrets) for name in kept}
-    if isinstance(value, list):
-        items = [(item, f"{at}[{number}]") for number, item in enumerate(value)]
-        kept_items = [(item, place) for item, place in items if not _is_secret(item, place, redact, secrets)]
-        return [_drop_secrets(item, place, redact, secrets) for item, place in kept_items]
-    return value
+    if not isinstance(value, dict | list):
+        return value
+    inner = {name: f"{at}.{name}".lstrip(".") for name in value} if isinstance(value, dict) else {}
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    kept = {
+        name: _drop_secrets(item, place, redact, secrets)
+        for name, item in items
+        if not _is_secret(item, place := inner.get(name, f"{at}[{name}]"), redact, secrets)
+    }
+    return kept if isinstance(value, dict) else list(kept.values())
 
 
 def _is_secret(value: Any, at: str, redact: Callable[[str], str], secrets: list[str]) -> bool:

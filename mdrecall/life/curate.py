@@ -41,10 +41,6 @@ class NotePlace(NamedTuple):
     """The path inside of the trusted folder ``root``."""
     found: os.stat_result
 
-    @property
-    def full_path(self) -> str:
-        return os.path.join(self.root, self.inside)
-
 
 class NoteContent(NamedTuple):
     """The bytes of a note, and where it is."""

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from glob import escape, glob
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
@@ -65,9 +65,6 @@ class OtherPlaces(Protocol):
 class NoteChange(NamedTuple):
     """What forgetting does to one note."""
 
-    path: str
-    root: str
-    inside: str
     before: str
     """The hash of the content that the edits are for."""
     edits: tuple[LineEdit, ...]
@@ -76,22 +73,14 @@ class NoteChange(NamedTuple):
     removes_file: bool
 
 
-class _NoteFile(NamedTuple):
-    """A note, or a deleted one."""
-
-    kind: str
-    shown: str
-    path: str
-    """Where it is, or was when it was deleted; empty if that cannot be told."""
-    root: str
-    inside: str
+#: A note, or a deleted one: its kind, its path as it is shown, where it is or was, the folder, and the path inside.
+_NoteFile: TypeAlias = tuple[str, str, str, str, str]
 
 
 class Notes:
     """The notes of a workspace, and the deleted ones."""
 
     def __init__(self, settings: Settings, home: str) -> None:
-        self._workspace = settings.workspace
         self._files = MemoryFiles(settings, home)
         self._workspace = settings.workspace
         self._max_bytes = settings.mdrecall.max_file_bytes
@@ -114,10 +103,10 @@ class Notes:
     def deleted_texts(self) -> dict[str, str]:
         """Return the text of every deleted note, by the path where it was."""
         texts: dict[str, str] = {}
-        for note in self._list_deleted():
+        for _, shown, path, root, inside in self._list_deleted():
             with suppress(ReadError):
-                data = read_below(note.root, note.inside, shown=note.shown, max_bytes=self._max_bytes).data
-                texts[note.path] = "\n".join(filter(None, (texts.get(note.path), decode(data))))
+                data = read_below(root, inside, shown=shown, max_bytes=self._max_bytes).data
+                texts[path] = "\n".join(filter(None, (texts.get(path), decode(data))))
         return texts
 
     def find(self, forgotten: Tombstones) -> Iterator[NoteChange]:
@@ -135,20 +124,25 @@ class Notes:
         notes = list(self._list(listing))
         for note in notes:
             self._clear_note(note, forgotten)
-        for folder in {*listing.folders, *(os.path.dirname(os.path.join(note.root, note.inside)) for note in notes)}:
+        for folder in {
+            *listing.folders,
+            *(os.path.dirname(os.path.join(root, inside)) for _, _, _, root, inside in notes),
+        }:
             remove_leftovers(folder)
 
     def _list(self, listing: Listing) -> Iterator[_NoteFile]:
         """Yield every note, and every deleted one."""
         for path in sorted(listing.stamps):
-            yield _NoteFile("note", path, path, *listing.locate(path))
+            root, inside = listing.locate(path)
+            yield "note", path, path, root, inside
         yield from self._list_deleted()
 
     def _list_deleted(self) -> Iterator[_NoteFile]:
         for inside in list_trash_files(self._workspace):
-            yield _NoteFile("deletion", inside, original_path(inside), self._workspace, inside)
+            yield "deletion", inside, original_path(inside), self._workspace, inside
 
     def _clear_note(self, note: _NoteFile, forgotten: Tombstones) -> None:
+        kind, _, _, root, inside = note
         for left in range(_TRIES - 1, -1, -1):
             try:
                 change = self._change(note, forgotten)
@@ -158,11 +152,11 @@ class Notes:
                 return
             try:
                 if change.removes_file:
-                    remove_note(change.root, change.inside, change.before)
-                    if note.kind == "deletion":
-                        remove_empty_folders(self._workspace, note.inside)
+                    remove_note(root, inside, change.before)
+                    if kind == "deletion":
+                        remove_empty_folders(self._workspace, inside)
                 else:
-                    replace_lines(change.root, change.inside, change.edits, change.before)
+                    replace_lines(root, inside, change.edits, change.before)
                 return
             except FileChanged:
                 if not left:
@@ -183,8 +177,12 @@ class Notes:
         removed = RemovedText(root, inside, "", (), data)
         if not removes_file:
             removed = RemovedText(root, inside, hash_content(content), reverse_edits(text, edits))
-        places = tuple(_show_span(kind, shown, text, span, action) for span in spans if text[slice(*span)])
-        return NoteChange(shown, root, inside, hash_content(data), edits, places, removed, removes_file)
+        places: list[Place] = []
+        for start, end in spans:
+            if said := text[start:end]:
+                first = text.count("\n", 0, start) + 1
+                places.append(Place(kind, shown, first, first + said.count("\n"), action, _shorten(said)))
+        return NoteChange(hash_content(data), edits, tuple(places), removed, removes_file)
 
 
 def make_edits(text: str, spans: Sequence[Span], *, is_masked: bool) -> tuple[LineEdit, ...]:
@@ -329,12 +327,6 @@ def _rewrite(file: str, transcript: str, forgotten: Tombstones) -> None:
         os.fsync(target.file.fileno())
         target.publish()
     os.utime(file, ns=(found.st_atime_ns, found.st_mtime_ns))
-
-
-def _show_span(kind: str, path: str, text: str, span: Span, action: str) -> Place:
-    first = text.count("\n", 0, span[0]) + 1
-    last = first + text.count("\n", *span)
-    return Place(kind, path, first, last, action, _shorten(text[slice(*span)]))
 
 
 def _shorten(text: str) -> str:

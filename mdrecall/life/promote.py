@@ -6,7 +6,7 @@ process can write an entry twice. To undo, no copy of the file is kept: a size a
 """
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,7 +17,6 @@ from mdrecall.core.life.promotion import (
     Candidate,
     Entry,
     Gates,
-    Record,
     adds_nothing,
     explain_refusal,
     explain_unfit,
@@ -141,7 +140,10 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     text = decode(data or b"")
     in_file, promoted = find_promoted_keys(text), read_promoted(settings.index_path)
     located = {one.record.key: one for one in collected}
-    dated = (_date_promotion(one.record, promoted, in_file) for one in located.values())
+    dated = [
+        record._replace(promoted_on=promoted.get(key) or record.promoted_on or ("earlier" if key in in_file else ""))
+        for key, (record, _) in located.items()
+    ]
     candidates = rank(dated, moment.ms, settings.dreaming.recency_half_life_days)
     if not choice.lists_all:
         candidates = [one for one in candidates if passes_gates(one, choice.gates)]
@@ -150,12 +152,6 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     judged = tuple(judge.judge(one, located[one.record.key]) for one in candidates)
     reconciled = tuple(sorted((in_file & located.keys()) - promoted.keys()))
     return Plan(judged, judge.section, path, data, collected, problem, reconciled)
-
-
-def _date_promotion(record: Record, promoted: Mapping[str, str], in_file: Collection[str]) -> Record:
-    """Return a record with the day on which it was promoted, if it was."""
-    day = promoted.get(record.key) or record.promoted_on or ("earlier" if record.key in in_file else "")
-    return record._replace(promoted_on=day)
 
 
 def find_judged(made: Plan, selector: str) -> Judged | None:

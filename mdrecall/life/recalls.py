@@ -100,10 +100,11 @@ def record_answer(
         with lock_recalls(settings.index_path, _WAIT_S) as state:
             salt = str(state.content.setdefault("salt", os.urandom(16).hex()))
             records = {record.key: record for record in state.records}
-            counted = sum(
-                _count(records, result, entry, _hash_query(result.query or query, salt), moment)
-                for result, entry in hits
-            )
+            counted = 0
+            for result, entry in hits:
+                words = " ".join((result.query or query).casefold().split()).encode("utf-8", "replace")
+                hashed = hashlib.blake2b(words, key=salt.encode()[:64], digest_size=8).hexdigest()
+                counted += _count(records, result, entry, hashed, moment)
             state.set_records(sorted(records.values(), key=lambda record: -record.last_ms)[:MAX_RECORDS])
             state.save()
             return counted
@@ -132,16 +133,11 @@ def forget_paths(index_path: str, paths: Collection[str]) -> int:
         records = state.records
         remaining = [record for record in records if record.path not in paths]
         state.set_records(remaining)
-        promoted = state.promoted.items()
-        state.content["promoted"] = {key: day for key, day in promoted if path_of_key(key) not in paths}
+        # ``memory:<path>:<first>:<last>[:<hash>]``
+        named = {key: found[1] if (found := _KEY.fullmatch(key)) else "" for key in state.promoted}
+        state.content["promoted"] = {key: day for key, day in state.promoted.items() if named[key] not in paths}
         state.save()
         return len(records) - len(remaining)
-
-
-def path_of_key(key: str) -> str:
-    """Return the path in the key of a record, ``memory:<path>:<first>:<last>[:<hash>]``; empty if it has none."""
-    found = _KEY.fullmatch(key)
-    return found[1] if found else ""
 
 
 class RecallState:
@@ -238,11 +234,6 @@ def _count(records: dict[str, Recall], result: SearchResult, entry: Entry, query
         origin=result.origin,
     )
     return True
-
-
-def _hash_query(query: str, salt: str) -> str:
-    words = " ".join(query.casefold().split())
-    return hashlib.blake2b(words.encode("utf-8", "replace"), key=salt.encode()[:64], digest_size=8).hexdigest()
 
 
 _CASTS: Mapping[str, Callable[[Any], Any]] = {

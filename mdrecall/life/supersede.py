@@ -54,13 +54,6 @@ class OldLine(NamedTuple):
         return {"citation": self.citation, "text": self.text[:_MAX_SHOWN]}
 
 
-class Replaced(NamedTuple):
-    """A note that was added in place of an older line."""
-
-    appended: Appended
-    old: OldLine
-
-
 class ConflictReport(NamedTuple):
     """What contradicts itself in the notes, and how many of them were read."""
 
@@ -68,11 +61,6 @@ class ConflictReport(NamedTuple):
     notes: int
     left_out: int
     """Notes that were not compared, because there were too many lines."""
-
-
-class _File(NamedTuple):
-    lines: list[str]
-    hash: str
 
 
 def add_replacement(
@@ -84,8 +72,8 @@ def add_replacement(
     now: datetime | None = None,
     session_key: str = "",
     author: str = "",
-) -> Replaced:
-    """Append a note and mark the line that it replaces: both, or neither.
+) -> tuple[Appended, OldLine]:
+    """Append a note and mark the line that it replaces: both, or neither. Return them.
 
     ``supersedes`` is a citation such as ``memory/2026-02-10.md#L3``, or the text of the line. If the process is killed
     between the two, ``finish_replacement`` marks the line at the next call of anything here.
@@ -105,7 +93,7 @@ def add_replacement(
         except BaseException:
             _take_back(memory, appended)
             raise
-    return Replaced(appended, old)
+    return appended, old
 
 
 def finish_replacement(memory: Memory, *, now: datetime | None = None) -> OldLine | None:
@@ -151,8 +139,8 @@ def mark_line(memory: Memory, old: OldLine, *, by: str, now: datetime | None = N
 
     Raise ``FileChanged`` if the line is no longer what it was.
     """
-    found = _read_file(memory, old.path)
-    if old.line > len(found.lines) or found.lines[old.line - 1].rstrip("\r") != old.text:
+    lines, before = _read_file(memory, old.path)
+    if old.line > len(lines) or lines[old.line - 1].rstrip("\r") != old.text:
         raise _no_line_error(f"{old.citation} is no longer the line that it was.")
     if read_annotations(old.text)[1].is_superseded:
         return False
@@ -161,7 +149,7 @@ def mark_line(memory: Memory, old: OldLine, *, by: str, now: datetime | None = N
     where = "" if any(sign in by for sign in ("--", "|", ">", "\n")) else f" | by: {by}"
     marked = f"{old.text.rstrip()} <!-- status: superseded{where} | on: {day} -->"
     edit = LineEdit(old.line, old.line, (marked,))
-    replace_lines(memory.settings.workspace, old.path, [edit], found.hash)
+    replace_lines(memory.settings.workspace, old.path, [edit], before)
     return True
 
 
@@ -175,7 +163,7 @@ def find_line(memory: Memory, wanted: str, new_text: str = "") -> OldLine:
         return _find_by_text(memory, wanted)
     try:
         memory.read(path, from_line=first, lines=1)
-        lines = _read_file(memory, path).lines
+        lines, _ = _read_file(memory, path)
     except ReadError as error:
         raise ArgumentError(str(error), name="supersedes", hint=error.hint) from error
     cited = [line for line in _list_lines(path, lines) if first <= line.line < first + count]
@@ -295,18 +283,18 @@ def _list_lines(path: str, lines: list[str]) -> list[OldLine]:
     return found
 
 
-def _read_file(memory: Memory, path: str) -> _File:
+def _read_file(memory: Memory, path: str) -> tuple[list[str], str]:
     """Return the lines of a note of the workspace, and the hash by which a change is noticed."""
     max_bytes = memory.settings.mdrecall.max_file_bytes
     data = read_below(memory.settings.workspace, path, shown=path, max_bytes=max_bytes).data
     text = data.decode(find_codec(data), "replace").removeprefix("\ufeff")
-    return _File(text.split("\n"), hash_content(data))
+    return text.split("\n"), hash_content(data)
 
 
 def _try_lines(memory: Memory, path: str) -> list[str]:
     """Return the lines of a note; none if it is gone or cannot be read."""
     try:
-        return _read_file(memory, path).lines
+        return _read_file(memory, path)[0]
     except ReadError:
         return []
 
