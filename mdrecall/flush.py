@@ -1,18 +1,16 @@
 """The memory flush for any agent loop: write down what matters before a long conversation is compacted.
 
 *Compaction* replaces a conversation by a summary. Before each turn, call ``check``. If it says run, call ``begin``, ask
-the model with ``prompt``, ``append`` its answer, and call ``done``. If that fails, call ``failed`` and perhaps
-``checkpoint``.
+the model with ``prompt``, ``append`` its answer, and call ``done``. If that fails, call ``failed``.
 """
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, tzinfo
 from typing import NamedTuple, Self
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.digest import Message, checkpoint_text
 from mdrecall.core.conversation.flush import (
     DEFAULT_WINDOW,
     Decision,
@@ -36,7 +34,7 @@ from mdrecall.sources.tombstones import open_tombstones
 from mdrecall.sources.transcripts.openclaw_entries import Entry, StoredFlushes, read_entry, update_history
 from mdrecall.types import Appended
 
-__all__ = ["Appended", "Decision", "Flush", "FlushHistory", "Message", "Prompts", "State"]
+__all__ = ["Appended", "Decision", "Flush", "FlushHistory", "Prompts", "State"]
 
 
 class State(NamedTuple):
@@ -130,31 +128,6 @@ class Flush:
         if text.strip() and not said.strip():
             return Appended(daily_path(moment), 0)
         return self._append(said, moment, path)
-
-    def checkpoint(
-        self,
-        messages: Iterable[Message],
-        now: datetime | None = None,
-        zone: str | tzinfo | None = None,
-    ) -> Appended | None:
-        """Append the last messages without their secrets, for when no model wrote a memory.
-
-        Nothing is appended unless ``mdrecall.flush.checkpoint`` is on.
-        """
-        if not self.settings.mdrecall.flush.checkpoint:
-            return None
-        from mdrecall.sources.tombstones import open_masks
-
-        redact = open_masks(self.settings).redact
-        moment = local_moment(self.settings, now, zone)
-        text = checkpoint_text(messages, f"{moment.date} {moment.hour:02}:{moment.minute:02}", redact)
-        return self._append(text, moment, None) if text else None
-
-    def read_messages(self, file: str) -> list[Message]:
-        """Return the messages of a transcript anywhere on the disk, for a checkpoint. Raise ``OSError`` on failure."""
-        from mdrecall.sources.transcripts.openclaw import read_any_file
-
-        return [Message(each.speaker.lower(), each.text) for each in read_any_file(file) if each.is_message]
 
     def done(self, now: datetime | None = None, *, compaction_count: int | None = None) -> None:
         """Record that the flush succeeded; give the count of compactions if ``sessions.json`` has an older one."""

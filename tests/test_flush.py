@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from mdrecall.core.conversation.flush import MAX_ATTEMPTS, FlushHistory
 from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsError
-from mdrecall.flush import Flush, Message, State
+from mdrecall.flush import Flush, State
 from tests.conftest import Workspace, examples
 from tests.sources.openclaw_store import OpenClawStore, message
 
@@ -205,19 +205,6 @@ def test_a_zone_without_a_name_is_told_by_what_it_is(claw: Claw) -> None:
     assert claw.flush().prompt(NOW, timezone(timedelta(hours=-3, minutes=-30))).user.endswith("— 11:30 (UTC-03:30)")
     assert claw.flush().prompt(NOW, timezone(timedelta(hours=1), "CET")).user.endswith("— 16:00 (CET, UTC+01:00)")
     assert claw.flush().prompt(NOW, UTC).user.endswith("(UTC)")
-
-
-def test_a_checkpoint_is_saved_only_if_it_is_switched_on(tmp_path: Path) -> None:
-    messages = [Message("user", "my password is hunter2"), Message("assistant", "NO_REPLY")]
-    off = Claw(tmp_path / "off").flush()
-    assert off.checkpoint(messages, NOW, "UTC") is None
-    claw = Claw(tmp_path / "on", {"mdrecall": {"flush": {"checkpoint": True}}})
-    done = claw.flush().checkpoint(messages, NOW, "UTC")
-    assert done
-    assert (claw.workspace / done.path).read_text() == (
-        "## Checkpoint before compaction, 2026-02-16 15:00\n\n- User: my password is ***\n<!-- by flush -->\n"
-    )
-    assert claw.flush().checkpoint([], NOW, "UTC") is None
 
 
 class Lives(RuleBasedStateMachine):

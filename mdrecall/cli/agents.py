@@ -119,9 +119,9 @@ _ACTIONS_OF = {
     "context_window": "check", "reserve_tokens": "check", "total_tokens": "check", "stale": "check",
     "prompt_tokens": "check", "output_tokens": "check", "estimated_tokens": "check", "heartbeat": "check",
     "cli_provider": "check", "sandboxed": "check", "workspace_access": "check", "flushed_count": "check",
-    "flushed_bytes": "check", "attempts": "check", "begin": "check", "transcript": "check done checkpoint",
+    "flushed_bytes": "check", "attempts": "check", "begin": "check", "transcript": "check done",
     "transcript_bytes": "check done", "session_key": "check done failed", "compaction_count": "check done failed",
-    "part": "prompt", "path": "append", "zone": "prompt append checkpoint",
+    "part": "prompt", "path": "append", "zone": "prompt append",
 }  # fmt: skip
 #: What the record of a session already has.
 _IN_SESSION = ("flushed_count", "flushed_bytes", "attempts")
@@ -130,10 +130,9 @@ _IN_SESSION = ("flushed_count", "flushed_bytes", "attempts")
 def add_flush(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "action",
-        choices=("check", "prompt", "append", "checkpoint", "done", "failed"),
+        choices=("check", "prompt", "append", "done", "failed"),
         help="check: is a flush due (exit code 0) or not (1); prompt: print what to ask the model; append: add standard"
-        " input to today's note; checkpoint: add the last messages of a transcript to it; done, failed: record how"
-        " the flush ended",
+        " input to today's note; done, failed: record how the flush ended",
     )
     _add_numbers(parser)
     flags = {
@@ -151,15 +150,12 @@ def add_flush(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session-key", metavar="KEY", help="the session key: the name of the conversation in sessions.json"
     )
-    about = "the transcript; check, done: to measure its size; checkpoint: to read its last messages"
-    parser.add_argument("--transcript", metavar="FILE", help=about)
+    parser.add_argument("--transcript", metavar="FILE", help="check, done: the transcript, to measure its size")
     parser.add_argument("--part", choices=("system", "user"), help="prompt: print only this one")
     parser.add_argument(
         "--path", metavar="PATH", help="append: the path the model wants to write to; it must be today's note"
     )
-    parser.add_argument(
-        "--zone", metavar="ZONE", help="prompt, append, checkpoint: the time zone, such as Europe/Zurich"
-    )
+    parser.add_argument("--zone", metavar="ZONE", help="prompt, append: the time zone, such as Europe/Zurich")
     add_common(parser)
     # A program runs it, wherever that is: the notes of a cloned repository must not become what an agent remembers.
     parser.set_defaults(is_automatic=True)
@@ -194,8 +190,6 @@ def run_flush(options: argparse.Namespace) -> int:
         return _prompt(flush, options)
     if options.action == "append":
         return _append(flush, options)
-    if options.action == "checkpoint":
-        return _checkpoint(flush, options)
     return _record_end(flush, options)
 
 
@@ -274,22 +268,6 @@ def _prompt(flush: "Flush", options: argparse.Namespace) -> int:
 def _append(flush: "Flush", options: argparse.Namespace) -> int:
     text = sys.stdin.buffer.read().decode("utf-8-sig", "replace") if sys.stdin else ""
     return _print_appended(flush.append(text, zone=options.zone, path=options.path), options)
-
-
-def _checkpoint(flush: "Flush", options: argparse.Namespace) -> int:
-    if options.transcript is None:
-        raise RecallError("Which transcript?", hint="Name it with --transcript.")
-    if not flush.settings.mdrecall.flush.checkpoint:
-        raise RecallError("Checkpoints are switched off.", hint="Set mdrecall.flush.checkpoint to true to allow them.")
-    try:
-        messages = flush.read_messages(options.transcript)
-    except OSError as error:
-        message = f"Cannot read the transcript {options.transcript}: {error.strerror}."
-        raise RecallError(message, hint="Check the path.") from error
-    appended = flush.checkpoint(messages, zone=options.zone)
-    if appended is None:
-        raise RecallError(f"There are no messages in {options.transcript}.", hint="There is nothing to save.")
-    return _print_appended(appended, options)
 
 
 def _print_appended(appended: "Appended", options: argparse.Namespace) -> int:

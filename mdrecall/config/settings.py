@@ -55,7 +55,7 @@ class RemoteRequests(Section):
 class FlushOptions(Section):
     """``mdrecall.flush``."""
 
-    checkpoint: bool = setting(flag(), False, "Save the last messages when no model wrote a memory.")
+    checkpoint: bool = setting(flag(), False, "Has no effect: save a session as a note instead.", is_used=False)
 
 
 class QmdOptions(Section):

@@ -150,18 +150,3 @@ def test_bad_input_is_named_and_exits_with_2(run: Run, arguments: list[str], sai
     assert (ran.code, "Traceback" in ran.err) == (2, False)
     assert said in ran.err
     assert run("flush", *arguments, "--json").code == 2
-
-
-def test_a_checkpoint_keeps_the_last_messages_without_their_secrets(workspace: Workspace, run: Run) -> None:
-    transcript = workspace.path / "t.jsonl"
-    message = {"role": "user", "content": "the password is hunter2, and the walrus sleeps"}
-    transcript.write_text(json.dumps({"type": "message", "message": message}) + "\n")
-    off = run("flush", "checkpoint", "--transcript", str(transcript))
-    assert (off.code, "mdrecall.flush.checkpoint" in off.err) == (2, True)
-    workspace.configure('{"mdrecall": {"flush": {"checkpoint": true}}}')
-    assert run("flush", "checkpoint").code == 2
-    assert run("flush", "checkpoint", "--transcript", "missing.jsonl").code == 2
-    assert run("flush", "checkpoint", "--transcript", str(transcript), "--zone", "UTC").code == 0
-    (note,) = notes(workspace)
-    assert "the walrus sleeps" in note.read_text()
-    assert "hunter2" not in note.read_text()

@@ -208,8 +208,6 @@ COMMANDS: dict[str, list[str]] = {
         "flush failed --json --session-key agent:main:main",
         "flush done --json",
         "flush prompt --json --path x",
-        "flush checkpoint --json",
-        "flush checkpoint --json --transcript {base}/none.jsonl",
         "flush check",
         "flush check --context-window 200000 --total-tokens 181000",
         "flush check --context-window 200000 --total-tokens 81000",

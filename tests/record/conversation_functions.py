@@ -152,10 +152,6 @@ def record_digest() -> Iterator[str]:
     said = [TranscriptRecord(number, None, 1, "User", f"m{number}") for number in range(3)]
     yield digest.note_text(said, when="now", key="k", session="", source="s")
     yield digest.note_text([], when="now", key="k", session="", source="s")
-    spoken = product(("user", "assistant", "tool"), (*SAID, " ", "NO_REPLY"))
-    messages = [digest.Message(role, text) for role, text in spoken]
-    yield digest.checkpoint_text(messages, "now", str.lower)
-    yield digest.checkpoint_text(messages * 9, "now", str.lower)
 
 
 def record_visibility() -> Iterator[str]:

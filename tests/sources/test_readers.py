@@ -104,7 +104,6 @@ def memory(tmp_path: Path, two_formats: None) -> Iterator[Memory]:
         json.dumps(
             {
                 "memorySearch": {"sources": ["sessions"], "experimental": {"sessionMemory": True}},
-                "mdrecall": {"flush": {"checkpoint": True}},
             }
         )
     )

@@ -1,8 +1,5 @@
 """The notes around a conversation: what is read when it begins, kept of its last messages, and digested of it.
 
-Messages are kept at its end, or as a checkpoint before compaction, which replaces a long conversation by a summary. A
-checkpoint is for when no model has written a better note.
-
 A digest is a section of Markdown, made without a model. It says what was asked, which files and commits were made, how
 commands ended, and quotes what was decided or left open, each with its line in the transcript. Its last line is a
 comment that says which lines it covers: the mark from which the next digest goes on.
@@ -30,11 +27,6 @@ _HEAD_SHARE = 0.75
 DEFAULT_MESSAGES = 15
 #: A slug longer than this makes file names unwieldy.
 _MAX_SLUG_CHARS = 40
-#: The same bounds for a checkpoint, which nobody has chosen or shortened by hand.
-MAX_CHECKPOINT_MESSAGES = 15
-MAX_CHECKPOINT_CHARS = 500
-
-_SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
 class Excerpt(NamedTuple):
@@ -147,13 +139,6 @@ def render(parts: Sequence[Excerpt]) -> str:
     return "\n".join(blocks)
 
 
-class Message(NamedTuple):
-    """A message of a conversation."""
-
-    role: str
-    text: str
-
-
 def note_name(day: str, slug: str) -> str:
     """Return the file name of a note: the day, and a few words if there are any."""
     words = re.sub(r"[^\w]+", "-", slug.lower()).strip("-_")[:_MAX_SLUG_CHARS].strip("-")
@@ -168,19 +153,6 @@ def note_text(messages: Sequence[TranscriptRecord], *, when: str, key: str, sess
     known = "\n".join(f"- {name}: {value}" for name, value in facts if value)
     said = "\n\n".join(message.line for message in messages)
     return f"# Conversation, {when}\n\n{known}\n\n## What was said last\n\n{said}\n"
-
-
-def checkpoint_text(messages: Iterable[Message], when: str, redact: Callable[[str], str]) -> str:
-    """Return the last messages, one line each, under a heading with the time; empty without messages."""
-    lines: list[str] = []
-    for message in messages:
-        speaker = _SPEAKERS.get(message.role)
-        is_command = message.text.lstrip().startswith("/")
-        if speaker and not is_command and (said := " ".join(redact(visible_text(message.text)).split())):
-            is_long = len(said) > MAX_CHECKPOINT_CHARS
-            lines.append(f"- {speaker}: {said[: MAX_CHECKPOINT_CHARS - 1] + '…' if is_long else said}")
-    last = "\n".join(lines[-MAX_CHECKPOINT_MESSAGES:])
-    return f"## Checkpoint before compaction, {when}\n\n{last}\n" if last else ""
 
 
 #: What one section shows at most, so that a day of work stays readable. A section usually covers one turn: only one

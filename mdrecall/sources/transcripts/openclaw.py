@@ -35,8 +35,6 @@ _LOOK_BYTES, _TURN_BYTES = 1 << 12, 1 << 24
 _USER = re.compile(rb'"role"\s*:\s*"user"')
 #: The file in which the facts about transcripts are kept.
 _KEPT = "mdrecall-session-keys.json"
-#: How much of a file is read at once.
-_BLOCK_BYTES = 1 << 20
 #: The first messages of a transcript: whoever writes in a group is named in each of them.
 _HEAD_BYTES = 1 << 14
 #: A transcript of a forum topic has the topic in its file name, and not in the database.
@@ -279,15 +277,6 @@ class OpenClawTranscripts:
             hint = f"Open the conversation in OpenClaw, which brings it back, or run `{install_command('zstd')}`."
             raise FileUnreadable(problem, path=path, hint=hint)
         yield OpenWindow(database, window, with_tools)
-
-
-def read_any_file(file: str) -> Iterator[TranscriptRecord]:
-    """Yield the records of a JSONL file anywhere on the disk. What is not OpenClaw's has no messages."""
-    with open(file, "rb") as opened:
-        parser = EventParser()
-        yield from parse_blocks(
-            iter(partial(opened.read, _BLOCK_BYTES), b""), lambda line: parser.parse(parse_object(line))
-        )
 
 
 def _read_records(file: OpenJsonl, start: int, number: int, *, with_tools: bool) -> Iterator[TranscriptRecord]:
