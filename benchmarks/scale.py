@@ -71,7 +71,7 @@ def _fill_vectors(folder: Path, count: int) -> None:
 
     folder.mkdir(parents=True)
     store = _open_store(folder)
-    space = store.vectors.ensure_space(Space("test", "random", "f", 256))
+    space = store.vectors.ensure_space(Space("test", "random", "f", 256)).id
     draw = numpy.random.default_rng(1)
     for first in range(0, count, _AT_ONCE):
         some = range(first, min(count, first + _AT_ONCE))
@@ -81,7 +81,7 @@ def _fill_vectors(folder: Path, count: int) -> None:
         store.documents.put([(Document("memory", f"{first}.md", "", "00", (0, 0, 0, 0), 0), chunks)], "benchmark")
         rows = draw.standard_normal((len(some), 256)).astype("<f4")
         store.vectors.put(space, [(number + 1, Embedding(rows[number - first].tobytes())) for number in some])
-    store.vectors.mark_filled(space, store.vectors.text_counter())
+    store.vectors.mark_filled(space, store.vectors.spaces()[0].texts)
     store.admin.close()
 
 

@@ -568,7 +568,7 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
             assert issue.path == "memory/bad.md"
             assert issue.problem.startswith("cannot be indexed, which is a bug: ")
             assert type(error).__name__ in issue.problem
-            assert store.documents.hashes("memory").keys() == {"memory/a.md"}
+            assert store.documents.known_documents("memory").keys() == {"memory/a.md"}
         assert (report.added, report.changed, report.unchanged) == (0, 0, 1)
         assert analyser.tried == 1
         workspace.write("memory/bad.md", "poison still")
@@ -577,7 +577,7 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
         workspace.write("memory/bad.md", "medicine")
         report = indexer.sync()
         assert (report.failed, report.added) == ((), 1)
-        assert store.documents.hashes("memory").keys() == {"memory/a.md", "memory/bad.md"}
+        assert store.documents.known_documents("memory").keys() == {"memory/a.md", "memory/bad.md"}
     finally:
         store.admin.close()
 

@@ -103,7 +103,7 @@ class BuiltinBackend:
             result = self._catch_up(request)
             answer = self._search_index(request, visible)
         else:
-            if not self._store.health.write_problem:
+            if self._store.admin.health()[1] is None:
                 stale = result.stale or "the index is being deleted or replaced by another program"
                 result = result._replace(stale=stale)
         issues = (*result.issues, *self._index_issues(result.issues))
@@ -159,12 +159,12 @@ class BuiltinBackend:
 
     def _index_issues(self, known: tuple[Issue, ...]) -> tuple[Issue, ...]:
         """Return what is wrong with the index file, apart from what is known already."""
-        store, issues = self._store, []
-        if store.health.quarantined_path:
-            problem = f"was damaged; it was moved to {store.health.quarantined_path} and rebuilt"
-            issues.append(Issue(store.admin.place, problem))
-        if store.health.write_problem and not any(issue.path == store.admin.place for issue in (*known, *issues)):
-            issues.append(Issue(store.admin.place, f"is not written: {store.health.write_problem}"))
+        admin, issues = self._store.admin, []
+        quarantined_path, problem = admin.health()
+        if quarantined_path:
+            issues.append(Issue(admin.place, f"was damaged; it was moved to {quarantined_path} and rebuilt"))
+        if problem and not any(issue.path == admin.place for issue in (*known, *issues)):
+            issues.append(Issue(admin.place, f"is not written: {message_with_hint(problem)}"))
         return tuple(issues)
 
     def _explain_empty(self, issues: tuple[Issue, ...], stale: str) -> str:
@@ -230,7 +230,7 @@ class BuiltinBackend:
         used = self._repair(self._embedding.find_embedder) if self._embedding else None
         lacks_vectors, sources = self._repair(self._lacks_vectors), self._repair(self._refresh.inspect)
         files_changed = any(is_behind for is_behind, *_ in sources.values())
-        sizes, cached = self._repair(self._store.admin.content_sizes), self._repair(self._store.cache.count)
+        sizes = self._repair(self._store.admin.content_sizes)
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",
@@ -244,16 +244,16 @@ class BuiltinBackend:
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=tuple(_describe_source(count, sources.get(count.source), sizes) for count in counts),
-            cache={"enabled": search.cache.enabled, "entries": cached, "maxEntries": search.cache.max_entries},
+            cache={"enabled": search.cache.enabled, "entries": sizes.cached, "maxEntries": search.cache.max_entries},
             fts={"enabled": True, "available": True},
             fallback=self._repair(self._embedding.explain_fallback) if self._embedding else None,
             vector=self.index.describe_vectors(),
             batch=self._repair(self._describe_batch),
             custom=self._describe_custom(files_changed, has_embedder=used is not None),
-            storage=self._describe_storage(sizes, cached),
+            storage=self._describe_storage(sizes),
         )
 
-    def _describe_storage(self, sizes: ContentSizes, cached: int) -> dict[str, int]:
+    def _describe_storage(self, sizes: ContentSizes) -> dict[str, int]:
         """Return how much space the index takes, with OpenClaw's names."""
         place, files = self._store.admin.place, dict(self._store.admin.sizes())
         return {
@@ -261,7 +261,7 @@ class BuiltinBackend:
             "walBytes": files.get(f"{place}-wal", 0),
             "reusableBytes": sizes.reusable,
             "embeddingCacheBytes": sizes.cache,
-            "embeddingCacheEntries": cached,
+            "embeddingCacheEntries": sizes.cached,
         }
 
     def _describe_identity(self) -> dict[str, object]:
@@ -294,10 +294,11 @@ class BuiltinBackend:
             custom["leftOut"] = list(self._files.left_out)
         if self._reranker:
             custom["reranker"] = self._reranker.name
-        if self._store.health.quarantined_path:
-            custom["damagedIndexKeptAt"] = self._store.health.quarantined_path
-        if self._store.health.write_problem:
-            custom["indexNotWritten"] = self._store.health.write_problem
+        quarantined_path, problem = self._store.admin.health()
+        if quarantined_path:
+            custom["damagedIndexKeptAt"] = quarantined_path
+        if problem:
+            custom["indexNotWritten"] = message_with_hint(problem)
         return custom
 
     def _lacks_vectors(self) -> bool:
@@ -380,7 +381,7 @@ class BuiltinIndex:
 
     def reset(self) -> None:
         """Delete the index; the next search or sync builds it again from the notes."""
-        require_notes(self._store.admin, "Delete it there.")
+        require_notes(self._store, "Delete it there.")
         self._store.admin.destroy()
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
@@ -406,7 +407,8 @@ class BuiltinIndex:
 
     def find_text(self, path: str) -> str | None:
         """Return the text of a note that is on another machine; None if it is not indexed either."""
-        if self._store.admin.may_remove():
+        _, _, has_notes = self._store.documents.state()
+        if has_notes:
             return None
         from mdrecall.core.text.notes import join_chunks
 

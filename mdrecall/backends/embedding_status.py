@@ -103,11 +103,11 @@ class EmbeddingStatus:
             space, _ = current_space
             found["dims"] = space.space.dimensions
             try:
-                found["engine"] = store.vectors.engine(space)
-                found |= {"loadError": problem} if (problem := store.vectors.engine_problem()) else {}
+                found["engine"], problem = store.vectors.engine(space)
+                found |= {"loadError": problem} if problem else {}
             except StoreUnavailable as error:
                 found |= {"available": False, "loadError": str(error)}
-            found["chunks"] = store.vectors.count(space.id)
+            found["chunks"] = store.chunks.count(space.id)
             if found.get("engine") == "matrix" and found["chunks"] > MOST_EXACT:
                 found["firstPass"] = "signs"
         if self.beside_embedder:
@@ -128,8 +128,9 @@ class EmbeddingStatus:
         if self.jobs and self.jobs.last_error:
             found |= {"lastError": self.jobs.last_error, "lastProvider": self.chosen.embedders[0].provider}
         if self.chosen.embedders:
-            open_jobs, texts = store.jobs.count(self.chosen.embedders[0].fingerprint)
-            found |= {"jobs": open_jobs, "texts": texts} if open_jobs else {}
+            open_jobs = store.cache.jobs(self.chosen.embedders[0].fingerprint)
+            texts = sum(len(job.digests) for job in open_jobs)
+            found |= {"jobs": len(open_jobs), "texts": texts} if open_jobs else {}
         return found
 
     def probe(self) -> Probe:

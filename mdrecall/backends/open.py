@@ -19,7 +19,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedsChunks, FallbackEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
-from mdrecall.engine.sync_run import AnyIndexer, SyncRun
+from mdrecall.engine.sync_run import AnyIndexer, SyncRun, require_writable
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, WatchPlan
 from mdrecall.errors import ConfigError, PackageMissing, install_command
@@ -184,10 +184,11 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
         )
 
     def prepare() -> None:
-        store.admin.open()
-        store.health.require_writable()
+        # Any read opens the index.
+        store.chunks.count()
+        require_writable(store.admin)
 
-    return IndexWatcher(store.watching, plan, refresh.sync_changes, prepare=prepare)
+    return IndexWatcher(store.lock("watch"), plan, refresh.sync_changes, prepare=prepare)
 
 
 def _build_indexers(

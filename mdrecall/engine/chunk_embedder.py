@@ -126,7 +126,7 @@ class ChunkEmbedder:
     def count_missing(self) -> int:
         """Return the number of chunks without a vector."""
         if stored := self.find_space():
-            return 0 if stored.is_filled else self._store.chunks.count() - self._store.vectors.count(stored.id)
+            return 0 if stored.is_filled else self._store.chunks.count() - self._store.chunks.count(stored.id)
         return self._store.chunks.count()
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
@@ -135,7 +135,7 @@ class ChunkEmbedder:
             return EmbedReport()
         if self.is_instant:
             return self._start(progress, stop).embed_instantly(self._keep)
-        lock = self._cache.filling
+        lock = self._cache.lock("fill")
         while not lock.acquire(_LOCK_WAIT_S, "embedding"):
             if self._cache is not self._store:
                 return self._use_cache(progress, stop)
@@ -188,8 +188,7 @@ class ChunkEmbedder:
     def _stored_dimensions(self) -> int:
         """Return the dimensions of the stored vectors; 0 without any, as a wrong answer may have made the space."""
         stored = self.find_space()
-        has_any = stored is not None and self._store.vectors.count(stored.id) > 0
-        return stored.space.dimensions if stored and has_any else 0
+        return stored.space.dimensions if stored and stored.has_vectors else 0
 
 
 class _EmbedRun:
@@ -212,13 +211,12 @@ class _EmbedRun:
         self._progress = progress
         self._stop = stop
         space = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
-        self._space = store.vectors.ensure_space(space)
-        self._cache_space = (
-            self._space if cache is store or embedder.traits.never_waits else cache.vectors.ensure_space(space)
-        )
-        self._texts = store.vectors.text_counter()
+        stored = store.vectors.ensure_space(space)
+        has_own = cache is not store and not embedder.traits.never_waits
+        self._space, self._texts = stored.id, stored.texts
+        self._cache_space = cache.vectors.ensure_space(space).id if has_own else stored.id
         self._total = store.chunks.count()
-        self._count = store.vectors.count(self._space) if progress else 0
+        self._count = store.chunks.count(self._space) if progress else 0
 
     def embed_instantly(self, keep: str) -> EmbedReport:
         """Embed with an embedder that never waits, without the cache."""
@@ -249,7 +247,7 @@ class _EmbedRun:
 
     def _run_jobs(self, jobs: Jobs) -> bool:
         """Embed by batch jobs; True if the rest is to be embedded directly. Old jobs are collected in any case."""
-        has_run, journal = False, self._cache.jobs
+        has_run, journal = False, self._cache.cache
         for waiting in self._read_uncached(jobs.most_texts):
             has_run = True
             if not jobs.run(journal, self._embedder, waiting, self._store_answers, self._report, self._stop):
@@ -434,7 +432,7 @@ EmbedsChunks: TypeAlias = ChunkEmbedder | FallbackEmbedder
 def digest_chunks(store: Store) -> Iterator[bytes]:
     """Yield the hash of each chunk's text, by which its embedding is cached."""
     after = 0
-    while chunks := store.vectors.texts(after, _PAGE_CHUNKS):
+    while chunks := store.vectors.pending(None, after, _PAGE_CHUNKS):
         after = chunks[-1].id
         yield from (_hash(_embed_input(chunk)) for chunk in chunks)
 

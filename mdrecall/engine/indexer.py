@@ -17,7 +17,6 @@ from mdrecall.types import (
     FileChange,
     IndexedChunk,
     Issue,
-    KnownDocument,
     Listing,
     Progress,
     ProgressCallback,
@@ -180,8 +179,8 @@ class Indexer:
             return "gone", ""
         except ReadError as error:
             return "unreadable", str(error).removeprefix(path).strip()
-        known = self._documents.known_document(self.source.name, path)
-        if known is None or known.hash != document.hash:
+        known = self._documents.known_documents(self.source.name, [path]).get(path)
+        if known is None or known[0] != document.hash:
             return "changed", ""
         return "settled" if _has_settled(document) else "same", ""
 
@@ -235,13 +234,12 @@ class Indexer:
         gone = [path for path in work.removed if path in work.plan.known]
 
         def write() -> None:
-            if work.settled:
-                self._documents.refresh_stamps(work.settled)
             if gone:
-                self._documents.remove(self.source.name, gone)
-            if batch:
-                made = [(new, self._index(new) if chunks is None else chunks) for new, chunks, _ in batch]
-                self._documents.put(made, self.index_format, work.masks)
+                self._documents.remove({self.source.name: gone})
+            made = [(new, self._index(new) if chunks is None else chunks) for new, chunks, _ in batch]
+            settled = [(document, None) for document in work.settled]
+            if made or settled:
+                self._documents.put([*settled, *made], self.index_format, work.masks)
             if embed:
                 embed()
 
@@ -297,8 +295,9 @@ class Indexer:
         document = self._read(path, work)
         if document is None:
             return
-        before = self._documents.known_document(self.source.name, path) if path in work.plan.known else None
-        if before is not None and before == KnownDocument(document.hash, self.index_format):
+        known = self._documents.known_documents(self.source.name, [path]) if path in work.plan.known else {}
+        before = known.get(path)
+        if before == (document.hash, self.index_format):
             if _has_settled(document):
                 work.settled.append(document._replace(text=""))
             return

@@ -17,7 +17,7 @@ from mdrecall.errors import (
     WrongAnswer,
     message_with_hint,
 )
-from mdrecall.interfaces import Embedder, JobJournal
+from mdrecall.interfaces import Embedder, EmbeddingCache
 from mdrecall.types import Embedding, EmbedInput, Job, JobState, Stop
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class Jobs:
 
     def run(
         self,
-        journal: JobJournal,
+        journal: EmbeddingCache,
         embedder: Embedder,
         waiting: "PendingTexts",
         store_answers: "StoreAnswers",
@@ -111,7 +111,7 @@ class _Run:
         self,
         jobs: Jobs,
         api: "BatchApi",
-        journal: JobJournal,
+        journal: EmbeddingCache,
         embedder: Embedder,
         waiting: "PendingTexts",
         store_answers: "StoreAnswers",
@@ -152,20 +152,20 @@ class _Run:
 
         A provider that cannot list its jobs cannot tell, and the texts are submitted again.
         """
-        for job in self._journal.pending(self._embedder.fingerprint):
+        for job in self._journal.jobs(self._embedder.fingerprint):
             state = JobState(job.id, "running") if job.id else None
             if state is None:
                 with suppress(NotThere):
                     state = self._api.find(job.tag, job.file)
             if state is None:
-                self._journal.drop(job.tag)
+                self._journal.put_job(job.tag, None)
             else:
                 self._track(job, state)
 
     def _track(self, job: Job, state: JobState) -> None:
         if job.id != state.id:
             job = job._replace(id=state.id)
-            self._journal.put(job)
+            self._journal.put_job(job.tag, job)
         self._open.append((job, state))
 
     def _split_texts(self) -> list[list[bytes]]:
@@ -187,12 +187,12 @@ class _Run:
             self._jobs.record_failure(error, for_good=isinstance(error, NotThere))
             return
         job = Job(tag, self._embedder.fingerprint, file, "", time.time(), tuple(digests))
-        self._journal.put(job)
+        self._journal.put_job(job.tag, job)
         made = self._create(job)
         if isinstance(made, JobState):
             self._track(job, made)
         else:
-            self._journal.drop(tag)
+            self._journal.put_job(tag, None)
             self._jobs.record_failure(made, for_good=isinstance(made, NotThere))
 
     def _create(self, job: Job) -> JobState | EmbedderError:
@@ -234,7 +234,7 @@ class _Run:
         try:
             state = known if known.status != "running" else self._api.state(job.id)
         except (NotThere, InputRefused) as error:
-            self._journal.drop(job.tag)
+            self._journal.put_job(job.tag, None)
             self._jobs.record_failure(error)
             return None
         except (EmbedderUnavailable, RateLimited, WrongAnswer):
@@ -277,7 +277,7 @@ class _Run:
                 self._store_answers(made, self._waiting)
                 made = {}
         self._store_answers(made, self._waiting)
-        self._journal.drop(job.tag)
+        self._journal.put_job(job.tag, None)
         if state.status == "failed" or not got:
             message = f"The batch job {state.id} of {self._embedder.provider} failed"
             reason = problem.rstrip(".") or "it returned nothing"

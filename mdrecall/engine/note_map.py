@@ -51,8 +51,8 @@ class NoteMapper:
             if self._is_unchecked():
                 return NoteMap((), 0, (), _UNCHECKED)
             space = self._find_space()
-            count = store.vectors.count(space.id) if space else 0
-            state = space and space.id, count, store.vectors.text_counter(), store.chunks.count()
+            count = store.chunks.count(space.id) if space else 0
+            state = space, count, store.chunks.count()
             if self._drawn is None or self._drawn[0] != state:
                 self._drawn = state, self._draw(space if count else None)
             return self._drawn[1]

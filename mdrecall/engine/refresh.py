@@ -14,7 +14,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.background import SingleFlight
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import STAMP_SETTLES_NS, FileChanges
-from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests
+from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests, require_writable
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Issue, ProgressCallback, SourceName, Stop, StoredChunk, SyncReport, never
@@ -197,7 +197,7 @@ class IndexRefresh:
                 self._sessions.add(session_key)
             return result
         except StoreUnavailable as problem:
-            if self._store.chunks.count() or not self._store.health.use_temporary(problem):
+            if self._store.chunks.count() or not self._store.admin.recreate(problem):
                 return self._explain_hindrance(problem, None)
         except StoreBusy as problem:
             return self._explain_hindrance(problem, None)
@@ -242,7 +242,7 @@ class IndexRefresh:
 
     def hide_forgotten(self, chunks: list[StoredChunk]) -> list[StoredChunk]:
         """Return chunks without a forgotten text: until an index is checked, it may hold some."""
-        return self.runs.forgotten.hide(chunks, self._store.documents.masks())
+        return self.runs.forgotten.hide(chunks, self._store.documents.state()[1])
 
     def inspect(self) -> dict[SourceName, tuple[bool, int, tuple[Issue, ...]]]:
         """Return for each source True if the index is behind, how many files there are, and their problems."""
@@ -257,7 +257,7 @@ class IndexRefresh:
         """Bring the index up to date, and embed every chunk."""
         self._look_again()
         report = self._flight.run(SyncRequest(force=force, progress=progress, stop=stop)) or SyncReport()
-        self._store.health.require_writable()
+        require_writable(self._store.admin)
         if stop() or self._closing.is_set():
             return report
         issues = self._vectors.embed(progress, stop) + self._beside.embed(progress, stop)
@@ -267,7 +267,7 @@ class IndexRefresh:
         """Build the index again and leave nothing behind of what it held; False if a reader still keeps some of it."""
         self._look_again()
         self._flight.run(SyncRequest(purge=True, progress=progress))
-        self._store.health.require_writable()
+        require_writable(self._store.admin)
         return self._store.admin.scrub()
 
     def sync_changes(self, progress: ProgressCallback, stop: Stop) -> SyncReport:
@@ -356,7 +356,7 @@ class IndexRefresh:
         if any(source.name == "sessions" for source in sources):
             return None
         # The index first: a file that another process indexes after a scan would seem to be gone.
-        in_index = documents.known_stamps("memory", STAMP_SETTLES_NS), documents.masks(), self._store.vectors.spaces()
+        in_index = documents.known_stamps("memory", STAMP_SETTLES_NS), documents.state(), self._store.vectors.spaces()
         return *in_index, self.runs.forgotten.load(), [source.scan() for source in sources]
 
     def _choose_wait_s(self) -> float:

@@ -128,7 +128,7 @@ class TimeSearch:
     def _documents_of(self, times: QueryTimes, before: int = 0) -> list[StoredDocument]:
         """Return the documents of the days of times, and of as many days before each."""
         ranges = [(one.first - before, one.last) for one in times.ranges]
-        return self._choose(self._chunks.documents_of_days(ranges))
+        return self._choose(self._chunks.list_documents(ranges))
 
     def _documents(self) -> list[StoredDocument]:
         return self._choose(self._chunks.list_documents())
@@ -281,8 +281,8 @@ class ScopedChunks:
     def snapshot(self) -> AbstractContextManager[None]:
         return self._chunks.snapshot()
 
-    def count(self) -> int:
-        return self._chunks.count()
+    def count(self, space: int | None = None) -> int:
+        return self._chunks.count(space)
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
         return self._chunks.count_by_source()
@@ -290,11 +290,8 @@ class ScopedChunks:
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         return self._chunks.load([chunk for chunk in ids if chunk not in self._hidden])
 
-    def list_documents(self) -> list[StoredDocument]:
-        return self._chunks.list_documents()
-
-    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
-        return self._chunks.documents_of_days(ranges)
+    def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
+        return self._chunks.list_documents(days)
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         return [chunk for chunk in self._chunks.chunks_of(documents) if chunk not in self._hidden]

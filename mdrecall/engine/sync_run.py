@@ -24,6 +24,7 @@ from mdrecall.types import (
     SyncReport,
     never,
 )
+from mdrecall.types.documents import file_path
 
 if TYPE_CHECKING:
     from mdrecall.engine.indexer import Indexer
@@ -109,7 +110,7 @@ class SyncRun:
 
     def _keep_foreign(self, indexer: AnyIndexer, changes: FileChanges) -> FileChanges:
         """Return the changes without the files that are missing here, but may be on another machine."""
-        if changes.listing.lost and not self._store.admin.may_remove():
+        if changes.listing.lost and not self._has_notes():
             # A machine that has no notes, or a copy of some, lacks nothing.
             changes = changes._replace(listing=changes.listing._replace(lost=()))
         if not changes.vanished:
@@ -158,28 +159,35 @@ class SyncRun:
 
     def is_outdated(self) -> bool:
         """True if the index was made with other settings, or by another version."""
-        return self._store.documents.index_format() not in ("", *(indexer.index_format for indexer in self._indexers))
+        index_format, _, _ = self._store.documents.state()
+        return index_format not in ("", *(indexer.index_format for indexer in self._indexers))
 
     def is_unchecked(self) -> bool:
         """True if texts were indexed before something was forgotten, or may come back since."""
-        return self._store.documents.masks() != self.forgotten.load().fingerprint
+        _, masks, _ = self._store.documents.state()
+        return masks != self.forgotten.load().fingerprint
+
+    def _has_notes(self) -> bool:
+        """True if the notes that the index is made of are on this machine."""
+        _, _, has_notes = self._store.documents.state()
+        return has_notes
 
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
         with self._store.chunks.snapshot():
             # On a machine without the notes, what was forgotten only leaves the index.
-            is_rebuilt = request.force or (request.purge and self._store.admin.may_remove())
+            is_rebuilt = request.force or (request.purge and self._has_notes())
             is_outdated, is_unchecked = self.is_outdated(), self.is_unchecked()
         is_left = is_unchecked and not self._agree_on_forgotten(request, is_rebuilt=is_rebuilt)
         if is_unchecked:
             request = request._replace(changes=None)
         if is_rebuilt:
-            require_notes(self._store.admin, "Rebuild it there.")
+            require_notes(self._store, "Rebuild it there.")
             return self._rebuild(request)
         if not is_outdated:
             report, must_erase = self._update(request)
             # If there is no time for it now, the next run finds it left to do.
-            is_left |= must_erase and self._store.admin.may_remove() and not self._erase(request).rebuilt
+            is_left |= must_erase and self._has_notes() and not self._erase(request).rebuilt
             return report._replace(left=report.left + 1) if is_left else report
         changes = request.changes or self.compare(everything=True)
         if reason := self._why_not_rebuild(changes):
@@ -192,7 +200,7 @@ class SyncRun:
         before = self.forgotten.load().fingerprint
         self._store.admin.exchange_forgotten(self.forgotten.merge)
         # Another machine that has checked the index could not index again what may come back: the notes are here.
-        is_news = self.forgotten.load().fingerprint != before and self._store.admin.may_remove()
+        is_news = self.forgotten.load().fingerprint != before and self._has_notes()
         return is_rebuilt or not (is_news or self.is_unchecked()) or self._drop_forgotten(request)
 
     def _drop_forgotten(self, request: SyncRequest) -> bool:
@@ -202,7 +210,7 @@ class SyncRun:
         """
         from mdrecall.core.life.tombstones import FORGOTTEN
 
-        store, has_notes = self._store, self._store.admin.may_remove()
+        store, has_notes = self._store, self._has_notes()
         here = {path for indexer in self._indexers for path in indexer.source.scan().stamps}
         with store.admin.write_lock("indexing", _WAIT_S if request.wait_s is None else request.wait_s):
             forgotten = self.forgotten.load()
@@ -214,13 +222,7 @@ class SyncRun:
                 may_return = FORGOTTEN in text and (has_notes or path in here)
                 if may_return or forgotten.is_in(source, path, text, days):
                     gone[source].add(path)
-
-            def write() -> None:
-                store.documents.remove("memory", gone["memory"])
-                store.documents.remove_transcripts(gone["sessions"])
-                store.documents.mark_masked(forgotten.fingerprint)
-
-            store.documents.commit(write)
+            store.documents.remove(gone, forgotten.fingerprint)
         return True
 
     def _list_texts(self) -> Iterator[tuple[SourceName, str, str, set[str]]]:
@@ -275,7 +277,7 @@ class SyncRun:
 
     def _why_not_rebuild(self, changes: Sequence[FileChanges]) -> str:
         """Return why an outdated index is not rebuilt now; empty if it is."""
-        if not self._store.admin.may_remove():
+        if not self._has_notes():
             return "was made with other settings or by another version; it is rebuilt by the machine that has its notes"
         if any(entry.describe_kept() for entry in changes):
             return (
@@ -289,9 +291,9 @@ class SyncRun:
     def _rebuild(self, request: SyncRequest) -> SyncReport:
         """Index every source again, in a new index beside the one that goes on answering."""
         progress, stop = request.progress, request.stop
-        before = {indexer.source.name: self._store.documents.hashes(indexer.source.name) for indexer in self._indexers}
+        before = {indexer.source.name: _hash_files(self._store, indexer.source.name) for indexer in self._indexers}
         changes = self.compare(everything=True)
-        with self._store.rebuilding(sum(entry.text_bytes for entry in changes)) as fresh:
+        with self._store.rebuild(sum(entry.text_bytes for entry in changes)) as (fresh, publish):
             indexers = [indexer.for_store(fresh.documents) for indexer in self._indexers]
             embedder = self._embedder.for_store(fresh, cache=self._store) if self._embedder else None
             reports = [indexer.sync(progress=progress, stop=stop) for indexer in indexers]
@@ -300,10 +302,10 @@ class SyncRun:
                 return SyncReport(left=sum(len(entry.listing.stamps) for entry in changes))
             with self._store.admin.write_lock("publishing a rebuilt index"):
                 reports = [indexer.sync(embed=_instant_embedding(embedder)) for indexer in indexers]
-                after = {indexer.source.name: fresh.documents.hashes(indexer.source.name) for indexer in indexers}
+                after = {indexer.source.name: _hash_files(fresh, indexer.source.name) for indexer in indexers}
                 # The texts that are left are the only ones whose cached embeddings say nothing about what is gone.
-                cached = set(digest_chunks(fresh)) if request.purge and self._store.cache.count() else None
-                self._store.publish(fresh, cached=cached)
+                has_cache = request.purge and self._store.admin.content_sizes().cached > 0
+                publish(set(digest_chunks(fresh)) if has_cache else None)
         self._rebuilt_at = time.monotonic()
         report = _report_rebuild(before, after, reduce(SyncReport.merge, reports))
         problems = self._describe_problems(self._embedder, embedded) if self._embedder else ()
@@ -319,10 +321,26 @@ class SyncRun:
         return ()
 
 
-def require_notes(admin: IndexAdmin, hint: str) -> None:
+def require_notes(store: Store, hint: str) -> None:
     """Raise if this machine does not have the notes that an index would be rebuilt from."""
-    if not admin.may_remove():
-        raise StoreUnavailable(f"{admin.place} is shared, and its notes are on another machine.", hint=hint)
+    _, _, has_notes = store.documents.state()
+    if not has_notes:
+        raise StoreUnavailable(f"{store.admin.place} is shared, and its notes are on another machine.", hint=hint)
+
+
+def require_writable(admin: IndexAdmin) -> None:
+    """Raise if the index is read-only right now."""
+    _, problem = admin.health()
+    if problem is not None:
+        raise StoreUnavailable(str(problem), hint=problem.hint)
+
+
+def _hash_files(store: Store, source: SourceName) -> dict[str, str]:
+    """Return every indexed file of a source with a hash of its content; a transcript has that of all its parts."""
+    found: dict[str, str] = {}
+    for path, (digest, _) in store.documents.known_documents(source).items():
+        found[file_path(path)] = found.get(file_path(path), "") + digest
+    return found
 
 
 def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:
@@ -331,7 +349,7 @@ def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[[], EmbedRepor
 
 
 def _report_rebuild(
-    before: Mapping[SourceName, Mapping[str, bytes]], after: Mapping[SourceName, Mapping[str, bytes]], last: SyncReport
+    before: Mapping[SourceName, Mapping[str, str]], after: Mapping[SourceName, Mapping[str, str]], last: SyncReport
 ) -> SyncReport:
     """Return what a rebuild changed, by comparing the contents of the two indexes."""
     changes: list[FileChange] = []

@@ -164,7 +164,8 @@ class TranscriptIndexer:
         # Until the bytes of a forgotten one are erased, an empty one stands for it: every run knows what is left to do.
         empty = [_make_empty(path) for path in gone if path in changes.listing.forgotten]
         for transcript in empty:
-            self._documents.put_transcript(transcript, 0, (), self.index_format, self._documents.masks())
+            _, masks, _ = self._documents.state()
+            self._documents.put((), self.index_format, masks, state=transcript)
         if progress and changes.unsettled:
             progress(Progress(done, len(changes.unsettled), ""))
         indexed += [FileChange(path, "removed") for path in gone]
@@ -190,7 +191,7 @@ class TranscriptIndexer:
         """Remove those transcripts from the index that no longer exist, and return them."""
         gone = [path for path in paths if self._is_gone(path)]
         if gone:
-            self._documents.remove_transcripts(gone)
+            self._documents.remove({"sessions": gone})
         return gone
 
     def _is_gone(self, path: str) -> bool:
@@ -243,7 +244,7 @@ class TranscriptIndexer:
 
     def _write(self, run: "_Run", seal: bytes, masks: str, embed: Callable[[], object] | None) -> None:
         def write() -> None:
-            self._documents.put_transcript(run.state(seal), run.keep, run.parts, self.index_format, masks)
+            self._documents.put(run.parts, self.index_format, masks, state=run.state(seal), keep=run.keep)
             if embed:
                 embed()
 

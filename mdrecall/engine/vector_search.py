@@ -209,10 +209,10 @@ class VectorSearcher:
         from mdrecall.core.ranking.score import measure_traits
 
         try:
-            mean = self._vectors.mean_cosine(space, vector)
+            mean, count = self._vectors.mean_cosine(space, vector)
         except StoreUnavailable as error:
             raise Unavailable(message_with_hint(error)) from error
-        return measure_traits(traits, mean, self._vectors.count(space.id))
+        return measure_traits(traits, mean, count)
 
     def _candidates(self) -> Iterator[tuple[StoredSpace, _QueryEmbedder]]:
         """Yield what can answer, best first: complete spaces of the embedders, older complete ones, incomplete ones."""
@@ -226,7 +226,7 @@ class VectorSearcher:
             if space.was_filled and not is_own and (older := self._embedder_for(space.space)):
                 yield space, older
         for embedder, space in own:
-            if space and not space.was_filled and self._vectors.count(space.id):
+            if space and not space.was_filled and space.has_vectors:
                 yield space, embedder
 
     def _embedder_for(self, space: Space) -> _QueryEmbedder | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Protocol, Self, TypeAlias
+from typing import Literal, Protocol, Self, TypeAlias
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.types import (
@@ -12,7 +12,6 @@ from mdrecall.types import (
     Holder,
     IndexedChunk,
     Job,
-    KnownDocument,
     Match,
     PendingChunk,
     SourceCount,
@@ -25,17 +24,12 @@ from mdrecall.types import (
     Transcript,
 )
 
-#: Documents with their chunks.
-Indexed: TypeAlias = Sequence[tuple[Document, Iterable[IndexedChunk]]]
+#: Documents with their chunks; None for the chunks if only the stamp of a document is new.
+Indexed: TypeAlias = Sequence[tuple[Document, Iterable[IndexedChunk] | None]]
 
 
 class Lock(Protocol):
     """Held by one process at a time; the others can read which one that is."""
-
-    @property
-    def is_held(self) -> bool:
-        """True while this process holds the lock. A lock on a server can be lost: check before what costs something."""
-        ...
 
     def acquire(self, wait_s: float, doing: str) -> bool:
         """Take the lock within ``wait_s``; False if another process holds it. ``doing`` tells others what for."""
@@ -68,20 +62,13 @@ class DocumentWriter(Protocol):
         """
         ...
 
-    def index_format(self) -> str:
-        """Return the format of all documents: empty without any, ``?`` if they were written in several formats."""
-        ...
+    def state(self) -> tuple[str, str, bool]:
+        """Return the format of all documents, the masks that they share, and True if their notes are on this machine.
 
-    def masks(self) -> str:
-        """Return what stands for the forgotten texts that all documents are free of; ``?`` if they differ."""
-        ...
-
-    def mark_masked(self, masks: str) -> None:
-        """Record that all documents are free of some forgotten texts."""
-        ...
-
-    def hashes(self, source: SourceName) -> Mapping[str, bytes]:
-        """Return every file of a source with a hash of its indexed content."""
+        The format is empty without any document, and ``?`` if they were written in several formats. The masks stand
+        for the forgotten texts that all documents are free of; ``?`` if they differ. Only where the notes are may an
+        index be built again from them: another machine may have them.
+        """
         ...
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
@@ -92,20 +79,37 @@ class DocumentWriter(Protocol):
         """
         ...
 
-    def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
-        """Return the hash and format of an indexed document; None if it is not indexed."""
+    def known_documents(self, source: SourceName, paths: Sequence[str] | None = ...) -> Mapping[str, tuple[str, str]]:
+        """Return the hash and the format of each document of a source, or of those of some paths, by path."""
         ...
 
-    def put(self, items: Indexed, index_format: str, masks: str = "") -> None:
+    def transcripts(self) -> Mapping[str, Transcript]:
+        """Return how far each transcript has been indexed, by path."""
+        ...
+
+    def put(
+        self,
+        items: Indexed,
+        index_format: str,
+        masks: str = ...,
+        *,
+        state: Transcript | None = ...,
+        keep: int = ...,
+    ) -> None:
         """Add or replace documents; ``masks`` stands for the forgotten texts that they are free of.
 
         Every chunk gets a number that no chunk of this index has ever had. Chunks are taken one by one, so that those
-        of a long document need not be in memory together.
+        of a long document need not be in memory together. A document without chunks gets its new stamp if its content
+        is still the indexed one, and is ignored otherwise. With ``state``, which says how far a transcript was read,
+        its first ``keep`` parts are kept, and these documents replace the rest.
         """
         ...
 
-    def remove(self, source: SourceName, paths: Iterable[str]) -> None:
-        """Remove documents with their chunks and vectors. A path that is not indexed is ignored."""
+    def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = ...) -> None:
+        """Remove notes and whole transcripts with their chunks and vectors. A path that is not indexed is ignored.
+
+        With ``masks``, record that all other documents are free of the forgotten texts that it stands for.
+        """
         ...
 
     def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
@@ -116,22 +120,6 @@ class DocumentWriter(Protocol):
         """
         ...
 
-    def refresh_stamps(self, items: Iterable[Document]) -> None:
-        """Store the new stamps of documents whose content is still the indexed one; ignore all others."""
-        ...
-
-    def transcripts(self) -> Mapping[str, Transcript]:
-        """Return how far each transcript has been indexed, by path."""
-        ...
-
-    def put_transcript(self, state: Transcript, keep: int, parts: Indexed, index_format: str, masks: str = "") -> None:
-        """Keep the first parts of a transcript, replace the rest by others, and store how far it was read."""
-        ...
-
-    def remove_transcripts(self, paths: Iterable[str]) -> None:
-        """Remove transcripts with all their parts."""
-        ...
-
 
 class ChunkReader(Protocol):
     """The chunks of an index, for searching."""
@@ -140,8 +128,8 @@ class ChunkReader(Protocol):
         """Let every read of this thread inside, through any role, see the same state of the index."""
         ...
 
-    def count(self) -> int:
-        """Return the number of chunks."""
+    def count(self, space: int | None = ...) -> int:
+        """Return the number of chunks, or of those with a vector in a space: 0 if the space was dropped."""
         ...
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
@@ -159,14 +147,10 @@ class ChunkReader(Protocol):
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         ...
 
-    def list_documents(self) -> list[StoredDocument]:
-        """Return every document, in no particular order."""
-        ...
+    def list_documents(self, days: Sequence[tuple[int, int]] | None = ...) -> list[StoredDocument]:
+        """Return every document, or those about a day of any range, which includes both ends, in no order.
 
-    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
-        """Return the documents that are about a day of any of the ranges, which include both ends, in no order.
-
-        Unlike ``list_documents`` it takes no longer the more documents there are.
+        With ``days`` it takes no longer the more documents there are.
         """
         ...
 
@@ -198,20 +182,15 @@ class VectorIndex(Protocol):
         """Return every space that can hold vectors, the newest first."""
         ...
 
-    def ensure_space(self, space: Space) -> int:
-        """Return the number of a space, which is created if it does not exist."""
+    def ensure_space(self, space: Space) -> StoredSpace:
+        """Return a space, which is created if it does not exist."""
         ...
 
-    def text_counter(self) -> int:
-        """Return a number that grows whenever chunks are added: a space is filled up to such a number."""
-        ...
+    def pending(self, space: int | None, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks whose number is greater than ``after`` and that have no vector in a space, in order.
 
-    def pending(self, space: int, after: int, limit: int) -> list[PendingChunk]:
-        """Return the next chunks without a vector whose number is greater than ``after``, in order."""
-        ...
-
-    def texts(self, after: int, limit: int) -> list[PendingChunk]:
-        """Return the next chunks, with a vector or without, whose number is greater than ``after``, in order."""
+        Without a space, return chunks with a vector or without.
+        """
         ...
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
@@ -225,10 +204,6 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def count(self, space: int) -> int:
-        """Return the number of chunks with a vector in a space; 0 for a space that was dropped."""
-        ...
-
     def record_failure(self, fingerprint: str, error: str) -> None:
         """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
         ...
@@ -237,20 +212,19 @@ class VectorIndex(Protocol):
         """Return why an embedder failed the last time, in whichever process; empty if it worked since."""
         ...
 
-    def engine(self, space: StoredSpace) -> str:
-        """Return the name of the engine that searches a space, after checking that it loads."""
-        ...
+    def engine(self, space: StoredSpace) -> tuple[str, str]:
+        """Return the name of the engine that searches a space, after checking that it loads.
 
-    def engine_problem(self) -> str:
-        """Return why another engine than the preferred one searches; empty if the preferred one does."""
+        It comes with the reason if another engine is preferred; empty if this is the preferred one.
+        """
         ...
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
         ...
 
-    def mean_cosine(self, space: StoredSpace, query: bytes) -> float:
-        """Return the mean cosine of all chunks; 0 without any."""
+    def mean_cosine(self, space: StoredSpace, query: bytes) -> tuple[float, int]:
+        """Return the mean cosine of all chunks, 0 without any, and the number of chunks with a vector."""
         ...
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
@@ -267,7 +241,11 @@ class VectorIndex(Protocol):
 
 
 class EmbeddingCache(Protocol):
-    """Embeddings kept by the hash of their text, so that no text is paid for twice. A rebuild keeps them."""
+    """What was paid for: embeddings kept by the hash of their text, and open batch jobs. A rebuild keeps both.
+
+    A job is recorded before it can cost anything and removed once its results are stored, so that a crash in between
+    costs nothing twice.
+    """
 
     def get(self, space: int, hashes: Iterable[bytes]) -> Mapping[bytes, Embedding]:
         """Return the cached embeddings. A hash that is not cached is left out."""
@@ -277,53 +255,37 @@ class EmbeddingCache(Protocol):
         """Add embeddings, mark others as used, and drop the least recently used beyond ``most`` entries."""
         ...
 
-    def count(self) -> int:
-        """Return the number of cached embeddings in all spaces."""
+    def jobs(self, fingerprint: str) -> list[Job]:
+        """Return the open batch jobs of an embedder, the oldest first."""
         ...
 
-
-class JobJournal(Protocol):
-    """Batch jobs at a provider that have not been collected yet. A rebuild keeps them.
-
-    A job is recorded before it can cost anything and removed once its results are stored, so that a crash in between
-    costs nothing twice.
-    """
-
-    def pending(self, fingerprint: str) -> list[Job]:
-        """Return the jobs of an embedder, the oldest first."""
-        ...
-
-    def count(self, fingerprint: str) -> tuple[int, int]:
-        """Return the number of jobs of an embedder, and of the texts in them."""
-        ...
-
-    def put(self, job: Job) -> None:
-        """Record a job, or replace what is recorded under its tag."""
-        ...
-
-    def drop(self, tag: str) -> None:
-        """Forget a job; do nothing if it is not recorded."""
+    def put_job(self, tag: str, job: Job | None) -> None:
+        """Record a job under its tag in the place of an earlier one; None forgets it."""
         ...
 
 
 class IndexAdmin(Protocol):
-    """The index as a whole."""
+    """The index as a whole. Every call, of any role, opens it by itself."""
 
     @property
     def place(self) -> str:
         """The index as people know it: a file path, or a server and a workspace; never a password."""
         ...
 
-    def open(self) -> None:
-        """Make sure that there is an index to answer from. Idempotent; every other call opens the index by itself."""
+    def health(self) -> tuple[str, StoreUnavailable | None]:
+        """Return the path that a damaged index was moved to, or nothing, and why the index is read-only right now."""
         ...
 
     def close(self) -> None:
         """Release every connection. Idempotent; the index can be used again afterwards."""
         ...
 
-    def recreate(self) -> None:
-        """Replace a damaged index by an empty one, unless another process has already done so."""
+    def recreate(self, problem: StoreUnavailable | None = ...) -> bool:
+        """Start an empty index in the place of a damaged one, unless another process has already done so.
+
+        With ``problem``, which keeps an empty index from being written, a temporary one answers until it can be
+        written again. Return False if there is nothing to switch to.
+        """
         ...
 
     def check(self) -> tuple[str, ...]:
@@ -346,10 +308,6 @@ class IndexAdmin(Protocol):
         """Give ``merge`` what other machines with this index have forgotten, and keep what it returns for them."""
         ...
 
-    def may_remove(self) -> bool:
-        """True if the index may be built again from the notes of this machine; another one may have its notes."""
-        ...
-
     def destroy(self) -> None:
         """Delete the index and everything that belongs to it, and nothing else."""
         ...
@@ -359,28 +317,6 @@ class IndexAdmin(Protocol):
 
         Raises ``StoreBusy`` with the name of the holder if it is not free within ``wait_s``.
         """
-        ...
-
-
-class IndexHealth(Protocol):
-    """What happens to an index that is damaged or cannot be written. A store without files answers with nothing."""
-
-    @property
-    def quarantined_path(self) -> str:
-        """The path that a damaged index was moved to; empty if none was."""
-        ...
-
-    @property
-    def write_problem(self) -> str:
-        """Why the index is read-only right now; empty if it is writable."""
-        ...
-
-    def require_writable(self) -> None:
-        """Raise ``StoreUnavailable`` if the index is read-only right now."""
-        ...
-
-    def use_temporary(self, problem: StoreUnavailable) -> bool:
-        """Answer from a temporary index until this one can be written again; False if there is nothing to switch to."""
         ...
 
 
@@ -400,35 +336,20 @@ class Store(Protocol):
     def cache(self) -> EmbeddingCache: ...
 
     @property
-    def jobs(self) -> JobJournal: ...
-
-    @property
     def admin(self) -> IndexAdmin: ...
 
-    @property
-    def health(self) -> IndexHealth: ...
-
-    @property
-    def watching(self) -> Lock:
-        """Held by the process that watches the files of this index."""
+    def lock(self, kind: Literal["watch", "fill"]) -> Lock:
+        """Return the lock of the process that watches the files of this index, or embeds chunks for time or money."""
         ...
 
-    @property
-    def filling(self) -> Lock:
-        """Held by the process that embeds chunks where that takes time or money."""
-        ...
+    def rebuild(
+        self, expected_bytes: int
+    ) -> AbstractContextManager[tuple[Self, Callable[[Iterable[bytes] | None], None]]]:
+        """Give an empty index beside this one, to be filled with about this much text, and a function to publish it.
 
-    def rebuilding(self, expected_bytes: int) -> AbstractContextManager[Self]:
-        """Give an empty index beside this one, to be filled with about this much text and published.
-
-        This index goes on answering. Numbers of spaces are the same in both; numbers of chunks are
-        never used in both. What has not been published at the end is discarded.
-        """
-        ...
-
-    def publish(self, fresh: Self, *, cached: Iterable[bytes] | None = None) -> None:
-        """Replace this index by a rebuilt one in one step. Open snapshots go on seeing the old one.
-
-        ``cached`` are the hashes of the texts whose cached embeddings stay; None for all of them.
+        This index goes on answering. Numbers of spaces are the same in both; numbers of chunks are never used in both.
+        Publishing replaces this index in one step; open snapshots go on seeing the old one. The function takes the
+        hashes of the texts whose cached embeddings stay, or None for all of them. What has not been published at the
+        end is discarded.
         """
         ...

@@ -7,22 +7,20 @@ remaining, more common terms count only as present or absent, and only in chunks
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import islice
-from typing import Protocol
+from itertools import chain, islice
+from typing import Protocol, TypeAlias
 
+from mdrecall.core.text.annotations import pack_marks, unpack_marks
+from mdrecall.core.text.days import ms_of_day, note_day
+from mdrecall.core.text.notes import pack_fields, unpack_fields
 from mdrecall.core.text.words import JOINERS
-from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import Match, SourceName, Term
-from mdrecall.types.documents import Stamps
+from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.types import Chunk, Document, IndexedChunk, Job, Match, SourceName, StoredChunk, StoredDocument, Term
+from mdrecall.types.documents import Stamps, file_path
 
-
-class ChangedStamps(NamedTuple):
-    """How the stamps of a source have changed."""
-
-    removed: Iterable[str] | None
-    """The paths of removed documents; None if that is no longer known, and ``newer`` is everything."""
-    newer: Mapping[str, tuple[int, ...]]
-    """Paths with stamps that are new or have changed."""
+#: How the stamps of a source have changed: the paths of removed documents, and stamps that are new or have changed.
+#: None for the paths if they are no longer known, and the stamps are all.
+ChangedStamps: TypeAlias = tuple[Iterable[str] | None, Mapping[str, tuple[int, ...]]]
 
 
 class StampChanges(Protocol):
@@ -61,11 +59,14 @@ class StampCache:
 
 
 def _apply(changed: ChangedStamps, known: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
-    if changed.removed is None:
-        return changed.newer
-    return Stamps(known, list(changed.removed), changed.newer)
+    removed, newer = changed
+    return newer if removed is None else Stamps(known, list(removed), newer)
 
 
+#: As much of a note as its front matter needs.
+HEAD_CHARS = 1_000
+# Hashes of texts are SHA-256 digests, stored end to end in one column.
+_DIGEST_BYTES = 32
 #: At most this many rows are scored or returned for a term; of more, the newest, which were indexed last.
 ROW_BUDGET = 6_000
 # The saturation of a term that is known to occur, but not how often.
@@ -86,12 +87,8 @@ def encode_names(names: str) -> str:
     return names
 
 
-class Wanted(NamedTuple):
-    """What a chunk must hold: any of some phrases, each of one word or more."""
-
-    any_of: tuple[str, ...]
-    is_prefix: bool = False
-    """True if the last word of a phrase may go on."""
+#: What a chunk must hold: any of some phrases, each of one word or more. True if the last word of a phrase may go on.
+Wanted: TypeAlias = tuple[tuple[str, ...], bool]
 
 
 class TermIndex(Protocol):
@@ -131,7 +128,7 @@ def match_terms(index: TermIndex, terms: Sequence[Term]) -> list[Match]:
         is_loose = not chunks and (term.prefix or term.always_prefix)
         if is_loose:
             wanted = _want_longer(index, term)
-            chunks = dict.fromkeys(index.find(wanted), _PRESENT) if wanted.any_of else {}
+            chunks = dict.fromkeys(index.find(wanted), _PRESENT) if wanted[0] else {}
         found[term] = Match(term, chunks, max(count, len(chunks)), is_loose)
         rows_so_far += len(chunks)
         if chunks:
@@ -154,8 +151,8 @@ def _match_whole(index: TermIndex, term: Term, count: int) -> dict[int, float]:
 def _want(term: Term) -> Wanted:
     """Return the query for a word and its other forms, or for a name and its words as a phrase."""
     if term.parts:
-        return Wanted((encode_names(term.surface), " ".join(term.parts)))
-    return Wanted((term.surface, *term.also))
+        return (encode_names(term.surface), " ".join(term.parts)), False
+    return (term.surface, *term.also), False
 
 
 def _want_longer(index: TermIndex, term: Term) -> Wanted:
@@ -165,7 +162,68 @@ def _want_longer(index: TermIndex, term: Term) -> Wanted:
     """
     start = encode_names(term.surface)
     if term.parts or not term.surface.isalpha() or not term.surface.isascii():
-        return Wanted((start,), is_prefix=True)
+        return (start,), True
     near = index.terms_with(start[:_LEAST_SHARED])
     fits = (name for name in near if name.startswith(start) or (start.startswith(name) and len(start) < len(name) + 5))
-    return Wanted(tuple(islice(fits, _MOST_NEAR)))
+    return tuple(islice(fits, _MOST_NEAR)), False
+
+
+def pack_document(document: Document, chunks: Iterable[IndexedChunk]) -> tuple[str, int | None, Iterable[IndexedChunk]]:
+    """Return the fields of a document as they are stored, the day that it is about, and its chunks."""
+    left = iter(chunks)
+    first = list(islice(left, 1))
+    head = first[0].chunk.text[:HEAD_CHARS] if first else ""
+    # What is said in a transcript is of the day of its last change, which the stamp has.
+    day = None if document.source == "sessions" else note_day(file_path(document.path), head)
+    return pack_fields(document.fields), day, chain(first, left)
+
+
+def unpack_document(
+    number: int, source: SourceName, path: str, mtime_ns: int, head: str, fields: str
+) -> StoredDocument:
+    """Return a stored document; a part of a transcript has the path of the transcript."""
+    return StoredDocument(number, source, file_path(path), mtime_ns, head, unpack_fields(fields))
+
+
+def pack_chunk(chunk: Chunk) -> tuple[str, str, str]:
+    """Return the headings, records and marks of a chunk as they are stored."""
+    return "\n".join(chunk.trail), ",".join(map(str, chunk.records)), pack_marks(chunk.marks)
+
+
+def unpack_chunk(
+    place: tuple[int, SourceName, str, int, int], text: str, trail: str, mtime_ns: int, records: str, marks: str
+) -> StoredChunk:
+    """Return a stored chunk; ``place`` has its number, source, path and lines."""
+    number, source, path, start, end = place
+    numbers = tuple(map(int, records.split(","))) if records else ()
+    headings = split_trail(trail)
+    return StoredChunk(
+        number, source, file_path(path), start, end, text, headings, mtime_ns, numbers, unpack_marks(marks)
+    )
+
+
+def split_trail(trail: str) -> tuple[str, ...]:
+    """Return the headings of a chunk."""
+    return tuple(trail.split("\n")) if trail else ()
+
+
+def find_times(first: int, last: int) -> tuple[int, int]:
+    """Return when a range of days begins and ends, in nanoseconds."""
+    return int(ms_of_day(first) * 1e6), int(ms_of_day(last + 1) * 1e6)
+
+
+def make_job(tag: str, fingerprint: str, file: str, number: str, created_at: float, digests: bytes) -> Job:
+    """Return a stored batch job, whose digests stand end to end."""
+    each = (digests[at : at + _DIGEST_BYTES] for at in range(0, len(digests), _DIGEST_BYTES))
+    return Job(tag, fingerprint, file, number, created_at, tuple(each))
+
+
+def explain_replaced(model: str) -> StoreUnavailable:
+    """Return the error of a search in a space that has been dropped since it was looked up."""
+    return StoreUnavailable(f"The vectors of {model} have just been replaced.", hint="Search again.")
+
+
+def explain_dropped() -> StoreBusy:
+    """Return the error of a write to a space that another process has dropped."""
+    hint = "Let all processes that share an index use the same embedding model."
+    return StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)

@@ -18,9 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import islice
 from operator import mul
-from typing import Any, Protocol
-
-from mdrecall.named_tuple import NamedTuple
+from typing import Any, Protocol, TypeAlias
 
 #: Every engine rounds cosines to as many places, so that equal ones are equal in all of them.
 PLACES = 5
@@ -38,26 +36,13 @@ _GAIN = 1.09
 _MANY = 2_000
 
 
-class VectorBlock(NamedTuple):
-    """The vectors of some chunks, in the order of their numbers."""
-
-    first: int
-    """The number of the first chunk."""
-    offsets: bytes
-    """The numbers of all its chunks less the first one, as little-endian 32-bit integers."""
-    vectors: bytes
-    """The vectors as signed bytes, end to end."""
-
-
-class ChangedVectors(NamedTuple):
-    """How the vectors of a space have changed."""
-
-    revision: int
-    """The number of the last change."""
-    removed: Sequence[int] | None
-    """The chunks that were removed; None if that is no longer known, and ``newer`` is everything."""
-    newer: Iterable[VectorBlock]
-    """Blocks with vectors that are new or have changed, and perhaps with others."""
+#: The vectors of some chunks in the order of their numbers: the first number, all numbers less the first as
+#: little-endian 32-bit integers, and the vectors as signed bytes, end to end.
+VectorBlock: TypeAlias = tuple[int, bytes, bytes]
+#: How the vectors of a space have changed: the number of the last change, the chunks that were removed, and blocks with
+#: vectors that are new or have changed, and perhaps with others. None for the chunks if they are no longer known, and
+#: the blocks are all.
+ChangedVectors: TypeAlias = tuple[int, Sequence[int] | None, Iterable[VectorBlock]]
 
 
 def to_int8(vectors: Sequence[bytes]) -> list[bytes]:
@@ -371,11 +356,12 @@ class MatrixEngine:
         changed = space.changes_since(self._seen)
         if changed is None:
             return
-        if changed.removed is None:
-            self._load(changed.newer, space.count())
+        revision, removed, newer = changed
+        if removed is None:
+            self._load(newer, space.count())
         else:
-            self._apply(changed.removed, iter(changed.newer))
-        self._seen = changed.revision
+            self._apply(removed, iter(newer))
+        self._seen = revision
         self._compared = b"", None
 
     def _apply(self, removed: Sequence[int], newer: Iterator[VectorBlock]) -> None:
@@ -397,17 +383,17 @@ class MatrixEngine:
         held, at = self._rows.data.cast("B"), 0
         firsts: list[int] = []
         offsets: list[bytes] = []
-        for block in blocks:
-            end = at + len(block.vectors)
+        for first, own_offsets, vectors in blocks:
+            end = at + len(vectors)
             if end > len(held):
                 # More than were counted: another process has added some since.
                 held.release()
                 self._count = at // width
                 self._reserve(end // width)
                 held = self._rows.data.cast("B")
-            held[at:end] = block.vectors
-            firsts.append(block.first)
-            offsets.append(block.offsets)
+            held[at:end] = vectors
+            firsts.append(first)
+            offsets.append(own_offsets)
             at = end
         self._count = at // width
         self._ids[: self._count] = self._add_offsets(firsts, offsets)
@@ -420,8 +406,9 @@ class MatrixEngine:
         return numpy.repeat(numpy.array(firsts, numpy.int64), sizes) + numpy.frombuffer(b"".join(offsets), "<u4")
 
     def _read_blocks(self, blocks: Sequence[VectorBlock]) -> tuple[Any, Any]:
-        ids = self._add_offsets([block.first for block in blocks], [block.offsets for block in blocks])
-        rows = self._numpy.frombuffer(b"".join(block.vectors for block in blocks), self._numpy.int8)
+        firsts, offsets, vectors = zip(*blocks, strict=True)
+        ids = self._add_offsets(firsts, offsets)
+        rows = self._numpy.frombuffer(b"".join(vectors), self._numpy.int8)
         return ids, rows.reshape(len(ids), self._rows.shape[1])
 
     def _put(self, ids: Any, rows: Any) -> None:

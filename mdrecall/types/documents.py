@@ -179,13 +179,6 @@ class IndexedChunk(NamedTuple):
     """Terms of the file name, its date and the headings above."""
 
 
-class KnownDocument(NamedTuple):
-    """What a store knows of a document."""
-
-    hash: str
-    index_format: str
-
-
 class StoredDocument(NamedTuple):
     """A document as it is stored, without its text."""
 

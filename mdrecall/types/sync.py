@@ -116,6 +116,8 @@ class ContentSizes(NamedTuple):
     """The stored texts of the chunks of each source."""
     cache: int
     """The cached embeddings."""
+    cached: int
+    """How many embeddings are cached."""
     reusable: int
     """Space that is free for new rows."""
 

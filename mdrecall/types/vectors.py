@@ -77,6 +77,10 @@ class StoredSpace(NamedTuple):
     """True if every chunk has a vector."""
     was_filled: bool
     """True if every chunk has had a vector at some time."""
+    texts: int = 0
+    """A number that grows whenever chunks are added: a space is filled up to such a number."""
+    has_vectors: bool = True
+    """True if some chunk has or has had one."""
 
 
 class Job(NamedTuple):

@@ -45,7 +45,7 @@ def configured(workspace: Workspace, openai: ProviderServer, voyage: ProviderSer
 def spaces(workspace: Workspace) -> dict[str, int]:
     """How many vectors of each provider are stored, all of one length."""
     store = SqliteStore(str(workspace.index), is_ours=True, owner=Owner("main", str(workspace.path.resolve())))
-    found = {entry.space.provider: store.vectors.count(entry.id) for entry in store.vectors.spaces()}
+    found = {entry.space.provider: store.chunks.count(entry.id) for entry in store.vectors.spaces()}
     assert len(found) == len(store.vectors.spaces())
     store.admin.close()
     return found

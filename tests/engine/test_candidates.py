@@ -45,7 +45,7 @@ class FakeChunks:
     def snapshot(self) -> AbstractContextManager[None]:
         return nullcontext()
 
-    def count(self) -> int:
+    def count(self, space: int | None = None) -> int:
         return self._total
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
@@ -59,13 +59,11 @@ class FakeChunks:
             if number in self._chunks
         ]
 
-    def list_documents(self) -> list[StoredDocument]:
-        return [
+    def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
+        found = [
             StoredDocument(number, source, f"{number:05d}.md", 0, "") for number, (source, *_) in self._chunks.items()
         ]
-
-    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
-        return [document for document in self.list_documents() if is_of_days(document, ranges)]
+        return [document for document in found if days is None or is_of_days(document, days)]
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         return list(documents)

@@ -105,7 +105,7 @@ def test_a_note_that_moves_or_comes_back_is_not_embedded_again(bench: Bench) -> 
     bench.write(b="pool")
     assert bench.fill(embedder) == EmbedReport(from_cache=1)
     assert len(embedder.asked) == 3
-    assert bench.store.vectors.count(bench.store.vectors.spaces()[0].id) == 2
+    assert bench.store.chunks.count(bench.store.vectors.spaces()[0].id) == 2
 
 
 def test_another_title_is_another_text_to_embed(bench: Bench) -> None:
@@ -124,7 +124,7 @@ def test_equal_texts_are_asked_for_once(bench: Bench) -> None:
     embedder = HashEmbedder()
     bench.fill(embedder)
     assert embedder.asked == ["the walrus sleeps"]
-    assert bench.store.vectors.count(bench.store.vectors.spaces()[0].id) == 2
+    assert bench.store.chunks.count(bench.store.vectors.spaces()[0].id) == 2
 
 
 def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:
@@ -136,7 +136,7 @@ def test_the_cache_keeps_what_was_used_last(bench: Bench) -> None:
     assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
     bench.write(a="four")
     bench.fill(embedder, caching)
-    assert bench.store.cache.count() == 3
+    assert bench.store.admin.content_sizes().cached == 3
     bench.write(a="one")
     assert bench.fill(embedder, caching) == EmbedReport(from_cache=1)
     bench.write(a="three")
@@ -150,7 +150,7 @@ def test_without_a_cache_nothing_is_kept(bench: Bench) -> None:
     for text in ("one", "two", "one"):
         bench.write(a=text)
         assert bench.fill(embedder, caching) == EmbedReport(embedded=1)
-    assert bench.store.cache.count() == 0
+    assert bench.store.admin.content_sizes().cached == 0
 
 
 def many(count: int) -> dict[str, str]:
@@ -292,7 +292,7 @@ def test_fewer_vectors_than_texts_are_not_stored(bench: Bench) -> None:
 
     filled = bench.fill(Forgetful())
     assert (filled.is_complete, filled.error) == (False, "test returned 1 vectors for 2 texts.")
-    assert bench.store.vectors.count(1) == bench.store.cache.count() == 0
+    assert bench.store.chunks.count(1) == bench.store.admin.content_sizes().cached == 0
 
 
 def test_the_old_vectors_serve_until_a_new_model_has_all_of_its_own(bench: Bench) -> None:
@@ -370,7 +370,7 @@ def test_old_vectors_that_go_while_a_query_is_embedded_leave_the_words_and_the_i
     assert (answer.mode, paths(answer)) == ("keyword", ["memory/a.md"])
     assert "replaced" in answer.degraded
     assert bench.search("walrus", new).mode == "hybrid"
-    assert bench.store.health.quarantined_path == ""
+    assert bench.store.admin.health()[0] == ""
 
 
 def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: Bench) -> None:
@@ -378,7 +378,7 @@ def test_an_instant_embedder_gets_everything_at_once_and_needs_no_cache(bench: B
     embedder = HashEmbedder(traits=Traits(never_waits=True))
     assert bench.fill(embedder) == EmbedReport(embedded=150)
     assert len(embedder.requests) == 1
-    assert bench.store.cache.count() == 0
+    assert bench.store.admin.content_sizes().cached == 0
 
 
 def test_an_instant_embedder_that_fails_is_told(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -397,12 +397,12 @@ def test_while_another_process_embeds_it_is_waited_for_until_a_stop(
     monkeypatch.setattr("mdrecall.engine.chunk_embedder._LOCK_WAIT_S", 0.0)
     bench.write(a="the walrus sleeps")
     other_process = SqliteStore(bench.store.file_path, is_ours=True, owner=OWNER)
-    assert other_process.filling.acquire(0, "embedding")
+    assert other_process.lock("fill").acquire(0, "embedding")
     embedder, asked = HashEmbedder(traits=SLOW), iter([False, True])
     try:
         report = ChunkEmbedder(bench.store, embedder).fill(stop=lambda: next(asked))
     finally:
-        other_process.filling.release()
+        other_process.lock("fill").release()
     assert (report, list(asked), embedder.asked) == (EmbedReport(is_complete=False), [], [])
 
 
@@ -410,11 +410,11 @@ def test_while_another_process_embeds_a_rebuild_takes_only_what_is_cached(bench:
     bench.write(a="the walrus sleeps")
     embedder = HashEmbedder(traits=SLOW)
     index, other_process = (SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER) for _ in range(2))
-    assert other_process.filling.acquire(0, "embedding")
+    assert other_process.lock("fill").acquire(0, "embedding")
     try:
         report = ChunkEmbedder(bench.store, embedder, cache=index).fill()
     finally:
-        other_process.filling.release()
+        other_process.lock("fill").release()
     assert report == EmbedReport(is_complete=False)
     assert embedder.asked == []
 
@@ -432,11 +432,11 @@ def test_while_another_process_embeds_a_rebuild_looks_for_cached_texts_until_it_
     filler.fill()
     bench.write(**many(4), known="something else")
     bench.write(known="the walrus sleeps")
-    assert other_process.filling.acquire(0, "embedding")
+    assert other_process.lock("fill").acquire(0, "embedding")
     try:
         report = filler.fill(stop=lambda: stops)
     finally:
-        other_process.filling.release()
+        other_process.lock("fill").release()
     assert report == EmbedReport(from_cache=from_cache, is_complete=False)
     assert embedder.asked == ["the walrus sleeps"]
 

@@ -25,14 +25,12 @@ class ListedChunks:
     def count(self) -> int:
         return self._total or sum(map(len, self._texts.values()))
 
-    def list_documents(self) -> list[StoredDocument]:
-        return [
+    def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
+        found = [
             StoredDocument(number, "sessions" if path.startswith("sessions/") else "memory", path, 0, "")
             for number, path in enumerate(self._paths)
         ]
-
-    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
-        return [document for document in self.list_documents() if is_of_days(document, ranges)]
+        return [document for document in found if days is None or is_of_days(document, days)]
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         return [100 * number + place for number in documents for place in range(len(self._texts[self._paths[number]]))]

@@ -72,10 +72,13 @@ def test_callers_together_want_everything_that_each_wants() -> None:
 
 
 def test_an_index_is_not_rebuilt_without_its_notes() -> None:
-    require_notes(cast(Any, SimpleNamespace(may_remove=lambda: True)), "")
-    admin = SimpleNamespace(may_remove=lambda: False, place="the index")
+    def store(*, has_notes: bool) -> Any:
+        documents = SimpleNamespace(state=lambda: ("", "", has_notes))
+        return SimpleNamespace(documents=documents, admin=SimpleNamespace(place="the index"))
+
+    require_notes(store(has_notes=True), "")
     with pytest.raises(StoreUnavailable, match="the index is shared, and its notes are on another machine"):
-        require_notes(cast(Any, admin), "Do it there.")
+        require_notes(store(has_notes=False), "Do it there.")
 
 
 def test_documents_are_embedded_as_they_are_written_if_that_takes_no_time() -> None:
@@ -122,8 +125,7 @@ def test_an_outdated_index_is_rebuilt_where_its_notes_are_and_can_all_be_read() 
     partly = FileChanges(cast(Any, {"lost/x.md": (1, 1)}), listing, [], [])
 
     def why_not(changes: FileChanges, *, has_notes: bool) -> str:
-        admin = SimpleNamespace(may_remove=lambda: has_notes)
-        run = SimpleNamespace(_store=SimpleNamespace(admin=admin), _rebuilt_at=None)
+        run = SimpleNamespace(_has_notes=lambda: has_notes, _rebuilt_at=None)
         return SyncRun._why_not_rebuild(cast(Any, run), [changes])
 
     assert why_not(whole, has_notes=True) == ""

@@ -111,14 +111,14 @@ def test_a_file_that_is_written_over_while_it_is_read_is_read_again(
 ) -> None:
     path = agent.write("a.jsonl", *(message(f"number {number:04d} " + "word " * 20) for number in range(3_000)))
     other = path.read_bytes().replace(b"number", b"FIGURE")
-    put = agent.store.documents.put_transcript
+    put = agent.store.documents.put
 
-    def meanwhile(*arguments: Any) -> None:
-        put(*arguments)
+    def meanwhile(*arguments: Any, **more: Any) -> None:
+        put(*arguments, **more)
         with path.open("r+b") as file:
             file.write(other + message("more").encode())
 
-    monkeypatch.setattr(agent.store.documents, "put_transcript", meanwhile)
+    monkeypatch.setattr(agent.store.documents, "put", meanwhile)
     agent.indexer.sync()
     monkeypatch.undo()
     agent.indexer.sync()
@@ -168,12 +168,12 @@ def test_growth_is_stored_without_looking_at_what_is_there(agent: TranscriptFold
     agent.write("a.jsonl", message("the walrus"))
     agent.indexer.sync()
     store = agent.store
-    space = store.vectors.ensure_space(Space("p", "m", "f", 4))
+    space = store.vectors.ensure_space(Space("p", "m", "f", 4)).id
     (state,) = store.documents.transcripts().values()
     ran: list[tuple[str, Any]] = []
     with store._file.transaction(), store._file.writing() as db:
         db.exec_trace = lambda cursor, sql, bindings: ran.append((sql.strip(), bindings)) or True  # type: ignore[func-returns-value]
-        store.documents.put_transcript(state, 0, (), "format")
+        store.documents.put((), "format", state=state, keep=0)
         store.vectors.pending(space, 0, 10)
         db.exec_trace = None
     db = apsw.Connection(store.file_path)

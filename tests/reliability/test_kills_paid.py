@@ -26,14 +26,14 @@ _SYNC = """
 import os, signal, sys
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite.store import SqliteEmbeddingCache, SqliteJobJournal
+from mdrecall.store.sqlite.store import SqliteEmbeddingCache
 from mdrecall.store.sqlite.vectors import SqliteVectors
 
 kind, inputs, force, dies_at, when, count = sys.argv[1:]
 PROVIDERS[kind] = PROVIDERS[kind]._replace(request_inputs=int(inputs))
 if dies_at:
     role, _, method = dies_at.partition(".")
-    part = {"cache": SqliteEmbeddingCache, "jobs": SqliteJobJournal, "vectors": SqliteVectors}[role]
+    part = {"cache": SqliteEmbeddingCache, "vectors": SqliteVectors}[role]
     act, left = getattr(part, method), int(count)
 
     def last(*args, **more):
@@ -215,17 +215,17 @@ def test_killed_at_any_request_of_a_job_a_process_pays_for_nothing_again(
 
 
 WRITING = [
-    (("jobs.put", "before", 1), False),
-    (("jobs.put", "after", 1), False),
-    soak(("jobs.put", "after", 1), True),
-    soak(("jobs.put", "before", 2), False),
-    (("jobs.put", "after", 2), False),
+    (("cache.put_job", "before", 1), False),
+    (("cache.put_job", "after", 1), False),
+    soak(("cache.put_job", "after", 1), True),
+    soak(("cache.put_job", "before", 2), False),
+    (("cache.put_job", "after", 2), False),
     soak(("cache.put", "before", 1), False),
     (("cache.put", "after", 1), False),
     (("vectors.put", "after", 1), False),
-    soak(("jobs.drop", "before", 1), False),
-    (("jobs.drop", "before", 1), True),
-    (("jobs.drop", "after", 1), False),
+    soak(("cache.put_job", "before", 3), False),
+    (("cache.put_job", "before", 3), True),
+    (("cache.put_job", "after", 3), False),
 ]
 
 

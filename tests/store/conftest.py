@@ -27,7 +27,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenS
 @pytest.fixture
 def store(open_store: OpenStore) -> Store:
     opened = open_store()
-    opened.admin.open()
+    opened.chunks.count()
     return opened
 
 

@@ -101,7 +101,7 @@ def unit(draw: random.Random, dimensions: int) -> Vector:
 
 def put(store: Store, path: str, vector: Sequence[float] | None, windows: bytes = b"", space: Space = SPACE) -> int:
     """Store a document of one chunk with its vector, and return the chunk's number."""
-    number = store.vectors.ensure_space(space)
+    number = store.vectors.ensure_space(space).id
     store.documents.put([indexed(path, f"text of {path}")], "r")
     chunk_id = ids_of(store)[path]
     if vector is not None:
@@ -120,7 +120,7 @@ def find_space(store: Store, space: Space = SPACE) -> StoredSpace:
 
 def rebuild(store: Store, **notes: str) -> None:
     """Replace an index by a new one with other documents."""
-    with store.rebuilding(0) as fresh:
+    with store.rebuild(0) as (fresh, publish):
         fresh.documents.put([indexed(f"{name}.md", text) for name, text in notes.items()], "r")
         with store.admin.write_lock("publishing"):
-            store.publish(fresh)
+            publish(None)

@@ -2,6 +2,7 @@
 
 import random
 import threading
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,7 +18,6 @@ from mdrecall.types import (
     Document,
     Fields,
     IndexedChunk,
-    KnownDocument,
     Link,
     Marks,
     SourceCount,
@@ -120,7 +120,7 @@ def test_putting_a_document_again_replaces_it(store: Store) -> None:
 
 def test_a_removed_document_leaves_nothing_behind(store: Store) -> None:
     store.documents.put([indexed("a.md", "word " * 3000), indexed("b.md", "other")], "r")
-    store.documents.remove("memory", ["a.md", "never.md"])
+    store.documents.remove({"memory": ["a.md", "never.md"]})
     assert found_in(store, "word") == set()
     assert [(count.files, count.chunks) for count in store.chunks.count_by_source()] == [(1, 1)]
 
@@ -131,9 +131,9 @@ def test_stamps_prove_something_only_after_settling(store: Store) -> None:
     assert store.documents.known_stamps("memory", 10_000_000_000) == {"a.md": ()}
     document, _ = indexed("a.md", "text")
     newer = document._replace(stamp=(9, 9, 9, 9), seen_ns=20_000_000_000)
-    store.documents.refresh_stamps([newer._replace(hash="cd" * 32)])
+    store.documents.put([(newer._replace(hash="cd" * 32), None)], "r")
     assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
-    store.documents.refresh_stamps([newer])
+    store.documents.put([(newer, None)], "r")
     assert store.documents.known_stamps("memory", 5) == {"a.md": (9, 9, 9, 9)}
 
 
@@ -142,7 +142,7 @@ def test_a_chunk_that_was_loaded_before_is_never_older_than_the_index(store: Sto
     number = ids_of(store)["a.md"]
     assert [chunk.mtime_ns for chunk in store.chunks.load([number])] == [STAMP[1]]
     document, _ = indexed("a.md", "text")
-    store.documents.refresh_stamps([document._replace(stamp=(9, 9, 9, 9))])
+    store.documents.put([(each, None) for each in [document._replace(stamp=(9, 9, 9, 9))]], "r")
     assert [chunk.mtime_ns for chunk in store.chunks.load([number])] == [9]
     store.documents.put([indexed("a.md", "other text")], "r")
     assert [chunk.text for chunk in store.chunks.load([number, ids_of(store)["a.md"]])] == ["other text"]
@@ -212,7 +212,7 @@ def test_a_transaction_is_written_whole_and_only_its_own_thread_sees_it_before(o
 
     def write() -> None:
         store.documents.put([indexed("b.md", "penguin")], "r")
-        store.documents.commit(lambda: store.documents.remove("memory", ["a.md"]))
+        store.documents.commit(lambda: store.documents.remove({"memory": ["a.md"]}))
         assert (store.chunks.count(), found_in(store, "penguin")) == (1, {"b.md"})
         assert found_in(other, "walrus penguin") == {"a.md"}
 
@@ -225,7 +225,7 @@ def test_a_transaction_that_an_error_leaves_changes_nothing(store: Store) -> Non
 
     def fail() -> None:
         store.documents.put([indexed("b.md", "penguin")], "r")
-        store.documents.commit(lambda: store.documents.remove("memory", ["a.md"]))
+        store.documents.commit(lambda: store.documents.remove({"memory": ["a.md"]}))
         raise KeyError
 
     with pytest.raises(KeyError):
@@ -235,20 +235,20 @@ def test_a_transaction_that_an_error_leaves_changes_nothing(store: Store) -> Non
 
 
 def test_what_is_known_of_a_document_is_its_hash_and_format(store: Store) -> None:
-    assert (store.documents.index_format(), store.documents.known_document("memory", "a.md")) == ("", None)
+    assert (store.documents.state()[0], store.documents.known_documents("memory", ["a.md"]).get("a.md")) == ("", None)
     store.documents.put([indexed("a.md", "walrus")], "one")
-    assert store.documents.index_format() == "one"
-    assert store.documents.known_document("memory", "a.md") == KnownDocument("ab" * 32, "one")
-    assert store.documents.hashes("memory") == {"a.md": bytes.fromhex("ab" * 32)}
-    assert store.documents.hashes("sessions") == {}
+    assert store.documents.state()[0] == "one"
+    assert store.documents.known_documents("memory", ["a.md"]).get("a.md") == ("ab" * 32, "one")
+    assert store.documents.known_documents("memory") == {"a.md": ("ab" * 32, "one")}
+    assert store.documents.known_documents("sessions") == {}
     store.documents.put([indexed("b.md", "walrus")], "two")
-    assert store.documents.index_format() == "?"
+    assert store.documents.state()[0] == "?"
 
 
 def test_chunks_that_no_longer_exist_are_left_out(store: Store) -> None:
     store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "walrus")], "r")
     first, second = chunk_ids(store, "walrus")
-    store.documents.remove("memory", ["a.md"])
+    store.documents.remove({"memory": ["a.md"]})
     assert [chunk.path for chunk in store.chunks.load([second, first])] == ["b.md"]
     assert store.chunks.sources_of([first, second]) == {second: "memory"}
 
@@ -262,9 +262,9 @@ def test_the_parts_of_a_transcript_are_replaced_from_a_number_on(store: Store) -
     state = Transcript("s/a.jsonl", 10, 2, 3, 10, 5, 1, 1, b"seal")
     parts = [part_of(state.path, number, text) for number, text in enumerate(["walrus", "penguin"])]
     store.documents.put([indexed("a.md", "walrus")], "r")
-    store.documents.put_transcript(state, 0, parts, "r")
+    store.documents.put(parts, "r", state=state, keep=0)
     longer = state._replace(until=20, parts=2)
-    store.documents.put_transcript(longer, 1, [part_of(state.path, number, "seal") for number in (1, 2)], "r")
+    store.documents.put([part_of(state.path, number, "seal") for number in (1, 2)], "r", state=longer, keep=1)
     assert store.documents.transcripts() == {state.path: longer}
     assert found_in(store, "penguin") == set()
     assert found_in(store, "walrus") == {"a.md", state.path}
@@ -273,8 +273,8 @@ def test_the_parts_of_a_transcript_are_replaced_from_a_number_on(store: Store) -
     assert set(store.chunks.count_by_source()) == {SourceCount("memory", 1, 1), SourceCount("sessions", 1, 3)}
     sizes = store.admin.content_sizes()
     assert (sizes.texts["sessions"], sizes.cache) == (3 * sizes.texts["memory"] - 2 * (len("walrus") - len("seal")), 0)
-    store.documents.remove_transcripts([state.path, "s/never.jsonl"])
-    assert (store.documents.transcripts(), store.documents.hashes("sessions")) == ({}, {})
+    store.documents.remove({"sessions": [state.path, "s/never.jsonl"]})
+    assert (store.documents.transcripts(), store.documents.known_documents("sessions")) == ({}, {})
     assert found_in(store, "walrus seal") == {"a.md"}
 
 
@@ -282,7 +282,7 @@ def test_documents_are_listed_with_their_head_and_their_chunks_in_order(store: S
     text = "---\ndate: 2026-03-01\n---\n" + "\n\n".join(f"walrus {number} " * 40 for number in range(6))
     state = Transcript("s/a.jsonl", 10, 2, 3, 10, 5, 1, 1, b"seal")
     store.documents.put([indexed("a.md", text, 100), indexed("empty.md", ""), indexed("plain.md", "a walrus")], "r")
-    store.documents.put_transcript(state, 0, [part_of(state.path, 0, "seal")], "r")
+    store.documents.put([part_of(state.path, 0, "seal")], "r", state=state, keep=0)
     listed = {entry.path: entry for entry in store.chunks.list_documents()}
     assert {entry.source for entry in listed.values()} == {"memory", "sessions"}
     assert set(listed) == {"a.md", "empty.md", "plain.md", "s/a.jsonl"}
@@ -309,10 +309,10 @@ def test_documents_are_found_by_the_day_that_they_are_about(store: Store) -> Non
     ]
     state = Transcript("s/a.jsonl", 10, 2, 3, 10, 5, 1, 1, b"seal")
     store.documents.put(notes, "r")
-    store.documents.put_transcript(state, 0, [part_of(state.path, 0, "seal")], "r")
+    store.documents.put([part_of(state.path, 0, "seal")], "r", state=state, keep=0)
 
     def find(*ranges: tuple[int, int]) -> set[str]:
-        return {document.path for document in store.chunks.documents_of_days(ranges)}
+        return {document.path for document in store.chunks.list_documents(ranges)}
 
     assert find((day, day)) == {"memory/2026-03-01.md", "talk.md"}
     assert find((day - 9, day + 1)) == find((day, day), (day - 9, day), (day + 1, day + 1))
@@ -320,7 +320,7 @@ def test_documents_are_found_by_the_day_that_they_are_about(store: Store) -> Non
     assert find((EPOCH, EPOCH)) == {"s/a.jsonl"}
     assert find((EPOCH + 1, day - 1)) == find() == set()
     store.documents.put([indexed("talk.md", "---\ndate: 2026-03-02\n---\na walrus")], "r")
-    store.documents.remove("memory", ["memory/2026-03-01.md"])
+    store.documents.remove({"memory": ["memory/2026-03-01.md"]})
     assert find((day, day)) == set()
     assert find((day + 1, day + 1)) == {"memory/2026-03-02-standup.md", "talk.md"}
 
@@ -345,13 +345,12 @@ def test_one_thread_has_the_right_to_write_and_may_take_it_twice(open_store: Ope
     assert len(refused) == 1
 
 
-@pytest.mark.parametrize("name", ["watching", "filling"])
-def test_a_lock_has_one_holder_who_can_be_asked_after(open_store: OpenStore, name: str) -> None:
+@pytest.mark.parametrize("kind", ["watch", "fill"])
+def test_a_lock_has_one_holder_who_can_be_asked_after(open_store: OpenStore, kind: Literal["watch", "fill"]) -> None:
     store, other = open_store(), open_store()
-    store.admin.open()
-    mine, theirs = getattr(store, name), getattr(other, name)
+    store.chunks.count()
+    mine, theirs = store.lock(kind), other.lock(kind)
     assert mine.acquire(0, "testing")
-    assert mine.is_held
     assert not theirs.acquire(0, "testing")
     holder = theirs.holder()
     assert holder
@@ -376,7 +375,7 @@ def test_chunks_of_projects_are_told_apart(store: Store) -> None:
     other = plain._replace(chunk=plain.chunk._replace(marks=Marks(importance=7, triggers=("project",))))
     store.documents.put([(document, [marked, other])], "r")
     assert list(store.chunks.chunks_of_projects().values()) == ["a.b/c; path:/x"]
-    store.documents.remove("memory", ["MEMORY.md"])
+    store.documents.remove({"memory": ["MEMORY.md"]})
     assert store.chunks.chunks_of_projects() == {}
 
 
@@ -395,15 +394,15 @@ def test_what_others_change_is_seen_as_by_somebody_new(seed: int, store: Store, 
         chosen = draw.sample(paths, 2)
         act = draw.randrange(4)
         if act == 0:
-            writer.documents.remove("memory", chosen)
+            writer.documents.remove({"memory": chosen})
         elif act == 1:
             touched = [indexed(path, "")[0]._replace(stamp=(1, number + 10, 3, 4)) for path in chosen]
-            writer.documents.refresh_stamps(touched)
+            writer.documents.put([(each, None) for each in touched], "r")
         elif act == 2:
-            with writer.rebuilding(0) as fresh:
+            with writer.rebuild(0) as (fresh, publish):
                 fresh.documents.put([indexed(path, f"rebuilt{number}") for path in chosen], "r")
                 with writer.admin.write_lock("publishing"):
-                    writer.publish(fresh)
+                    publish(None)
         else:
             writer.documents.put([indexed(path, f"---\nday: {number}\n---\ntext{number}") for path in chosen], "r")
         if draw.random() < 0.7:
@@ -411,8 +410,8 @@ def test_what_others_change_is_seen_as_by_somebody_new(seed: int, store: Store, 
             assert sorted(store.chunks.list_documents()) == sorted(new.chunks.list_documents())
             assert store.documents.known_stamps("memory", 1) == new.documents.known_stamps("memory", 1)
             assert (store.chunks.count(), found_in(store, "text")) == (new.chunks.count(), found_in(new, "text"))
-            assert {path: store.documents.known_document("memory", path) for path in paths} == {
-                path: new.documents.known_document("memory", path) for path in paths
+            assert {path: store.documents.known_documents("memory", [path]).get(path) for path in paths} == {
+                path: new.documents.known_documents("memory", [path]).get(path) for path in paths
             }
             new.admin.close()
     assert store.admin.check() == ()
@@ -420,28 +419,28 @@ def test_what_others_change_is_seen_as_by_somebody_new(seed: int, store: Store, 
 
 def test_what_documents_were_masked_with_is_known(open_store: OpenStore) -> None:
     store, other = open_store(), open_store()
-    assert store.documents.masks() == ""
+    assert store.documents.state()[1] == ""
     store.documents.put([indexed("a.md", "walrus")], "r", "one")
-    assert other.documents.masks() == "one"
+    assert other.documents.state()[1] == "one"
     other.documents.put([indexed("b.md", "seal")], "r", "one")
-    assert store.documents.masks() == "one"
+    assert store.documents.state()[1] == "one"
     # A process that has not heard of the last text that was forgotten.
     store.documents.put([indexed("c.md", "seal")], "r", "older")
-    assert other.documents.masks() == "?"
-    other.documents.mark_masked("two")
-    assert store.documents.masks() == "two"
-    with store.rebuilding(0) as fresh:
+    assert other.documents.state()[1] == "?"
+    other.documents.remove({}, "two")
+    assert store.documents.state()[1] == "two"
+    with store.rebuild(0) as (fresh, publish):
         fresh.documents.put([indexed("a.md", "walrus")], "r", "three")
         with store.admin.write_lock("publishing"):
-            store.publish(fresh)
-    assert other.documents.masks() == "three"
-    other.documents.remove("memory", ["a.md"])
+            publish(None)
+    assert other.documents.state()[1] == "three"
+    other.documents.remove({"memory": ["a.md"]})
     other.documents.put([indexed("a.md", "walrus")], "r", "four")
-    assert store.documents.masks() == "four", "Nothing is left that was masked in another way."
+    assert store.documents.state()[1] == "four", "Nothing is left that was masked in another way."
 
 
 def test_documents_without_a_mask_are_no_reason_to_trust_those_with_one(store: Store) -> None:
     store.documents.put([indexed("a.md", "walrus")], "r")
-    assert store.documents.masks() == ""
+    assert store.documents.state()[1] == ""
     store.documents.put([indexed("b.md", "walrus")], "r", "one")
-    assert store.documents.masks() == "?"
+    assert store.documents.state()[1] == "?"

@@ -69,20 +69,20 @@ def test_readers_see_one_whole_index_or_the_other(open_store: OpenStore) -> None
 
 def test_kept_embeddings_survive(open_store: OpenStore) -> None:
     store = open_store()
-    first, second = store.vectors.ensure_space(SPACE), store.vectors.ensure_space(OTHER)
+    first, second = store.vectors.ensure_space(SPACE).id, store.vectors.ensure_space(OTHER).id
     store.cache.put(first, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
     store.cache.put(second, {b"a": Embedding(b"3")}, (), None)
-    with store.rebuilding(0) as fresh:
+    with store.rebuild(0) as (_, publish):
         store.cache.put(second, {b"late": Embedding(b"4")}, (), None)
-        store.publish(fresh)
+        publish(None)
     assert store.cache.get(first, [b"a", b"b"]) == {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}
     assert store.cache.get(second, [b"a", b"late"]) == {b"a": Embedding(b"3"), b"late": Embedding(b"4")}
-    assert store.cache.count() == 4
+    assert store.admin.content_sizes().cached == 4
 
 
 def test_the_longest_unused_embedding_still_goes_first_after_a_rebuild(open_store: OpenStore) -> None:
     store = open_store()
-    space = store.vectors.ensure_space(SPACE)
+    space = store.vectors.ensure_space(SPACE).id
     for name in (b"d", b"c", b"b"):
         store.cache.put(space, {name: Embedding(name)}, (), 3)
     rebuild(store)
@@ -92,17 +92,17 @@ def test_the_longest_unused_embedding_still_goes_first_after_a_rebuild(open_stor
 
 def test_spaces_keep_their_numbers(open_store: OpenStore) -> None:
     store = open_store()
-    old, new = store.vectors.ensure_space(OTHER), store.vectors.ensure_space(SPACE)
-    store.vectors.mark_filled(new, store.vectors.text_counter())
-    with store.rebuilding(0) as fresh:
+    old, new = store.vectors.ensure_space(OTHER).id, store.vectors.ensure_space(SPACE).id
+    store.vectors.mark_filled(new, store.vectors.spaces()[0].texts)
+    with store.rebuild(0) as (fresh, publish):
         assert fresh.vectors.spaces() == []
-        assert fresh.vectors.ensure_space(SPACE) == new
-        assert fresh.vectors.ensure_space(OTHER) == old
-        fresh.vectors.mark_filled(new, fresh.vectors.text_counter())
-        store.publish(fresh)
+        assert fresh.vectors.ensure_space(SPACE).id == new
+        assert fresh.vectors.ensure_space(OTHER).id == old
+        fresh.vectors.mark_filled(new, fresh.vectors.spaces()[0].texts)
+        publish(None)
     (space,) = store.vectors.spaces()
     assert (space.id, space.space, space.is_filled, space.was_filled) == (new, SPACE, True, True)
-    assert store.vectors.ensure_space(OTHER) == old
+    assert store.vectors.ensure_space(OTHER).id == old
 
 
 def test_numbers_of_chunks_are_never_given_again(open_store: OpenStore) -> None:
@@ -110,11 +110,11 @@ def test_numbers_of_chunks_are_never_given_again(open_store: OpenStore) -> None:
     store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
     given = [set(chunk_ids(store, ALL))]
     for _ in range(2):
-        with store.rebuilding(0) as fresh:
+        with store.rebuild(0) as (fresh, publish):
             store.documents.put([indexed("late.md", "while the other one is built")], "r")
             given.append(set(chunk_ids(store, ALL)) - set().union(*given))
             fresh.documents.put([indexed("a.md", "walrus"), indexed("c.md", "whale")], "r")
-            store.publish(fresh)
+            publish(None)
         given.append(set(chunk_ids(store, ALL)))
         store.documents.put([indexed("d.md", "afterwards")], "r")
         given.append(set(chunk_ids(store, ALL)) - given[-1])
@@ -124,21 +124,21 @@ def test_numbers_of_chunks_are_never_given_again(open_store: OpenStore) -> None:
 
 def test_nobody_who_filled_the_old_index_can_call_the_new_one_filled(open_store: OpenStore) -> None:
     store, other = open_store(), open_store()
-    space = store.vectors.ensure_space(SPACE)
+    space = store.vectors.ensure_space(SPACE).id
     for number in range(5):
         store.documents.put([indexed(f"{number}.md", "walrus")], "r")
-    texts, chunks = store.vectors.text_counter(), chunk_ids(store, "walrus")
-    with other.rebuilding(0) as fresh:
+    texts, chunks = store.vectors.spaces()[0].texts, chunk_ids(store, "walrus")
+    with other.rebuild(0) as (fresh, publish):
         fresh.vectors.ensure_space(SPACE)
         fresh.documents.put([indexed("a.md", "seal")], "r")
-        other.publish(fresh)
+        publish(None)
     store.vectors.put(space, [(number, Embedding(VECTOR)) for number in chunks])
     store.vectors.mark_filled(space, texts)
     (found,) = store.vectors.spaces()
-    assert (found.id, found.is_filled, store.vectors.count(space)) == (space, False, 0)
+    assert (found.id, found.is_filled, store.chunks.count(space)) == (space, False, 0)
     ((chunk, *_),) = store.vectors.pending(space, 0, 10)
     store.vectors.put(space, [(chunk, Embedding(VECTOR))])
-    store.vectors.mark_filled(space, store.vectors.text_counter())
+    store.vectors.mark_filled(space, store.vectors.spaces()[0].texts)
     assert store.vectors.spaces()[0].is_filled
 
 
@@ -147,13 +147,13 @@ def test_a_filled_index_is_filled_when_it_is_published(open_store: OpenStore) ->
     for number in range(5):
         store.documents.put([indexed(f"{number}.md", "walrus")], "r")
     store.vectors.ensure_space(SPACE)
-    with store.rebuilding(0) as fresh:
-        space = fresh.vectors.ensure_space(SPACE)
+    with store.rebuild(0) as (fresh, publish):
+        space = fresh.vectors.ensure_space(SPACE).id
         fresh.documents.put([indexed("a.md", "seal")], "r")
         ((chunk, *_),) = fresh.vectors.pending(space, 0, 10)
         fresh.vectors.put(space, [(chunk, Embedding(VECTOR))])
-        fresh.vectors.mark_filled(space, fresh.vectors.text_counter())
-        store.publish(fresh)
+        fresh.vectors.mark_filled(space, fresh.vectors.spaces()[0].texts)
+        publish(None)
     assert store.vectors.spaces()[0].is_filled
     store.documents.put([indexed("b.md", "whale")], "r")
     assert not store.vectors.spaces()[0].is_filled
@@ -174,7 +174,7 @@ def test_a_rebuilt_index_is_what_everyone_sees(open_store: OpenStore) -> None:
 def test_a_rebuild_that_is_not_published_changes_nothing(open_store: OpenStore) -> None:
     store = open_store()
     store.documents.put([indexed("a.md", "walrus")], "r")
-    with store.rebuilding(0) as fresh:
+    with store.rebuild(0) as (fresh, _):
         fresh.documents.put([indexed("a.md", "seal")], "r")
         assert found_in(store, "walrus") == {"a.md"}
     assert (found_in(store, "walrus"), found_in(store, "seal")) == ({"a.md"}, set())
@@ -185,9 +185,9 @@ def test_a_rebuild_that_is_not_published_changes_nothing(open_store: OpenStore) 
 def test_jobs_survive_a_rebuild(open_store: OpenStore) -> None:
     store = open_store()
     job = Job("tag", "f1", "file", "id", 1.0, (b"a" * 32,))
-    store.jobs.put(job)
+    store.cache.put_job(job.tag, job)
     rebuild(store, a="seal")
-    assert store.jobs.pending("f1") == [job]
+    assert store.cache.jobs("f1") == [job]
 
 
 def test_a_recreated_index_is_empty_and_can_be_used(open_store: OpenStore) -> None:

@@ -80,7 +80,7 @@ def test_a_space_that_was_replaced_meanwhile_is_no_damage(open_vectors: OpenStor
     chunk = put(store, "a.md", (1, 0, 0, 0))
     old, query = find_space(store), pack((1, 0, 0, 0))
     store.vectors.nearest(old, query, 5)
-    store.vectors.mark_filled(store.vectors.ensure_space(OTHER), store.vectors.text_counter())
+    store.vectors.mark_filled(store.vectors.ensure_space(OTHER).id, store.vectors.spaces()[0].texts)
     with pytest.raises(StoreUnavailable, match="replaced"):
         store.vectors.nearest(old, query, 5)
     with pytest.raises(StoreBusy, match="replaced"):
@@ -88,7 +88,7 @@ def test_a_space_that_was_replaced_meanwhile_is_no_damage(open_vectors: OpenStor
     with pytest.raises(StoreBusy, match="replaced"):
         store.vectors.pending(old.id, 0, 5)
     with pytest.raises(StoreBusy, match="replaced"):
-        store.vectors.mark_filled(old.id, store.vectors.text_counter())
+        store.vectors.mark_filled(old.id, store.vectors.spaces()[0].texts)
     assert [found.space for found in store.vectors.spaces()] == [OTHER]
 
 
@@ -98,11 +98,11 @@ def test_with_a_document_its_vectors_and_windows_go(open_vectors: OpenStore, way
     gone = put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     kept = put(store, "b.md", (0, 1, 0, 0), pack_passages((0, 1, 0, 0)))
     if way == "removed":
-        store.documents.remove("memory", ["a.md"])
+        store.documents.remove({"memory": ["a.md"]})
     else:
         store.documents.put([indexed("a.md", "other text")], "r")
     space, query = find_space(store), pack((1, 0, 0, 0))
-    assert store.vectors.count(space.id) == 1
+    assert store.chunks.count(space.id) == 1
     assert store.vectors.passage_cosines(space, query, [gone, kept]).keys() == {kept}
     assert [chunk for chunk, _ in store.vectors.nearest(space, query, 5)] == [kept]
 
@@ -110,19 +110,19 @@ def test_with_a_document_its_vectors_and_windows_go(open_vectors: OpenStore, way
 def test_a_vector_of_a_chunk_that_is_gone_is_not_stored(open_vectors: OpenStore) -> None:
     store = open_vectors()
     chunk = put(store, "a.md", None)
-    store.documents.remove("memory", ["a.md"])
+    store.documents.remove({"memory": ["a.md"]})
     store.vectors.put(find_space(store).id, [(chunk, Embedding(pack((1, 0, 0, 0)), pack_passages((1, 0, 0, 0))))])
-    assert store.vectors.count(find_space(store).id) == 0
+    assert store.chunks.count(find_space(store).id) == 0
     assert store.vectors.passage_cosines(find_space(store), pack((1, 0, 0, 0)), [chunk]) == {}
 
 
 def test_numbers_of_chunks_are_never_given_twice(open_store: OpenStore) -> None:
     store = open_store()
     first = put(store, "a.md", (1, 0, 0, 0))
-    store.documents.remove("memory", ["a.md"])
+    store.documents.remove({"memory": ["a.md"]})
     second = put(store, "b.md", None)
     assert second > first
-    assert store.vectors.count(find_space(store).id) == 0
+    assert store.chunks.count(find_space(store).id) == 0
 
 
 def test_chunks_without_a_vector_come_with_their_whole_text(open_store: OpenStore) -> None:
@@ -130,7 +130,7 @@ def test_chunks_without_a_vector_come_with_their_whole_text(open_store: OpenStor
     text = "\n".join(f"line {number} with a few words in it" for number in range(60))
     item = indexed("a.md", text, tokens=60)
     store.documents.put([item], "r")
-    number = store.vectors.ensure_space(SPACE)
+    number = store.vectors.ensure_space(SPACE).id
     whole = store.vectors.pending(number, 0, 100)
     assert len(whole) > 3
     assert [chunk.text for chunk in whole] == [made.chunk.text for made in item[1]]
@@ -146,20 +146,20 @@ def test_a_space_is_filled_until_a_text_comes(open_store: OpenStore) -> None:
     store = open_store()
     put(store, "a.md", (1, 0, 0, 0))
     assert (find_space(store).is_filled, find_space(store).was_filled) == (False, False)
-    store.vectors.mark_filled(find_space(store).id, store.vectors.text_counter())
+    store.vectors.mark_filled(find_space(store).id, store.vectors.spaces()[0].texts)
     assert (find_space(store).is_filled, find_space(store).was_filled) == (True, True)
     put(store, "b.md", None)
     assert (find_space(store).is_filled, find_space(store).was_filled) == (False, True)
-    store.documents.remove("memory", ["b.md"])
-    store.vectors.mark_filled(find_space(store).id, store.vectors.text_counter())
-    store.documents.remove("memory", ["a.md"])
+    store.documents.remove({"memory": ["b.md"]})
+    store.vectors.mark_filled(find_space(store).id, store.vectors.spaces()[0].texts)
+    store.documents.remove({"memory": ["a.md"]})
     assert find_space(store).is_filled
 
 
 def test_texts_that_came_while_a_space_was_filled_leave_it_unfilled(open_store: OpenStore) -> None:
     store = open_store()
     put(store, "a.md", (1, 0, 0, 0))
-    before = store.vectors.text_counter()
+    before = store.vectors.spaces()[0].texts
     put(store, "b.md", None)
     store.vectors.mark_filled(find_space(store).id, before)
     assert not find_space(store).is_filled
@@ -169,35 +169,35 @@ def test_a_filled_space_replaces_the_others(open_store: OpenStore) -> None:
     store = open_store()
     chunk = put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     old = find_space(store)
-    store.vectors.mark_filled(old.id, store.vectors.text_counter())
-    new = store.vectors.ensure_space(OTHER)
+    store.vectors.mark_filled(old.id, store.vectors.spaces()[0].texts)
+    new = store.vectors.ensure_space(OTHER).id
     assert [found.space for found in store.vectors.spaces()] == [OTHER, SPACE]
     store.vectors.put(new, [(chunk, Embedding(pack((0, 1, 0, 0))))])
-    store.vectors.mark_filled(new, store.vectors.text_counter())
+    store.vectors.mark_filled(new, store.vectors.spaces()[0].texts)
     assert [found.space for found in store.vectors.spaces()] == [OTHER]
-    assert store.vectors.ensure_space(SPACE) == old.id
-    assert (find_space(store).is_filled, find_space(store).was_filled, store.vectors.count(old.id)) == (False, False, 0)
+    assert store.vectors.ensure_space(SPACE).id == old.id
+    assert (find_space(store).is_filled, find_space(store).was_filled, store.chunks.count(old.id)) == (False, False, 0)
 
 
 def test_embeddings_are_remembered_by_text_and_space(open_store: OpenStore) -> None:
     store = open_store()
-    one, two = store.vectors.ensure_space(SPACE), store.vectors.ensure_space(OTHER)
+    one, two = store.vectors.ensure_space(SPACE).id, store.vectors.ensure_space(OTHER).id
     store.cache.put(one, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
     store.cache.put(two, {b"a": Embedding(b"3")}, (), None)
     assert store.cache.get(one, [b"a", b"c"]) == {b"a": Embedding(b"1", b"w")}
     assert store.cache.get(two, [b"a", b"b"]) == {b"a": Embedding(b"3")}
-    assert (store.cache.count(), store.admin.content_sizes().cache) == (3, 4)
+    assert (store.admin.content_sizes().cached, store.admin.content_sizes().cache) == (3, 4)
 
 
 def test_the_longest_unused_embedding_goes_first(open_store: OpenStore) -> None:
     store = open_store()
-    space = store.vectors.ensure_space(SPACE)
+    space = store.vectors.ensure_space(SPACE).id
     for name in (b"a", b"b", b"c"):
         store.cache.put(space, {name: Embedding(name)}, (), 3)
     store.cache.put(space, {}, [b"a"], 3)
     store.cache.put(space, {b"d": Embedding(b"d")}, (), 3)
     assert store.cache.get(space, [b"a", b"b", b"c", b"d"]).keys() == {b"a", b"c", b"d"}
-    assert store.cache.count() == 3
+    assert store.admin.content_sizes().cached == 3
 
 
 def test_spaces_of_a_provider_can_be_kept_when_another_is_filled(open_store: OpenStore) -> None:
@@ -205,7 +205,7 @@ def test_spaces_of_a_provider_can_be_kept_when_another_is_filled(open_store: Ope
     elsewhere = SPACE._replace(provider="elsewhere", fingerprint="f3")
     for space in (SPACE, elsewhere, OTHER):
         store.vectors.ensure_space(space)
-    store.vectors.mark_filled(find_space(store, OTHER).id, store.vectors.text_counter(), keep="elsewhere")
+    store.vectors.mark_filled(find_space(store, OTHER).id, store.vectors.spaces()[0].texts, keep="elsewhere")
     assert [found.space for found in store.vectors.spaces()] == [OTHER, elsewhere]
 
 
@@ -213,10 +213,12 @@ def test_the_mean_cosine_is_that_of_all_chunks(open_vectors: OpenStore) -> None:
     store = open_vectors()
     query = pack((1, 0, 0, 0))
     store.vectors.ensure_space(SPACE)
-    assert store.vectors.mean_cosine(find_space(store), query) == 0.0
+    assert store.vectors.mean_cosine(find_space(store), query) == (0.0, 0)
     for name, vector in {"a": (1, 0, 0, 0), "b": (0, 1, 0, 0), "c": (0.5, 0.5, 0.5, 0.5)}.items():
         put(store, name, vector)
-    assert store.vectors.mean_cosine(find_space(store), query) == pytest.approx(0.5)
+    mean, count = store.vectors.mean_cosine(find_space(store), query)
+    assert mean == pytest.approx(0.5)
+    assert count == 3
 
 
 def test_jobs_are_recorded_until_they_are_dropped(open_store: OpenStore) -> None:
@@ -224,11 +226,11 @@ def test_jobs_are_recorded_until_they_are_dropped(open_store: OpenStore) -> None
     first = Job("one", "f1", "file", "", 2.0, (b"a" * 32, b"b" * 32))
     later = Job("two", "f1", "file", "id", 3.0, (b"c" * 32,))
     for job in (later, first, Job("three", "f2", "file", "id", 1.0, ())):
-        store.jobs.put(job)
+        store.cache.put_job(job.tag, job)
     confirmed = first._replace(id="known")
-    store.jobs.put(confirmed)
+    store.cache.put_job(confirmed.tag, confirmed)
     other = open_store()
-    assert (other.jobs.pending("f1"), other.jobs.count("f1")) == ([confirmed, later], (2, 3))
-    store.jobs.drop("one")
-    store.jobs.drop("one")
-    assert (other.jobs.pending("f1"), other.jobs.count("f2")) == ([later], (1, 0))
+    assert other.cache.jobs("f1") == [confirmed, later]
+    store.cache.put_job("one", None)
+    store.cache.put_job("one", None)
+    assert (other.cache.jobs("f1"), len(other.cache.jobs("f2"))) == ([later], 1)

@@ -37,12 +37,12 @@ def test_a_second_rebuild_waits_for_the_first_and_says_who_that_is(
     monkeypatch.setattr("mdrecall.store.postgres._WAIT_S", 0.1)
     store, other = open_postgres(), open_postgres()
     store.documents.put([indexed("old.md", "walrus")], "r")
-    with store.rebuilding(0) as fresh:
+    with store.rebuild(0) as (fresh, publish):
         fresh.documents.put([indexed("a.md", "walrus")], "r")
         with pytest.raises(StoreBusy, match=r"is being rebuilt by process \d+"):
             rebuild(other, b="walrus")
         assert found_in(other, "walrus") == {"old.md"}
-        store.publish(fresh)
+        publish(None)
     assert found_in(other, "walrus") == {"a.md"}
     rebuild(other, b="walrus")
     assert found_in(store, "walrus") == {"b.md"}
@@ -52,16 +52,16 @@ def test_a_second_rebuild_waits_for_the_first_and_says_who_that_is(
 def test_what_a_killed_rebuild_has_left_goes_with_the_next_one(open_postgres: OpenStore, postgres: Server) -> None:
     store, other = open_postgres(), open_postgres()
     store.documents.put([indexed("old.md", "walrus")], "r")
-    begun = store.rebuilding(0)
-    fresh = begun.__enter__()
+    begun = store.rebuild(0)
+    fresh, publish = begun.__enter__()
     fresh.documents.put([indexed("a.md", "walrus")], "r")
     # What the lease of a process that is gone comes to.
-    store._rebuild.release()  # type: ignore[attr-defined]
+    store._rebuild_lease.release()  # type: ignore[attr-defined]
     assert count_generations(postgres, store) == 2
     rebuild(other, b="walrus")
     assert count_generations(postgres, store) == 1
     with pytest.raises(StoreBusy, match="by another process"):
-        other.publish(fresh)
+        publish(None)
     assert found_in(store, "walrus") == {"b.md"}
     assert store.admin.check() == ()
     begun.__exit__(None, None, None)
@@ -81,7 +81,7 @@ def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(po
     store.documents.put([indexed("a.md", "walrus")], "r")
     space = Space("a", "b", "c", 4)
     paid = {bytes(32): Embedding(bytes(16))}
-    store.cache.put(store.vectors.ensure_space(space), paid, (), None)
+    store.cache.put(store.vectors.ensure_space(space).id, paid, (), None)
     store.admin.close()
     with psycopg.connect(dsn, autocommit=True) as db:
         db.execute("UPDATE mdrecall.format SET version = 1")
@@ -94,9 +94,9 @@ def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(po
         found_in(member, "walrus")
     store = PostgresStore(dsn, "notes", place="here")
     assert found_in(store, "walrus") == set()
-    assert not store.documents.hashes("memory")
+    assert not store.documents.known_documents("memory")
     assert store.vectors.spaces() == []
-    assert store.cache.get(store.vectors.ensure_space(space), paid) == paid
+    assert store.cache.get(store.vectors.ensure_space(space).id, paid) == paid
     member.documents.put([indexed("a.md", "walrus")], "r")
     assert found_in(member, "walrus") == {"a.md"}
     assert store.admin.check() == ()

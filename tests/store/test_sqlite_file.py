@@ -42,7 +42,7 @@ def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
 def test_no_thread_closes_the_connection_that_another_one_writes_with(store: SqliteStore) -> None:
     def write() -> None:
         store.documents.put([indexed("a.md", "walrus")], "r")
-        other = threading.Thread(target=store.health.use_temporary, args=(StoreUnavailable("It was deleted."),))
+        other = threading.Thread(target=store.admin.recreate, args=(StoreUnavailable("It was deleted."),))
         other.start()
         other.join()
         store.documents.put([indexed("b.md", "penguin")], "r")
@@ -79,7 +79,7 @@ def test_counts_follow_the_index(store: SqliteStore) -> None:
         (match,) = store.chunks.match_terms(parse_query("common"))
         assert (store.chunks.count(), match.held_by) == (number + 1, number + 1)
         assert len(store.chunks.list_documents()) == number + 1
-    store.documents.remove("memory", ["0.md"])
+    store.documents.remove({"memory": ["0.md"]})
     assert (store.chunks.count(), len(store.chunks.list_documents())) == (2, 2)
 
 
@@ -93,9 +93,9 @@ def make_older(store: SqliteStore) -> None:
     """Give an index with cached embeddings the tables of an earlier format, which had fewer."""
     vector = struct.pack("<4f", 1, 0, 0, 0)
     store.documents.put([indexed("old.md", "walrus")], "r")
-    space = store.vectors.ensure_space(Space("a", "b", "c", 4))
+    space = store.vectors.ensure_space(Space("a", "b", "c", 4)).id
     store.cache.put(space, {bytes(32): Embedding(vector)}, (), None)
-    store.vectors.put(space, [(chunk.id, Embedding(vector)) for chunk in store.vectors.texts(0, 10)])
+    store.vectors.put(space, [(chunk.id, Embedding(vector)) for chunk in store.vectors.pending(None, 0, 10)])
     store.admin.close()
     db = apsw.Connection(store.file_path)
     db.execute(f"DROP TABLE dictionaries; DROP TABLE transcripts; PRAGMA user_version={VERSION - 1}")
@@ -104,10 +104,14 @@ def make_older(store: SqliteStore) -> None:
 
 def test_an_older_index_is_filled_again_with_its_cached_embeddings(store: SqliteStore) -> None:
     make_older(store)
-    assert (store.documents.hashes("memory"), store.documents.index_format(), store.vectors.spaces()) == ({}, "", [])
+    assert (store.documents.known_documents("memory"), store.documents.state()[0], store.vectors.spaces()) == (
+        {},
+        "",
+        [],
+    )
     store.documents.put([indexed("new.md", "walrus")], "r")
-    assert (found_in(store, "walrus"), store.cache.count()) == ({"new.md"}, 1)
-    assert (store.admin.check(), store.health.quarantined_path) == ((), "")
+    assert (found_in(store, "walrus"), store.admin.content_sizes().cached) == ({"new.md"}, 1)
+    assert (store.admin.check(), store.admin.health()[0]) == ((), "")
 
 
 def test_an_older_index_of_another_agent_is_left_as_it_is(store: SqliteStore) -> None:
@@ -166,7 +170,7 @@ def test_a_damaged_index_is_set_aside_and_begun_anew(tmp_path: Path, garbage: by
     store.admin.open()
     store.documents.put([indexed("a.md", "walrus")], "r")
     assert found_in(store, "walrus") == {"a.md"}
-    assert Path(store.health.quarantined_path).read_bytes() == garbage
+    assert Path(store.admin.health()[0]).read_bytes() == garbage
     store.admin.close()
 
 
@@ -186,7 +190,7 @@ def test_a_file_damaged_inside_is_set_aside_at_the_next_use(store: SqliteStore) 
     data[8192 : len(data) - 8192] = b"\x5a" * (len(data) - 16384)
     Path(store.file_path).write_bytes(data)
     assert found_in(store, "walrus") == set()
-    assert Path(store.health.quarantined_path).read_bytes() == bytes(data)
+    assert Path(store.admin.health()[0]).read_bytes() == bytes(data)
 
 
 def test_another_writer_is_waited_for_and_then_named(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -204,7 +208,7 @@ def test_where_nothing_can_be_written_an_index_in_a_temporary_folder_stands_in(t
     (tmp_path / "file").write_text("not a folder")
     store = SqliteStore(str(tmp_path / "file" / "index.sqlite"), is_ours=True, owner=OWNER)
     store.admin.open()
-    assert store.health.write_problem.startswith("Cannot create the folder")
+    assert str(store.admin.health()[1]).startswith("Cannot create the folder")
     store.documents.put([indexed("a.md", "walrus")], "r")
     assert found_in(store, "walrus") == {"a.md"}
     store.admin.close()
@@ -282,7 +286,7 @@ def test_a_connection_that_reads_keeps_few_pages_in_memory(store: SqliteStore) -
 def read_everything(store: SqliteStore) -> None:
     assert found_in(store, "walrus") == {"a.md"}
     assert store.documents.known_stamps("memory", 5) == {"a.md": STAMP}
-    assert store.documents.known_document("memory", "a.md")
+    assert store.documents.known_documents("memory", ["a.md"]).get("a.md")
 
 
 def test_an_index_deleted_while_open_is_made_again_for_the_next_thread(store: SqliteStore) -> None:

@@ -76,7 +76,7 @@ def test_a_rebuild_that_fails_changes_nothing_and_leaves_nothing_behind(opened: 
     during: list[str] = []
 
     def interrupted() -> None:
-        with store.rebuilding(0) as fresh:
+        with store.rebuild(0) as (fresh, _):
             fresh.documents.put([indexed("a.md", "seal")], "r")
             during.extend([*found_in(store, "walrus"), *beside(store)])
             raise KeyError
@@ -96,7 +96,7 @@ _REBUILD = """
 import sys
 from mdrecall.store.sqlite import Owner, SqliteStore
 store = SqliteStore(sys.argv[1], is_ours=True, owner=Owner(*sys.argv[2:]))
-with store.rebuilding(0) as fresh:
+with store.rebuild(0) as (fresh, publish):
     fresh.chunks.count()
     print("building", flush=True)
     sys.stdin.read()
@@ -158,7 +158,7 @@ def test_a_rebuild_under_way_is_left_alone_and_named_to_the_next_one(
     for second in (store, other):
         with (
             pytest.raises(StoreBusy, match=f"process {process.pid}, which has been rebuilding the index since"),
-            second.rebuilding(0),
+            second.rebuild(0),
         ):
             raise AssertionError("a second rebuild began")
     assert beside(store) == files
@@ -174,11 +174,11 @@ def test_two_rebuilds_of_one_process_exclude_each_other(opened: Open, monkeypatc
     monkeypatch.setattr("mdrecall.store.sqlite.file.WAIT_S", 0.05)
     one, two = opened(), opened()
     one.documents.put([indexed("a.md", "walrus")], "r")
-    with one.rebuilding(0) as fresh:
+    with one.rebuild(0) as (fresh, publish):
         fresh.documents.put([indexed("a.md", "seal")], "r")
-        with pytest.raises(StoreBusy, match=f"process {os.getpid()}, which has been rebuilding"), two.rebuilding(0):
+        with pytest.raises(StoreBusy, match=f"process {os.getpid()}, which has been rebuilding"), two.rebuild(0):
             pass
-        one.publish(fresh)
+        publish(None)
     assert found_in(two, "seal") == {"a.md"}
 
 
@@ -186,7 +186,7 @@ def test_a_rebuild_that_does_not_fit_says_what_it_needs_and_what_there_is(opened
     store = opened()
     store.documents.put([indexed("a.md", "walrus")], "r")
     said = r"needs about [\d,]{14} MB, and .*/index has [\d,]+ MB left"
-    with pytest.raises(StoreUnavailable, match=said) as raised, store.rebuilding(10**15):
+    with pytest.raises(StoreUnavailable, match=said) as raised, store.rebuild(10**15):
         raise AssertionError("it began")
     assert "Free some space" in raised.value.hint
     assert found_in(store, "walrus") == {"a.md"}
@@ -332,7 +332,7 @@ def test_a_rebuild_asks_for_no_embedding_that_is_kept(
     workspace.write("memory/b.md", "penguin")
     one.sync.run(SyncRequest(force=True))
     assert len(embedder.asked) == 3
-    assert one.store.cache.count() == 3
+    assert one.store.admin.content_sizes().cached == 3
 
 
 def test_a_filling_that_a_rebuild_comes_between_leaves_no_chunk_without_its_vector(
@@ -359,10 +359,10 @@ def test_a_filling_that_a_rebuild_comes_between_leaves_no_chunk_without_its_vect
     first.before_answer = rebuild_elsewhere
     one.sync.embed_missing()
     elsewhere.join()
-    assert one.store.documents.hashes("memory") == other.store.documents.hashes("memory")
+    assert one.store.documents.known_documents("memory") == other.store.documents.known_documents("memory")
     space = one.store.vectors.spaces()[0]
     assert one.store.chunks.count() == 100
-    assert one.store.vectors.count(space.id) == 100 or not space.is_filled
+    assert one.store.chunks.count(space.id) == 100 or not space.is_filled
     assert one.sync.embed_missing() == ()
     assert one.filler.is_complete()
     for chunk in one.store.vectors.pending(space.id, 0, 10):
@@ -397,14 +397,14 @@ def test_a_purge_keeps_the_cached_embeddings_of_what_is_left_and_no_other(worksp
     run = SyncRun(store, [indexer], ChunkEmbedder(store, HashEmbedder()))
     run.run()
     run.embed_missing()
-    assert store.cache.count() == 2
+    assert store.admin.content_sizes().cached == 2
     (workspace.path / "memory/a.md").unlink()
     run.run(SyncRequest(force=True))
-    assert store.cache.count() == 2
+    assert store.admin.content_sizes().cached == 2
     run.run(SyncRequest(purge=True))
-    assert store.cache.count() == 1
+    assert store.admin.content_sizes().cached == 1
     assert store.admin.scrub()
     assert Path(f"{store.file_path}-wal").stat().st_size == 0
     run.run(SyncRequest(force=True))
     assert not run.embed_missing()
-    assert store.cache.count() == 1
+    assert store.admin.content_sizes().cached == 1

@@ -67,7 +67,7 @@ def test_both_engines_agree_on_ties_and_on_vectors_without_length(
 ) -> None:
     path = tmp_path_factory.mktemp("ties") / "index.sqlite"
     matrix, vec = opened("matrix", path), opened("sqlite-vec", path)
-    number = matrix.vectors.ensure_space(SPACE)
+    number = matrix.vectors.ensure_space(SPACE).id
     matrix.documents.put([indexed(f"{place}.md", "text") for place in range(len(vectors))], "r")
     ids = list(range(1, len(vectors) + 1))
     windows = pack_passages(*([round(2 * value) for value in vector] for vector in vectors[:3]))
@@ -90,7 +90,7 @@ def test_both_engines_agree_on_random_vectors(opened: Open) -> None:
     draw = random.Random(3)
     matrix, vec = opened("matrix"), opened("sqlite-vec")
     space = Space("test", "random", "r", 64)
-    number = matrix.vectors.ensure_space(space)
+    number = matrix.vectors.ensure_space(space).id
     matrix.documents.put([indexed(f"{place}.md", "text") for place in range(300)], "r")
     made = [(chunk, Embedding(pack(unit(draw, 64)))) for chunk in range(1, 301)]
     matrix.vectors.put(number, made)
@@ -126,7 +126,7 @@ def test_a_matrix_follows_what_another_process_changes(
     for each in rounds:
         for name, vector in each:
             if vector is None:
-                writer.documents.remove("memory", [name])
+                writer.documents.remove({"memory": [name]})
                 there.pop(name, None)
             else:
                 put(writer, name, vector)
@@ -151,10 +151,10 @@ def test_who_fell_behind_what_is_remembered_loads_everything_again(
         put(writer, name, (1, 0, 0, 0))
     query = pack((1, 0, 0, 0))
     assert len(matrix.vectors.nearest(find_space(matrix), query, 50)) == 3
-    writer.documents.remove("memory", ["a"])
+    writer.documents.remove({"memory": ["a"]})
     for _ in range(4):
         put(writer, "b", (0, 1, 0, 0))
-    writer.documents.remove("memory", ["c"])
+    writer.documents.remove({"memory": ["c"]})
     assert count_rows(writer, "removed") < 6
     assert matrix.vectors.nearest(find_space(matrix), query, 50) == [(ids_of(writer)["b"], 0.0)]
 
@@ -174,21 +174,21 @@ def test_a_matrix_forgets_the_vectors_of_an_index_that_another_workspace_took_ov
 def test_the_engine_is_the_one_that_was_asked_for(opened: Open, engine: str) -> None:
     store = opened(engine)
     put(store, "a.md", (1, 0, 0, 0))
-    assert store.vectors.engine(find_space(store)) == engine
+    assert store.vectors.engine(find_space(store))[0] == engine
 
 
 def test_the_tables_of_a_space_that_was_replaced_are_dropped(opened: Open) -> None:
     store = opened()
     put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
     assert tables(store) >= {"vectors_1", "windows_1"}
-    store.vectors.mark_filled(store.vectors.ensure_space(OTHER), store.vectors.text_counter())
+    store.vectors.mark_filled(store.vectors.ensure_space(OTHER).id, store.vectors.spaces()[0].texts)
     assert tables(store) & {"vectors_1", "windows_1", "vectors_2", "windows_2"} == {"vectors_2", "windows_2"}
 
 
 def test_windows_go_with_their_chunks(opened: Open) -> None:
     store = opened()
     put(store, "a.md", (1, 0, 0, 0), pack_passages((1, 0, 0, 0)))
-    store.documents.remove("memory", ["a.md"])
+    store.documents.remove({"memory": ["a.md"]})
     assert count_rows(store, "windows_1") == count_rows(store, "vectors_1") == 0
 
 
@@ -196,10 +196,10 @@ def test_auto_takes_a_matrix_unless_it_would_be_too_large(opened: Open) -> None:
     usual = opened("auto")
     for name in "abc":
         put(usual, name, (1, 0, 0, 0))
-    assert usual.vectors.engine(find_space(usual)) == "matrix"
-    assert opened("auto", most_bytes=12).vectors.engine(find_space(usual)) == "matrix"
-    assert opened("auto", most_bytes=11).vectors.engine(find_space(usual)) == "sqlite-vec"
-    assert opened("matrix", most_bytes=0).vectors.engine(find_space(usual)) == "matrix"
+    assert usual.vectors.engine(find_space(usual))[0] == "matrix"
+    assert opened("auto", most_bytes=12).vectors.engine(find_space(usual))[0] == "matrix"
+    assert opened("auto", most_bytes=11).vectors.engine(find_space(usual))[0] == "sqlite-vec"
+    assert opened("matrix", most_bytes=0).vectors.engine(find_space(usual))[0] == "matrix"
 
 
 def in_a_fresh_process(workspace: Workspace, code: str) -> str:

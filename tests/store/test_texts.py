@@ -122,7 +122,7 @@ def test_chunks_to_embed_are_the_same_whether_they_were_just_written_or_are_read
     pending: list[PendingChunk] = []
 
     def write() -> None:
-        space = store.vectors.ensure_space(SPACE)
+        space = store.vectors.ensure_space(SPACE).id
         store.documents.put(items, "r")
         pending.extend(store.vectors.pending(space, 0, 100))
 
@@ -138,7 +138,7 @@ def test_chunks_to_embed_are_the_same_whether_they_were_just_written_or_are_read
 
 def test_a_chunk_of_a_transaction_that_failed_is_never_embedded(tmp_path: Path) -> None:
     store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER)
-    space = store.vectors.ensure_space(SPACE)
+    space = store.vectors.ensure_space(SPACE).id
 
     def fail() -> None:
         store.documents.put([indexed("memory/a.md", "never written")], "r")

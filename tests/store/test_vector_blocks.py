@@ -60,9 +60,9 @@ def test_blocks_hold_what_was_put_and_not_removed_and_never_overlap(actions: lis
         assert find_vectors(db, 1, range(1, 61)) == expected
         assert count_vectors(db, 1) == len(expected)
         assert stored_between(db, 1, 20, 40) & set(range(20, 41)) == expected.keys() & set(range(20, 41))
-        in_order = [number for block in read_blocks(db, 1) for number in read_offsets(block.first, block.offsets)]
+        in_order = [number for first, offsets, _ in read_blocks(db, 1) for number in read_offsets(first, offsets)]
         assert in_order == sorted(expected)
-    assert all(len(block.vectors) <= 3 * SIZE for block in read_blocks(db, 1))
+    assert all(len(vectors) <= 3 * SIZE for _, _, vectors in read_blocks(db, 1))
 
 
 def test_chunks_that_come_one_by_one_share_blocks() -> None:
@@ -103,9 +103,9 @@ class BlockSpace:
 
     def changes_since(self, seen: int) -> ChangedVectors:
         if seen < 0:
-            return ChangedVectors(self.now, None, read_blocks(self.db, 1))
+            return self.now, None, read_blocks(self.db, 1)
         gone = [number for revision, number in self.removed if revision > seen]
-        return ChangedVectors(self.now, gone, read_blocks(self.db, 1, f"revision > {seen}"))
+        return self.now, gone, read_blocks(self.db, 1, f"revision > {seen}")
 
     def passages_of(self, ids: object) -> dict[int, bytes]:
         return {}

@@ -14,15 +14,15 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from psycopg import ClientCursor
 
 from mdrecall.errors import StoreBusy, StoreError, StoreUnavailable
 from mdrecall.locks import is_alive
-from mdrecall.store.common import StampCache
+from mdrecall.store.common import StampCache, make_job
 from mdrecall.store.postgres.connect import Database, Transaction, with_retries
 from mdrecall.store.postgres.documents import PostgresChunks, PostgresDocuments
 from mdrecall.store.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, explain_bypass, grant
@@ -61,12 +61,6 @@ class Lease:
         self._token = f"{_identify_machine()} {uuid.uuid4().hex}"
         self._ended: threading.Event | None = None
         self._lock = threading.Lock()
-        self._is_lost = False
-
-    @property
-    def is_held(self) -> bool:
-        """True while this process holds the lease, as far as it knows."""
-        return self._ended is not None and not self._is_lost
 
     def acquire(self, wait_s: float, doing: str) -> bool:
         """Take the lease within ``wait_s``; False if another process holds it."""
@@ -76,7 +70,6 @@ class Lease:
                 return False
             time.sleep(min(_RETRY_S, max(0.0, until - time.monotonic())))
         with self._lock:
-            self._is_lost = False
             if self._ended is None:
                 self._ended = threading.Event()
                 target = _renew_until(self._ended, self._renew)
@@ -119,12 +112,9 @@ class Lease:
         return self._execute(_RELEASE, (self._database.workspace, self._kind, row[0])) > 0
 
     def _renew(self) -> None:
-        try:
-            if not self._execute(_RENEW, self._key()):
-                self._is_lost = True
-        except StoreError:
-            # The server may be back before the lease ends; whoever writes finds out.
-            return
+        # The server may be back before the lease ends; whoever writes finds out.
+        with suppress(StoreError):
+            self._execute(_RENEW, self._key())
 
     def _key(self) -> tuple[object, ...]:
         return self._database.workspace, self._kind, self._token
@@ -159,11 +149,11 @@ def _renew_until(ended: threading.Event, renew: Callable[[], None]) -> Callable[
     return work
 
 
-#: Hashes of texts are SHA-256 digests, stored end to end in one column.
-_DIGEST_BYTES = 32
+_JOB = "tag, fingerprint, file, job, created_at, digests"
 _DROP_LEAST_USED = """
     DELETE FROM mdrecall.cache WHERE workspace_id=%s AND (space_id, hash) IN (
-        SELECT space_id, hash FROM mdrecall.cache WHERE workspace_id=%s ORDER BY used, hash LIMIT %s)
+        SELECT space_id, hash FROM mdrecall.cache WHERE workspace_id=%s ORDER BY used, hash
+        LIMIT greatest(0, (SELECT count(*) FROM mdrecall.cache WHERE workspace_id=%s) - %s))
 """
 _PUT = """
     INSERT INTO mdrecall.cache(workspace_id, space_id, hash, used, vector, passages) VALUES(%s, %s, %s, %s, %s, %s)
@@ -202,59 +192,26 @@ class PostgresEmbeddingCache:
             ]
             if rows:
                 now.db.cursor().executemany(_PUT, rows)
-            if most is not None and (surplus := self.count() - most) > 0:
-                now.db.execute(_DROP_LEAST_USED, (now.workspace, now.workspace, surplus))
+            if most is not None:
+                now.db.execute(_DROP_LEAST_USED, (now.workspace, now.workspace, now.workspace, most))
 
-    def count(self) -> int:
-        """Return the number of cached embeddings in all spaces."""
-        with self._database.reading(self._gen) as now:
-            row = now.db.execute(
-                "SELECT count(*) FROM mdrecall.cache WHERE workspace_id=%s", (now.workspace,)
-            ).fetchone()
-        return int(row[0]) if row else 0
-
-
-class PostgresJobJournal:
-    """The role ``JobJournal``."""
-
-    def __init__(self, database: Database, gen: int | None) -> None:
-        self._database = database
-        self._gen = gen
-
-    def pending(self, fingerprint: str) -> list[Job]:
-        """Return the jobs of an embedder, the oldest first."""
-        statement = """
-            SELECT tag, fingerprint, file, job, created_at, digests FROM mdrecall.jobs
-            WHERE workspace_id=%s AND fingerprint=%s ORDER BY created_at, tag
-        """
+    def jobs(self, fingerprint: str) -> list[Job]:
+        """Return the open batch jobs of an embedder, the oldest first."""
+        statement = (
+            f"SELECT {_JOB} FROM mdrecall.jobs WHERE workspace_id=%s AND fingerprint=%s ORDER BY created_at, tag"
+        )
         with self._database.reading(self._gen) as now:
             found = now.db.execute(statement, (now.workspace, fingerprint), binary=True).fetchall()
-        return [Job(tag, owner, file, job, at, _split(digests)) for tag, owner, file, job, at, digests in found]
+        return [make_job(*row) for row in found]
 
-    def count(self, fingerprint: str) -> tuple[int, int]:
-        """Return the number of jobs of an embedder, and of the texts in them."""
-        jobs = self.pending(fingerprint)
-        return len(jobs), sum(len(job.digests) for job in jobs)
-
-    def put(self, job: Job) -> None:
-        """Record a job, or replace what is recorded under its tag."""
-        with self._database.writing(self._gen) as now:
-            self.drop(job.tag)
-            row = (now.workspace, job.tag, job.fingerprint, job.file, job.id, job.created_at, b"".join(job.digests))
-            now.db.execute(
-                "INSERT INTO mdrecall.jobs(workspace_id, tag, fingerprint, file, job, created_at, digests)"
-                " VALUES(%s, %s, %s, %s, %s, %s, %s)",
-                row,
-            )
-
-    def drop(self, tag: str) -> None:
-        """Forget a job."""
+    def put_job(self, tag: str, job: Job | None) -> None:
+        """Record a job under its tag in the place of an earlier one; None forgets it."""
         with self._database.writing(self._gen) as now:
             now.db.execute("DELETE FROM mdrecall.jobs WHERE workspace_id=%s AND tag=%s", (now.workspace, tag))
-
-
-def _split(digests: bytes) -> tuple[bytes, ...]:
-    return tuple(digests[at : at + _DIGEST_BYTES] for at in range(0, len(digests), _DIGEST_BYTES))
+            if job is not None:
+                row = now.workspace, tag, job.fingerprint, job.file, job.id, job.created_at, b"".join(job.digests)
+                new = f"INSERT INTO mdrecall.jobs(workspace_id, {_JOB}) VALUES(%s, %s, %s, %s, %s, %s, %s)"
+                now.db.execute(new, row)
 
 
 #: How long a writer waits for another by default, as in the SQLite store.
@@ -320,20 +277,23 @@ class PostgresStore:
         self.chunks = PostgresChunks(database, gen)
         self.vectors = PostgresVectors(database, gen, in_database=self._one_shot)
         self.cache = PostgresEmbeddingCache(database, gen)
-        self.jobs = PostgresJobJournal(database, gen)
         self.admin = PostgresAdmin(database, gen, self._place)
-        self.health = _Healthy()
-        self.watching = Lease(database, "watch")
-        self.filling = Lease(database, "fill")
-        self._rebuild = Lease(database, "rebuild")
+        self._locks = {kind: Lease(database, kind) for kind in ("watch", "fill")}
+        self._rebuild_lease = Lease(database, "rebuild")
+
+    def lock(self, kind: Literal["watch", "fill"]) -> Lease:
+        """Return the lock of the process that watches the files of this index, or embeds chunks for time or money."""
+        return self._locks[kind]
 
     @contextmanager
-    def rebuilding(self, expected_bytes: int) -> Iterator["PostgresStore"]:
-        """Give an empty generation beside the one that answers, to be filled and published."""
+    def rebuild(
+        self, expected_bytes: int
+    ) -> Iterator[tuple["PostgresStore", Callable[[Iterable[bytes] | None], None]]]:
+        """Give an empty generation beside the one that answers, to be filled, and a function to publish it."""
         fresh = PostgresStore.__new__(PostgresStore)
         fresh._database, fresh._place, fresh._one_shot = self._database, self._place, self._one_shot
-        if not self._rebuild.acquire(_WAIT_S, "rebuilding the index"):
-            raise explain_busy(self._rebuild, self.admin.place, "rebuilt")
+        if not self._rebuild_lease.acquire(_WAIT_S, "rebuilding the index"):
+            raise explain_busy(self._rebuild_lease, self.admin.place, "rebuilt")
         try:
             # What a rebuild has left that was killed.
             _delete_generations(self._database, "gen <> {current}")
@@ -341,14 +301,14 @@ class PostgresStore:
                 gen = _add_generation(now)
             fresh._bind(gen)
             try:
-                yield fresh
+                yield fresh, partial(self._publish, fresh)
             finally:
                 _delete_generations(self._database, f"gen = {gen:d} AND gen <> {{current}}")
         finally:
-            self._rebuild.release()
+            self._rebuild_lease.release()
 
-    def publish(self, fresh: "PostgresStore", *, cached: Iterable[bytes] | None = None) -> None:
-        """Replace this generation by a rebuilt one in one step; ``cached`` embeddings stay, None for all of them."""
+    def _publish(self, fresh: "PostgresStore", cached: Iterable[bytes] | None) -> None:
+        """Replace this generation by a rebuilt one in one step, with the cached embeddings of some texts or of all."""
         with self._database.writing() as now:
             gen = fresh._gen or now.gen
             if not now.db.execute(_IS_THERE, (now.workspace, gen, now.state.gen)).fetchall():
@@ -425,12 +385,19 @@ class PostgresAdmin:
         self._lease.release()
         self._database.close()
 
-    def recreate(self) -> None:
-        """Replace the index by an empty one."""
+    def health(self) -> tuple[str, StoreUnavailable | None]:
+        """Return nothing: a database is not moved away, and a write that is refused raises by itself."""
+        return "", None
+
+    def recreate(self, problem: StoreUnavailable | None = None) -> bool:
+        """Replace the index by an empty one; False for an index that cannot be written."""
+        if problem is not None:
+            return False
         with self._database.writing() as now:
             gen = _add_generation(now)
             now.db.execute("UPDATE mdrecall.workspaces SET gen=%s WHERE id=%s", (gen, now.workspace))
         _delete_generations(self._database, "gen < {current}")
+        return True
 
     def check(self) -> tuple[str, ...]:
         """Return the problems that a check of the whole index finds."""
@@ -459,7 +426,9 @@ class PostgresAdmin:
         with self._database.reading(self._gen) as now:
             texts = {source: int(size) for source, size in now.rows(_TEXT_BYTES)}
             ((cached,),) = now.db.execute(_CACHE_BYTES, {"own": now.workspace}).fetchall()
-        return ContentSizes(texts, int(cached), 0)
+            entries = "SELECT count(*) FROM mdrecall.cache WHERE workspace_id=%s"
+            ((count,),) = now.db.execute(entries, (now.workspace,)).fetchall()
+        return ContentSizes(texts, int(cached), count, 0)
 
     def scrub(self) -> bool:
         """Return True: rows that were deleted belong to the server, whose clean-up reuses their space."""
@@ -473,11 +442,6 @@ class PostgresAdmin:
             with self._database.writing() as now:
                 change = "UPDATE mdrecall.workspaces SET forgotten=%s WHERE id=%s"
                 now.db.execute(change, (merge(_read_forgotten(now)), now.workspace))
-
-    def may_remove(self) -> bool:
-        """True if the notes of the workspace are where this process is, or nobody has said where they are."""
-        with self._database.reading() as now:
-            return now.state.place in ("", self._place)
 
     def set_up(self) -> None:
         """Create the tables; the role must be allowed to."""
@@ -533,17 +497,3 @@ class PostgresAdmin:
                     self._lease.release()
         finally:
             self._thread_lock.release()
-
-
-class _Healthy:
-    """The role ``IndexHealth``: a database is neither moved away nor replaced by a temporary one."""
-
-    quarantined_path = ""
-    write_problem = ""
-
-    def require_writable(self) -> None:
-        """Do nothing: a write that is refused raises by itself."""
-
-    def use_temporary(self, problem: StoreUnavailable) -> bool:
-        """Return False: there is nothing to switch to."""
-        return False

@@ -2,15 +2,25 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
 from typing import Any
 
-from mdrecall.core.text.annotations import pack_marks, unpack_marks
-from mdrecall.core.text.days import is_of_days, ms_of_day, note_day
+from mdrecall.core.text.annotations import unpack_marks
+from mdrecall.core.text.days import is_of_days
 from mdrecall.core.text.index_terms import index_terms
-from mdrecall.core.text.notes import pack_fields, unpack_fields
 from mdrecall.errors import StoreUnavailable
-from mdrecall.store.common import ChangedStamps, StampCache, encode_names, match_terms
+from mdrecall.interfaces.store import Indexed
+from mdrecall.store.common import (
+    HEAD_CHARS,
+    ChangedStamps,
+    StampCache,
+    encode_names,
+    find_times,
+    match_terms,
+    pack_chunk,
+    pack_document,
+    unpack_chunk,
+    unpack_document,
+)
 from mdrecall.store.postgres.connect import Database, Transaction, with_retries
 from mdrecall.store.postgres.postings import ChunkTerms
 from mdrecall.store.postgres.schema import MANY_ROWS, analyze_new, to_bytes, to_text
@@ -19,7 +29,6 @@ from mdrecall.types import (
     Chunk,
     Document,
     IndexedChunk,
-    KnownDocument,
     Match,
     SourceCount,
     SourceName,
@@ -30,12 +39,10 @@ from mdrecall.types import (
 )
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 
-#: As much of a note as its front matter needs.
-HEAD_CHARS = 1000
+#: As often are some documents asked for, before all of them are read at once.
+_FEW_QUESTIONS = 8
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
 _CHUNKS_AT_ONCE = 8_192
-#: As many documents are asked for one by one, before all of them are read at once.
-_FEW_DOCUMENTS = 8
 _OWN = "workspace_id=%s AND gen=%s"
 # A list instead of a join: a planner that does not know yet how large the tables have become would read all of them.
 _DELETE = """
@@ -113,8 +120,7 @@ class PostgresDocuments:
         self._gen = gen
         self._place = place
         self._stamps = stamps
-        self._asked: tuple[tuple[int, int, str], dict[str, KnownDocument | None]] = (0, 0, ""), {}
-        self._known: tuple[tuple[int, int, SourceName], dict[str, KnownDocument]] | None = None
+        self._asked: tuple[object, int, dict[str, tuple[str, str]] | None] = None, 0, None
 
     def commit(self, write: Callable[[], object]) -> None:
         """Commit everything that ``write`` writes at once, or nothing; again if another transaction got in the way."""
@@ -124,73 +130,89 @@ class PostgresDocuments:
         with self._database.writing(self._gen):
             write()
 
-    def index_format(self) -> str:
-        """Return the format of all documents; empty if there have been none."""
+    def state(self) -> tuple[str, str, bool]:
+        """Return the format of all documents, their masks, and True if the notes are here or nobody has said where."""
         with self._database.reading(self._gen) as now:
-            return now.state.index_format
-
-    def masks(self) -> str:
-        """Return what stands for the forgotten texts that all documents are free of."""
-        with self._database.reading(self._gen) as now:
-            return now.state.masks
-
-    def mark_masked(self, masks: str) -> None:
-        """Record that all documents are free of some forgotten texts."""
-        with self._database.writing(self._gen) as now:
-            now.state = now.state._replace(masks=masks)
-
-    def hashes(self, source: SourceName) -> Mapping[str, bytes]:
-        """Return every file of a source with a hash of its indexed content."""
-        found: dict[str, list[bytes]] = {}
-        statement = (
-            "SELECT path, hash FROM mdrecall.documents WHERE workspace_id=%s AND gen=%s AND source=%s ORDER BY path"
-        )
-        with self._database.reading(self._gen) as now:
-            for path, digest in now.rows(statement, source):
-                found.setdefault(file_path(to_text(path)), []).append(digest)
-        return {path: b"".join(digests) for path, digests in found.items()}
+            return now.state.index_format, now.state.masks, now.state.place in ("", self._place)
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         """Return the stamp that each document was read at on this machine; an empty one where it proves nothing."""
         with self._database.reading(self._gen) as now:
             return self._stamps.get(_StampRows(now, self._place), source, settle_ns)
 
-    def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
-        """Return the hash and format of an indexed document."""
+    def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
+        """Return the hash and the format of each document of a source, or of those of some paths."""
         own = f"SELECT path, hash, index_format FROM mdrecall.documents WHERE {_OWN} AND source=%s"
         with self._database.reading(self._gen) as now:
-            key = now.gen, now.state.revision, source
-            if self._asked[0] != key:
-                self._asked = key, {}
-            answers = self._asked[1]
-            if now.is_writing:
-                return _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
-            if path not in answers and len(answers) < _FEW_DOCUMENTS:
-                answers[path] = _read_known(now.rows(f"{own} AND path=%s", source, to_bytes(path))).get(path)
-            if path in answers:
-                return answers[path]
+            # Nothing is kept of what only this transaction sees.
+            key = object() if now.is_writing else (now.gen, now.state.revision, source)
+            asked, known = self._asked[1:] if self._asked[0] == key else (0, None)
+            if known is None and paths is not None and asked < _FEW_QUESTIONS:
+                self._asked = key, asked + 1, None
+                return _read_known(now.rows(f"{own} AND path = ANY(%s)", source, [to_bytes(path) for path in paths]))
             # Who has asked for some asks for many: all files that have just been written.
-            if self._known is None or self._known[0] != key:
-                self._known = key, _read_known(now.rows(own, source))
-            return self._known[1].get(path)
+            if known is None:
+                known = _read_known(now.rows(f"{own} ORDER BY path", source))
+                self._asked = key, asked, known
+        return known if paths is None else {path: known[path] for path in paths if path in known}
 
-    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, masks: str = "") -> None:
-        """Add or replace documents, whose chunks are taken one by one."""
+    def put(
+        self,
+        items: Indexed,
+        index_format: str,
+        masks: str = "",
+        *,
+        state: Transcript | None = None,
+        keep: int = 0,
+    ) -> None:
+        """Add or replace documents, or parts of a transcript; of those without chunks, only store the stamps."""
+        settled = [document for document, chunks in items if chunks is None]
+        new = [(document, chunks) for document, chunks in items if chunks is not None]
         with self._database.writing(self._gen) as now:
-            if not now.state.place:
-                # Who indexes first says where the notes are: only there a missing file means that it was deleted.
-                place = "UPDATE mdrecall.workspaces SET place=%s WHERE id=%s AND place=''"
-                now.db.execute(place, (self._place, now.workspace))
-            elif _is_another_folder(now.state.place, self._place):
-                folder = now.state.place.partition(":")[2]
-                message = f"{self._database.shown} is the index of another folder of this machine, {folder}."
-                raise StoreUnavailable(message, hint="Give this memory a name of its own: mdrecall.store.workspace.")
-            _put(now, items, index_format, masks, self._place)
+            if settled:
+                self._refresh_stamps(now, settled)
+            if state is not None:
+                _remove(now, now.start_revision(), "sessions", _list_parts(now, state.path, keep))
+                row = to_bytes(state.path), *state[1:]
+                now.run(f"DELETE FROM mdrecall.transcripts WHERE {_OWN} AND path=%s", row[0])
+                marks = ", ".join(["%s"] * len(row))
+                columns = f"workspace_id, gen, {_TRANSCRIPT}"
+                now.run(f"INSERT INTO mdrecall.transcripts({columns}) VALUES(%s, %s, {marks})", *row)
+            if new or state is not None:
+                self._require_place(now)
+                _put(now, new, index_format, masks, self._place)
 
-    def remove(self, source: SourceName, paths: Iterable[str]) -> None:
-        """Remove documents with their chunks and vectors."""
+    def _require_place(self, now: Transaction) -> None:
+        """Raise if the index belongs to another folder of this machine. Who indexes first says where the notes are."""
+        if not now.state.place:
+            # Only there a missing file means that it was deleted.
+            place = "UPDATE mdrecall.workspaces SET place=%s WHERE id=%s AND place=''"
+            now.db.execute(place, (self._place, now.workspace))
+        elif _is_another_folder(now.state.place, self._place):
+            folder = now.state.place.partition(":")[2]
+            message = f"{self._database.shown} is the index of another folder of this machine, {folder}."
+            raise StoreUnavailable(message, hint="Give this memory a name of its own: mdrecall.store.workspace.")
+
+    def _refresh_stamps(self, now: Transaction, documents: Sequence[Document]) -> None:
+        revision = now.start_revision()
+        rows = [(new.source, to_bytes(new.path), bytes.fromhex(new.hash), new.stamp[1]) for new in documents]
+        values = (revision, *_columns(rows, 4), now.workspace, now.gen)
+        still = {(source, to_text(path)) for source, path in now.db.execute(_REFRESH, values, binary=True)}
+        same = [new for new in documents if (new.source, new.path) in still]
+        now.run(_PUT_STAMPS, self._place, revision, *_columns(_stamp_rows(same), 7))
+
+    def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = None) -> None:
+        """Remove notes and whole transcripts, and record the masks that all others share."""
         with self._database.writing(self._gen) as now:
-            _remove(now, now.start_revision(), source, list(paths))
+            for source, paths in gone.items():
+                chosen = list(paths)
+                if source == "sessions":
+                    drop = f"DELETE FROM mdrecall.transcripts WHERE {_OWN} AND path = ANY(%s)"
+                    now.run(drop, [to_bytes(path) for path in chosen])
+                    chosen = [part for path in chosen for part in _list_parts(now, path, 0)]
+                _remove(now, now.start_revision(), source, chosen)
+            if masks is not None:
+                now.state = now.state._replace(masks=masks)
 
     def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
         """Return the files that this machine has had, if the notes are here."""
@@ -201,17 +223,6 @@ class PostgresDocuments:
             had = {file_path(to_text(path)) for (path,) in now.rows(seen, self._place, source)}
         return [path for path in missing if path in had]
 
-    def refresh_stamps(self, items: Iterable[Document]) -> None:
-        """Store new stamps of documents whose content is still the indexed one."""
-        documents = list(items)
-        with self._database.writing(self._gen) as now:
-            revision = now.start_revision()
-            rows = [(new.source, to_bytes(new.path), bytes.fromhex(new.hash), new.stamp[1]) for new in documents]
-            values = (revision, *_columns(rows, 4), now.workspace, now.gen)
-            still = {(source, to_text(path)) for source, path in now.db.execute(_REFRESH, values, binary=True)}
-            same = [new for new in documents if (new.source, new.path) in still]
-            now.run(_PUT_STAMPS, self._place, revision, *_columns(_stamp_rows(same), 7))
-
     def transcripts(self) -> Mapping[str, Transcript]:
         """Return how far each transcript has been indexed, by path."""
         statement = f"SELECT {_TRANSCRIPT} FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s"
@@ -219,44 +230,14 @@ class PostgresDocuments:
             found = [(to_text(row[0]), *row[1:3], int(row[3]), *row[4:]) for row in now.rows(statement)]
         return {row[0]: Transcript(*row) for row in found}
 
-    def put_transcript(
-        self,
-        state: Transcript,
-        keep: int,
-        parts: Sequence[tuple[Document, Iterable[IndexedChunk]]],
-        index_format: str,
-        masks: str = "",
-    ) -> None:
-        """Keep the first parts of a transcript, replace the rest, and store how far it was read."""
-        with self._database.writing(self._gen) as now:
-            _remove(now, now.start_revision(), "sessions", _list_parts(now, state.path, keep))
-            _put(now, parts, index_format, masks, self._place)
-            now.run(
-                "DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(state.path)
-            )
-            marks = ", ".join(["%s"] * len(state))
-            now.run(
-                f"INSERT INTO mdrecall.transcripts(workspace_id, gen, {_TRANSCRIPT}) VALUES(%s, %s, {marks})",
-                to_bytes(state.path),
-                *state[1:],
-            )
-
-    def remove_transcripts(self, paths: Iterable[str]) -> None:
-        """Remove transcripts with all their parts."""
-        with self._database.writing(self._gen) as now:
-            revision = now.start_revision()
-            for path in paths:
-                _remove(now, revision, "sessions", _list_parts(now, path, 0))
-                now.run("DELETE FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s AND path=%s", to_bytes(path))
-
 
 def _is_another_folder(place: str, own: str) -> bool:
     """True if two places are folders of one machine, and so other notes; on another machine they may be a copy."""
     return place != own and place.partition(":")[0] == own.partition(":")[0]
 
 
-def _read_known(rows: Iterable[tuple[Any, ...]]) -> dict[str, KnownDocument]:
-    return {to_text(path): KnownDocument(digest.hex(), index_format) for path, digest, index_format in rows}
+def _read_known(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[str, str]]:
+    return {to_text(path): (digest.hex(), index_format) for path, digest, index_format in rows}
 
 
 def find_removed(now: Transaction, kind: str, seen: int) -> list[bytes] | None:
@@ -287,11 +268,11 @@ class _StampRows:
         values = (settle_ns, self._place, self._now.workspace, self._now.gen, source)
         removed = find_removed(self._now, "gone", seen) if seen <= now else None
         if removed is None:
-            return ChangedStamps(None, _read_stamps(self._now.db.execute(_STAMPS, values, binary=True).fetchall()))
+            return None, _read_stamps(self._now.db.execute(_STAMPS, values, binary=True).fetchall())
         prefix = to_bytes(f"{source}\0")
         gone = (what for what in removed if what.startswith(prefix))
         newer = self._now.db.execute(_NEWER_STAMPS, (*values, seen), binary=True).fetchall()
-        return ChangedStamps([to_text(what[len(prefix) :]) for what in gone], _read_stamps(newer))
+        return [to_text(what[len(prefix) :]) for what in gone], _read_stamps(newer)
 
 
 def _read_stamps(found: Iterable[tuple[Any, ...]]) -> dict[str, tuple[int, ...]]:
@@ -314,10 +295,10 @@ def _put(
     first = now.reserve("next_document", len(documents))
     rows, chunks_of = [], []
     for number, (document, chunks) in enumerate(items, first):
-        left = iter(chunks)
-        opening = list(islice(left, 1))
-        rows.append((number, *_document_row(document, opening[0].chunk.text[:HEAD_CHARS] if opening else "")))
-        chunks_of.append(chain(opening, left))
+        fields, day, own = pack_document(document, chunks)
+        digest = bytes.fromhex(document.hash)
+        rows.append((number, document.source, to_bytes(document.path), digest, document.stamp[1], fields, day))
+        chunks_of.append(own)
     stamps = place, revision, *_columns(_stamp_rows(documents), 7)
     now.run(_PUT_DOCUMENTS, *stamps, now.workspace, now.gen, index_format, revision, *_columns(rows, 7))
     collected: list[tuple[int, int, IndexedChunk]] = []
@@ -333,13 +314,6 @@ def _put(
     now.state = now.state._replace(
         texts=now.state.texts + 1, index_format=index_format if is_same else "?", masks=known
     )
-
-
-def _document_row(new: Document, head: str) -> tuple[Any, ...]:
-    # What is said in a transcript is of the day of its last change, which the row has.
-    day = None if new.source == "sessions" else note_day(file_path(new.path), head)
-    digest = bytes.fromhex(new.hash)
-    return new.source, to_bytes(new.path), digest, new.stamp[1], pack_fields(new.fields), day
 
 
 def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChunk]]) -> None:
@@ -368,9 +342,9 @@ def _terms_of(text: str) -> tuple[str, ...]:
 
 
 def _chunk_row(chunk: Chunk, length: int) -> tuple[Any, ...]:
-    trail, records = "\n".join(chunk.trail), ",".join(map(str, chunk.records))
+    trail, records, marks = pack_chunk(chunk)
     lines = (chunk.start_line, chunk.end_line, chunk.overlap, length)
-    return (*lines, to_bytes(trail), records, pack_marks(chunk.marks), to_bytes(chunk.text))
+    return (*lines, to_bytes(trail), records, marks, to_bytes(chunk.text))
 
 
 def _stamp_rows(documents: Iterable[Document]) -> list[tuple[Any, ...]]:
@@ -488,10 +462,12 @@ class PostgresChunks:
         with self._database.reading(self._gen):
             yield
 
-    def count(self) -> int:
-        """Return the number of chunks."""
+    def count(self, space: int | None = None) -> int:
+        """Return the number of chunks, or of those with a vector in a space."""
         with self._database.reading(self._gen) as now:
-            return now.state.chunks
+            if space is None:
+                return now.state.chunks
+            return now.spaces[space].vectors if space in now.spaces else 0
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
         """Return the number of files and chunks of each source."""
@@ -514,9 +490,14 @@ class PostgresChunks:
             found = {row[0]: _read_chunk(row) for row in now.rows(_CHUNKS, list(ids))}
         return [found[number] for number in ids if number in found]
 
-    def list_documents(self) -> list[StoredDocument]:
-        """Return every document, in no particular order."""
+    def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
+        """Return every document, or those that are about a day of any range."""
         with self._database.reading(self._gen) as now:
+            if days is not None:
+                own = now.workspace, now.gen
+                each = (row for day in days for row in now.rows(_OF_DAYS, *own, *day, *own, *find_times(*day)))
+                by_number = {row[0]: _read_document(row) for row in each}
+                return [document for document in by_number.values() if is_of_days(document, days)]
             key, listed = (now.gen, now.current_revision()), self._listed
             if listed is None or listed[0] != key:
                 listed = key, self._list_anew(now, listed)
@@ -539,17 +520,6 @@ class PostgresChunks:
         newer = now.rows(_NEWER_DOCUMENTS, now.workspace, now.gen, listed[0][1])
         return known | {_key_of(row): _read_document(row) for row in newer}
 
-    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
-        """Return the documents that are about a day of any of the ranges."""
-        found: dict[int, StoredDocument] = {}
-        with self._database.reading(self._gen) as now:
-            own = now.workspace, now.gen
-            for first, last in ranges:
-                times = (int(ms_of_day(first) * 1e6), int(ms_of_day(last + 1) * 1e6))
-                rows = now.rows(_OF_DAYS, *own, first, last, *own, *times)
-                found |= {row[0]: _read_document(row) for row in rows}
-        return [document for document in found.values() if is_of_days(document, ranges)]
-
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
         with self._database.reading(self._gen) as now:
@@ -570,22 +540,16 @@ class PostgresChunks:
 
 
 def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
-    number, source, path, start, end, text, trail, mtime_ns, records, marks = row
-    headings = tuple(to_text(trail).split("\n")) if trail else ()
-    numbers = tuple(map(int, records.split(","))) if records else ()
-    own = (start, end, to_text(text), headings, mtime_ns, numbers, unpack_marks(marks))
-    return StoredChunk(number, source, file_path(to_text(path)), *own)
+    number, source, path, start, end, text, trail, *others = row
+    return unpack_chunk((number, source, to_text(path), start, end), to_text(text), to_text(trail), *others)
 
 
 def _read_document(row: tuple[Any, ...]) -> StoredDocument:
     number, source, path, mtime_ns, head, fields = row
-    return StoredDocument(number, source, file_path(to_text(path)), mtime_ns, _read_head(head), unpack_fields(fields))
+    shown = head.decode("utf-8", "ignore")[:HEAD_CHARS] if head else ""
+    return unpack_document(number, source, to_text(path), mtime_ns, shown, fields)
 
 
 def _key_of(row: tuple[Any, ...]) -> bytes:
     """Return a document as removals name it."""
     return to_bytes(f"{row[1]}\0") + bytes(row[2])
-
-
-def _read_head(head: bytes | None) -> str:
-    return head.decode("utf-8", "ignore")[:HEAD_CHARS] if head else ""

@@ -362,7 +362,7 @@ class PostgresTerms:
         """Return the newest chunks that hold a word, each with its saturation."""
         tokens = [to_bytes(token) for token in index_terms(word)]
         if len(tokens) != 1:
-            return dict.fromkeys(self.find(Wanted((word,))), 1.0)
+            return dict.fromkeys(self.find(((word,), False)), 1.0)
         parts: list[tuple[Any, ...]] = []
         left = ROW_BUDGET
         for holding in reversed(self._hold(tokens[0])):
@@ -413,7 +413,8 @@ class PostgresTerms:
     def _find_all(self, wanted: Wanted) -> Any:
         """Return the indexes of all chunks that hold any of some phrases, sorted."""
         if wanted not in self._found:
-            parts = [part for phrase in wanted.any_of for part in self._find_any(phrase, wanted.is_prefix)]
+            any_of, is_prefix = wanted
+            parts = [part for phrase in any_of for part in self._find_any(phrase, is_prefix)]
             self._found[wanted] = parts[0] if len(parts) == 1 else numpy.flatnonzero(self._mark(parts))
         return self._found[wanted]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.store.common import explain_dropped, explain_replaced, split_trail
 from mdrecall.store.postgres.connect import Database, SpaceRow, Transaction
 from mdrecall.store.postgres.documents import find_removed
 from mdrecall.store.postgres.schema import MANY_ROWS, NOT_STORED, analyze_new, to_text
@@ -94,19 +94,15 @@ class PostgresVectors:
     def spaces(self) -> list[StoredSpace]:
         """Return every space that can hold vectors, the newest first."""
         with self._database.reading(self._gen) as now:
-            newest = sorted(now.spaces.values(), reverse=True)
-            return [
-                StoredSpace(row.id, Space(*row[1:5]), row.filled_at >= now.state.texts, row.ever_filled)
-                for row in newest
-            ]
+            return [_read_space(now, row) for row in sorted(now.spaces.values(), reverse=True)]
 
-    def ensure_space(self, space: Space) -> int:
-        """Return the number of a space, which is created if it does not exist."""
+    def ensure_space(self, space: Space) -> StoredSpace:
+        """Return a space, which is created if it does not exist."""
         with self._database.writing(self._gen) as now:
             for row in now.spaces.values():
                 if (row.fingerprint, row.dimensions) == space.key:
-                    return row.id
-            return self._add_space(now, space)
+                    return _read_space(now, row)
+            return _read_space(now, now.spaces[self._add_space(now, space)])
 
     def _add_space(self, now: Transaction, space: Space) -> int:
         """Add a space with the number that it has in another generation or had before, or else with a new one."""
@@ -120,21 +116,15 @@ class PostgresVectors:
         now.spaces[number] = SpaceRow(number, *space, filled_at=-1, ever_filled=False, filled_to=0, vectors=0)
         return number
 
-    def text_counter(self) -> int:
-        """Return a number that grows whenever chunks are added."""
+    def pending(self, space: int | None, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks that have no vector yet, with their whole text; without a space, any chunks."""
         with self._database.reading(self._gen) as now:
-            return now.state.texts
-
-    def pending(self, space: int, after: int, limit: int) -> list[PendingChunk]:
-        """Return the next chunks that have no vector yet, with their whole text."""
-        with self._database.reading(self._gen) as now:
-            after = max(after, _require_stored(now, space).filled_to)
-            return [_read_text(row) for row in now.rows(_PENDING, after, space, limit)]
-
-    def texts(self, after: int, limit: int) -> list[PendingChunk]:
-        """Return the next chunks, with a vector or without."""
-        with self._database.reading(self._gen) as now:
-            return [_read_text(row) for row in now.rows(f"{_TEXTS} {_IN_ORDER}", after, limit)]
+            if space is None:
+                found = now.rows(f"{_TEXTS} {_IN_ORDER}", after, limit)
+            else:
+                after = max(after, _require_stored(now, space).filled_to)
+                found = now.rows(_PENDING, after, space, limit)
+        return [_read_text(row) for row in found]
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
@@ -166,11 +156,6 @@ class PostgresVectors:
                 now.run(f"UPDATE mdrecall.spaces SET {NOT_STORED} WHERE {_OWN} AND id=%s", other.id)
                 del now.spaces[other.id]
 
-    def count(self, space: int) -> int:
-        """Return the number of chunks with a vector in a space."""
-        with self._database.reading(self._gen) as now:
-            return now.spaces[space].vectors if space in now.spaces else 0
-
     def record_failure(self, fingerprint: str, error: str) -> None:
         """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
         with self._database.writing(self._gen) as now:
@@ -186,13 +171,9 @@ class PostgresVectors:
             row = now.db.execute(statement, (now.workspace, fingerprint)).fetchone()
         return str(row[0]) if row else ""
 
-    def engine(self, space: StoredSpace) -> str:
-        """Return the name of the engine that searches a space."""
-        return "pgvector" if self._in_database else MatrixEngine.name
-
-    def engine_problem(self) -> str:
-        """Return nothing: both engines are always there."""
-        return ""
+    def engine(self, space: StoredSpace) -> tuple[str, str]:
+        """Return the name of the engine that searches a space; both are always there."""
+        return "pgvector" if self._in_database else MatrixEngine.name, ""
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -203,16 +184,16 @@ class PostgresVectors:
             values = (asked, asked, now.workspace, now.gen, space.id, limit)
             return [(number, cosine) for number, cosine in now.db.execute(_NEAREST, values, binary=True)]
 
-    def mean_cosine(self, space: StoredSpace, query: bytes) -> float:
-        """Return the mean cosine of all chunks."""
+    def mean_cosine(self, space: StoredSpace, query: bytes) -> tuple[float, int]:
+        """Return the mean cosine of all chunks, and how many there are."""
         with self._searching(space) as (now, rows, engine):
             if engine is not None:
-                return engine.mean_cosine(rows, query)
+                return engine.mean_cosine(rows, query), rows.count()
             cosine = "CASE WHEN vector <=> %s::vector = 'NaN' THEN 0 ELSE 1 - (vector <=> %s::vector) END"
             mean = f"SELECT avg({cosine}) FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s"
             asked = _show_vector(query)
             row = now.db.execute(mean, (asked, asked, now.workspace, now.gen, space.id)).fetchone()
-        return float(row[0]) if row and row[0] is not None else 0.0
+        return float(row[0]) if row and row[0] is not None else 0.0, rows.count()
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
         """Return the cosines of chunks. A chunk without a vector is left out."""
@@ -230,8 +211,9 @@ class PostgresVectors:
             ((numbers, data),) = now.rows(_CHOSEN, space.id, list(ids))
         if not numbers:
             return {}
-        size, block = space.space.dimensions, _read_vectors(numbers, data, space.space.dimensions)
-        return {number: block.vectors[size * at : size * (at + 1)] for at, number in enumerate(numbers)}
+        size = space.space.dimensions
+        _, _, vectors = _read_vectors(numbers, data, size)
+        return {number: vectors[size * at : size * (at + 1)] for at, number in enumerate(numbers)}
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         """Return the cosines of the passages of each chunk, in order."""
@@ -245,8 +227,7 @@ class PostgresVectors:
         with self._database.reading(self._gen) as now:
             rows = _SpaceRows(now, space.id, space.space.dimensions)
             if space.id not in now.spaces:
-                message = f"The vectors of {space.space.model} have just been replaced."
-                raise StoreUnavailable(message, hint="Search again.")
+                raise explain_replaced(space.space.model)
             yield now, rows, None if self._in_database else self._engine_of(now.gen, space)
 
     def _engine_of(self, gen: int, space: StoredSpace) -> MatrixEngine:
@@ -283,9 +264,9 @@ class _SpaceRows:
             return None
         removed = find_removed(self._now, "removed", seen)
         if removed is None:
-            return ChangedVectors(last, None, self._read_blocks(-1))
+            return last, None, self._read_blocks(-1)
         gone = [int.from_bytes(what, "big") for what in removed]
-        return ChangedVectors(last, gone, self._read_blocks(seen))
+        return last, gone, self._read_blocks(seen)
 
     def _read_blocks(self, after: int) -> Iterator[VectorBlock]:
         last, count = 0, _VECTORS_AT_ONCE
@@ -309,7 +290,7 @@ def _read_vectors(numbers: list[int], data: bytes, dimensions: int) -> VectorBlo
     rows = numpy.frombuffer(data, numpy.uint8).reshape(len(numbers), 4 + 4 * dimensions)[:, 4:]
     vectors = numpy.ascontiguousarray(rows).view(">f4").astype(numpy.int8)
     offsets = (numpy.array(numbers, numpy.int64) - numbers[0]).astype("<u4")
-    return VectorBlock(numbers[0], offsets.tobytes(), vectors.tobytes())
+    return numbers[0], offsets.tobytes(), vectors.tobytes()
 
 
 def _send_vector(vector: bytes) -> str:
@@ -327,15 +308,16 @@ def _or_zero(cosine: float) -> float:
 
 def _read_text(row: tuple[Any, ...]) -> PendingChunk:
     number, path, trail, text = row
-    return PendingChunk(number, title_path(to_text(path)), _split(to_text(trail)), to_text(text))
+    return PendingChunk(number, title_path(to_text(path)), split_trail(to_text(trail)), to_text(text))
 
 
-def _split(trail: str) -> tuple[str, ...]:
-    return tuple(trail.split("\n")) if trail else ()
+def _read_space(now: Transaction, row: SpaceRow) -> StoredSpace:
+    texts = now.state.texts
+    has_any = row.ever_filled or row.vectors > 0
+    return StoredSpace(row.id, Space(*row[1:5]), row.filled_at >= texts, row.ever_filled, texts, has_any)
 
 
 def _require_stored(now: Transaction, space: int) -> SpaceRow:
     if space not in now.spaces:
-        hint = "Let all processes that share an index use the same embedding model."
-        raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
+        raise explain_dropped()
     return now.spaces[space]

@@ -22,7 +22,7 @@ import apsw
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.store.sqlite.sidecar_files import GUARD
+from mdrecall.store.sqlite.sidecar_files import LOCKS
 from mdrecall.store.sqlite.tables import (
     APPLICATION_ID,
     PAGE_SIZE,
@@ -35,6 +35,7 @@ from mdrecall.store.sqlite.tables import (
     translate_errors,
 )
 
+_GUARD = LOCKS["guard"]
 # A process holds the lock for an instant; one that is stopped in that instant must not hold up all others forever.
 _WAIT_S = 5.0
 _RETRY_S = 0.002
@@ -132,7 +133,7 @@ def sweep(path: str) -> None:
 def _sweep(path: str, guard: int | None) -> None:
     if guard is not None and not os.path.lexists(f"{path}-wal"):
         with suppress(OSError):
-            os.unlink(path + GUARD)
+            os.unlink(path + _GUARD)
 
 
 def _remove_strangers(path: str, known: list[int], opened: int) -> None:
@@ -153,7 +154,7 @@ def _lock(path: str, *, create: bool = True) -> Iterator[int | None]:
     while True:
         try:
             flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
-            file = os.open(path + GUARD, flags, 0o600)
+            file = os.open(path + _GUARD, flags, 0o600)
         except OSError:
             yield None
             return
@@ -172,7 +173,7 @@ def _try_lock(file: int, path: str) -> bool:
     """Lock the guard's file; False if somebody else has, or has removed it since it was opened."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return os.path.samestat(os.fstat(file), os.stat(path + GUARD))
+        return os.path.samestat(os.fstat(file), os.stat(path + _GUARD))
     except (BlockingIOError, FileNotFoundError):
         return False
 

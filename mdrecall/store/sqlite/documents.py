@@ -4,18 +4,31 @@ FTS5's bm25() of a single term is its own idf times the saturation of the term i
 is in most rows, so it is divided out again, and only the saturation from 0 to 1 is returned.
 """
 
+import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
 from typing import Any
 
 import apsw
 
-from mdrecall.core.text.annotations import pack_marks, unpack_marks
-from mdrecall.core.text.days import is_of_days, ms_of_day, note_day
-from mdrecall.core.text.notes import pack_fields, unpack_fields
-from mdrecall.store.common import ROW_BUDGET, ChangedStamps, StampCache, Wanted, encode_names, match_terms
+from mdrecall.core.text.annotations import unpack_marks
+from mdrecall.core.text.days import is_of_days
+from mdrecall.interfaces.store import Indexed
+from mdrecall.store.common import (
+    HEAD_CHARS,
+    ROW_BUDGET,
+    ChangedStamps,
+    StampCache,
+    Wanted,
+    encode_names,
+    find_times,
+    match_terms,
+    pack_chunk,
+    pack_document,
+    unpack_chunk,
+    unpack_document,
+)
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.tables import (
     FRONT_MATTER_MARKS,
@@ -24,6 +37,7 @@ from mdrecall.store.sqlite.tables import (
     bump,
     current_revision,
     is_remembered,
+    is_stored,
     load_dictionary,
     make_dictionary,
     pack_text,
@@ -33,12 +47,11 @@ from mdrecall.store.sqlite.tables import (
     start_revision,
     transaction,
 )
-from mdrecall.store.sqlite.vectors import forget_chunks
+from mdrecall.store.sqlite.vectors import count_vectors, forget_chunks
 from mdrecall.types import (
     Chunk,
     Document,
     IndexedChunk,
-    KnownDocument,
     Match,
     SourceCount,
     SourceName,
@@ -47,9 +60,8 @@ from mdrecall.types import (
     Term,
     Transcript,
 )
-from mdrecall.types.documents import PART_MARK, file_path, part_path
+from mdrecall.types.documents import PART_MARK, part_path
 
-_HASH = "SELECT hash, recipe FROM documents WHERE source=? AND path=?"
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
     INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe, fields, day,
@@ -72,8 +84,6 @@ _REFRESH_STAMP = """
 """
 # Rows are collected up to this number, so that a long document is never in memory with all its chunks.
 _ROWS_AT_ONCE = 1_000
-# As much of a note as its front matter needs.
-_HEAD_CHARS = 1_000
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
 
 
@@ -96,90 +106,77 @@ class SqliteDocuments:
         with self._file.transaction(), self._written.collecting():
             write()
 
-    def index_format(self) -> str:
-        """Return the format of all documents; empty if there have been none."""
+    def state(self) -> tuple[str, str, bool]:
+        """Return the format of all documents, their masks, and True: an index in a file is where its notes are."""
         with self._file.reading() as db:
-            return next((value for (value,) in rows(db, "SELECT value FROM meta WHERE key='recipe'")), "")
-
-    def masks(self) -> str:
-        """Return what stands for the forgotten texts that all documents are free of."""
-        with self._file.reading() as db:
-            return _read_masks(db)
-
-    def mark_masked(self, masks: str) -> None:
-        """Record that all documents are free of some forgotten texts."""
-        with self._file.writing() as db, transaction(db):
-            db.execute(_PUT_MASKS, (masks,))
-
-    def hashes(self, source: SourceName) -> Mapping[str, bytes]:
-        """Return every file of a source with a hash of its indexed content."""
-        found: dict[str, list[bytes]] = {}
-        with self._file.reading() as db:
-            for path, digest in rows(db, "SELECT path, hash FROM documents WHERE source=? ORDER BY path", (source,)):
-                found.setdefault(file_path(path), []).append(digest)
-        return {path: b"".join(digests) for path, digests in found.items()}
+            known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('recipe', 'masks')"))
+        return known.get("recipe", ""), known.get("masks", ""), True
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         """Return the stamp that each document was read at; an empty one where it proves nothing."""
         with self._file.reading() as db:
             return self._stamps.get(DocumentRows(db), source, settle_ns)
 
-    def known_document(self, source: SourceName, path: str) -> KnownDocument | None:
-        """Return the hash and format of an indexed document."""
+    def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
+        """Return the hash and the format of each document of a source, or of those of some paths."""
+        statement = "SELECT path, hash, recipe FROM documents WHERE source=?"
+        values: list[str] = [source]
+        if paths is not None:
+            statement += " AND path IN (SELECT value FROM json_each(?))"
+            values.append(json.dumps(paths))
         with self._file.reading() as db:
-            for digest, index_format in rows(db, _HASH, (source, path)):
-                return KnownDocument(digest.hex(), index_format)
-        return None
+            found = rows(db, f"{statement} ORDER BY path", values)
+            return {path: (digest.hex(), index_format) for path, digest, index_format in found}
 
-    def put(self, items: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, masks: str = "") -> None:
-        """Add or replace documents, whose chunks are taken one by one."""
+    def put(
+        self,
+        items: Indexed,
+        index_format: str,
+        masks: str = "",
+        *,
+        state: Transcript | None = None,
+        keep: int = 0,
+    ) -> None:
+        """Add or replace documents, or parts of a transcript; of those without chunks, only store the stamps."""
+        settled = [document for document, chunks in items if chunks is None]
+        new = [(document, chunks) for document, chunks in items if chunks is not None]
         with self._file.writing() as db, transaction(db):
-            _put(db, items, index_format, masks, self._written)
+            if settled:
+                _refresh_stamps(db, settled)
+            if state is not None:
+                _remove(db, "sessions", _parts(db, state.path, keep))
+                marks = ", ".join("?" * len(state))
+                db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
+            if new or state is not None:
+                _put(db, new, index_format, masks, self._written)
 
-    def remove(self, source: SourceName, paths: Iterable[str]) -> None:
-        """Remove documents with their chunks and vectors."""
+    def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = None) -> None:
+        """Remove notes and whole transcripts, and record the masks that all others share."""
         with self._file.writing() as db, transaction(db):
-            _remove(db, source, paths)
+            for source, paths in gone.items():
+                chosen = list(paths)
+                if source == "sessions":
+                    db.executemany("DELETE FROM transcripts WHERE path=?", [(path,) for path in chosen])
+                    chosen = [part for path in chosen for part in _parts(db, path, 0)]
+                if chosen:
+                    _remove(db, source, chosen)
+            if masks is not None:
+                db.execute(_PUT_MASKS, (masks,))
 
     def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
         """Return all of them: an index in a file belongs to the notes of this machine."""
         return list(missing)
-
-    def refresh_stamps(self, items: Iterable[Document]) -> None:
-        """Store new stamps of documents whose content is still the indexed one."""
-        with self._file.writing() as db, transaction(db):
-            revision = start_revision(db)
-            changed = [
-                (*new.stamp, new.seen_ns, revision, new.source, new.path, bytes.fromhex(new.hash)) for new in items
-            ]
-            db.executemany(_REFRESH_STAMP, changed)
 
     def transcripts(self) -> Mapping[str, Transcript]:
         """Return how far each transcript has been indexed, by path."""
         with self._file.reading() as db:
             return {row[0]: Transcript(*row) for row in rows(db, f"SELECT {_TRANSCRIPT} FROM transcripts")}
 
-    def put_transcript(
-        self,
-        state: Transcript,
-        keep: int,
-        parts: Sequence[tuple[Document, Iterable[IndexedChunk]]],
-        index_format: str,
-        masks: str = "",
-    ) -> None:
-        """Keep the first parts of a transcript, replace the rest, and store how far it was read."""
-        with self._file.writing() as db, transaction(db):
-            _remove(db, "sessions", _parts(db, state.path, keep))
-            _put(db, parts, index_format, masks, self._written)
-            marks = ", ".join("?" * len(state))
-            db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
 
-    def remove_transcripts(self, paths: Iterable[str]) -> None:
-        """Remove transcripts with all their parts."""
-        with self._file.writing() as db, transaction(db):
-            for path in paths:
-                _remove(db, "sessions", _parts(db, path, 0))
-                db.execute("DELETE FROM transcripts WHERE path=?", (path,))
+def _refresh_stamps(db: apsw.Connection, documents: Iterable[Document]) -> None:
+    revision = start_revision(db)
+    changed = [(*new.stamp, new.seen_ns, revision, new.source, new.path, bytes.fromhex(new.hash)) for new in documents]
+    db.executemany(_REFRESH_STAMP, changed)
 
 
 def _put(
@@ -206,11 +203,10 @@ def _put(
     rows_of_terms: list[tuple[Any, ...]] = []
     for document, chunks in documents:
         document_id += 1
-        left = iter(chunks)
-        first = list(islice(left, 1))
-        head = first[0].chunk.text[:_HEAD_CHARS] if first else ""
-        rows_of_documents.append((document_id, *_document_row(document, head, index_format), revision))
-        for ordinal, indexed in enumerate(chain(first, left)):
+        fields, day, chunks = pack_document(document, chunks)
+        own = (document.source, document.path, bytes.fromhex(document.hash), *document.stamp, document.seen_ns)
+        rows_of_documents.append((document_id, *own, index_format, fields, day, revision))
+        for ordinal, indexed in enumerate(chunks):
             chunk_id += 1
             rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
             written.add(chunk_id, document.path, indexed.chunk)
@@ -265,18 +261,8 @@ def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
     return [part for (part,) in found]
 
 
-def _document_row(document: Document, head: str, index_format: str) -> tuple[Any, ...]:
-    digest = bytes.fromhex(document.hash)
-    fields = pack_fields(document.fields)
-    # What is said in a transcript is of the day of its last change, which the stamp has.
-    day = None if document.source == "sessions" else note_day(file_path(document.path), head)
-    return (document.source, document.path, digest, *document.stamp, document.seen_ns, index_format, fields, day)
-
-
 def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
-    trail, records = "\n".join(chunk.trail), ",".join(map(str, chunk.records))
-    marks = pack_marks(chunk.marks)
-    return (chunk.start_line, chunk.end_line, chunk.overlap, trail, records, marks, chunk.text[chunk.overlap :])
+    return (chunk.start_line, chunk.end_line, chunk.overlap, *pack_chunk(chunk), chunk.text[chunk.overlap :])
 
 
 # Where there is one source, all chunks are its own: to find out of which document each is takes twenty times as long.
@@ -302,7 +288,7 @@ _SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_i
 _DOCUMENTS = f"""
     SELECT documents.id, source, path, mtime_ns,
         CASE WHEN source <> 'sessions' AND substr(text, 1, 1) IN {FRONT_MATTER_MARKS}
-        THEN substr({UNPACK}(text), 1, 1000) ELSE '' END,
+        THEN substr({UNPACK}(text), 1, {HEAD_CHARS}) ELSE '' END,
         fields
     FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
 """
@@ -349,10 +335,10 @@ class DocumentRows:
     def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
         """Return what has changed between two revisions; everything if the removals are not remembered."""
         if seen > now or not is_remembered(self._db, seen):
-            return ChangedStamps(None, _stamps(rows(self._db, _ALL_STAMPS, (settle_ns, source))))
+            return None, _stamps(rows(self._db, _ALL_STAMPS, (settle_ns, source)))
         gone = rows(self._db, "SELECT path FROM gone WHERE source=? AND revision > ?", (source, seen))
         newer = rows(self._db, _NEWER_STAMPS, (settle_ns, source, seen))
-        return ChangedStamps([path for (path,) in gone], _stamps(newer))
+        return [path for (path,) in gone], _stamps(newer)
 
 
 def _stamps(found: Iterable[tuple[object, ...]]) -> dict[str, tuple[int, ...]]:
@@ -415,10 +401,12 @@ class SqliteChunks:
                 if db.in_transaction:
                     db.execute("ROLLBACK")
 
-    def count(self) -> int:
-        """Return the number of chunks."""
+    def count(self, space: int | None = None) -> int:
+        """Return the number of chunks, or of those with a vector in a space."""
         with self._file.reading() as db:
-            return self._recall(db).chunks
+            if space is None:
+                return self._recall(db).chunks
+            return count_vectors(db, space) if is_stored(db, space) else 0
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
         """Return the number of files and chunks of each source."""
@@ -435,25 +423,20 @@ class SqliteChunks:
         with self._file.reading() as db:
             return self._recall(db).load(db, ids)
 
-    def list_documents(self) -> list[StoredDocument]:
-        """Return every document, in no particular order."""
+    def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
+        """Return every document, or those that are about a day of any range."""
         with self._file.reading() as db:
+            if days is not None:
+                each = (row for day in days for row in rows(db, _OF_DAYS, (*day, *find_times(*day))))
+                by_number = {row[0]: unpack_document(*row) for row in each}
+                return [document for document in by_number.values() if is_of_days(document, days)]
             revision = current_revision(db)
             if self._listed and self._listed[0] == revision:
                 return list(self._listed[1])
-            found = [_read_document(*row) for row in rows(db, _DOCUMENTS)]
+            found = [unpack_document(*row) for row in rows(db, _DOCUMENTS)]
         if len(found) <= _MOST_LISTED:
             self._listed = revision, tuple(found)
         return found
-
-    def documents_of_days(self, ranges: Sequence[tuple[int, int]]) -> list[StoredDocument]:
-        """Return the documents that are about a day of any of the ranges."""
-        found: dict[int, StoredDocument] = {}
-        with self._file.reading() as db:
-            for first, last in ranges:
-                times = (int(ms_of_day(first) * 1e6), int(ms_of_day(last + 1) * 1e6))
-                found |= {row[0]: _read_document(*row) for row in rows(db, _OF_DAYS, (first, last, *times))}
-        return [document for document in found.values() if is_of_days(document, ranges)]
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
@@ -478,18 +461,11 @@ class SqliteChunks:
         return remembered
 
 
-def _read_document(number: int, source: SourceName, path: str, mtime_ns: int, head: str, fields: str) -> StoredDocument:
-    return StoredDocument(number, source, file_path(path), mtime_ns, head, unpack_fields(fields))
-
-
 def _load(db: apsw.Connection, ids: Sequence[int]) -> Iterator[StoredChunk]:
     for chunk_id, document_id, ordinal, overlap, *found in rows(db, _CHUNKS, (str(list(ids)),)):
-        source, path, start, end, text, trail, mtime, records, marks = found
+        source, path, start, end, text, *others = found
         whole = shared_text(db, document_id, ordinal, overlap) + text
-        headings = tuple(trail.split("\n")) if trail else ()
-        numbers = tuple(map(int, records.split(","))) if records else ()
-        own = (start, end, whole, headings, mtime, numbers, unpack_marks(marks))
-        yield StoredChunk(chunk_id, source, file_path(path), *own)
+        yield unpack_chunk((chunk_id, source, path, start, end), whole, *others)
 
 
 class _SqliteTerms:
@@ -520,9 +496,8 @@ class _SqliteTerms:
 
 
 def _render(wanted: Wanted) -> str:
-    if wanted.is_prefix:
-        return f"{_quote(wanted.any_of[0])} *"
-    return " OR ".join(map(_quote, wanted.any_of))
+    any_of, is_prefix = wanted
+    return f"{_quote(any_of[0])} *" if is_prefix else " OR ".join(map(_quote, any_of))
 
 
 def _score_matches(db: apsw.Connection, expression: str, chunk_count: int, row_count: int) -> dict[int, float]:

@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 
 import apsw
 
-from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable, message_with_hint
+from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.store.sqlite import sidecar_files
 from mdrecall.store.sqlite.connect import (
@@ -39,11 +39,11 @@ _CREATE_S = 1.0
 _TEXT_BYTES = """
     SELECT source, sum(octet_length(text)) FROM chunks JOIN documents ON documents.id = document_id GROUP BY source
 """
-_CACHE_BYTES = "SELECT coalesce(sum(octet_length(vector) + octet_length(windows)), 0) FROM embedding_cache"
+_CACHE_BYTES = "SELECT coalesce(sum(octet_length(vector) + octet_length(windows)), 0), count(*) FROM embedding_cache"
 
 
 class IndexFile:
-    """The index at one path: the roles ``IndexAdmin`` and ``IndexHealth``, and connections for the others."""
+    """The index at one path: the role ``IndexAdmin``, and connections for the others."""
 
     def __init__(
         self,
@@ -56,13 +56,13 @@ class IndexFile:
         ``check_contents`` raises if something is damaged that SQLite itself does not check.
         """
         self.place = self.path = location.path
-        self.quarantined_path = ""
+        self._quarantined_path = ""
         self._location = self._home = location
         self._on_change = on_change
         self._check_contents = check_contents
         self._problem: StoreUnavailable | None = None
         self._thread_lock = threading.RLock()
-        self._file_lock = FileLock(location.path + sidecar_files.WRITE_LOCK)
+        self._file_lock = FileLock(location.path + sidecar_files.LOCKS["write"])
         self._open_lock = threading.RLock()
         self._opened: tuple[int, int] | None = None
         self._shared_bytes = 0
@@ -75,13 +75,13 @@ class IndexFile:
         self._local = threading.local()
         self._readers: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
 
-    @property
-    def write_problem(self) -> str:
-        """Why the index is read-only right now; empty if it is writable."""
-        if self._problem is None:
-            return ""
-        temporary = " Until then a temporary index is used." if self._scratch else ""
-        return message_with_hint(self._problem) + temporary
+    def health(self) -> tuple[str, StoreUnavailable | None]:
+        """Return the path that a damaged index was moved to, or nothing, and why the index is read-only right now."""
+        problem = self._problem
+        if problem is not None and self._scratch:
+            hint = f"{problem.hint} Until then a temporary index is used.".lstrip()
+            problem = StoreUnavailable(str(problem), hint=hint)
+        return self._quarantined_path, problem
 
     def require_writable(self) -> None:
         """Raise ``StoreUnavailable`` if the index is read-only right now."""
@@ -151,23 +151,29 @@ class IndexFile:
             try:
                 prepare(self._home, create=True)
             except CorruptIndex:
-                self.quarantined_path = sidecar_files.quarantine(self.path)
+                self._quarantined_path = sidecar_files.quarantine(self.path)
                 prepare(self._home, create=True)
             self._record_identity()
 
-    def recreate(self) -> None:
-        """Quarantine a damaged index and start an empty one, unless another process has already done so."""
+    def recreate(self, problem: StoreUnavailable | None = None) -> bool:
+        """Quarantine a damaged index and start an empty one, unless another process has already done so.
+
+        With ``problem``, which keeps this index from being written, use a temporary one; False if one is in use.
+        """
+        if problem is not None:
+            return self._use_temporary(problem)
         with self.write_lock("repairing the index", _CREATE_S), self._open_lock:
             damaged, self._opened = self._opened, None
             self._generation += 1
             self._close_writer()
             self._close_own_reader()
             if not self._scratch and (damaged is None or _identity(self.path) == damaged):
-                self.quarantined_path = sidecar_files.quarantine(self.path)
+                self._quarantined_path = sidecar_files.quarantine(self.path)
             elif self._scratch:
                 sidecar_files.remove(self._location.path)
             prepare(self._location, create=True)
             self._record_identity()
+        return True
 
     def _fall_back(self, problem: StoreUnavailable) -> None:
         """Open the index read-only because it cannot be written, or use a temporary one if there is nothing to read."""
@@ -189,8 +195,7 @@ class IndexFile:
                 self._opened = None
                 self._fall_back(problem)
 
-    def use_temporary(self, problem: StoreUnavailable) -> bool:
-        """Use a temporary index because this one is empty and cannot be written; False if one is in use already."""
+    def _use_temporary(self, problem: StoreUnavailable) -> bool:
         with self._open_lock:
             if self._scratch:
                 return False
@@ -297,7 +302,7 @@ class IndexFile:
     @contextmanager
     def rebuild_lock(self, doing: str) -> Iterator[None]:
         """Hold the right to build a new index beside this one, which one process has at a time."""
-        lock = FileLock(self.path + sidecar_files.REBUILD_LOCK)
+        lock = FileLock(self.path + sidecar_files.LOCKS["rebuild"])
         self._take(lock, doing, WAIT_S)
         try:
             yield
@@ -418,16 +423,12 @@ class IndexFile:
     def content_sizes(self) -> ContentSizes:
         """Return how much texts and cached embeddings take, and how much space is free for more."""
         with self.reading() as db:
-            ((cache,),) = rows(db, _CACHE_BYTES)
+            ((cache, cached),) = rows(db, _CACHE_BYTES)
             ((page,),), ((free,),) = rows(db, "PRAGMA page_size"), rows(db, "PRAGMA freelist_count")
-            return ContentSizes(dict(rows(db, _TEXT_BYTES)), cache, page * free)
+            return ContentSizes(dict(rows(db, _TEXT_BYTES)), cache, cached, page * free)
 
     def exchange_forgotten(self, merge: Callable[[bytes], bytes]) -> None:
         """Do nothing: no other machine uses an index in a file."""
-
-    def may_remove(self) -> bool:
-        """Return True: an index in a file belongs to the notes of this machine."""
-        return True
 
     def destroy(self) -> None:
         """Delete the index and everything that belongs to it; never a file that is not an index."""

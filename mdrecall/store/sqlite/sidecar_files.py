@@ -18,13 +18,8 @@ from mdrecall.store.sqlite.tables import rows
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
 #: The ending of an index that is being built to replace the one beside it.
 FRESH = ".new"
-WRITE_LOCK = ".lock"
-REBUILD_LOCK = ".rebuild"
-WATCH_LOCK = ".watch"
-FILL_LOCK = ".fill"
-#: The ending of the file that says which database SQLite's side files belong to.
-GUARD = ".open"
-LOCKS = (WRITE_LOCK, REBUILD_LOCK, WATCH_LOCK, FILL_LOCK, GUARD)
+#: The endings of locks. The guard says which database SQLite's side files belong to.
+LOCKS = {"write": ".lock", "rebuild": ".rebuild", "watch": ".watch", "fill": ".fill", "guard": ".open"}
 _QUARANTINED = ".corrupt-"
 _TEMPORARY = "mdrecall-stand-in-"
 # Left free beside a rebuild, for notes that are written meanwhile.
@@ -33,7 +28,7 @@ _SPARE_BYTES = 4 * 1024 * 1024
 
 def all_files(path: str) -> list[str]:
     """Return every existing file that belongs to an index."""
-    endings = [*SIDE_FILES, *(FRESH + side for side in SIDE_FILES), *LOCKS]
+    endings = [*SIDE_FILES, *(FRESH + side for side in SIDE_FILES), *LOCKS.values()]
     found = [path + ending for ending in endings if os.path.lexists(path + ending)]
     return found + _quarantined_files(path)
 
@@ -50,7 +45,7 @@ def sizes(path: str) -> list[tuple[str, int]]:
 def delete_all(path: str) -> None:
     """Delete every file that belongs to an index except the locks, which are deleted when they are released."""
     for name in all_files(path):
-        if not name.endswith(LOCKS):
+        if not name.endswith(tuple(LOCKS.values())):
             _delete(name)
 
 
@@ -65,9 +60,9 @@ def make_folder(path: str) -> None:
 
 def sweep(path: str) -> None:
     """Remove what a killed process has left behind."""
-    for ending in (WRITE_LOCK, WATCH_LOCK, FILL_LOCK):
-        FileLock(path + ending).sweep()
-    lock = FileLock(path + REBUILD_LOCK)
+    for kind in ("write", "watch", "fill"):
+        FileLock(path + LOCKS[kind]).sweep()
+    lock = FileLock(path + LOCKS["rebuild"])
     if any(os.path.lexists(name) for name in (lock.path, path + FRESH, path + FRESH + "-wal", path + FRESH + "-shm")):
         with suppress(OSError, StoreUnavailable):
             if lock.acquire(0, "cleaning up"):

@@ -1,12 +1,14 @@
 """The Store socket on SQLite: the roles of one index file, and how a rebuilt file takes its place."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
+from typing import Literal
 
 import apsw
 
 from mdrecall.locks import FileLock
-from mdrecall.store.common import StampCache
+from mdrecall.store.common import StampCache, make_job
 from mdrecall.store.sqlite import sidecar_files
 from mdrecall.store.sqlite.connect import IndexLocation, Owner
 from mdrecall.store.sqlite.documents import SqliteChunks, SqliteDocuments
@@ -50,19 +52,21 @@ class SqliteStore:
             stamps.clear()
 
         self._file = file = IndexFile(IndexLocation(path, is_ours, owner, disposable), forget, check_contents)
-        self.admin = self.health = file
+        self.admin = file
         written = WrittenTexts()
         self.documents = SqliteDocuments(file, stamps, written)
         self.chunks = SqliteChunks(file)
         self.vectors = SqliteVectors(file, engines, written)
         self.cache = SqliteEmbeddingCache(file)
-        self.jobs = SqliteJobJournal(file)
-        self.watching = FileLock(path + sidecar_files.WATCH_LOCK)
-        self.filling = FileLock(path + sidecar_files.FILL_LOCK)
+        self._locks = {kind: FileLock(path + sidecar_files.LOCKS[kind]) for kind in ("watch", "fill")}
+
+    def lock(self, kind: Literal["watch", "fill"]) -> FileLock:
+        """Return the lock of the process that watches the files of this index, or embeds chunks for time or money."""
+        return self._locks[kind]
 
     @contextmanager
-    def rebuilding(self, expected_bytes: int) -> "Iterator[SqliteStore]":
-        """Give an empty index beside this one, to be filled with about this much text and published."""
+    def rebuild(self, expected_bytes: int) -> "Iterator[tuple[SqliteStore, Callable[[Iterable[bytes] | None], None]]]":
+        """Give an empty index beside this one, to be filled with about this much text, and a function to publish it."""
         self._file.open()
         self._file.require_writable()
         sidecar_files.check_room(self.file_path, expected_bytes)
@@ -73,16 +77,13 @@ class SqliteStore:
             try:
                 with self._file.reading() as live, fresh._file.writing() as db:
                     _reserve_numbers(db, live)
-                yield fresh
+                yield fresh, partial(self._publish, fresh)
             finally:
                 fresh._file.close()
                 sidecar_files.remove(path)
 
-    def publish(self, fresh: "SqliteStore", *, cached: Iterable[bytes] | None = None) -> None:
-        """Replace this index by a rebuilt one in one step. Open snapshots go on seeing the old one.
-
-        ``cached`` are the hashes of the texts whose cached embeddings stay; None for all of them.
-        """
+    def _publish(self, fresh: "SqliteStore", cached: Iterable[bytes] | None) -> None:
+        """Replace this index by a rebuilt one in one step, with the cached embeddings of some texts or of all."""
         with self._file.writing() as live, fresh._file.writing() as db, translate_errors(self.file_path):
             _carry_over(db, self.file_path)
             if cached is not None:
@@ -153,8 +154,7 @@ def _replace_index(live: apsw.Connection, fresh: apsw.Connection) -> None:
     live.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
-#: Hashes of texts are SHA-256 digests, stored end to end in one column.
-_DIGEST_BYTES = 32
+_JOB = "tag, fingerprint, file, job, created_at, digests"
 _DROP_LEAST_USED = """
     DELETE FROM embedding_cache WHERE (space_id, hash) IN
         (SELECT space_id, hash FROM embedding_cache ORDER BY used, hash LIMIT ?)
@@ -192,47 +192,16 @@ class SqliteEmbeddingCache:
                 if surplus > 0:
                     db.execute(_DROP_LEAST_USED, (surplus,))
 
-    def count(self) -> int:
-        """Return the number of cached embeddings in all spaces."""
+    def jobs(self, fingerprint: str) -> list[Job]:
+        """Return the open batch jobs of an embedder, the oldest first."""
+        statement = f"SELECT {_JOB} FROM jobs WHERE fingerprint=? ORDER BY created_at, tag"
         with self._file.reading() as db:
-            return single(db, "SELECT count(*) FROM embedding_cache")
+            return [make_job(*row) for row in rows(db, statement, (fingerprint,))]
 
-
-class SqliteJobJournal:
-    """The role ``JobJournal``."""
-
-    def __init__(self, file: IndexFile) -> None:
-        self._file = file
-
-    def pending(self, fingerprint: str) -> list[Job]:
-        """Return the jobs of an embedder, the oldest first."""
-        columns = "tag, fingerprint, file, job, created_at, digests"
-        statement = f"SELECT {columns} FROM jobs WHERE fingerprint=? ORDER BY created_at, tag"
-        with self._file.reading() as db:
-            found = rows(db, statement, (fingerprint,))
-            return [Job(tag, owner, file, job, at, _split(digests)) for tag, owner, file, job, at, digests in found]
-
-    def count(self, fingerprint: str) -> tuple[int, int]:
-        """Return the number of jobs of an embedder, and of the texts in them."""
-        statement = "SELECT count(*), coalesce(sum(length(digests)), 0) FROM jobs WHERE fingerprint=?"
-        with self._file.reading() as db:
-            ((jobs, digest_bytes),) = rows(db, statement, (fingerprint,))
-        return jobs, digest_bytes // _DIGEST_BYTES
-
-    def put(self, job: Job) -> None:
-        """Record a job, or replace what is recorded under its tag."""
-        with self._file.writing() as db, transaction(db):
-            db.execute(
-                "INSERT OR REPLACE INTO jobs(tag, fingerprint, file, job, created_at, digests)"
-                " VALUES(?, ?, ?, ?, ?, ?)",
-                (job.tag, job.fingerprint, job.file, job.id, job.created_at, b"".join(job.digests)),
-            )
-
-    def drop(self, tag: str) -> None:
-        """Forget a job."""
+    def put_job(self, tag: str, job: Job | None) -> None:
+        """Record a job under its tag in the place of an earlier one; None forgets it."""
         with self._file.writing() as db, transaction(db):
             db.execute("DELETE FROM jobs WHERE tag=?", (tag,))
-
-
-def _split(digests: bytes) -> tuple[bytes, ...]:
-    return tuple(digests[at : at + _DIGEST_BYTES] for at in range(0, len(digests), _DIGEST_BYTES))
+            if job is not None:
+                row = tag, job.fingerprint, job.file, job.id, job.created_at, b"".join(job.digests)
+                db.execute(f"INSERT INTO jobs({_JOB}) VALUES(?, ?, ?, ?, ?, ?)", row)

@@ -21,8 +21,9 @@ from typing import TypeAlias
 
 import apsw
 
-from mdrecall.errors import StoreBusy, StoreUnavailable, install_command
+from mdrecall.errors import StoreUnavailable, install_command
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.store.common import explain_dropped, explain_replaced, split_trail
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.tables import (
     PAGE_SIZE,
@@ -68,16 +69,16 @@ CREATE_BLOCKS = """
 
 
 def count_vectors(db: apsw.Connection, space: int) -> int:
-    """Return the number of chunks that have a vector."""
+    """Return the number of chunks that have a vector in a space that is stored."""
     return single(db, f"SELECT coalesce(sum(size), 0) FROM vectors_{space}")
 
 
 def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE") -> Iterator[VectorBlock]:
     """Yield blocks in the order of their chunks; raise if one is damaged."""
     statement = f"SELECT checksum, first, offsets, vectors FROM vectors_{space} WHERE {where} ORDER BY first"
-    for checksum, *row in rows(db, statement):
-        check_row(checksum, *row)
-        yield VectorBlock(*row)
+    for checksum, first, offsets, vectors in rows(db, statement):
+        check_row(checksum, first, offsets, vectors)
+        yield first, offsets, vectors
 
 
 def checksum_row(number: int, *held: bytes) -> int:
@@ -99,11 +100,6 @@ def check_contents(db: apsw.Connection) -> None:
             pass
         for row in rows(db, f"SELECT checksum, chunk_id, vectors FROM windows_{space}"):
             check_row(*row)
-
-
-def chunks_in(block: VectorBlock) -> list[int]:
-    """Return the numbers of a block's chunks."""
-    return read_offsets(block.first, block.offsets)
 
 
 def read_offsets(first: int, offsets: bytes) -> list[int]:
@@ -185,10 +181,10 @@ def _find_open_block(db: apsw.Connection, space: int, number: int, size: int) ->
 
 
 def _read_block(db: apsw.Connection, space: int, first: int) -> dict[int, bytes]:
-    block = next(read_blocks(db, space, f"first={first:d}"))
-    numbers = chunks_in(block)
-    size = len(block.vectors) // len(numbers)
-    return {number: block.vectors[place * size : (place + 1) * size] for place, number in enumerate(numbers)}
+    _, offsets, vectors = next(read_blocks(db, space, f"first={first:d}"))
+    numbers = read_offsets(first, offsets)
+    size = len(vectors) // len(numbers)
+    return {number: vectors[place * size : (place + 1) * size] for place, number in enumerate(numbers)}
 
 
 def _insert_blocks(
@@ -212,8 +208,8 @@ _FAILURE = "failure:"
 _MANY_VECTORS = 20_000
 _INSTALL_HINT = "Install the package sqlite-vec again, or set mdrecall.vectors.engine to matrix."
 _SPACES = """
-    SELECT id, provider, model, fingerprint, dimensions,
-        filled_at >= (SELECT value FROM counters WHERE name='texts'), ever_filled
+    SELECT id, provider, model, fingerprint, dimensions, filled_at, ever_filled,
+        (SELECT value FROM counters WHERE name='texts')
     FROM spaces WHERE stored ORDER BY id DESC
 """
 _TABLES = f"""
@@ -285,9 +281,9 @@ class SpaceRows:
         if seen > now and self._is_old_view(seen):
             return None
         if seen > now or not is_remembered(self.db, seen):
-            return ChangedVectors(now, None, read_blocks(self.db, self.number))
+            return now, None, read_blocks(self.db, self.number)
         gone = [chunk_id for (chunk_id,) in rows(self.db, "SELECT chunk_id FROM removed WHERE revision > ?", (seen,))]
-        return ChangedVectors(now, gone, read_blocks(self.db, self.number, f"revision > {seen:d}"))
+        return now, gone, read_blocks(self.db, self.number, f"revision > {seen:d}")
 
     def _is_old_view(self, seen: int) -> bool:
         """True if this connection sees an earlier state than the last one; False if an earlier one was restored."""
@@ -369,9 +365,9 @@ class VecEngine:
         """
         found = list(rows(space.db, statement, (*to_int8([query]), limit)))
         chunks = {
-            block.first: chunks_in(block)
+            first: read_offsets(first, offsets)
             for number in {first for first, _, _ in found}
-            for block in read_blocks(space.db, space.number, f"first={number:d}")
+            for first, offsets, _ in read_blocks(space.db, space.number, f"first={number:d}")
         }
         return [(chunks[first][place], cosine) for first, place, cosine in found]
 
@@ -423,8 +419,7 @@ class Engines:
     def get(self, tables: SpaceRows, space: StoredSpace) -> Engine:
         """Return the engine that searches a space; raise if the space has been dropped since it was looked up."""
         if not tables.is_stored():
-            message = f"The vectors of {space.space.model} have just been replaced."
-            raise StoreUnavailable(message, hint="Search again.")
+            raise explain_replaced(space.space.model)
         with self._lock:
             key = space.id, space.space.key
             if key not in self._by_space:
@@ -494,11 +489,10 @@ class SqliteVectors:
     def spaces(self) -> list[StoredSpace]:
         """Return every space that can hold vectors, the newest first."""
         with self._file.reading() as db:
-            found = rows(db, _SPACES)
-            return [StoredSpace(row[0], Space(*row[1:5]), bool(row[5]), bool(row[6])) for row in found]
+            return _read_spaces(db)
 
-    def ensure_space(self, space: Space) -> int:
-        """Return the number of a space, creating tables for its vectors if there are none."""
+    def ensure_space(self, space: Space) -> StoredSpace:
+        """Return a space, creating tables for its vectors if there are none."""
         with self._file.writing() as db, transaction(db):
             known = list(rows(db, "SELECT id FROM spaces WHERE fingerprint=? AND dimensions=?", space[2:]))
             number: int = known[0][0] if known else single(db, "SELECT coalesce(max(id), 0) + 1 FROM spaces")
@@ -506,25 +500,17 @@ class SqliteVectors:
                 db.execute("INSERT INTO spaces(id, provider, model, fingerprint, dimensions) VALUES(?, ?, ?, ?, ?)",
                            (number, *space))  # fmt: skip
             db.execute(_TABLES.format(number=number))
-            return number
+            return next(stored for stored in _read_spaces(db) if stored.id == number)
 
-    def text_counter(self) -> int:
-        """Return a number that grows whenever chunks are added."""
+    def pending(self, space: int | None, after: int, limit: int) -> list[PendingChunk]:
+        """Return the next chunks that have no vector yet, with their whole text; without a space, any chunks."""
         with self._file.reading() as db:
-            return _text_counter(db)
-
-    def pending(self, space: int, after: int, limit: int) -> list[PendingChunk]:
-        """Return the next chunks that have no vector yet, with their whole text."""
-        with self._file.reading() as db:
+            if space is None:
+                return list(_with_texts(db, [number for (number,) in rows(db, _NEXT_IDS, (after, limit))]))
             _require_stored(db, space)
             after = max(after, single(db, "SELECT filled_to FROM spaces WHERE id=?", (space,)))
             ids = list(islice(_without_vector(db, space, after, limit), limit))
             return self._written.find(ids) or list(_with_texts(db, ids))
-
-    def texts(self, after: int, limit: int) -> list[PendingChunk]:
-        """Return the next chunks, with a vector or without, with their whole text."""
-        with self._file.reading() as db:
-            return list(_with_texts(db, [number for (number,) in rows(db, _NEXT_IDS, (after, limit))]))
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
         """Store the vectors of chunks. A chunk that no longer exists is ignored."""
@@ -558,11 +544,6 @@ class SqliteVectors:
                 db.execute(f"DROP TABLE IF EXISTS vectors_{other}; DROP TABLE IF EXISTS windows_{other}")
                 db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0, filled_to=0 WHERE id=?", (other,))
 
-    def count(self, space: int) -> int:
-        """Return the number of chunks with a vector in a space."""
-        with self._file.reading() as db:
-            return self._tables(db, space).count()
-
     def record_failure(self, fingerprint: str, error: str) -> None:
         """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
         with self._file.writing() as db, transaction(db):
@@ -576,24 +557,20 @@ class SqliteVectors:
             found = rows(db, "SELECT value FROM meta WHERE key=?", (_FAILURE + fingerprint,))
             return next((str(value) for (value,) in found), "")
 
-    def engine(self, space: StoredSpace) -> str:
-        """Return the name of the engine that searches a space, after checking that it loads."""
+    def engine(self, space: StoredSpace) -> tuple[str, str]:
+        """Return the name of the engine that searches a space, and why sqlite-vec does not although it should."""
         with self._file.reading() as db:
-            return self._engines.load(self._tables(db, space.id), space)
-
-    def engine_problem(self) -> str:
-        """Return why sqlite-vec does not search although it should; empty if nothing is wrong."""
-        return self._engines.problem
+            return self._engines.load(SpaceRows(db, space.id, self._file.latest), space), self._engines.problem
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
         with self._searching(space) as (engine, tables):
             return engine.nearest(tables, query, limit)
 
-    def mean_cosine(self, space: StoredSpace, query: bytes) -> float:
-        """Return the mean cosine of all chunks."""
+    def mean_cosine(self, space: StoredSpace, query: bytes) -> tuple[float, int]:
+        """Return the mean cosine of all chunks, and how many there are."""
         with self._searching(space) as (engine, tables):
-            return engine.mean_cosine(tables, query)
+            return engine.mean_cosine(tables, query), tables.count()
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
         """Return the cosines of chunks. A chunk without a vector is left out."""
@@ -622,6 +599,14 @@ class SqliteVectors:
         return SpaceRows(db, space, self._file.latest)
 
 
+def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
+    found = []
+    for number, *space, filled_at, was_filled, texts in rows(db, _SPACES):
+        has_any = was_filled or single(db, f"SELECT EXISTS (SELECT 1 FROM vectors_{number})")
+        found.append(StoredSpace(number, Space(*space), filled_at >= texts, bool(was_filled), texts, bool(has_any)))
+    return found
+
+
 def _text_counter(db: apsw.Connection) -> int:
     return single(db, "SELECT value FROM counters WHERE name='texts'")
 
@@ -636,7 +621,7 @@ def _with_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[PendingChun
             text = last_text[-overlap:] + own
         else:
             text = shared_text(db, document_id, ordinal, overlap) + own
-        yield PendingChunk(chunk_id, title_path(path), tuple(trail.split("\n")) if trail else (), text)
+        yield PendingChunk(chunk_id, title_path(path), split_trail(trail), text)
         last_document, last_id, last_text = document_id, chunk_id, text
 
 
@@ -650,8 +635,7 @@ def _without_vector(db: apsw.Connection, space: int, after: int, at_once: int) -
 
 def _require_stored(db: apsw.Connection, space: int) -> None:
     if not is_stored(db, space):
-        hint = "Let all processes that share an index use the same embedding model."
-        raise StoreBusy("The vectors were replaced by another process, which uses another embedding model.", hint=hint)
+        raise explain_dropped()
 
 
 def _existing(db: apsw.Connection, ids: Sequence[int]) -> set[int]:
