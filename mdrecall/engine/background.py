@@ -376,17 +376,17 @@ class SingleFlight(Generic[_Request, _Result]):
         if own is not None:
             with self._changed:
                 flight.requests.insert(0, flight.requests.pop(flight.position(own)))
-        result, error = self._attempt(flight)
+        result, error = self._attempt(flight.requests, flight.is_queued)
         with self._changed:
             flight.end(result, error)
             self._running = None
             self._changed.notify_all()
         del flight, error
 
-    def _attempt(self, flight: _Flight[_Request, _Result]) -> tuple[_Result | None, BaseException | None]:
+    def _attempt(self, requests: Sequence[_Request], is_queued: bool) -> tuple[_Result | None, BaseException | None]:
         """Make a run and return its result or its error."""
         try:
-            return self._act(flight.requests, flight.is_queued), None
+            return self._act(requests, is_queued), None
         except BaseException as error:
             return None, error
 
