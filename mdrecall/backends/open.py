@@ -24,7 +24,7 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.engine.watch_loop import IndexWatcher, WatchPlan
 from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.tombstones import TombstoneFiles, UnforgottenNotes, open_tombstones
+from mdrecall.sources.tombstones import TombstoneFiles, open_tombstones
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.types import Issue
 
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 # A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
 _KEEP_SHARE = 1.25
-#: Names the database with the index, whatever the settings say.
 # A qmd that is about to report what is wrong is given this much longer than its time limit.
 _GRACE_S = 0.1
 
@@ -128,15 +127,12 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
         from mdrecall.engine.searcher import Searcher, read_ranking_options
 
         options = read_ranking_options(settings)._replace(collections=files.collections())
-        if embedding is None:
-            return Searcher(store.chunks, analyser, options, reranker=reranker, hide=refresh.hide_forgotten)
-        reason, vectors = embedding.chosen.unusable_reason, embedding.vector_searcher
         return Searcher(
             store.chunks,
             analyser,
             options,
-            vectors,
-            why_no_vectors=reason,
+            embedding.vector_searcher if embedding else None,
+            why_no_vectors=embedding.chosen.unusable_reason if embedding else "vectors are switched off",
             reranker=reranker,
             hide=refresh.hide_forgotten,
         )
@@ -194,16 +190,11 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
 def _build_indexers(
     settings: Settings, files: Source, store: Store, analyser: Analyser, forgotten: TombstoneFiles
 ) -> list[AnyIndexer]:
-    """One for each source that is searched; all documents of an index have one format."""
-    chunking = settings.memory_search.chunking
+    """Return one for each source that is searched; all documents of an index have one format."""
+    chunking, documents = settings.memory_search.chunking, store.documents
     size = ChunkSize(chunking.tokens, chunking.overlap)
-    notes = UnforgottenNotes(files, forgotten)
-
-    def read_masks() -> str:
-        return forgotten.load().fingerprint
-
     if "sessions" not in settings.memory_search.sources:
-        return [Indexer(store.documents, notes, size, analyser, masks=read_masks)]
+        return [Indexer(documents, files, size, analyser, forgotten=forgotten)]
     from mdrecall.engine.transcripts import TranscriptIndexer
     from mdrecall.sources.tombstones import open_masks
     from mdrecall.sources.transcripts.readers import open_transcripts
@@ -213,24 +204,20 @@ def _build_indexers(
     # Without the notes it is another index: those that were in it must leave it.
     index_format = describe_index_format(size, masks.of_secrets if with_notes else f"{masks.of_secrets}.only")
     delta = settings.memory_search.sync.sessions
+    problems = (f"has a pattern that is not used: {why}" for why in masks.problems)
     transcripts = TranscriptIndexer(
-        store.documents,
+        documents,
         open_transcripts(settings),
         size,
         analyser,
         redact=masks.redact,
         thresholds=(delta.delta_bytes, delta.delta_messages),
         index_format=index_format,
-        masks=read_masks,
-        issues=tuple(
-            Issue("logging.redactPatterns", f"has a pattern that is not used: {why}") for why in masks.problems
-        ),
+        forgotten=forgotten,
+        issues=tuple(Issue("logging.redactPatterns", problem) for problem in problems),
     )
-    indexers: list[AnyIndexer] = [transcripts]
-    if with_notes:
-        own = Indexer(store.documents, notes, size, analyser, index_format=index_format, masks=read_masks)
-        indexers.insert(0, own)
-    return indexers
+    notes = Indexer(documents, files, size, analyser, index_format=index_format, forgotten=forgotten)
+    return [notes, transcripts] if with_notes else [transcripts]
 
 
 def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:

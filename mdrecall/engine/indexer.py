@@ -12,6 +12,7 @@ from mdrecall.core.text.markdown import titles
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.named_tuple import NamedTuple
+from mdrecall.sources.tombstones import TombstoneFiles
 from mdrecall.types import (
     Document,
     FileChange,
@@ -137,23 +138,27 @@ class Indexer:
         analyser: Analyser,
         *,
         index_format: str = "",
-        masks: Callable[[], str] = str,
+        forgotten: TombstoneFiles | None = None,
     ) -> None:
-        """``masks`` returns what stands for the forgotten texts that the source masks now."""
         self._documents = documents
         self.source = source
         self._size = size
         self._analyser = analyser
         self._broken: dict[str, tuple[tuple[int, ...], Issue]] = {}
         self._compared: FileChanges | None = None
-        self._masks = masks
+        self._forgotten = forgotten or TombstoneFiles("")
         self.index_format = index_format or describe_index_format(size)
         """What chunks and terms depend on besides the text."""
 
     def for_store(self, documents: DocumentWriter) -> Indexer:
         """Return the same indexer for another store."""
         return Indexer(
-            documents, self.source, self._size, self._analyser, index_format=self.index_format, masks=self._masks
+            documents,
+            self.source,
+            self._size,
+            self._analyser,
+            index_format=self.index_format,
+            forgotten=self._forgotten,
         )
 
     def compare(self, *, everything: bool = False) -> FileChanges:
@@ -197,7 +202,7 @@ class Indexer:
         Documents are written in batches, each with the vectors that ``embed`` makes in the same transaction. The last
         batch also removes documents, so that a sync of a few files happens as a whole or not at all.
         """
-        work = _Work(changes or self.compare(), progress, self._masks())
+        work = _Work(changes or self.compare(), progress, self._forgotten.load().fingerprint)
         for path in work.plan.unsettled:
             if stop():
                 break
@@ -323,7 +328,8 @@ class Indexer:
             work.failed.append(issue)
             return None
         try:
-            return self.source.read(path, work.plan.listing)
+            document = self.source.read(path, work.plan.listing)
+            return document._replace(text=self._forgotten.last.mask(document.text, path))
         except FileMissing:
             # The next comparison tells whether the file is gone, or the folder that it is in.
             return None

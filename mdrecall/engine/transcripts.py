@@ -17,6 +17,7 @@ from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, FileChanges, FileState
 from mdrecall.errors import BUGS, FileMissing, ReadError
 from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
+from mdrecall.sources.tombstones import TombstoneFiles
 from mdrecall.types import (
     Chunk,
     Document,
@@ -73,13 +74,12 @@ class TranscriptIndexer:
         redact: Callable[[str], str],
         thresholds: tuple[int, int],
         index_format: str,
-        masks: Callable[[], str] = str,
+        forgotten: TombstoneFiles | None = None,
         issues: tuple[Issue, ...] = (),
     ) -> None:
         """``thresholds`` are the bytes and messages by which a transcript must grow before a search indexes it again.
 
         ``issues`` are reported with those of every scan.
-        ``masks`` returns what stands for the forgotten texts that the source and ``redact`` mask now.
         """
         self._documents = documents
         self.source = source
@@ -89,7 +89,7 @@ class TranscriptIndexer:
         self._thresholds = thresholds
         self._part_chars = _CHUNKS_PER_PART * _CHARS_PER_TOKEN * size.tokens
         self._issues = issues
-        self._masks = masks
+        self._forgotten = forgotten or TombstoneFiles("")
         self.index_format = index_format
         """What chunks and terms depend on besides the text."""
 
@@ -103,7 +103,7 @@ class TranscriptIndexer:
             redact=self._redact,
             thresholds=self._thresholds,
             index_format=self.index_format,
-            masks=self._masks,
+            forgotten=self._forgotten,
             issues=self._issues,
         )
 
@@ -227,7 +227,7 @@ class TranscriptIndexer:
         Return False if ``stop`` ended it early. What was indexed by then is kept. ``issues`` gets what was left out.
         """
         # What was forgotten by now is masked in all that is read from here on.
-        masks = self._masks()
+        masks = self._forgotten.load().fingerprint
         with self.source.open(path) as opened:
             if known is None or not _has_only_grown(opened, known):
                 known = _make_empty(path)

@@ -20,11 +20,10 @@ from mdrecall.config.settings import Settings
 from mdrecall.core.life.tombstones import MAX_UNITS, Entry, Tombstones, build_tombstones
 from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, SymlinkRefused
 from mdrecall.sources.opening import open_parent, read_below
-from mdrecall.types import Document, Listing, SourceName, StoredChunk
+from mdrecall.types import StoredChunk
 
 if TYPE_CHECKING:
     from mdrecall.core.redact import Redactor
-    from mdrecall.interfaces import Source
 
 _FOLDER = ".mdrecall/forgotten"
 _ENDING = ".jsonl"
@@ -265,28 +264,6 @@ def open_masks(settings: Settings) -> Masks:
     from mdrecall.core.redact import make_redactor
 
     return Masks(make_redactor(settings.logging.redact_patterns), open_tombstones(settings))
-
-
-class UnforgottenNotes:
-    """The notes of another source without what was forgotten."""
-
-    def __init__(self, source: Source, forgotten: TombstoneFiles) -> None:
-        self._source = source
-        self._forgotten = forgotten
-
-    @property
-    def name(self) -> SourceName:
-        return self._source.name
-
-    def scan(self) -> Listing:
-        """List the notes."""
-        return self._source.scan()
-
-    def read(self, path: str, listing: Listing) -> Document:
-        """Return a note; its hash is that of the whole file."""
-        document = self._source.read(path, listing)
-        text = self._forgotten.last.mask(document.text, path)
-        return document if text is document.text else document._replace(text=text)
 
 
 def _read_salt(line: bytes, shown: str) -> bytes:
