@@ -15,7 +15,7 @@ from typing import Any
 
 from mdrecall.core.text.markdown import read_lines
 from mdrecall.patterns import compile_later
-from mdrecall.types import NO_MARKS, Marks, Origin
+from mdrecall.types import NO_MARKS, Fields, Marks, Origin
 
 #: The project of an entry whose annotation cannot be read: no search may guess whose it is.
 BROKEN_PROJECT = "?"
@@ -112,13 +112,13 @@ def least_trusted(origins: Iterable[str]) -> Origin:
     return _TRUST[max(places)] if places else ""
 
 
-def pack_marks(marks: Marks) -> str:
-    """Return marks as they are stored: JSON without what is empty, or nothing."""
-    if marks == NO_MARKS:
+def pack_values(values: Marks | Fields) -> str:
+    """Return marks or fields as they are stored: JSON without what is empty, or nothing."""
+    said = {name: value for name, value in values._asdict().items() if value}
+    if not said:
         return ""
     import json
 
-    said = {name: value for name, value in marks._asdict().items() if value not in ((), None, "", False)}
     return json.dumps(said, separators=(",", ":"))
 
 

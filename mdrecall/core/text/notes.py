@@ -210,16 +210,6 @@ def read_front_matter(text: str) -> tuple[dict[str, list[str]], int]:
     return values, end + 1
 
 
-def pack_fields(fields: Fields) -> str:
-    """Return fields as they are stored: JSON without what is empty, or nothing."""
-    if fields == NO_FIELDS:
-        return ""
-    import json
-
-    said = {name: value for name, value in fields._asdict().items() if value}
-    return json.dumps(said, separators=(",", ":"))
-
-
 def unpack_fields(stored: str) -> Fields:
     """Return stored fields. What a newer version may have added is ignored."""
     if not stored:

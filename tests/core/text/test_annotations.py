@@ -6,7 +6,7 @@ from mdrecall.core.text.annotations import (
     BROKEN_PROJECT,
     least_trusted,
     merge_marks,
-    pack_marks,
+    pack_values,
     read_annotated,
     read_annotations,
     unpack_marks,
@@ -95,8 +95,8 @@ def test_marks_of_several_lines_are_joined_and_the_least_trusted_origin_counts()
     [NO_MARKS, Marks(("a", "ü"), 1, "x/y", "m.md", True, "2026-01-02", "untrusted"), Marks(origin="agent")],
 )
 def test_marks_come_back_as_they_were_stored(marks: Marks) -> None:
-    assert unpack_marks(pack_marks(marks)) == marks
-    assert (pack_marks(marks) == "") == (marks == NO_MARKS)
+    assert unpack_marks(pack_values(marks)) == marks
+    assert (pack_values(marks) == "") == (marks == NO_MARKS)
 
 
 def test_what_a_newer_version_has_stored_is_ignored() -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from mdrecall.core.text.notes import LinkTable, NoteLink, pack_fields, read_fields, unpack_fields
+from mdrecall.core.text.annotations import pack_values
+from mdrecall.core.text.notes import LinkTable, NoteLink, read_fields, unpack_fields
 from mdrecall.types import NO_FIELDS, Fields, Link
 
 FRONT_MATTER = [
@@ -79,8 +80,8 @@ def test_links_are_found_with_their_lines_outside_of_code() -> None:
 
 def test_fields_come_back_as_they_were_stored_and_are_bounded() -> None:
     fields = Fields("t", ("a",), ("b", "ü"), (Link(3, "x#y|z"),))
-    assert unpack_fields(pack_fields(fields)) == fields
-    assert (pack_fields(NO_FIELDS), unpack_fields("")) == ("", NO_FIELDS)
+    assert unpack_fields(pack_values(fields)) == fields
+    assert (pack_values(NO_FIELDS), unpack_fields("")) == ("", NO_FIELDS)
     assert unpack_fields('{"mood":1,"tags":["a"]}') == Fields(tags=("a",))
     many = read_fields(" ".join(f"#t{number}" for number in range(5000)) + "\n" + "[[x]]\n" * 9000)
     assert (len(many.tags), len(many.links)) == (500, 2000)

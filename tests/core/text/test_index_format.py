@@ -9,10 +9,10 @@ from collections.abc import Iterator
 import pytest
 
 from mdrecall.core.text import chunk
-from mdrecall.core.text.annotations import pack_marks
+from mdrecall.core.text.annotations import pack_values
 from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
 from mdrecall.core.text.markdown import split_passages
-from mdrecall.core.text.notes import iter_note_chunks, pack_fields, read_fields
+from mdrecall.core.text.notes import iter_note_chunks, read_fields
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 
 FRONT = "---\ntitle: Tea and cups\ntags: [tea, 'green cup']\naliases:\n  - The kettle\n---\n"
@@ -97,7 +97,7 @@ def cut(count: int) -> list[object]:
     sizes = ((8, 2), (30, 0), (40, 15), (400, 80), (1, 0))
     notes = [(path, text, *sizes[number % 5]) for number, (path, text) in enumerate(make_notes(count))]
     return [
-        (*found[:5], pack_marks(found.marks))
+        (*found[:5], pack_values(found.marks))
         for path, text, tokens, overlap in notes
         for found in iter_note_chunks(path, text, tokens=tokens, overlap=overlap)
     ]
@@ -121,7 +121,7 @@ def test_a_chunk_is_cut_into_the_same_passages() -> None:
 
 
 def test_a_note_says_the_same_about_itself() -> None:
-    assert (CHUNKER_VERSION, fingerprint([pack_fields(read_fields(text)) for _, text in make_notes(200)])) == (
+    assert (CHUNKER_VERSION, fingerprint([pack_values(read_fields(text)) for _, text in make_notes(200)])) == (
         4,
         "093cd6037c81",
     )
