@@ -180,10 +180,7 @@ def _list_parts(candidate: Candidate, features: Features, context: RankingContex
 
 def _own_parts(features: Features, chunk_identified: float, query: Query) -> dict[str, float]:
     """Return what ``passage_worths`` adds up, part by part."""
-    alike = (
-        CHUNK_SHARE * (features.chunk_likeness or 0.0),
-        (1 - CHUNK_SHARE) * (features.likeness or 0.0),
-    )
+    alike = (CHUNK_SHARE * (features.chunk_likeness or 0.0), (1 - CHUNK_SHARE) * (features.likeness or 0.0))
     if query.by_vectors_only:
         return {"likeness": sum(alike)}
     weight = 0.0 if features.likeness is None else query.vector_weight

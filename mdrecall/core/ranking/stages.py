@@ -44,15 +44,11 @@ _SHOWN_UNITS = 4_000
 
 #: The answer to a query of punctuation only.
 NO_SEARCHABLE_WORDS = SearchAnswer(
-    (),
-    reason="no_searchable_words",
-    action="The query has no letter or digit. Search for a word, a name or a number.",
+    (), reason="no_searchable_words", action="The query has no letter or digit. Search for a word, a name or a number."
 )
 #: The answer if no chunk has anything to do with the query.
 NO_MATCH = SearchAnswer(
-    (),
-    reason="no_match",
-    action="Nothing in the memory matches these words. Try other words, or part of a name.",
+    (), reason="no_match", action="Nothing in the memory matches these words. Try other words, or part of a name."
 )
 
 

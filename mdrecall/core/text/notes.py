@@ -14,13 +14,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, TypeAlias
 
-from mdrecall.core.text.annotations import (
-    least_trusted,
-    line_origins,
-    merge_marks,
-    path_origin,
-    read_annotated,
-)
+from mdrecall.core.text.annotations import least_trusted, line_origins, merge_marks, path_origin, read_annotated
 from mdrecall.core.text.chunk import iter_chunks
 from mdrecall.core.text.markdown import LIST_ITEM, read_lines
 from mdrecall.core.text.words import fold

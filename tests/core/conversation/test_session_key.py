@@ -10,8 +10,7 @@ WORDS = (
     "telegram", "work", "42", "", " ",
 )  # fmt: skip
 keys = st.one_of(
-    st.text(max_size=60),
-    st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=5)), max_size=9).map(":".join),
+    st.text(max_size=60), st.lists(st.one_of(st.sampled_from(WORDS), st.text(max_size=5)), max_size=9).map(":".join)
 )
 unknown_parts = st.text(st.characters(exclude_characters=":"), max_size=8).filter(
     lambda part: part.strip().lower() not in WORDS[:19]

@@ -5,13 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import (
-    Weighted,
-    measure_traits,
-    most_promising,
-    similarity,
-    word_weights,
-)
+from mdrecall.core.ranking.score import Weighted, measure_traits, most_promising, similarity, word_weights
 from mdrecall.types import Match, Term, Traits
 
 OFFLINE = Traits(unrelated=0.1, related=0.6)

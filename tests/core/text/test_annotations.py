@@ -91,8 +91,7 @@ def test_marks_of_several_lines_are_joined_and_the_least_trusted_origin_counts()
 
 
 @pytest.mark.parametrize(
-    "marks",
-    [NO_MARKS, Marks(("a", "ü"), 1, "x/y", "m.md", True, "2026-01-02", "untrusted"), Marks(origin="agent")],
+    "marks", [NO_MARKS, Marks(("a", "ü"), 1, "x/y", "m.md", True, "2026-01-02", "untrusted"), Marks(origin="agent")]
 )
 def test_marks_come_back_as_they_were_stored(marks: Marks) -> None:
     assert unpack_marks(pack_values(marks)) == marks

@@ -3,15 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mdrecall.core.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
-from mdrecall.core.text.markdown import (
-    BETWEEN_LINES,
-    BLOCK,
-    HEADING_CHARS,
-    LIST_ITEM,
-    find_trails,
-    read_lines,
-    trails,
-)
+from mdrecall.core.text.markdown import BETWEEN_LINES, BLOCK, HEADING_CHARS, LIST_ITEM, find_trails, read_lines, trails
 from tests.conftest import examples
 
 L8 = "\n".join(f"line{number}" for number in range(1, 9))
@@ -55,12 +47,7 @@ def test_the_golden_chunks_that_differ_on_purpose_are_bounded_and_hold_no_blank_
 
 
 @pytest.mark.parametrize(
-    ("text", "first", "last", "kept"),
-    [
-        ("a", 1, 1, "a"),
-        ("\na", 2, 2, "a"),
-        ("\n \n  a\n\nb \n\n", 3, 5, "  a\n\nb "),
-    ],
+    ("text", "first", "last", "kept"), [("a", 1, 1, "a"), ("\na", 2, 2, "a"), ("\n \n  a\n\nb \n\n", 3, 5, "  a\n\nb ")]
 )
 def test_a_short_document_is_one_chunk_without_the_blank_lines_around_it(
     text: str, first: int, last: int, kept: str

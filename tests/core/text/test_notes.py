@@ -113,11 +113,7 @@ ORIGINS = [
     ("memory/a.md", "my words\n\n- noted\n<!-- by Claude Code -->\n", [""]),
     ("memory/a.md", "## Title\n\n- noted\n<!-- by Claude Code -->\n", ["agent"]),
     ("memory/a.md", "# A\n\nUser: a\n\nAssistant: b\n<!-- by session -->\n", ["digest"]),
-    (
-        "memory/a.md",
-        "## Session\n- asked: x\n<!-- mdrecall:digest host=codex session=s lines=1-9 -->\n",
-        ["digest"],
-    ),
+    ("memory/a.md", "## Session\n- asked: x\n<!-- mdrecall:digest host=codex session=s lines=1-9 -->\n", ["digest"]),
     ("memory/a.md", "- one\n<!-- by flush -->\n\n- two\n<!-- by import mem0 -->\n", ["import"]),
     ("memory/import/mem0/a.md", "- noted\n", ["import"]),
     ("memory/a.md", "- one\n\n- two\n\n<!-- mdrecall:import source=mem0 key=ab text=cd -->\n", ["import"]),

@@ -109,8 +109,7 @@ def test_a_role_speaks_wherever_it_begins_a_line(line: str, speaker: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["Status: done\nOwner: Anna\nDue: May\nNote: none", "Note: a\nplain\nplain\nNote: b\nplain\nplain\nNote: c"],
+    "text", ["Status: done\nOwner: Anna\nDue: May\nNote: none", "Note: a\nplain\nplain\nNote: b\nplain\nplain\nNote: c"]
 )
 def test_labels_that_do_not_return_or_are_rare_are_not_speakers(text: str) -> None:
     assert {passage.speaker for passage in split_passages(text)} == {""}
