@@ -8,7 +8,7 @@ removes characters that are not part of a mask.
 import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import NamedTuple
 
 from mdrecall.core.redact.rules import RULES, Rule
@@ -211,10 +211,13 @@ def _is_last(shown: str) -> bool:
     return SHOWN_LAST - 1 <= utf16_units(shown) <= SHOWN_LAST
 
 
-_MARK = r"-{4,5} ?(BEGIN|END) [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)? ?-{4,5}"
+_MARK = compile_later(r"-{4,5} ?(BEGIN|END) [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)? ?-{4,5}", re.IGNORECASE)
 _HEADER = r"(?:Proc-Type|DEK-Info|Version|Comment|Hash|Subject):[^\r\n]{0,80}[\r\n]"
 _BETWEEN = r"[\s>|#*\"'+,;:\\]*+"
-_BODY = rf"(?>(?:\s*{_HEADER})*)(?:(?>(?:{_BETWEEN}[A-Za-z0-9+/=]{{16,}}+)+)(?:{_BETWEEN}[A-Za-z0-9+/=]++)?)?"
+_BODY = compile_later(
+    rf"(?>(?:\s*{_HEADER})*)(?:(?>(?:{_BETWEEN}[A-Za-z0-9+/=]{{16,}}+)+)(?:{_BETWEEN}[A-Za-z0-9+/=]++)?)?",
+    re.IGNORECASE,
+)
 
 
 def find_blocks(text: str, lower: str) -> Iterator[tuple[int, int]]:
@@ -222,7 +225,7 @@ def find_blocks(text: str, lower: str) -> Iterator[tuple[int, int]]:
     if "private key" not in lower:
         return
     begin: re.Match[str] | None = None
-    for mark in _compile(_MARK).finditer(text):
+    for mark in _MARK.finditer(text):
         is_end = mark[1].upper() == "END"
         if begin is not None:
             yield _span(text, begin.span(), mark.span()) if is_end else _unfinished_span(text, begin, mark.start())
@@ -238,11 +241,6 @@ def _span(text: str, begin: tuple[int, int], end: tuple[int, int]) -> tuple[int,
 
 
 def _unfinished_span(text: str, begin: re.Match[str], limit: int) -> tuple[int, int]:
-    body = _compile(_BODY).match(text, begin.end(), limit)
+    body = _BODY.match(text, begin.end(), limit)
     stop = body.end() if body else begin.end()
     return _span(text, begin.span(), (stop, stop)) if text[begin.end() : stop].strip() else (stop, stop)
-
-
-@cache
-def _compile(pattern: str) -> re.Pattern[str]:
-    return re.compile(pattern, re.IGNORECASE)

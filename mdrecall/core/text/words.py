@@ -22,7 +22,6 @@ such a list counts only in a query of its language.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
-from functools import cached_property
 from typing import TypeVar
 
 from mdrecall.patterns import compile_later
@@ -57,47 +56,24 @@ _UNSPACED = (
 _MAYBE_UNSPACED = compile_later("[^\x00-\u0dff\u1e00-\u3004]")
 
 
-class _Patterns:
-    """The patterns for text beyond ASCII, each compiled at its first use because that takes milliseconds."""
-
-    @cached_property
-    def token(self) -> re.Pattern[str]:
-        return re.compile(rf"[\w{MARKS}]++(?>(?:{_JOIN}[\w{MARKS}]++)*)(?:\+\+|#)?")
-
-    @cached_property
-    def part(self) -> re.Pattern[str]:
-        return re.compile(rf"[^\W_{MARKS}][^\W_]*(?:[{MARKS}]+[^\W_]*)*|[{MARKS}]+[^\W_]*")
-
-    @cached_property
-    def joiner(self) -> re.Pattern[str]:
-        return re.compile(rf"_|[^\w{MARKS}]")
-
-    @cached_property
-    def unspaced(self) -> re.Pattern[str]:
-        return re.compile(f"[{_UNSPACED}]")
-
-    @cached_property
-    def unspaced_runs(self) -> re.Pattern[str]:
-        return re.compile(f"[{_UNSPACED}]+")
-
-    @cached_property
-    def runs(self) -> re.Pattern[str]:
-        return re.compile(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
-
-
-_PATTERNS = _Patterns()
+# The patterns for text beyond ASCII.
+_TOKEN = compile_later(rf"[\w{MARKS}]++(?>(?:{_JOIN}[\w{MARKS}]++)*)(?:\+\+|#)?")
+_PART = compile_later(rf"[^\W_{MARKS}][^\W_]*(?:[{MARKS}]+[^\W_]*)*|[{MARKS}]+[^\W_]*")
+_JOINER = compile_later(rf"_|[^\w{MARKS}]")
+_UNSPACED_RUN = compile_later(f"[{_UNSPACED}]+")
+_RUN = compile_later(f"[{_UNSPACED}]+|[^{_UNSPACED}]+")
 
 
 def is_unspaced(char: str) -> bool:
     """True if a character belongs to a script without spaces between words."""
-    return not char.isascii() and _PATTERNS.unspaced.match(char) is not None
+    return not char.isascii() and _UNSPACED_RUN.match(char) is not None
 
 
 def count_unspaced(text: str) -> int:
     """Count the characters of scripts without spaces between words."""
     if text.isascii() or not _MAYBE_UNSPACED.search(text):
         return 0
-    return sum(map(len, _PATTERNS.unspaced_runs.findall(text)))
+    return sum(map(len, _UNSPACED_RUN.findall(text)))
 
 
 # Categories that the tokenizer of the index takes for parts of words: marks and private characters.
@@ -122,24 +98,20 @@ def fold(text: str) -> str:
     return folded.translate(_FOLD_LETTERS) if _FOLD_HINT.search(folded) else folded
 
 
-def character_pairs(run: str) -> list[str]:
-    """Return overlapping character pairs, and the last character alone, so that every character begins a term."""
-    return [run[i : i + 2] for i in range(len(run))]
-
-
 def surface_words(token: str) -> list[str]:
     """Return the folded words and character pairs of one token in reading order, before stemming."""
     if token.isascii():
         return _ASCII_PART.findall(token.lower())
     found: list[str] = []
-    for part in _PATTERNS.part.findall(token):
+    for part in _PART.findall(token):
         folded = fold(part)
         if folded.isascii() or not _MAYBE_UNSPACED.search(folded):
             found += [folded] if folded else []
             continue
-        for run in _PATTERNS.runs.findall(folded):
+        for run in _RUN.findall(folded):
             if is_unspaced(run[0]):
-                found.extend(character_pairs(run))
+                # Overlapping pairs, and the last character alone, so that every character begins a term.
+                found += [run[i : i + 2] for i in range(len(run))]
             else:
                 found.append(run)
     return found
@@ -151,7 +123,7 @@ def name_terms(token: str) -> list[str]:
     if not token.isalnum():
         if token.isascii():
             names.append(token.lower())
-        elif _PATTERNS.joiner.search(token):
+        elif _JOINER.search(token):
             names.append(fold(token))
     if not token.islower() and _CAMEL_HINT.search(token):
         for part in _WORDLIKE.findall(token):
@@ -165,7 +137,7 @@ def tokens(text: str) -> list[str]:
     """Return the tokens of a text in reading order, normalised in width but otherwise unchanged."""
     if text.isascii():
         return _ASCII_TOKEN.findall(text)
-    return _PATTERNS.token.findall(_nfkc(text))
+    return _TOKEN.findall(_nfkc(text))
 
 
 _T = TypeVar("_T")
@@ -421,24 +393,16 @@ def _without_final_e(word: str) -> str:
     return word
 
 
-class _ScriptPatterns:
-    """The characters of each script, compiled at their first use because most texts are ASCII."""
-
-    @cached_property
-    def by_script(self) -> dict[str, re.Pattern[str]]:
-        return {
-            "latin": re.compile("[a-z0-9]"),
-            "han": re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
-            "kana": re.compile("[\u3041-\u30ff]"),
-            "hangul": re.compile("[\uac00-\ud7a3]"),
-            "cyrillic": re.compile("[\u0400-\u052f]"),
-            "greek": re.compile("[\u0370-\u03ff]"),
-        }
-
-
-_SCRIPT_PATTERNS = _ScriptPatterns()
+_SCRIPT_PATTERNS = {
+    "latin": compile_later("[a-z0-9]"),
+    "han": compile_later("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
+    "kana": compile_later("[\u3041-\u30ff]"),
+    "hangul": compile_later("[\uac00-\ud7a3]"),
+    "cyrillic": compile_later("[\u0400-\u052f]"),
+    "greek": compile_later("[\u0370-\u03ff]"),
+}
 #: The scripts that are told apart.
-SCRIPTS = ("latin", "han", "kana", "hangul", "cyrillic", "greek")
+SCRIPTS = tuple(_SCRIPT_PATTERNS)
 _UNSPACED_SCRIPTS = ("han", "kana")
 
 
@@ -447,7 +411,7 @@ def script_share(text: str, scripts: Sequence[str]) -> float:
     if text.isascii():
         return float("latin" in scripts)
     folded = [char for char in fold(text) if char.isalnum()]
-    patterns = [_SCRIPT_PATTERNS.by_script[script] for script in scripts]
+    patterns = [_SCRIPT_PATTERNS[script] for script in scripts]
     known = sum(any(pattern.match(char) for pattern in patterns) for char in folded)
     return known / len(folded) if folded else 0.0
 

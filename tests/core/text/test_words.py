@@ -4,7 +4,6 @@ from hypothesis import strategies as st
 
 from mdrecall.core.text.words import (
     Analyser,
-    character_pairs,
     common_beginning,
     fold,
     is_plain,
@@ -70,7 +69,7 @@ def test_unspaced_scripts_become_pairs_in_which_every_character_begins_a_term() 
     assert surface_words("深色模式") == ["深色", "色模", "模式", "式"]
     assert surface_words("배포") == ["배포", "포"]
     assert surface_words("我今天讨论API方案") == ["我今", "今天", "天讨", "讨论", "论", "api", "方案", "案"]
-    assert [pair[0] for pair in character_pairs("しりとり")] == list("しりとり")
+    assert [pair[0] for pair in surface_words("しりとり")] == list("しりとり")
 
 
 def test_words_of_indic_scripts_stay_whole() -> None:
