@@ -89,7 +89,7 @@ def _print_in_place(options: argparse.Namespace, path: str) -> int:
 
 
 def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Source", path: str, since: str) -> int:
-    from mdrecall.life.imports.sources import make_reader
+    from mdrecall.life.imports.readers import make_reader
     from mdrecall.life.imports.writer import Target, apply_import, plan_import
 
     into = options.into or f"import/{source.name}"

@@ -9,17 +9,30 @@ import json
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, TypeAlias
 
 import apsw
 
+from mdrecall.config.settings import Settings
 from mdrecall.core.life.imported import Item
 from mdrecall.core.text.notes import read_front_matter
 from mdrecall.errors import BUGS, FileMissing, NotAFile, ReadError
 from mdrecall.life.imports.exports import JsonFile, find_json, raise_unreadable, read_items
-from mdrecall.life.imports.sources import Read, Request, Skipped, dict_of, dicts_of, first_text, seconds_of, text_of
+from mdrecall.life.imports.sources import (
+    Read,
+    Request,
+    Skipped,
+    Source,
+    dict_of,
+    dicts_of,
+    first_text,
+    seconds_of,
+    text_of,
+)
 from mdrecall.patterns import drop_ending, is_note_file
+from mdrecall.sources.clock import user_time
 from mdrecall.sources.files import AGENT_FILES
 from mdrecall.sources.opening import decode, read_below
 from mdrecall.sources.transcripts.foreign_database import open_snapshot
@@ -60,6 +73,21 @@ _ANCHOR = re.compile(r"^<!-- (?:session|turn|transcript|db|rollout):.*-->\n?", r
 #: Who said something, the text, and when.
 _Message: TypeAlias = tuple[str, str, Any]
 _Row: TypeAlias = dict[str, Any]
+
+
+def make_reader(source: Source, path: str, settings: Settings) -> Callable[[], Iterator[Read]]:
+    """Return a function that yields the items of a source, from the beginning at each call."""
+    zone = settings.defaults.user_timezone
+
+    def local(moment: datetime) -> datetime:
+        return user_time(moment, None, zone)
+
+    request = Request(path, local, settings.mdrecall.max_file_bytes, f"{datetime.now(UTC):%Y-%m-%d}")
+    readers = {
+        "openclaw": read_openclaw, "claude-mem": read_claude_mem, "basic-memory": read_basic_memory, "mem0": read_mem0,
+        "memsearch": read_memsearch, "chatgpt": read_chatgpt, "claude": read_claude,
+    }  # fmt: skip
+    return lambda: readers[source.name](request)
 
 
 def read_chatgpt(request: Request) -> Iterator[Read]:

@@ -1,14 +1,13 @@
 """The sources of an import: who reads each, where it usually is, and what all readers share."""
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.core.life.imported import Item
 from mdrecall.errors import FileMissing, suggest_name
-from mdrecall.sources.clock import user_time
 from mdrecall.sources.files import MemoryFiles
 
 #: Numbers above this are milliseconds: as seconds they would be in the year 5138.
@@ -91,20 +90,6 @@ def find_source(name: str) -> Source:
         known = suggest_name(name, (*SOURCES, "backup"))
         raise FileMissing(f"Nothing can be imported from {name!r}{known}.", path=name)
     return SOURCES[name]
-
-
-def make_reader(source: Source, path: str, settings: Settings) -> Callable[[], Iterator[Read]]:
-    """Return a function that yields the items of a source, from the beginning at each call."""
-    from mdrecall.life.imports import readers
-
-    read = getattr(readers, f"read_{source.name.replace('-', '_')}")
-    zone = settings.defaults.user_timezone
-
-    def local(moment: datetime) -> datetime:
-        return user_time(moment, None, zone)
-
-    request = Request(path, local, settings.mdrecall.max_file_bytes, f"{datetime.now(UTC):%Y-%m-%d}")
-    return lambda: read(request)
 
 
 def is_read_in_place(source: Source, path: str, settings: Settings, home: str) -> bool:
