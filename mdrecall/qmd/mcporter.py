@@ -7,14 +7,12 @@ import shutil
 import signal
 import tempfile
 import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdrecall import state_files
 from mdrecall.errors import (
     BackendUnavailable,
-    ProgramMissing,
     ProgramStopped,
     ProgramTimedOut,
     ProgramUnreadable,
@@ -22,9 +20,7 @@ from mdrecall.errors import (
 from mdrecall.qmd.database import file_identity
 from mdrecall.qmd.process import WORK_DIR, Output, Program, parse_tool_result, translate_failure
 
-# Bounds the start of the daemon, which starts Node and then qmd.
-_START_S = 10.0
-# Bounds stopping it; after that it is killed.
+# Bounds stopping the daemon; after that it is killed.
 _STOP_S = 5.0
 # How long a daemon outlives a memory that was never closed.
 _IDLE_MS = 600_000
@@ -65,18 +61,21 @@ class Mcporter:
         self._config_flag = ("--config", self.config_path)
         self._index = index
         self._lock = threading.Lock()
-        self._starting = threading.Lock()
         self._program: Program | None = None
         self._daemon_dir = ""
-        self._is_daemon_started = False
         self._daemon_is_ours = False
         self._closed = False
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
-        """Return the structured answer of a tool. All is over after ``timeout_s``, with the start of a daemon."""
+        """Return the structured answer of a tool. The first call starts the daemon, within the same time."""
         command = ["call", "--server", self._server, "--tool", tool, "--args", json.dumps(arguments)]
         command += ["--output", "json", "--timeout", str(max(1, int(timeout_s * 1000)))]
-        answer = self._run(command, tool, timeout_s)
+        with self._lock:
+            if self._closed:
+                raise ProgramStopped("mcporter was not called: the memory is closed.")
+            program = self._program = self._set_up()
+        output = program.run([*self._config_flag, *command], timeout_s=timeout_s, check=False)
+        answer = _parse_output(output, tool)
         name = f"mcporter {self._server}.{tool}"
         if "error" in answer and "issue" in answer:
             raise _mcporter_error(name, answer, timeout_s)
@@ -100,29 +99,6 @@ class Mcporter:
         if self._daemon_dir != self._folder:
             shutil.rmtree(self._daemon_dir, ignore_errors=True)
 
-    def _run(self, command: Sequence[str], what: str, timeout_s: float) -> dict[str, Any]:
-        began = time.monotonic()
-        program = self._ensure_ready(timeout_s)
-        left_s = timeout_s - (time.monotonic() - began)
-        if left_s <= 0:
-            raise ProgramTimedOut(f"mcporter was not ready within {timeout_s:g} seconds.")
-        return _parse_output(program.run([*self._config_flag, *command], timeout_s=left_s, check=False), what)
-
-    def _ensure_ready(self, timeout_s: float) -> Program:
-        """Write the configuration, start the daemon, and return the program."""
-        with self._lock:
-            if self._closed:
-                raise ProgramStopped("mcporter was not called: the memory is closed.")
-            program = self._program = self._set_up()
-        until = time.monotonic() + min(_START_S, timeout_s)
-        if self._start_daemon and self._starting.acquire(timeout=max(0.0, until - time.monotonic())):
-            try:
-                if not self._is_daemon_started:
-                    self._request_daemon(program, max(0.0, until - time.monotonic()))
-            finally:
-                self._starting.release()
-        return program
-
     def _set_up(self) -> Program:
         try:
             self._write_config()
@@ -132,6 +108,7 @@ class Mcporter:
             if len(self._folder) + _SOCKET_CHARS > _MAX_SOCKET_CHARS:
                 parent = self._outer_env.get("TMPDIR") or "/tmp"
                 self._daemon_dir = tempfile.mkdtemp(prefix="mdrecall-", dir=parent)
+            self._daemon_is_ours = self._start_daemon and not self._daemon_pids()
         except OSError as error:
             raise BackendUnavailable(f"Cannot create the mcporter folder {self._folder}: {error.strerror}.") from error
         inherited = {name: value for name, value in self._outer_env.items() if not name.startswith("MCPORTER_")}
@@ -154,22 +131,8 @@ class Mcporter:
             "lifecycle": "keep-alive" if self._start_daemon else "ephemeral",
         }
         config = {"mcpServers": {self._server: server}, "imports": [], "daemonIdleTimeoutMs": _IDLE_MS}
-        with contextlib.suppress(OSError, ValueError), open(self.config_path, encoding="utf-8") as file:
-            if json.load(file) == config:
-                return
-        state_files.save(self.config_path, config)
-
-    def _request_daemon(self, program: Program, timeout_s: float) -> None:
-        """Start the daemon. If that fails, this call goes on without it and the next one tries again."""
-        try:
-            output = program.run([*self._config_flag, "daemon", "start"], timeout_s=timeout_s)
-        except (ProgramMissing, ProgramStopped):
-            raise
-        except BackendUnavailable:
-            self._daemon_is_ours = True
-        else:
-            self._is_daemon_started = True
-            self._daemon_is_ours = "already running" not in output.stdout
+        if state_files.load(self.config_path) != config:
+            state_files.save(self.config_path, config)
 
     def _stop_daemon(self, env: Mapping[str, str]) -> None:
         leaders = self._daemon_pids()
@@ -184,23 +147,14 @@ class Mcporter:
     def _daemon_pids(self) -> list[int]:
         """Return the process ids of daemons of this configuration. Each leads the group of its servers."""
         folder = os.path.join(self._daemon_dir, "daemon")
-        pids: list[int] = []
-        with contextlib.suppress(OSError):
-            for name in sorted(os.listdir(folder)):
-                if name.endswith(".json"):
-                    pids += _read_pid(os.path.join(folder, name), self.config_path)
-        return pids
-
-
-def _read_pid(path: str, config_path: str) -> list[int]:
-    try:
-        with open(path, encoding="utf-8") as file:
-            record = json.load(file)
-        number = int(record["pid"])
-        is_ours = record["configPath"] == config_path and os.getpgid(number) == number
-    except (OSError, ValueError, KeyError, TypeError):
-        return []
-    return [number] if is_ours else []
+        found: list[int] = []
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            record = state_files.load(os.path.join(folder, name)) if name.endswith(".json") else {}
+            number = record.get("pid")
+            with contextlib.suppress(OSError):
+                if isinstance(number, int) and os.getpgid(number) == number:
+                    found += [number] if record.get("configPath") == self.config_path else []
+        return found
 
 
 def _parse_output(output: Output, what: str) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -62,14 +63,13 @@ def porter(tmp_path: Path) -> Iterator[Porter]:
     made.porter.close()
 
 
-def test_the_daemon_starts_before_the_first_call_and_once(porter: Porter) -> None:
-    porter.reply("daemon", "start", out="Daemon started for 1 server(s).").reply("call", out='{"results": []}')
-    assert porter.call() == porter.call() == {"results": []}
-    assert [asked[:2] for asked in porter.asked] == [["daemon", "start"], ["call", "--server"], ["call", "--server"]]
-    assert porter.asked[1] == [
+def test_a_call_names_server_tool_arguments_and_time(porter: Porter) -> None:
+    porter.reply("call", out='{"results": []}')
+    assert porter.call() == {"results": []}
+    assert porter.asked == [[
         "call", "--server", "qmd", "--tool", "query", "--args", '{"query": "it\'s"}', "--output", "json",
         "--timeout", str(int(PATIENCE_S * 1000)),
-    ]  # fmt: skip
+    ]]  # fmt: skip
 
 
 def test_its_configuration_holds_one_server_and_no_secrets(porter: Porter) -> None:
@@ -120,31 +120,28 @@ def test_without_a_daemon_every_call_stands_alone(tmp_path: Path) -> None:
     assert config["mcpServers"]["qmd"]["lifecycle"] == "ephemeral"
 
 
-def test_a_daemon_that_does_not_start_is_started_by_the_next_call(porter: Porter) -> None:
-    porter.reply("daemon", "start", err="Error: no socket", code=1).reply("call", out='{"results": []}')
-    porter.call()
-    porter.fake.forget()
-    porter.reply("call", out='{"results": []}').reply("daemon", "start", out="Daemon started")
-    porter.call()
-    porter.call()
-    assert [asked[0] for asked in porter.asked] == ["daemon", "call", "daemon", "call", "call"]
-
-
 def test_the_daemon_is_stopped_by_who_started_it(porter: Porter) -> None:
-    porter.reply("daemon", "start", out="Daemon started for 1 server(s).").reply("call", out="{}")
+    porter.reply("call", out="{}")
     porter.call()
     porter.porter.close()
     porter.porter.close()
-    assert porter.asked[2:] == [["daemon", "stop"]]
+    assert porter.asked[1:] == [["daemon", "stop"]]
     with pytest.raises(ProgramStopped, match="closed"):
         porter.call()
 
 
 def test_a_daemon_that_was_there_before_is_left(porter: Porter) -> None:
-    porter.reply("daemon", "start", out="Daemon already running (pid 7).").reply("call", out="{}")
+    running = subprocess.Popen(["sleep", "60"], start_new_session=True)
+    record = porter.folder / "daemon" / "daemon-1.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(json.dumps({"pid": running.pid, "configPath": porter.porter.config_path}))
+    porter.reply("call", out="{}")
     porter.call()
     porter.porter.close()
-    assert [asked[0] for asked in porter.asked] == ["daemon", "call"]
+    assert [asked[0] for asked in porter.asked] == ["call"]
+    assert running.poll() is None
+    running.kill()
+    running.wait()
 
 
 def test_closing_what_never_was_asked_starts_nothing(porter: Porter) -> None:
