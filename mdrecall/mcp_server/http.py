@@ -9,7 +9,8 @@ import asyncio
 import hmac
 import logging
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Callable, Coroutine, MutableMapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mdrecall.errors import RecallError
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
     from mcp.server.transport_security import TransportSecuritySettings
+    from mcp_types import RequestId
     from starlette.requests import Request as HttpRequest
     from starlette.responses import Response
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -435,22 +437,23 @@ def build_server(
     )
 
     async def answer(context: "_Context", params: types.RequestParams) -> Json:
-        queue = _LoopQueue()
-        request = _read_request(context, queue)
+        notifier = _Notifier(context, context.request_id)
+        peer, wants_progress = context.session.client_params, (context.meta or {}).get("progress_token") is not None
+        send_progress = notifier.send_progress if wants_progress else None
+        request = Request(context.method, context.params or {}, peer.client_info.name if peer else "", send_progress)
         try:
-            with answers.logs.listen_during_request(request.meta.get(LOG_LEVEL_KEY), _log_sender(context, queue, True)):
+            with answers.logs.listen_during_request(request.meta.get(LOG_LEVEL_KEY), notifier.send_log):
                 result = await threads.call(lambda: answers.answer(request))
         except ProtocolError as error:
             raise MCPError(error.code, error.message, error.data) from error
         finally:
-            await queue.drain()
+            await notifier.drain()
         if context.protocol_version in STATELESS_VERSIONS:
             return complete(context.method, result)
         return result
 
     async def set_level(context: "_Context", params: types.SetLevelRequestParams) -> types.EmptyResult:
-        send = _log_sender(context, _LoopQueue(), False)
-        answers.logs.listen(context.session.client_params, params.level, send)
+        answers.logs.listen(context.session.client_params, params.level, _Notifier(context).send_log)
         return types.EmptyResult()
 
     for method in answers.methods:
@@ -460,55 +463,34 @@ def build_server(
     return MemoryServer(server, answers, threads)
 
 
-class _LoopQueue:
-    """Sends on the loop what other threads have to say."""
+class _Notifier:
+    """Sends a client, on the loop of its request, what other threads have to say."""
 
-    def __init__(self) -> None:
+    def __init__(self, context: "_Context", request_id: "RequestId | None" = None) -> None:
+        self._session = context.session
+        self._request_id = request_id
         self._loop = asyncio.get_running_loop()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._sent: set[Future[None]] = set()
 
-    def put(self, send: Callable[[], Awaitable[None]]) -> None:
-        """Send something soon; may be called on any thread."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._start, send)
+    def send_progress(self, done: int, total: int, label: str) -> None:
+        self._send(lambda: self._session.report_progress(done, total, label))
 
-    async def drain(self) -> None:
-        """Wait until everything is sent."""
-        await asyncio.gather(*self._tasks)
+    def send_log(self, params: Json) -> None:
+        import mcp_types as types
 
-    def _start(self, send: Callable[[], Awaitable[None]]) -> None:
-        task = asyncio.ensure_future(_deliver(send))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-
-async def _deliver(send: Callable[[], Awaitable[None]]) -> None:
-    try:
-        await send()
-    except Exception:
-        # The client has gone.
-        return
-
-
-def _read_request(context: "_Context", queue: _LoopQueue) -> Request:
-    def send_progress(done: int, total: int, label: str) -> None:
-        queue.put(lambda: context.session.report_progress(done, total, label))
-
-    peer = context.session.client_params
-    name = peer.client_info.name if peer else ""
-    wants_progress = (context.meta or {}).get("progress_token") is not None
-    return Request(context.method, context.params or {}, name, send_progress if wants_progress else None)
-
-
-def _log_sender(context: "_Context", queue: _LoopQueue, of_request: bool) -> Callable[[Json], None]:
-    import mcp_types as types
-
-    def send(params: Json) -> None:
         fields = types.LoggingMessageNotificationParams.model_validate(params)
         notification = types.LoggingMessageNotification(params=fields)
-        queue.put(lambda: context.session.send_notification(notification, context.request_id if of_request else None))
+        self._send(lambda: self._session.send_notification(notification, self._request_id))
 
-    return send
+    async def drain(self) -> None:
+        """Wait until everything is sent, unless the client has gone."""
+        await asyncio.gather(*map(asyncio.wrap_future, list(self._sent)), return_exceptions=True)
+
+    def _send(self, make: "Callable[[], Coroutine[Any, Any, None]]") -> None:
+        if not self._loop.is_closed():
+            sent = asyncio.run_coroutine_threadsafe(make(), self._loop)
+            self._sent.add(sent)
+            sent.add_done_callback(self._sent.discard)
 
 
 def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGIApp":
