@@ -101,26 +101,6 @@ def test_the_list_of_tools_is_short_and_counts_in_whole_numbers(home: Home) -> N
     assert {types[name] for name in ("maxResults", "from", "lines", "fromChar")} == {"integer"}
 
 
-@pytest.mark.parametrize("two", [2, 2.0, 2.7, "2", "2.0"])
-def test_a_whole_number_may_come_in_any_form(home: Home, two: Any) -> None:
-    home.workspace().write("memory/walrus.md", "one\ntwo\nthree\nfour\n")
-    arguments = {"path": "memory/walrus.md", "from": two, "lines": two}
-    read = with_client(home.server(), lambda client: client.call_tool("memory_get", arguments))
-    assert read.structured_content["text"].split() == ["two", "three"]
-
-
-@pytest.mark.parametrize("mode", ["legacy", "auto"])
-def test_a_search_answers_as_an_object_and_as_short_text(home: Home, mode: str) -> None:
-    home.workspace().write("memory/2026-02-10.md", "# Pricing\n\nThe team plan costs 20 francs.\n")
-    found = with_client(home.server(), lambda client: client.call_tool("memory_search", {"query": "plan"}), mode=mode)
-    assert not found.is_error
-    assert found.structured_content["results"][0]["path"] == "memory/2026-02-10.md"
-    about, head, *snippet = text_of(found).split("\n")
-    assert about.startswith("1 result, confidence ")
-    assert head.startswith("memory/2026-02-10.md#L1-L3 0.")
-    assert snippet == [" # Pricing", "", " The team plan costs 20 francs."]
-
-
 def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     async def act(client: Client) -> tuple[Any, Any]:
         asked = {"text": "Priya drinks oolong.", "file": "people/priya"}
@@ -161,20 +141,6 @@ def test_a_server_that_only_reads_offers_no_tool_that_writes(home: Home, how: st
             home.server(read_only=how == "option"), lambda client: client.call_tool("memory_append", {"text": "x"})
         )
     assert list(space.path.iterdir()) == []
-
-
-def test_what_a_tool_cannot_make_sense_of_is_an_error_that_a_model_can_read(home: Home) -> None:
-    blank = with_client(home.server(), lambda client: client.call_tool("memory_search", {"query": " "}))
-    outside = with_client(home.server(), lambda client: client.call_tool("memory_get", {"path": "../secret.md"}))
-    assert blank.is_error
-    assert "query required" in text_of(blank)
-    assert outside.is_error
-    assert outside.structured_content["error"] in text_of(outside)
-
-
-def test_an_unknown_tool_is_an_error_of_the_protocol(home: Home) -> None:
-    with pytest.raises(MCPError, match="Unknown tool: memory_burn"):
-        with_client(home.server(), lambda client: client.call_tool("memory_burn", {}))
 
 
 def test_the_memory_files_are_resources(home: Home) -> None:
@@ -323,42 +289,6 @@ def several(home: Home) -> Selection:
     office.write("MEMORY.md", "# Work\n\nThe walrus project.\n")
     private.write("MEMORY.md", "# Private\n\nThe walrus in the zoo.\n")
     return Selection(workspaces=(f"office={office.path}", f"private={private.path}"))
-
-
-def test_one_server_answers_for_several_workspaces(home: Home) -> None:
-    async def act(client: Client) -> tuple[types.Tool, list[str]]:
-        tool = (await client.list_tools()).tools[0]
-        answers = [
-            await client.call_tool("memory_search", {"query": "walrus", **whose})
-            for whose in ({}, {"agent": "private"}, {"agent": "nobody"})
-        ]
-        return tool, [text_of(each) for each in answers]
-
-    tool, (default, private, nobody) = with_client(home.server(several(home)), act)
-    assert tool.input_schema["properties"]["agent"]["enum"] == ["office", "private"]
-    assert tool.input_schema["required"] == ["query"]
-    assert "walrus project" in default
-    assert "in the zoo" in private
-    assert "There is no agent 'nobody' here" in nobody
-
-
-def test_the_prompt_asks_whose_memory_only_if_there_are_several_and_needs_no_answer(home: Home) -> None:
-    def arguments(built: MemoryServer) -> list[tuple[str, bool | None]]:
-        (prompt,) = with_client(built, lambda client: client.list_prompts()).prompts
-        return [(each.name, each.required) for each in prompt.arguments or ()]
-
-    assert arguments(home.server()) == [("question", False)]
-
-    def section(built: MemoryServer, **given: str) -> str:
-        content = with_client(built, lambda client: client.get_prompt("recall", given)).messages[0].content
-        assert isinstance(content, types.TextContent)
-        return content.text
-
-    built = home.server(several(home))
-    assert arguments(built) == [("question", False), ("agent", False)]
-    assert section(built).endswith("\nGive the argument agent=office to both tools.\n")
-    assert section(built, agent="private").endswith("\nGive the argument agent=private to both tools.\n")
-    assert "Give the argument" not in section(home.server())
 
 
 def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home) -> None:

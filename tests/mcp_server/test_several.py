@@ -56,48 +56,6 @@ def test_a_search_names_the_memories_and_each_result_has_its_own(home: Home) -> 
     assert [each["workspace"] for each in details(everything)["memories"]] == ["office", "private", "club"]
 
 
-def test_what_was_found_is_read_by_its_workspace(home: Home) -> None:
-    path = {"path": "MEMORY.md"}
-    default, private, agent, nobody = call(
-        home.server(three(home)),
-        ("memory_get", path),
-        ("memory_get", path | {"workspace": "private"}),
-        ("memory_get", path | {"agent": "office", "workspace": "club"}),
-        ("memory_get", path | {"workspace": "nobody"}),
-    )
-    assert "walrus project" in text_of(default)
-    assert "zoo" in text_of(private)
-    assert "Chess" in text_of(agent)
-    assert nobody.is_error
-    assert "There is no workspace 'nobody' here. There are: office, private, club." in text_of(nobody)
-
-
-@pytest.mark.parametrize("is_alone", [False, True])
-def test_a_name_that_the_server_was_not_started_with_is_an_error_that_names_those_that_exist(
-    home: Home, is_alone: bool
-) -> None:
-    selection = three(home)
-    selection = selection._replace(workspaces=selection.workspaces[:1]) if is_alone else selection
-    (answer,) = call(home.server(selection), ("memory_search", {"query": "walrus", "workspaces": ["office", "x"]}))
-    assert answer.is_error
-    assert details(answer)["argument"] == "workspaces"
-    exist = "office" if is_alone else "office, private, club"
-    assert f"There is no workspace 'x' here. There are: {exist}." in text_of(answer)
-
-
-def test_only_a_server_with_several_memories_offers_the_arguments(home: Home) -> None:
-    def properties(built: MemoryServer) -> dict[str, dict[str, Any]]:
-        tools = with_client(built, lambda client: client.list_tools()).tools
-        return {tool.name: tool.input_schema["properties"] for tool in tools}
-
-    several, one = properties(home.server(three(home))), properties(home.server())
-    assert several["memory_search"]["workspaces"]["items"]["enum"] == ["office", "private", "club", "*"]
-    assert several["memory_get"]["workspace"]["enum"] == ["office", "private", "club"]
-    assert "workspace" not in several["memory_append"]
-    assert "workspaces" not in one["memory_search"]
-    assert "workspace" not in one["memory_get"]
-
-
 @pytest.mark.parametrize("broken", ["office", "private"])
 def test_a_memory_that_cannot_be_opened_does_not_stop_the_others(home: Home, broken: str) -> None:
     opener = MemoryOpener()

@@ -176,25 +176,6 @@ def test_only_the_protocol_reads_what_the_client_sends() -> None:
     assert (done.stdout, done.stderr) == (b"answer", b"b'' b'request'\n")
 
 
-def test_what_is_not_a_message_does_not_end_the_server(workspace: Workspace) -> None:
-    process = serve(workspace)
-    rubbish = "\n{\nnot JSON\n" + '{"jsonrpc": "2.0", "id": 7}\n'
-    out, _ = process.communicate(rubbish + greeting({"id": 3, "method": "ping"}), timeout=PATIENCE_S)
-    assert [json.loads(line)["id"] for line in out.splitlines()][-2:] == [1, 3]
-    assert process.returncode == 0
-
-
-def test_half_of_a_character_is_answered_and_a_whole_one_is_kept(workspace: Workspace) -> None:
-    workspace.write("MEMORY.md", "# Walrus\n\nThe walrus likes ice.\n")
-    process = serve(workspace)
-    asked = [call(2, "memory_search", query="walrus \ud83d"), call(3, "memory_get", path="memory/\U0001f600.md")]
-    assert "\\ud83d" in greeting(*asked)
-    out, _ = process.communicate(greeting(*asked), timeout=PATIENCE_S)
-    answers = {each["id"]: each["result"] for each in map(json.loads, out.splitlines())}
-    assert answers[2]["structuredContent"]["results"][0]["path"] == "MEMORY.md"
-    assert answers[3]["structuredContent"]["path"] == "memory/\U0001f600.md"
-
-
 def test_a_client_that_stops_reading_does_not_keep_the_server(workspace: Workspace) -> None:
     for number in range(30):
         workspace.write(f"memory/{number}.md", "walrus " * 200)
