@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Protocol, TypeAlias
 
-from mdrecall.core.text.annotations import pack_marks, unpack_marks
+from mdrecall.core.text.annotations import pack_values, unpack_marks
 from mdrecall.core.text.days import ms_of_day, note_day
-from mdrecall.core.text.notes import pack_fields, unpack_fields
+from mdrecall.core.text.notes import unpack_fields
 from mdrecall.core.text.words import JOINERS
 from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.types import Chunk, Document, IndexedChunk, Job, Match, SourceName, StoredChunk, StoredDocument, Term
@@ -175,7 +175,7 @@ def pack_document(document: Document, chunks: Iterable[IndexedChunk]) -> tuple[s
     head = first[0].chunk.text[:HEAD_CHARS] if first else ""
     # What is said in a transcript is of the day of its last change, which the stamp has.
     day = None if document.source == "sessions" else note_day(file_path(document.path), head)
-    return pack_fields(document.fields), day, chain(first, left)
+    return pack_values(document.fields), day, chain(first, left)
 
 
 def unpack_document(
@@ -187,7 +187,7 @@ def unpack_document(
 
 def pack_chunk(chunk: Chunk) -> tuple[str, str, str]:
     """Return the headings, records and marks of a chunk as they are stored."""
-    return "\n".join(chunk.trail), ",".join(map(str, chunk.records)), pack_marks(chunk.marks)
+    return "\n".join(chunk.trail), ",".join(map(str, chunk.records)), pack_values(chunk.marks)
 
 
 def unpack_chunk(
