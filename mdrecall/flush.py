@@ -193,11 +193,11 @@ class Flush:
             return self._state.transcript_bytes
         if entry.visible_bytes is not None:
             return entry.visible_bytes
-        if not entry.session and not entry.file:
+        file = entry.file or (f"{entry.session}.jsonl" if entry.session else "")
+        try:
+            return os.stat(os.path.join(self._folder, file)).st_size if file else 0
+        except OSError:
             return 0
-        from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-
-        return OpenClawTranscripts.from_settings(self.settings).size_of(entry.session, entry.file)
 
 
 def flush_rules(settings: Settings, reserve_tokens: int | None = None) -> Rules:

@@ -183,7 +183,9 @@ class MemoryFiles:
         roots.append(Root(workspace, MEMORY_FOLDER, False, None, "", optional=True))
         if self.is_whole_folder():
             roots.append(Root(workspace, "", False, None, "", left_out=self._find_left_out()))
-        return tuple(dict.fromkeys([*roots, *self._extra_roots(), *self._collection_roots()]))
+        # A file outside of every other root is searched because it is in a collection.
+        collections = (self._extra_root(extra) for extra, _ in self._settings.mdrecall.collections.values())
+        return tuple(dict.fromkeys([*roots, *self._extra_roots(), *collections]))
 
     def is_whole_folder(self) -> bool:
         """True if every Markdown file of the workspace is searched, because nothing says which ones are notes.
@@ -250,10 +252,6 @@ class MemoryFiles:
 
     def _extra_roots(self) -> list[Root]:
         return [self._extra_root(extra) for extra in self._settings.memory_search.extra_paths]
-
-    def _collection_roots(self) -> list[Root]:
-        """Return the roots of the collections; a file outside of every other root is searched because it is in one."""
-        return [self._extra_root(extra) for extra, _ in self._settings.mdrecall.collections.values()]
 
     def find_shown(self, place: str) -> str | None:
         """Return the path of a file as results show it, by the first root that covers it; None if none does."""

@@ -128,7 +128,8 @@ class TombstoneFiles:
             if missing := [line for line in lines if line not in ours.get(salt, {}) and _parse_line(line, salt)]:
                 self.add(salt, missing)
         salts = sorted({*theirs, *ours})
-        return b"".join(_join_lines(salt, theirs.get(salt, {}) | ours.get(salt, {})) for salt in salts)
+        merged = {salt: theirs.get(salt, {}) | ours.get(salt, {}) for salt in salts}
+        return b"".join(_dump_head(salt) + b"".join(line + b"\n" for line in merged[salt]) for salt in salts)
 
     def _list(self) -> list[tuple[str, int, int, int]]:
         """Return name, time, size and inode of each file; a folder or a file that is a link counts as absent."""
@@ -302,10 +303,6 @@ def _read_entry(content: Any, salt: bytes) -> Entry:
         bool(content.get("masked")),
         bool(content.get("trash")),
     )
-
-
-def _join_lines(salt: bytes, lines: Iterable[bytes]) -> bytes:
-    return _dump_head(salt) + b"".join(line + b"\n" for line in lines)
 
 
 def _dump_head(salt: bytes) -> bytes:

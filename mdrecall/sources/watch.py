@@ -299,26 +299,18 @@ def _renew(listing: Listing, changed: set[str], files: MemoryFiles) -> Listing |
             return None
         covered = shown if known else files.find_shown(path)
         # Of a file with several names, the others have changed too.
-        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or not _is_unicode(shown):
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or any("\ud800" <= char <= "\udfff" for char in shown):
             return None
         if covered is None:
             continue
         # Two paths may lead to the same file, and it is listed once.
         is_new_file = known is None or found.st_ino != known[3]
-        if covered != shown or (is_new_file and _has_file(listing, found.st_ino)):
+        if covered != shown or (is_new_file and any(found.st_ino == stamp[3] for stamp in listing.stamps.values())):
             return None
         newer[shown] = stamp_of(found)
     if len({stamp[3] for stamp in newer.values()}) < len(newer):
         return None
     return listing._replace(stamps=Stamps(listing.stamps, removed, newer)) if removed or newer else listing
-
-
-def _is_unicode(path: str) -> bool:
-    return path.isascii() or not any("\ud800" <= character <= "\udfff" for character in path)
-
-
-def _has_file(listing: Listing, inode: int) -> bool:
-    return any(inode == stamp[3] for stamp in listing.stamps.values())
 
 
 class _Plan(NamedTuple):

@@ -93,19 +93,6 @@ def test_whatever_is_in_a_file_each_line_has_one_record_and_no_line_end(lines: l
     assert all("\n" not in message.line and message.line.startswith(("User: ", "Assistant: ")) for message in found)
 
 
-def test_a_transcript_is_measured_by_the_file_that_is_named_or_by_its_session(tmp_path: Path) -> None:
-    folder = tmp_path / "sessions"
-    folder.mkdir()
-    (folder / "s1.jsonl").write_bytes(b"12345")
-    (folder / "t.jsonl").write_bytes(b"123")
-    (tmp_path / "elsewhere.jsonl").write_bytes(b"1")
-    reader = OpenClawTranscripts(str(folder))
-    assert reader.size_of("s1") == 5
-    assert reader.size_of("s1", "t.jsonl") == 3
-    assert reader.size_of("s1", str(tmp_path / "elsewhere.jsonl")) == 1
-    assert reader.size_of("s2") == 0
-
-
 @given(st.text(st.sampled_from("ab \t\n\u3000\x1c\u2028")), st.integers(1, 9))
 def test_a_text_put_on_one_line_in_blocks_is_the_same_as_at_once(text: str, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:

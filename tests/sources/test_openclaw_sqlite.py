@@ -460,7 +460,6 @@ def read_everything(reader: OpenClawTranscripts) -> Listing:
     for path in listing.stamps:
         records_of(reader, path)
     list_conversations(reader)
-    reader.size_of("s1")
     return listing
 
 

@@ -184,8 +184,11 @@ def test_a_format_that_is_no_longer_read_leaves_the_index(memory: Memory, monkey
 
 
 def test_what_no_reader_owns_is_refused(memory: Memory) -> None:
-    with pytest.raises(PathOutside, match="is not a transcript"):
-        open_transcripts(memory.settings).open("memory/2026-02-10.md")
+    with (
+        pytest.raises(PathOutside, match="is not a transcript"),
+        open_transcripts(memory.settings).open("memory/2026-02-10.md"),
+    ):
+        pass
     with pytest.raises(FileMissing, match="There is no transcript gone"):
         memory.read_session("gone")
 

@@ -161,7 +161,14 @@ def parse_copilot(record: Json) -> ParsedRecord:
             return parsed._replace(steps=tuple(_say("user", [_text(data, "content")])))
         case "assistant.message":
             calls = _objects(data.get("toolRequests"))
-            tools = (_call(_text(tool, "name"), _arguments(tool), _text(tool, "toolCallId")) for tool in calls)
+            tools = (
+                _call(
+                    _text(tool, "name"),
+                    parse_object(tool.get("arguments")),
+                    _text(tool, "toolCallId"),
+                )
+                for tool in calls
+            )
             return parsed._replace(steps=(*_say("assistant", [_text(data, "content")]), *tools))
         case "tool.execution_complete":
             code = _object(data, "shellExecution").get("exitCode")
@@ -173,11 +180,6 @@ def parse_copilot(record: Json) -> ParsedRecord:
         case "session.usage_record":
             return parsed._replace(tokens=_sum(_object(data, "usage"), ("inputTokens", "outputTokens")))
     return parsed
-
-
-def _arguments(tool: Json) -> Json:
-    arguments = tool.get("arguments")
-    return arguments if isinstance(arguments, dict) else parse_object(arguments)
 
 
 def parse_gemini(record: Json) -> ParsedRecord:

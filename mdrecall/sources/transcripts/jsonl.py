@@ -130,10 +130,10 @@ def explain_long(size: int) -> str:
 
 
 def parse_object(line: Any) -> dict[str, Any]:
-    """Return the JSON object in a text or on a line of a file; an empty one if there is none."""
+    """Return the JSON object in a text, on a line of a file, or parsed already; an empty one if there is none."""
     text = line.decode("utf-8", "replace") if isinstance(line, bytes) else line
     try:
-        record = json.loads(text.removeprefix(_BOM)) if isinstance(text, str) and text else None
+        record = json.loads(text.removeprefix(_BOM)) if isinstance(text, str) and text else text
     except (ValueError, RecursionError):
         return {}
     return as_object(record)

@@ -240,16 +240,6 @@ class OpenClawTranscripts:
             participants=(self._participants or {}).get(window.key, ()),
         )
 
-    def size_of(self, session: str, file: str = "") -> int:
-        """Return the size of a conversation, 0 if there is none."""
-        with suppress(ReadError):
-            if self._database and (size := self._database.count_bytes(session)):
-                return size
-        try:
-            return os.stat(os.path.join(self._folder, file or f"{session}{_ENDING}")).st_size
-        except OSError:
-            return 0
-
     def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
         """Open a conversation by its path."""
         session = self._session_of(path)

@@ -200,7 +200,9 @@ class OpenClawDatabase:
 
         def find(connection: apsw.Connection) -> Window | None:
             window = _list_windows(connection, session).windows.get(session)
-            return window if window and not _is_incognito(connection, window.key) else None
+            query = "SELECT json_extract(entry_json, '$.incognito') FROM session_nodes WHERE session_key = ?"
+            is_incognito = window and connection.execute(f"{query} AND json_valid(entry_json)", (window.key,)).get
+            return None if is_incognito else window
 
         return read_snapshot(self.path, find)
 
@@ -219,15 +221,6 @@ class OpenClawDatabase:
         for key, actor in self._fetch("SELECT session_key, actor_id FROM session_participants ORDER BY actor_id"):
             found[str(key)] = (*found.get(str(key), ()), str(actor))
         return found
-
-    def count_bytes(self, session: str) -> int:
-        """Return how many bytes the events of a conversation have."""
-        query = (
-            "SELECT sum(coalesce(event_utf8_bytes, length(CAST(event_json AS BLOB))) + 1)"
-            " FROM transcript_events WHERE session_id = ?"
-        )
-        rows = self._fetch(query, session)
-        return int(rows[0][0] or 0)
 
     def _fetch(self, query: str, *values: str) -> list[Any]:
         return read_snapshot(self.path, lambda connection: connection.execute(query, values).fetchall())
@@ -271,7 +264,8 @@ class OpenClawDatabase:
     ) -> list[Event]:
         if window.is_cold:
             return self._read_cold_rows(connection, window, where, values)
-        if _read_generation(connection, window.session) != window.generation:
+        rewritten = "SELECT generation FROM transcript_rewrite_watermarks WHERE session_id = ?"
+        if str(connection.execute(rewritten, (window.session,)).get or "") != window.generation:
             problem = f"The conversation {window.session} was rewritten while it was read."
             raise FileUnreadable(problem, path=self.path, hint="It will be read again.")
         query = (
@@ -366,8 +360,13 @@ class _TextPlaces:
 def _list_windows(connection: apsw.Connection, session: str) -> Contents:
     """Return the conversations of a database, or only one of them."""
     tables = {row[0] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    forgotten = _read_forgotten(connection) if "memory_session_tombstones" in tables else frozenset()
-    version = _read_version(connection) if "schema_meta" in tables else 0
+    forgotten, version = frozenset[str](), 0
+    if "memory_session_tombstones" in tables:
+        rows: Any = connection.execute("SELECT session_id FROM memory_session_tombstones")
+        forgotten = frozenset(row[0] for row in rows)
+    if "schema_meta" in tables:
+        found = connection.execute("SELECT schema_version FROM schema_meta WHERE role = 'agent'").get
+        version = found if isinstance(found, int) else 0
     if version < _OLDEST or not {"session_windows", "session_nodes", "transcript_events"} <= tables:
         problem = f"holds the sessions of an unknown OpenClaw (database schema {version or 'not given'}): not read"
         return Contents({}, forgotten, problem)
@@ -386,26 +385,7 @@ def _list_windows(connection: apsw.Connection, session: str) -> Contents:
         " FROM session_windows w LEFT JOIN session_nodes n ON n.session_key = w.session_key"
     )
     only = (" WHERE w.session_id = ?", (session,)) if session else ("", ())
-    rows: list[Any] = connection.execute(query + only[0], only[1]).fetchall()
+    rows = connection.execute(query + only[0], only[1])
     windows = {row[0]: Window._make((*row, row[0] in forgotten)) for row in rows}
     newer = f"has schema {version}, newer than {_NEWEST}, which was read last: look whether conversations are complete"
     return Contents(windows, forgotten, newer if version > _NEWEST else "")
-
-
-def _read_forgotten(connection: apsw.Connection) -> frozenset[str]:
-    return frozenset(row[0] for row in connection.execute("SELECT session_id FROM memory_session_tombstones"))
-
-
-def _read_version(connection: apsw.Connection) -> int:
-    version = connection.execute("SELECT schema_version FROM schema_meta WHERE role = 'agent'").get
-    return version if isinstance(version, int) else 0
-
-
-def _read_generation(connection: apsw.Connection, session: str) -> str:
-    query = "SELECT generation FROM transcript_rewrite_watermarks WHERE session_id = ?"
-    return str(connection.execute(query, (session,)).get or "")
-
-
-def _is_incognito(connection: apsw.Connection, key: str) -> bool:
-    query = "SELECT json_extract(entry_json, '$.incognito') FROM session_nodes WHERE session_key = ?"
-    return bool(connection.execute(f"{query} AND json_valid(entry_json)", (key,)).get)

@@ -200,8 +200,12 @@ def update_history(
                 raise SessionsError(f"{path} has no session {key!r}.", hint=hint)
             entry = entries.setdefault(name or key, {})
             history = change(parse_entry(entry))
-            entry.update(_openclaw_fields(history, now_ms))
-            entry[_OWN] = {**as_object(entry.get(_OWN)), "flush": _own_fields(history)}
+            if now_ms is not None:
+                entry.update(memoryFlushAt=now_ms, memoryFlushCompactionCount=history.flushed_count)
+            own: dict[str, Any] = {"bytes": history.flushed_bytes}
+            if history.attempts:
+                own.update(attempts=history.attempts, attemptsCompactionCount=history.attempts_count)
+            entry[_OWN] = {**as_object(entry.get(_OWN)), "flush": own}
             _replace(path, entries)
     except OSError as error:
         hint = "Nothing was changed. Check the disk and the permissions."
@@ -253,21 +257,6 @@ def parse_entry(entry: dict[str, Any]) -> Entry:
         context_tokens=_as_number(entry.get("contextTokens")) or None,
         session=as_text(entry.get("sessionId")),
         file=as_text(entry.get("sessionFile")),
-    )
-
-
-def _openclaw_fields(history: FlushHistory, now_ms: int | None) -> dict[str, Any]:
-    if now_ms is None:
-        return {}
-    return {"memoryFlushAt": now_ms, "memoryFlushCompactionCount": history.flushed_count}
-
-
-def _own_fields(history: FlushHistory) -> dict[str, Any]:
-    own = {"bytes": history.flushed_bytes}
-    return (
-        own | {"attempts": history.attempts, "attemptsCompactionCount": history.attempts_count}
-        if history.attempts
-        else own
     )
 
 

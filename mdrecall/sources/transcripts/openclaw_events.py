@@ -99,7 +99,9 @@ class EventParser:
             return None
         if role == "user":
             self._turn = _begin_turn(message)
-        text = "" if self.turn.is_left_out or _is_from_a_session(message) else _text_of(message)
+        # Another session of an agent may write in the name of the user.
+        is_foreign = role == "user" and as_object(message.get("provenance")).get("kind") == "inter_session"
+        text = "" if self.turn.is_left_out or is_foreign else _text_of(message)
         if self._with_tools and role == "assistant" and not self.turn.is_left_out:
             text = " ".join(filter(None, (text, *_list_calls(message.get("content")))))
         if not text:
@@ -143,11 +145,6 @@ def _origin_of(message: dict[str, Any], turn: Turn) -> str:
     if as_object(message.get("__openclaw")).get("turnTainted") is True:
         return UNTRUSTED
     return AGENT if turn.origin == OWNER else turn.origin
-
-
-def _is_from_a_session(message: dict[str, Any]) -> bool:
-    """True if another session of an agent wrote the message."""
-    return message.get("role") == "user" and as_object(message.get("provenance")).get("kind") == "inter_session"
 
 
 def _text_of(message: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ What people and agents read has no secrets in it. ``READERS`` is the table of fo
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from itertools import islice
 from typing import TypeAlias
 
@@ -57,20 +57,17 @@ class Transcripts:
         """List the transcripts of every reader."""
         listings = [reader.scan() for reader in self._readers]
         stamps = {path: stamp for listing in reversed(listings) for path, stamp in listing.stamps.items()}
+        forgotten = self._load_forgotten()
+        if forgotten.has_sessions:
+            stamps = {path: stamp for path, stamp in stamps.items() if not forgotten.is_forgotten_transcript(path)}
         return Listing(
-            self._leave_out_forgotten(stamps),
+            stamps,
             tuple(issue for listing in listings for issue in listing.issues),
             tuple(dict.fromkeys(lost for listing in listings for lost in listing.lost)),
             {folder: place for listing in reversed(listings) for folder, place in listing.places.items()},
             tuple(dict.fromkeys(folder for listing in listings for folder in listing.folders)),
             frozenset(path for listing in listings for path in listing.forgotten),
         )
-
-    def _leave_out_forgotten(self, stamps: dict[str, Stamp]) -> dict[str, Stamp]:
-        forgotten = self._load_forgotten()
-        if not forgotten.has_sessions:
-            return stamps
-        return {path: stamp for path, stamp in stamps.items() if not forgotten.is_forgotten_transcript(path)}
 
     def _load_forgotten(self) -> Tombstones:
         return self._forgotten.load() if self._forgotten else Tombstones()
@@ -87,11 +84,12 @@ class Transcripts:
         """Return what ``sessions list`` shows about a transcript."""
         return self._owner(path).describe(path, stamp)
 
-    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
+    @contextmanager
+    def open(self, path: str, *, with_tools: bool = False) -> Iterator[OpenTranscript]:
         """Open a transcript by its path; what was forgotten of it is masked."""
-        opened = self._owner(path).open(path, with_tools=with_tools)
         forgotten = self._load_forgotten()
-        return _open_unforgotten(opened, path, forgotten) if forgotten.has_sessions else opened
+        with self._owner(path).open(path, with_tools=with_tools) as opened:
+            yield _UnforgottenTranscript(opened, path, forgotten) if forgotten.has_sessions else opened
 
     def _owner(self, path: str) -> TranscriptReader:
         for reader in self._readers:
@@ -116,14 +114,6 @@ class _UnforgottenTranscript:
         """Yield every record from an offset on."""
         for record in self._opened.records(start, number):
             yield self._forgotten.mask_record(record, self._path)
-
-
-@contextmanager
-def _open_unforgotten(
-    transcript: AbstractContextManager[OpenTranscript], path: str, forgotten: Tombstones
-) -> Iterator[OpenTranscript]:
-    with transcript as opened:
-        yield _UnforgottenTranscript(opened, path, forgotten)
 
 
 def list_conversations(reader: TranscriptReader) -> list[Conversation]:
