@@ -38,25 +38,6 @@ from mdrecall.types import (
 if TYPE_CHECKING:
     from mdrecall.types.note_map import NearNote, NoteMap
 
-__all__ = [
-    "Backend",
-    "BackendWatch",
-    "ChunkReader",
-    "DocumentWriter",
-    "Embedder",
-    "EmbeddingCache",
-    "Index",
-    "IndexAdmin",
-    "IndexedBackend",
-    "Lock",
-    "OpenTranscript",
-    "Reranker",
-    "Source",
-    "Store",
-    "TranscriptReader",
-    "VectorIndex",
-]
-
 
 class Source(Protocol):
     """Gives documents."""

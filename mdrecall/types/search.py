@@ -40,19 +40,15 @@ def confidence_of(score: float) -> Confidence:
 
 
 class SearchRequest(NamedTuple):
-    """The arguments of one search, passed unchanged from the interface that receives them to the searcher."""
+    """The arguments of one search, passed unchanged from its door to the searcher; None means the setting."""
 
     query: str
     max_results: int | None = None
-    """At most this many results; None means the setting."""
     min_score: float | None = None
-    """Leave out results below this score; None means the setting."""
     mode: Mode | None = None
-    """Search by keywords, by vectors or both; None means the setting."""
     explain: bool = False
     """Attach a ``Why`` to each result."""
     source: SourceName | None = None
-    """Search only this source; None means every configured source."""
     session_key: str = ""
     """The conversation that asks. A new one may start a sync, scope rules may deny it, and it sees only what it may."""
     progress: ProgressCallback | None = None
@@ -60,7 +56,6 @@ class SearchRequest(NamedTuple):
     since: str | date | None = None
     """Leave out what is older than this day, such as ``2026-03-01`` or ``last week``."""
     until: str | date | None = None
-    """Leave out what is newer than this day."""
     now: datetime | None = None
     """The moment that ages and words such as "yesterday" are measured from; None means the present."""
     queries: Sequence[str] = ()
@@ -68,9 +63,7 @@ class SearchRequest(NamedTuple):
     tags: Sequence[str] = ()
     """Search only notes with all of these tags; ``work`` holds ``work/travel`` too."""
     paths: Sequence[str] = ()
-    """Search only these files, folders or globs."""
     collections: Sequence[str] = ()
-    """Search only these collections of the settings."""
     projects: Sequence[str] = ()
     """The projects at hand, such as ``github.com/ana/app``; entries of others are left out. None hides nothing."""
     current_projects: Sequence[str] = ()
@@ -122,21 +115,17 @@ class SearchResult(NamedTuple):
     path: str
     start_line: int
     end_line: int
-    """The lines that the snippet shows."""
     score: float
     """How likely it is that the passage answers the query, 0 to 1."""
     snippet: str
     source: SourceName
     match_start_line: int
     match_end_line: int
-    """The lines that match, among those that are shown."""
     heading: str
     """The headings above the match, outermost first, joined with `` › ``; empty if there are none."""
     why: Why = ()
     confidence: Confidence = "low"
-    """The score in a word."""
     speaker: str = ""
-    """Who says it, in a conversation."""
     date: str = ""
     """The day that it is about, as ``YYYY-MM-DD``; empty if the file does not tell."""
     query: str = ""
@@ -144,15 +133,12 @@ class SearchResult(NamedTuple):
     scored_by: str = ""
     """The reranker whose score ``score`` is; empty if it is mdrecall's own. ``confidence`` is always mdrecall's."""
     importance: int | None = None
-    """1 to 10, as an annotation of the entry says."""
     triggers: tuple[str, ...] = ()
     """Phrases that should bring this entry to mind, as an annotation says."""
     project: str = ""
     """The projects that it belongs to, joined with ``; ``; empty if it is for all."""
     origin: Origin = ""
-    """Who wrote it; empty if that is not known."""
     superseded: bool = False
-    """True if the notes say that it no longer holds."""
     superseded_by: str = ""
     """The path or citation of what replaces it, if the notes say so."""
     workspace: str = ""
@@ -168,7 +154,6 @@ class FallbackNotice(NamedTuple):
     """Why another backend answered than the configured one."""
 
     backend: str
-    """The configured backend."""
     reason: str
     since: str
     """When it stopped answering, as ISO 8601 in UTC."""
@@ -181,7 +166,6 @@ class MemoryReport(NamedTuple):
 
     workspace: str
     results: int = 0
-    """How many of the results are from it."""
     reason: Reason = ""
     """Why it found nothing; empty if it found something."""
     action: str = ""
@@ -223,7 +207,6 @@ class SearchAnswer:
     reason: Reason = ""
     action: str = ""
     mode: Mode = "keyword"
-    """How the results were found."""
     provider: str = ""
     """Whose vectors were searched; empty if none were."""
     model: str = ""
@@ -238,16 +221,13 @@ class SearchAnswer:
     issues: tuple[Issue, ...] = ()
     """Files and folders that could not be read or are out of date. The results are valid nevertheless."""
     backend: str = "builtin"
-    """The backend that answered."""
     answered_for: FallbackNotice | None = None
     """The configured backend that could not answer, and why; None if it did answer."""
     caution: str = ""
     """Why the results should be doubted, as a sentence; empty if there is no reason to."""
     withheld: str = ""
-    """A sentence if there are conversations that the one that asks may not see, without saying which, or if entries of
-    other projects were left out."""
+    """A sentence if conversations or entries of other projects were left out, without saying which."""
     memories: tuple[MemoryReport, ...] = ()
-    """How each memory answered, if several were searched."""
 
     @property
     def confidence(self) -> Confidence:

@@ -42,15 +42,11 @@ class SyncReport(NamedTuple):
     left: int = 0
     """The number of changed files that are not indexed yet, because the sync was stopped."""
     failed: tuple[Issue, ...] = ()
-    """Files that could not be indexed, and why."""
     kept: tuple[Issue, ...] = ()
     """Folders that could not be read; what was indexed from them is kept."""
     issues: tuple[Issue, ...] = ()
-    """Other problems with the files."""
     changes: tuple[FileChange, ...] = ()
-    """The changes of the first hundred files."""
     rebuilt: bool = False
-    """True if a new index has replaced the old one."""
     unembedded: int = 0
     """Chunks that have no vector because the embedder failed, or there is none; keyword search finds them."""
 
@@ -72,7 +68,6 @@ class WatchEvent(NamedTuple):
     folders: int = 0
     error: str = ""
     entries: int = 0
-    """How many entries were promoted into ``MEMORY.md``."""
 
 
 class Holder(NamedTuple):
@@ -82,7 +77,6 @@ class Holder(NamedTuple):
     doing: str
     since_s: float
     more: dict[str, Any]
-    """What else the process has written down."""
     host: str = ""
     """The computer that the process runs on; empty if it is not known."""
 
@@ -105,7 +99,6 @@ class SourceStatus(NamedTuple):
     """The bytes that the texts of the chunks take in the index, which compresses them."""
     dirty: bool | None = None
     eligible: int | None = None
-    """How many files a scan has found."""
     issues: tuple[str, ...] = ()
 
 
@@ -113,13 +106,10 @@ class ContentSizes(NamedTuple):
     """What an index holds, in bytes."""
 
     texts: Mapping[SourceName, int]
-    """The stored texts of the chunks of each source."""
     cache: int
-    """The cached embeddings."""
     cached: int
     """How many embeddings are cached."""
     reusable: int
-    """Space that is free for new rows."""
 
 
 class Probe(NamedTuple):
@@ -128,9 +118,7 @@ class Probe(NamedTuple):
     ok: bool
     error: str = ""
     ms: float = 0.0
-    """The time it took, in milliseconds."""
     dims: int = 0
-    """The number of dimensions of the vector."""
 
 
 class Status(NamedTuple):
