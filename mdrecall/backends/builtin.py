@@ -125,8 +125,15 @@ class BuiltinBackend:
         """True if the index is empty because there is nothing to index, or because searches do not look for changes."""
         if not self._settings.memory_search.sync.on_search:
             return True
+
+        def has_nothing_to_index() -> bool:
+            # Both in the same state of the index.
+            with self._store.chunks.snapshot():
+                is_empty = not self._store.chunks.count()
+                return is_empty and not self._refresh.runs.is_behind(self._refresh.compare())
+
         try:
-            return self._repair(self._refresh.has_nothing_to_index)
+            return self._repair(has_nothing_to_index)
         except (StoreBusy, StoreUnavailable):
             return False
 
@@ -139,8 +146,8 @@ class BuiltinBackend:
         try:
             return search()
         except (StoreBusy, StoreUnavailable):
-            # The connection to a server may have broken, a standby may have cancelled the transaction for a change that
-            # it had to apply, or the vectors may have just been replaced: retry once.
+            # A connection may have broken, a standby may have cancelled the transaction, or the vectors may have just
+            # been replaced: retry once.
             return search()
 
     def _catch_up(self, request: SearchRequest) -> RefreshResult:
@@ -176,7 +183,7 @@ class BuiltinBackend:
         if issues:
             problem = issues[0].problem.removeprefix(issues[0].path).strip()
             return f"No note could be indexed: {issues[0].path} {problem.rstrip('.')}."
-        if not self._settings.memory_search.sync.on_search and self._refresh.is_dirty():
+        if not self._settings.memory_search.sync.on_search and self._refresh.runs.is_behind(self._refresh.compare()):
             return "The notes are not indexed yet, and sync.onSearch is off. Index them first."
         if self._files.is_whole_folder():
             return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
@@ -225,12 +232,15 @@ class BuiltinBackend:
 
     def status(self) -> Status:
         """Return the whole record, from the index and the settings; nothing is indexed."""
-        search = self._settings.memory_search
+        return self._repair(self._describe)
+
+    def _describe(self) -> Status:
+        search, embedding = self._settings.memory_search, self._embedding
         counts = self.index.counts()
-        used = self._repair(self._embedding.find_embedder) if self._embedding else None
-        lacks_vectors, sources = self._repair(self._lacks_vectors), self._repair(self._refresh.inspect)
+        used = embedding.find_embedder() if embedding else None
+        sources = self._refresh.runs.inspect(self._refresh.compare())
         files_changed = any(is_behind for is_behind, *_ in sources.values())
-        sizes = self._repair(self._store.admin.content_sizes)
+        sizes = self._store.admin.content_sizes()
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",
@@ -238,7 +248,7 @@ class BuiltinBackend:
             requested_provider=search.provider or "auto",
             files=sum(count.files for count in counts),
             chunks=sum(count.chunks for count in counts),
-            dirty=lacks_vectors or files_changed,
+            dirty=files_changed or (embedding is not None and embedding.lacks_vectors(self._store)),
             workspace_dir=self._settings.workspace,
             db_path=self._store.admin.place,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
@@ -246,9 +256,9 @@ class BuiltinBackend:
             source_counts=tuple(_describe_source(count, sources.get(count.source), sizes) for count in counts),
             cache={"enabled": search.cache.enabled, "entries": sizes.cached, "maxEntries": search.cache.max_entries},
             fts={"enabled": True, "available": True},
-            fallback=self._repair(self._embedding.explain_fallback) if self._embedding else None,
+            fallback=embedding.explain_fallback() if embedding else None,
             vector=self.index.describe_vectors(),
-            batch=self._repair(self._describe_batch),
+            batch=embedding.describe_batch(search, self._store) if embedding else describe_limits(search),
             custom=self._describe_custom(files_changed, has_embedder=used is not None),
             storage=self._describe_storage(sizes),
         )
@@ -278,12 +288,12 @@ class BuiltinBackend:
             "searchMode": "fts-only" if mode == "keyword" else mode,
             "wholeFolder": self._files.is_whole_folder(),
             "watcher": self.watch.status(),
-            "folders": self._refresh.count_folders(),
+            "folders": len(self._refresh.folders),
             "filesChanged": files_changed,
-            "providerState": self._repair(self._embedding.describe_provider)
+            "providerState": self._embedding.describe_provider()
             if self._embedding
             else {"mode": "fts-only", "reason": "Embeddings are switched off.", "attemptedProviderId": "none"},
-            "indexIdentity": self._repair(self._describe_identity),
+            "indexIdentity": self._describe_identity(),
         }
         chosen = self._embedding.chosen if self._embedding else None
         if chosen and not has_embedder:
@@ -300,13 +310,6 @@ class BuiltinBackend:
         if problem:
             custom["indexNotWritten"] = message_with_hint(problem)
         return custom
-
-    def _lacks_vectors(self) -> bool:
-        return self._embedding is not None and self._embedding.lacks_vectors(self._store)
-
-    def _describe_batch(self) -> dict[str, object]:
-        search = self._settings.memory_search
-        return self._embedding.describe_batch(search, self._store) if self._embedding else describe_limits(search)
 
     def cancel_pending(self) -> None:
         """End everything that is in progress where it can be resumed, without waiting for it."""
@@ -343,7 +346,7 @@ def _describe_source(
 
 
 class BuiltinIndex:
-    """Inspects and maintains the index."""
+    """The role ``Index``."""
 
     def __init__(
         self,
@@ -359,43 +362,35 @@ class BuiltinIndex:
         self._repair = refresh.repair
 
     def counts(self) -> tuple[SourceCount, ...]:
-        """Return how many files and chunks of each active source are indexed."""
         counted = {count.source: count for count in self._repair(self._store.chunks.count_by_source)}
         sources = self._settings.memory_search.sources
         return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
 
     def issues(self) -> tuple[Issue, ...]:
-        """Return the problems that a scan of the files finds."""
         return self._repair(self._refresh.list_issues)
 
     def check(self) -> tuple[str, ...]:
-        """Return what is damaged in the index; empty if it is sound."""
         try:
             return self._store.admin.check()
         except CorruptIndex as damage:
             return (str(damage),)
 
     def sizes(self) -> list[tuple[str, int]]:
-        """Return each file that belongs to the index with its size in bytes."""
         return self._store.admin.sizes()
 
     def reset(self) -> None:
-        """Delete the index; the next search or sync builds it again from the notes."""
         require_notes(self._store, "Delete it there.")
         self._store.admin.destroy()
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
-        """Build the index again, so that nothing is left in it of what was forgotten; False if a reader keeps some."""
         return self._repair(lambda: self._refresh.purge(progress))
 
     def probe_embedding(self) -> Probe:
-        """Check that texts can be embedded."""
         if self._embedding is None:
             return Probe(False, "Embeddings are switched off: memorySearch.provider is none.")
         return self._embedding.probe()
 
     def probe_vectors(self) -> bool:
-        """True if vectors can be searched."""
         return self._embedding is not None and bool(self.describe_vectors()["available"])
 
     def describe_vectors(self) -> dict[str, object]:
@@ -419,11 +414,9 @@ class BuiltinIndex:
         return open_tombstones(self._settings).load().mask(text, path) or None
 
     def draw_map(self) -> NoteMap:
-        """Return the notes by their meaning, and what they are about."""
         return self._mapper.draw()
 
     def find_near(self, path: str, count: int) -> tuple[NearNote, ...]:
-        """Return the notes that are most similar to a note, best first."""
         return self._mapper.near(path, count)
 
     @cached_property

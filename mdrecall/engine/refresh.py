@@ -17,7 +17,7 @@ from mdrecall.engine.indexer import STAMP_SETTLES_NS, FileChanges
 from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests, require_writable
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
 from mdrecall.named_tuple import NamedTuple
-from mdrecall.types import Issue, ProgressCallback, SourceName, Stop, StoredChunk, SyncReport, never
+from mdrecall.types import Issue, ProgressCallback, Stop, StoredChunk, SyncReport, never
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Store
@@ -175,7 +175,8 @@ class IndexRefresh:
         self._vectors = MissingVectors(store, embedder, runs.embed_missing, one_shot=one_shot)
         self._beside = MissingVectors(store, beside, partial(runs.embed_missing, embedder=beside), one_shot=one_shot)
         self._closing = threading.Event()
-        self._folders: tuple[str, ...] = ()
+        self.folders: tuple[str, ...] = ()
+        """The folders that the files were in at the last comparison."""
         self._compared: list[FileChanges] | None = None
         self._settled: tuple[object, ...] | None = None
         """The state of files and index in which there was nothing to do."""
@@ -216,37 +217,13 @@ class IndexRefresh:
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
         """Compare the files of each source with the index; with ``everything`` the smallest change counts."""
         changes = self.runs.compare(everything=everything)
-        self._folders = tuple(folder for entry in changes for folder in entry.listing.folders)
+        self.folders = tuple(folder for entry in changes for folder in entry.listing.folders)
         self._compared = changes if self._one_shot else None
         return changes
-
-    @property
-    def folders(self) -> tuple[str, ...]:
-        """The folders that the files were in at the last comparison."""
-        return self._folders
-
-    def count_folders(self) -> int:
-        """Return how many folders the files are in, and so how many are watched."""
-        if not self._folders:
-            self.compare()
-        return len(self._folders)
-
-    def has_nothing_to_index(self) -> bool:
-        """True if the index is empty and no file is missing in it, both in the same state of the index."""
-        with self._store.chunks.snapshot():
-            return not self._store.chunks.count() and not self.runs.is_behind(self.compare())
-
-    def is_dirty(self) -> bool:
-        """True if a sync would find something to do."""
-        return self.runs.is_behind(self.compare())
 
     def hide_forgotten(self, chunks: list[StoredChunk]) -> list[StoredChunk]:
         """Return chunks without a forgotten text: until an index is checked, it may hold some."""
         return self.runs.forgotten.hide(chunks, self._store.documents.state()[1])
-
-    def inspect(self) -> dict[SourceName, tuple[bool, int, tuple[Issue, ...]]]:
-        """Return for each source True if the index is behind, how many files there are, and their problems."""
-        return self.runs.inspect(self.compare())
 
     def list_issues(self) -> tuple[Issue, ...]:
         """Return the problems with the files of all sources; a process that answers once looks at them once."""
