@@ -134,7 +134,7 @@ def measure(scratch: Path, count: int, repeat: int) -> dict[str, Any]:
 
 @contextmanager
 def warm_process(recall: list[str], here: list[str], env: dict[str, str]) -> Iterator[None]:
-    """Have ``mdrecall warm`` run, once it listens and has answered a search."""
+    """Have ``mdrecall watch --warm`` run, once it listens and has answered a search."""
     process = subprocess.Popen([*recall, "warm", *here], env=env, stderr=subprocess.PIPE)
     try:
         assert process.stderr

@@ -6,55 +6,93 @@ import sys
 from datetime import date
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.options import add_common, add_no_warm, load_settings, open_memory, parse_count, parse_positive
-from mdrecall.cli.output import plural, print_issues, print_json, print_text, printable
+from mdrecall.cli.options import (
+    CommandParser,
+    add_common,
+    check_actions,
+    load_settings,
+    open_memory,
+    parse_count,
+    parse_positive,
+)
+from mdrecall.cli.output import plural, print_issues, print_json, print_text, printable, show
 from mdrecall.errors import RecallError
 
 if TYPE_CHECKING:
     from mdrecall.flush import Appended, Flush, State
-    from mdrecall.life.triggers import Recalled
+
+#: The actions of ``flush`` that each option works with.
+_ACTIONS_OF = {
+    "context_window": "check", "reserve_tokens": "check", "total_tokens": "check", "stale": "check",
+    "prompt_tokens": "check", "output_tokens": "check", "estimated_tokens": "check", "heartbeat": "check",
+    "cli_provider": "check", "sandboxed": "check", "workspace_access": "check", "flushed_count": "check",
+    "flushed_bytes": "check", "attempts": "check", "begin": "check", "transcript": "check done",
+    "transcript_bytes": "check done", "session_key": "check done failed", "compaction_count": "check done failed",
+    "part": "prompt", "path": "append", "zone": "prompt append",
+}  # fmt: skip
+_NUMBERS = {
+    "context-window": "check: the context window of the model, in tokens",
+    "reserve-tokens": "check: tokens that compaction keeps free",
+    "total-tokens": "check: tokens in the session",
+    "prompt-tokens": "check: tokens of the last prompt",
+    "output-tokens": "check: tokens of the last answer",
+    "estimated-tokens": "check: tokens that the next prompt will add",
+    "transcript-bytes": "check, done: size of the transcript",
+    "compaction-count": "check, done, failed: compactions of the session so far",
+    "flushed-count": "check without a session key: compactions at the last flush",
+    "flushed-bytes": "check without a session key: size of the transcript at the last flush",
+    "attempts": "check without a session key: failed attempts since the last compaction",
+}
+_FLAGS = {
+    "stale": "the total is older than the last turn",
+    "heartbeat": "the turn is a heartbeat",
+    "cli-provider": "the model is a command-line program",
+    "sandboxed": "the session runs in a sandbox",
+    "begin": "if a flush is due, record the attempt at once",
+}
+#: What the record of a session already has.
+_IN_SESSION = ("flushed_count", "flushed_bytes", "attempts")
 
 
-def add_context(parser: argparse.ArgumentParser) -> None:
+def add_context(parser: CommandParser) -> None:
     about = "the session key, which names the conversation (default: main)"
-    parser.add_argument("--session-key", metavar="KEY", default="main", help=about)
-    parser.add_argument(
-        "--chars", type=parse_positive, metavar="N", help="print at most N characters of notes (default: 12000)"
+    parser.value("--session-key", "KEY", about, default="main")
+    parser.value("--chars", "N", "print at most N characters of notes (default: 12000)", type=parse_positive)
+    parser.flag("--prompt", "print the memory section of the system prompt instead")
+    about = "instead, print the entries of MEMORY.md and USER.md whose triggers occur in this message"
+    parser.value("--message", "TEXT", about)
+    about = (
+        "leave out entries of other projects than this, such as github.com/ana/app; repeat it for several"
+        " (default: the repository of the current folder)"
     )
-    parser.add_argument("--prompt", action="store_true", help="print the memory section of the system prompt instead")
-    parser.add_argument(
-        "--message",
-        metavar="TEXT",
-        help="instead, print the entries of MEMORY.md and USER.md whose triggers occur in this message",
-    )
-    parser.add_argument(
-        "--project",
-        action="append",
-        metavar="KEY",
-        help="leave out entries of other projects than this, such as github.com/ana/app; repeat it for several"
-        " (default: the repository of the current folder)",
-    )
-    about = "also print users/ID/USER.md in a private session"
-    parser.add_argument("--profile", type=_parse_profile, metavar="ID", help=about)
-    parser.add_argument("--today", type=_parse_day, metavar="DAY", help="use this day as today (YYYY-MM-DD)")
-    add_no_warm(parser)
-    add_common(parser)
-    # A program runs it, wherever that is: the notes of a cloned repository must not become what an agent remembers.
-    parser.set_defaults(is_automatic=True)
+    parser.value("--project", "KEY", about, action="append")
+    parser.value("--profile", "ID", "also print users/ID/USER.md in a private session", type=_parse_profile)
+    parser.value("--today", "DAY", "use this day as today (YYYY-MM-DD)", type=_parse_day)
+    add_common(parser, warm=True, automatic=True)
 
 
 def run_context(options: argparse.Namespace) -> int:
     from mdrecall.context import prompt_section, session_context
     from mdrecall.sources.repository import project_keys
+    from mdrecall.wire import to_json
 
     with open_memory(options) as memory:
         projects = options.project or project_keys(options.caller.cwd or os.getcwd(), memory.settings.workspace)
         if options.message is not None:
             from mdrecall.life.triggers import recall_triggers
 
-            return _print_recalled(recall_triggers(memory, options.session_key, options.message, projects), options)
+            entries = recall_triggers(memory, options.session_key, options.message, projects)
+            if options.json:
+                print_json({"entries": [to_json(entry) | {"citation": entry.citation} for entry in entries]})
+            for entry in entries if not options.json else ():
+                print_text(f"{entry.render()}\n")
+            if not entries and not options.json:
+                print("No entry for this session has a trigger that occurs in the message.", file=sys.stderr)
+            return 0 if entries else 1
         if options.prompt:
-            return _print_prompt(prompt_section(memory, options.session_key), options)
+            text = prompt_section(memory, options.session_key)
+            print_json({"prompt": text}) if options.json else print_text(text)
+            return 0 if text else 1
         context = session_context(
             memory,
             options.session_key,
@@ -64,39 +102,15 @@ def run_context(options: argparse.Namespace) -> int:
             profile=options.profile or "",
         )
     if options.json:
-        from mdrecall.wire import to_json
-
-        print_json(
-            {"text": context.text, "parts": to_json(context.parts), "leftOut": to_json(context.left_out)}
-            | ({"projectEntries": list(context.project_entries)} if context.project_entries else {})
-        )
-    else:
-        print_text(context.text)
-        print_issues(context.left_out)
-        if not context.parts:
-            print("There is no note from today or yesterday, and no MEMORY.md for this session.", file=sys.stderr)
+        record = {"text": context.text, "parts": to_json(context.parts), "leftOut": to_json(context.left_out)}
+        more = {"projectEntries": list(context.project_entries)} if context.project_entries else {}
+        print_json(record | more)
+        return 0 if context.parts else 1
+    print_text(context.text)
+    print_issues(context.left_out)
+    if not context.parts:
+        print("There is no note from today or yesterday, and no MEMORY.md for this session.", file=sys.stderr)
     return 0 if context.parts else 1
-
-
-def _print_recalled(entries: "tuple[Recalled, ...]", options: argparse.Namespace) -> int:
-    if options.json:
-        from mdrecall.wire import to_json
-
-        print_json({"entries": [to_json(entry) | {"citation": entry.citation} for entry in entries]})
-    else:
-        for entry in entries:
-            print_text(f"{entry.render()}\n")
-        if not entries:
-            print("No entry for this session has a trigger that occurs in the message.", file=sys.stderr)
-    return 0 if entries else 1
-
-
-def _print_prompt(text: str, options: argparse.Namespace) -> int:
-    if options.json:
-        print_json({"prompt": text})
-    else:
-        print_text(text)
-    return 0 if text else 1
 
 
 def _parse_profile(text: str) -> str:
@@ -114,99 +128,45 @@ def _parse_day(text: str) -> date:
         raise argparse.ArgumentTypeError(f"{text!r} is not a day such as 2026-02-10") from error
 
 
-#: The actions that each option works with.
-_ACTIONS_OF = {
-    "context_window": "check", "reserve_tokens": "check", "total_tokens": "check", "stale": "check",
-    "prompt_tokens": "check", "output_tokens": "check", "estimated_tokens": "check", "heartbeat": "check",
-    "cli_provider": "check", "sandboxed": "check", "workspace_access": "check", "flushed_count": "check",
-    "flushed_bytes": "check", "attempts": "check", "begin": "check", "transcript": "check done",
-    "transcript_bytes": "check done", "session_key": "check done failed", "compaction_count": "check done failed",
-    "part": "prompt", "path": "append", "zone": "prompt append",
-}  # fmt: skip
-#: What the record of a session already has.
-_IN_SESSION = ("flushed_count", "flushed_bytes", "attempts")
-
-
-def add_flush(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "action",
-        choices=("check", "prompt", "append", "done", "failed"),
-        help="check: is a flush due (exit code 0) or not (1); prompt: print what to ask the model; append: add standard"
-        " input to today's note; done, failed: record how the flush ended",
+def add_flush(parser: CommandParser) -> None:
+    about = (
+        "check: is a flush due (exit code 0) or not (1); prompt: print what to ask the model; append: add standard"
+        " input to today's note; done, failed: record how the flush ended"
     )
-    _add_numbers(parser)
-    flags = {
-        "stale": "the total is older than the last turn",
-        "heartbeat": "the turn is a heartbeat",
-        "cli-provider": "the model is a command-line program",
-        "sandboxed": "the session runs in a sandbox",
-        "begin": "if a flush is due, record the attempt at once",
-    }
-    for name, about in flags.items():
-        parser.add_argument(f"--{name}", action="store_true", help=f"check: {about}")
-    parser.add_argument(
-        "--workspace-access", choices=("none", "ro", "rw"), help="check: what the sandbox may do with the workspace"
-    )
-    parser.add_argument(
-        "--session-key", metavar="KEY", help="the session key: the name of the conversation in sessions.json"
-    )
-    parser.add_argument("--transcript", metavar="FILE", help="check, done: the transcript, to measure its size")
-    parser.add_argument("--part", choices=("system", "user"), help="prompt: print only this one")
-    parser.add_argument(
-        "--path", metavar="PATH", help="append: the path the model wants to write to; it must be today's note"
-    )
-    parser.add_argument("--zone", metavar="ZONE", help="prompt, append: the time zone, such as Europe/Zurich")
-    add_common(parser)
-    # A program runs it, wherever that is: the notes of a cloned repository must not become what an agent remembers.
-    parser.set_defaults(is_automatic=True)
-
-
-def _add_numbers(parser: argparse.ArgumentParser) -> None:
-    numbers = {
-        "context-window": "check: the context window of the model, in tokens",
-        "reserve-tokens": "check: tokens that compaction keeps free",
-        "total-tokens": "check: tokens in the session",
-        "prompt-tokens": "check: tokens of the last prompt",
-        "output-tokens": "check: tokens of the last answer",
-        "estimated-tokens": "check: tokens that the next prompt will add",
-        "transcript-bytes": "check, done: size of the transcript",
-        "compaction-count": "check, done, failed: compactions of the session so far",
-        "flushed-count": "check without a session key: compactions at the last flush",
-        "flushed-bytes": "check without a session key: size of the transcript at the last flush",
-        "attempts": "check without a session key: failed attempts since the last compaction",
-    }
-    for name, about in numbers.items():
-        parser.add_argument(f"--{name}", type=parse_count, metavar="N", help=about)
+    parser.value("action", "", about, choices=("check", "prompt", "append", "done", "failed"))
+    for name, about in _NUMBERS.items():
+        parser.value(f"--{name}", "N", about, type=parse_count)
+    for name, about in _FLAGS.items():
+        parser.flag(f"--{name}", f"check: {about}")
+    about = "check: what the sandbox may do with the workspace"
+    parser.value("--workspace-access", "", about, choices=("none", "ro", "rw"))
+    parser.value("--session-key", "KEY", "the session key: the name of the conversation in sessions.json")
+    parser.value("--transcript", "FILE", "check, done: the transcript, to measure its size")
+    parser.value("--part", "", "prompt: print only this one", choices=("system", "user"))
+    parser.value("--path", "PATH", "append: the path the model wants to write to; it must be today's note")
+    parser.value("--zone", "ZONE", "prompt, append: the time zone, such as Europe/Zurich")
+    add_common(parser, automatic=True)
 
 
 def run_flush(options: argparse.Namespace) -> int:
     from mdrecall.flush import Flush
 
-    _check_flush_options(options)
+    check_actions(options, _ACTIONS_OF)
+    _check_session(options)
     flush = Flush(load_settings(options), options.session_key or "")
-    if options.action == "check":
-        return _check(flush, options)
-    if options.action == "prompt":
-        return _prompt(flush, options)
-    if options.action == "append":
-        return _append(flush, options)
-    return _record_end(flush, options)
+    actions = {"check": _check, "prompt": _prompt, "append": _append}
+    return actions.get(options.action, _record_end)(flush, options)
 
 
-def _check_flush_options(options: argparse.Namespace) -> None:
-    for name, actions in _ACTIONS_OF.items():
-        option = "--" + name.replace("_", "-")
-        is_set = getattr(options, name) not in (None, False)
-        if is_set and options.action not in actions.split():
-            message = f"{option} does not work with `flush {options.action}`."
-            raise RecallError(message, hint=f"It works with {actions.replace(' ', ', ')}.")
-        if is_set and name in _IN_SESSION and options.session_key:
+def _check_session(options: argparse.Namespace) -> None:
+    for name in _IN_SESSION:
+        if getattr(options, name) is not None and options.session_key:
+            option = "--" + name.replace("_", "-")
             message = f"{option} and --session-key exclude each other: the session has its own record."
             raise RecallError(message, hint="Leave one of them out.")
     if options.session_key is not None and not options.session_key.strip():
-        raise RecallError(
-            "--session-key is empty.", hint="Give a session key from sessions.json, such as agent:main:main."
-        )
+        hint = "Give a session key from sessions.json, such as agent:main:main."
+        raise RecallError("--session-key is empty.", hint=hint)
     if options.session_key is None and (options.begin or options.action in ("done", "failed")):
         raise RecallError("Which session?", hint="Name it with --session-key.")
 
@@ -246,22 +206,15 @@ def _check(flush: "Flush", options: argparse.Namespace) -> int:
     decision = flush.check(_make_state(options), history=None if flush.session_key else own)
     if decision.run and options.begin:
         flush.begin()
-    if options.json:
-        print_json(decision._asdict())
-    else:
-        print(f"{'Flush now' if decision.run else 'No flush'} ({decision.why}).")
+    show(options, decision._asdict(), f"{'Flush now' if decision.run else 'No flush'} ({decision.why}).")
     return 0 if decision.run else 1
 
 
 def _prompt(flush: "Flush", options: argparse.Namespace) -> int:
     prompt = flush.prompt(zone=options.zone)
-    if options.json:
-        print_json(prompt._asdict())
-    elif options.part:
-        print(prompt.system if options.part == "system" else prompt.user)
-    else:
-        model = f"Model: {prompt.model}\n\n" if prompt.model else ""
-        print(f"{model}System prompt:\n\n{prompt.system}\n\nUser prompt:\n\n{prompt.user}")
+    model = f"Model: {prompt.model}\n\n" if prompt.model else ""
+    whole = f"{model}System prompt:\n\n{prompt.system}\n\nUser prompt:\n\n{prompt.user}"
+    show(options, prompt._asdict(), {"system": prompt.system, "user": prompt.user}.get(options.part, whole))
     return 0
 
 
@@ -273,14 +226,10 @@ def _append(flush: "Flush", options: argparse.Namespace) -> int:
 def _print_appended(appended: "Appended", options: argparse.Namespace) -> int:
     from mdrecall.wire import to_json
 
-    if options.json:
-        print_json(to_json(appended))
-        return 0
-    if appended.bytes:
-        print(f"{appended.path}#L{appended.start_line}-L{appended.end_line}  {plural(appended.bytes, 'byte')}")
-    else:
-        print(f"Nothing new for {appended.path}.")
-    for section in appended.skipped:
+    size = plural(appended.bytes, "byte")
+    place = f"{appended.path}#L{appended.start_line}-L{appended.end_line}  {size}"
+    show(options, to_json(appended), place if appended.bytes else f"Nothing new for {appended.path}.")
+    for section in appended.skipped if not options.json else ():
         print(f"Skipped, because it is already there: {printable(section)}", file=sys.stderr)
     return 0
 
@@ -291,9 +240,7 @@ def _record_end(flush: "Flush", options: argparse.Namespace) -> int:
         flush.done()
     else:
         flush.failed()
-    if options.json:
-        print_json({"sessionKey": flush.session_key, "action": options.action})
-    else:
-        outcome = "is done" if options.action == "done" else "failed"
-        print(f"Recorded: the flush of {printable(flush.session_key)} {outcome}.")
+    outcome = "is done" if options.action == "done" else "failed"
+    record = {"sessionKey": flush.session_key, "action": options.action}
+    show(options, record, f"Recorded: the flush of {printable(flush.session_key)} {outcome}.")
     return 0

@@ -6,46 +6,41 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import add_common, open_memory, run_for_each_agent
+from mdrecall.cli.options import CommandParser, add_common, open_memory, run_for_each_agent
 from mdrecall.cli.output import plural, print_json, print_warning, printable, progress_line, shorten_home, style
 from mdrecall.errors import QueryError, RecallError
 
 if TYPE_CHECKING:
-    from mdrecall.life.forget import ForgetPlan, ForgetReport, ForgetRequest, Forgetting
-    from mdrecall.life.forget_places import Place
+    from mdrecall.life.forget import ForgetPlan, ForgetReport, Forgetting
     from mdrecall.memory import Memory
 
 #: How many places are printed; --json has all of them.
 _SHOWN = 40
-#: How many passages --find lists to choose from.
-_FOUND = 10
 
 
-def add_forget(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("words", nargs="*", metavar="TEXT", help="the words to forget; sentences that contain them are removed")
-    add("--path", action="append", default=[], metavar="PATH", help="forget a note, or lines of it (note.md#L3-L5)")
-    add("--session", action="append", default=[], metavar="ID", help="forget a session, by its id or session key")
-    add("--participant", action="append", default=[], metavar="ID", help="forget the sessions with a participant")
-    add("--host", action="append", default=[], metavar="NAME", help="forget the sessions with a coding agent")
-    add("--hook-source", action="append", default=[], metavar="NAME", help="forget the sessions of a hook")
-    add("--since", default="", metavar="DAY", help="only what is of this day or later (YYYY-MM-DD)")
-    add("--until", default="", metavar="DAY", help="only what is of this day or earlier")
-    add("--find", default="", metavar="QUERY", help="search for passages to forget, and print how to forget each")
-    add("--apply", action="store_true", help="do it (default: only show what would happen)")
-    add("--dry-run", action="store_true", help="only show what would happen, which is the default")
-    add("--mask", action="store_true", help="in notes, replace the text with [forgotten] instead of removing it")
-    add("--trash", action="store_true", help="keep what is removed from notes for some time, for --undo")
-    add("--list", action="store_true", help="list what was forgotten, without its text")
-    add("--undo", default="", metavar="ID", help="let it come back, and restore what the trash has of it")
+def add_forget(parser: CommandParser) -> None:
+    several: dict[str, Any] = {"action": "append", "default": []}
+    parser.value("words", "TEXT", "the words to forget; sentences that contain them are removed", nargs="*")
+    parser.value("--path", "PATH", "forget a note, or lines of it (note.md#L3-L5)", **several)
+    parser.value("--session", "ID", "forget a session, by its id or session key", **several)
+    parser.value("--participant", "ID", "forget the sessions with a participant", **several)
+    parser.value("--host", "NAME", "forget the sessions with a coding agent", **several)
+    parser.value("--hook-source", "NAME", "forget the sessions of a hook", **several)
+    parser.value("--since", "DAY", "only what is of this day or later (YYYY-MM-DD)", default="")
+    parser.value("--until", "DAY", "only what is of this day or earlier", default="")
+    parser.flag("--apply", "do it (default: only show what would happen)")
+    parser.flag("--dry-run", "only show what would happen, which is the default")
+    parser.flag("--mask", "in notes, replace the text with [forgotten] instead of removing it")
+    parser.flag("--trash", "keep what is removed from notes for some time, for --undo")
+    parser.flag("--list", "list what was forgotten, without its text")
+    parser.value("--undo", "ID", "let it come back, and restore what the trash has of it", default="")
     add_common(parser)
 
 
 def run_forget(options: argparse.Namespace) -> int:
     if options.apply and options.dry_run:
         raise QueryError("--apply and --dry-run contradict each other.", hint="Leave one of them out.")
-    act = _list if options.list else _undo if options.undo else _find if options.find else _forget
-    records, has_failed = run_for_each_agent(options, lambda agent: act(options, agent))
+    records, has_failed = run_for_each_agent(options, _list if options.list else _undo if options.undo else _forget)
     if options.json:
         print_json(records if len(records) != 1 else records[0])
     return 2 if has_failed or any(record.get("isComplete") is False for record in records) else 0
@@ -60,10 +55,25 @@ def _open(options: argparse.Namespace, agent: str) -> "Iterator[tuple[Memory, Fo
 
 
 def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    from mdrecall.life.forget import ForgetRequest
+
     now = datetime.now(UTC)
+    text = " ".join(options.words).strip()
     with _open(options, agent) as (memory, forgetting):
         days = memory.settings.mdrecall.forget.trash_days if options.trash else 0
-        plan = forgetting.plan(_read_request(options)._replace(trash_days=days), now)
+        request = ForgetRequest(
+            (text,) if text else (),
+            tuple(options.path),
+            tuple(options.session),
+            tuple(options.participant),
+            tuple(options.host),
+            tuple(options.hook_source),
+            options.since,
+            options.until,
+            options.mask,
+            days,
+        )
+        plan = forgetting.plan(request, now)
         record = _plan_to_json(plan, agent, is_dry=not options.apply)
         if not options.json:
             _print_plan(plan, is_dry=not options.apply)
@@ -76,26 +86,10 @@ def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     return record
 
 
-def _read_request(options: argparse.Namespace) -> "ForgetRequest":
-    from mdrecall.life.forget import ForgetRequest
-
-    text = " ".join(options.words).strip()
-    return ForgetRequest(
-        (text,) if text else (),
-        tuple(options.path),
-        tuple(options.session),
-        tuple(options.participant),
-        tuple(options.host),
-        tuple(options.hook_source),
-        options.since,
-        options.until,
-        options.mask,
-    )
-
-
 def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
     for place in plan.places[:_SHOWN]:
-        print(f"{style(_show_path(place), 'cyan')}  {style(place.action, 'yellow')}")
+        shown = printable(place.citation) if place.start_line else shorten_home(place.path)
+        print(f"{style(shown, 'cyan')}  {style(place.action, 'yellow')}")
         if place.text:
             print(f"    {printable(place.text)}")
     left = len(plan.places) - _SHOWN + plan.more
@@ -103,10 +97,8 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
         print(f"… and {plural(left, 'more place')} (--json prints more of them)")
     for match in plan.sessions if not plan.places else ():
         print(f"session {printable(match.session)}  {match.source}")
-    for warning in dict.fromkeys(place.warning for place in plan.places if place.warning):
+    for warning in (*dict.fromkeys(place.warning for place in plan.places if place.warning), *plan.problems):
         print_warning(shorten_home(warning))
-    for problem in plan.problems:
-        print_warning(shorten_home(problem))
     if not plan.places:
         kept_out = "Add --apply to keep it out from now on." if is_dry else "It is kept out from now on."
         print("It was forgotten before." if plan.is_known else f"No place holds it. {kept_out}")
@@ -116,26 +108,23 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
         print("Nothing was changed. Add --apply to forget it; back up first, or add --trash, if you may want it again.")
 
 
-def _show_path(place: "Place") -> str:
-    return printable(place.citation) if place.start_line else shorten_home(place.path)
-
-
 def _print_report(plan: "ForgetPlan", report: "ForgetReport", days: int) -> None:
     if not plan.has_work:
         return
     if report.problems:
         print_warning("Everything else was cleared. Run the same command again when this can be opened.")
-        return
-    if not report.is_complete:
+    elif not report.is_complete:
         print_warning("Another process still reads an earlier state of the index. Run the same command again.")
-        return
-    kept = f" The trash keeps it for {plural(days, 'day')}: mdrecall forget --undo {report.id}" if days else ""
-    print(f"Forgotten ({report.id}).{kept}")
-    print("Your own backups, version control and other programs may still hold it.")
+    else:
+        kept = f" The trash keeps it for {plural(days, 'day')}: mdrecall forget --undo {report.id}" if days else ""
+        print(f"Forgotten ({report.id}).{kept}")
+        print("Your own backups, version control and other programs may still hold it.")
 
 
 def _plan_to_json(plan: "ForgetPlan", agent: str, *, is_dry: bool) -> dict[str, Any]:
     """Return a plan with OpenClaw's keys, and every place."""
+    from mdrecall.wire import to_json
+
     counts: dict[str, int] = {}
     for place in plan.places:
         counts[f"{place.kind}s"] = counts.get(f"{place.kind}s", 0) + 1
@@ -154,33 +143,10 @@ def _plan_to_json(plan: "ForgetPlan", agent: str, *, is_dry: bool) -> dict[str, 
         "curatedWrites": sorted({place.path for place in plan.places if place.kind == "note"}),
         "artifacts": counts,
         "refusals": list(plan.problems),
-        "places": [
-            {
-                "kind": place.kind,
-                "path": place.path,
-                "startLine": place.start_line,
-                "endLine": place.end_line,
-                "action": place.action,
-                "text": place.text,
-                "warning": place.warning,
-            }
-            for place in plan.places
-        ],
+        "places": to_json(plan.places),
         "morePlaces": plan.more,
         "known": plan.is_known,
     }
-
-
-def _find(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    with open_memory(options, agent) as memory:
-        found = memory.search(options.find, max_results=_FOUND, source="memory")
-    for hit in found if not options.json else ():
-        print(style(printable(hit.citation), "cyan"))
-        print(f"    {printable(' '.join(hit.snippet.split()))[:200]}")
-        print(f"    mdrecall forget --path '{printable(hit.citation)}'")
-    if not found.results and not options.json:
-        print(f"Nothing was found. {printable(found.action)}".strip())
-    return {"agentId": agent, "passages": [{"path": hit.citation, "text": hit.snippet} for hit in found]}
 
 
 def _list(options: argparse.Namespace, agent: str) -> dict[str, Any]:

@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.options import Caller, add_memory, add_no_warm, load_quietly
-from mdrecall.cli.start import HOOK_SECONDS
+from mdrecall.cli.options import Caller, CommandParser, add_common, load_quietly
 from mdrecall.config.environment import find_locations, shorten
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.events import EVENTS, Answer, HookCall, HookEvent, find_log, log_problem, read_event
@@ -20,18 +19,19 @@ if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
     from mdrecall.memory import Memory
 
+#: The time of an event that does not come from a host, such as that of a test.
+_SECONDS = 1.0
 
-def add_hook(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("event", metavar="EVENT", help=f"what happened: {', '.join(EVENTS)}")
+
+def add_hook(parser: CommandParser) -> None:
+    parser.value("event", "EVENT", f"what happened: {', '.join(EVENTS)}")
     names = ", ".join(sorted(host.name for host in HOSTS))
-    parser.add_argument("--host", metavar="HOST", default="", help=f"the coding agent: {names} (default: detected)")
+    parser.value("--host", "HOST", f"the coding agent: {names} (default: detected)", default="")
     parser.add_argument("--input", help=argparse.SUPPRESS)
-    parser.add_argument("--begun", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--deadline", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--terminal", action="store_true", help=argparse.SUPPRESS)
-    add_no_warm(parser)
-    add_memory(parser)
-    # A program runs it, wherever that is, as with `mdrecall context`.
-    parser.set_defaults(is_automatic=True, is_told=True)
+    add_common(parser, warm=True, automatic=True, json=False)
+    parser.set_defaults(is_told=True)
 
 
 def run_hook(options: argparse.Namespace) -> int:
@@ -59,7 +59,7 @@ def run_hook(options: argparse.Namespace) -> int:
 def log_failure(arguments: list[str], error: BaseException) -> None:
     """Write down that a hook could not be run at all."""
     shown = " ".join(
-        argument for argument in arguments[1:] if not argument.startswith(("--input=", "--begun=", "--terminal"))
+        argument for argument in arguments[1:] if not argument.startswith(("--input=", "--deadline=", "--terminal"))
     )
     reason = "it cannot be understood" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
     log_problem(find_log(os.environ, os.getcwd()), datetime.now(UTC), shown, f"The command did not run: {reason}.")
@@ -69,7 +69,6 @@ def _answer(
     options: argparse.Namespace, env: Mapping[str, str], cwd: str, now: datetime, log: Callable[[str], None]
 ) -> str:
     """Return what the host reads; empty if there is no memory, or nothing to say."""
-    begun = time.monotonic() if options.begun is None else options.begun
     event = _read_event(options, env, cwd)
     if event is None:
         return ""
@@ -88,7 +87,7 @@ def _answer(
     if caller.open:
         caller.open(loaded)
 
-    deadline = begun + HOOK_SECONDS[event.event]
+    deadline = time.monotonic() + _SECONDS if options.deadline is None else options.deadline
     call = HookCall(event, loaded.settings, lambda: (caller.open or _open)(loaded), now, deadline, log)
     return render_answer(event, answer_event(call))
 

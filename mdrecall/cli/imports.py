@@ -6,8 +6,17 @@ import sys
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import add_common, load_settings
-from mdrecall.cli.output import plural, print_json, print_warning, printable, shorten_home, shorten_home_in_text, style
+from mdrecall.cli.options import CommandParser, add_common, load_settings
+from mdrecall.cli.output import (
+    plural,
+    print_json,
+    print_warning,
+    printable,
+    shorten_home,
+    shorten_home_in_text,
+    show,
+    style,
+)
 from mdrecall.errors import ArgumentError, FileMissing, PathRefused, QueryError, RecallError
 
 if TYPE_CHECKING:
@@ -26,21 +35,15 @@ _NOTE_LABELS: "dict[Action, str]" = {
 }  # fmt: skip
 
 
-def add_import(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "source",
-        metavar="SOURCE",
-        help="openclaw, claude-mem, basic-memory, mem0, memsearch, chatgpt, claude; or backup, to restore an"
-        " archive of `mdrecall export`",
-    )
-    parser.add_argument(
-        "path", nargs="?", default="", metavar="PATH", help="its file or folder (default: the usual one)"
-    )
-    parser.add_argument("--apply", action="store_true", help="write; without it nothing is changed")
-    parser.add_argument("--since", metavar="DAY", help="only what is from this day (YYYY-MM-DD) or later")
-    parser.add_argument("--into", metavar="FOLDER", help="the folder in memory/ (default: import/SOURCE)")
-    parser.add_argument("--overwrite", action="store_true", help="backup: replace files that differ")
-    parser.add_argument("--settings", action="store_true", help="backup: restore the settings, too")
+def add_import(parser: CommandParser) -> None:
+    about = "openclaw, claude-mem, basic-memory, mem0, memsearch, chatgpt, claude; or backup, to restore an"
+    parser.value("source", "SOURCE", f"{about} archive of `mdrecall export`")
+    parser.value("path", "PATH", "its file or folder (default: the usual one)", nargs="?", default="")
+    parser.flag("--apply", "write; without it nothing is changed")
+    parser.value("--since", "DAY", "only what is from this day (YYYY-MM-DD) or later")
+    parser.value("--into", "FOLDER", "the folder in memory/ (default: import/SOURCE)")
+    parser.flag("--overwrite", "backup: replace files that differ")
+    parser.flag("--settings", "backup: restore the settings, too")
     add_common(parser)
 
 
@@ -58,7 +61,9 @@ def run_import(options: argparse.Namespace) -> int:
         source, options.path, home=loaded.home, cwd=cwd or os.getcwd(), env=os.environ if env is None else env
     )
     if is_read_in_place(source, path, loaded.settings, loaded.home):
-        return _print_in_place(options, path)
+        told = f"Nothing to import: {shorten_home(path)} is searched where it is."
+        show(options, {"source": options.source, "path": path, "inPlace": True}, told)
+        return 0
     return _import_source(options, loaded, source, path, since)
 
 
@@ -78,14 +83,6 @@ def _parse_day(text: str) -> str:
         return date.fromisoformat(text).isoformat()
     except ValueError:
         raise QueryError(f"{text!r} is not a day.", hint="Give it as YYYY-MM-DD.", name="since") from None
-
-
-def _print_in_place(options: argparse.Namespace, path: str) -> int:
-    if options.json:
-        print_json({"source": options.source, "path": path, "inPlace": True})
-    else:
-        print(f"Nothing to import: {shorten_home(path)} is searched where it is.")
-    return 0
 
 
 def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Source", path: str, since: str) -> int:
@@ -299,11 +296,11 @@ def _print_restore_end(options: argparse.Namespace, files: "list[Restored]", mem
 _ENDING = ".zip"
 
 
-def add_export(parser: argparse.ArgumentParser) -> None:
+def add_export(parser: CommandParser) -> None:
     about = "the archive to write (default: mdrecall-WORKSPACE-DAY.zip in this folder)"
-    parser.add_argument("file", nargs="?", default="", metavar="FILE", help=about)
-    parser.add_argument("--sessions", action="store_true", help="save the conversations, too")
-    parser.add_argument("--overwrite", action="store_true", help="replace the archive if there is one")
+    parser.value("file", "FILE", about, nargs="?", default="")
+    parser.flag("--sessions", "save the conversations, too")
+    parser.flag("--overwrite", "replace the archive if there is one")
     add_common(parser)
 
 

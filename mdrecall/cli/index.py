@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import (
+    CommandParser,
     add_common,
     add_verbose,
     announce_memory,
@@ -23,7 +24,7 @@ from mdrecall.cli.options import (
     start_log,
 )
 from mdrecall.cli.output import (
-    confirm,
+    confirm_deletion,
     error_to_json,
     hint_for,
     plural,
@@ -36,9 +37,7 @@ from mdrecall.cli.output import (
     style,
 )
 from mdrecall.cli.warm_server import WarmDoor, can_answer, find_warm_process
-from mdrecall.errors import ConfirmationMissing, RecallError, StoreBusy, message_with_hint
-from mdrecall.life.journal import empty_expired
-from mdrecall.locks import describe_holder
+from mdrecall.errors import QueryError, RecallError, StoreBusy, message_with_hint
 from mdrecall.memory import Memory
 from mdrecall.types import SyncReport, WatchEvent
 from mdrecall.wire import to_json
@@ -46,23 +45,38 @@ from mdrecall.wire import to_json
 if TYPE_CHECKING:
     from mdrecall.store.sqlite.sidecar_files import OrphanedIndex
 
+#: Files logged for one update: more would scroll the rest of the log away.
+_MAX_FILES = 10
+#: How often to look if it is time to promote, which is once a day.
+_PROMOTE_CHECK_S = 60.0
 
-def add_index(parser: argparse.ArgumentParser) -> None:
-    about = "rebuild the index from scratch, without folders that no longer exist"
-    parser.add_argument("--force", action="store_true", help=about)
+
+def add_index(parser: CommandParser) -> None:
+    parser.flag("--force", "rebuild the index from scratch, without folders that no longer exist")
+    parser.flag("--reset", "delete the index after listing its files; notes are kept")
+    parser.flag("-y --yes", "with --reset: delete without asking")
     add_verbose(parser)
     add_common(parser)
 
 
 def run_index(options: argparse.Namespace) -> int:
+    if options.yes and not options.reset:
+        raise QueryError("--yes works only with --reset.", hint="Leave it out.")
     start_log(options)
-    records, has_failed = run_for_each_agent(options, lambda agent: _index(options, agent))
+    orphans = _find_orphans(options) if options.reset else []
+    if orphans:
+        # Indexes of a folder that does not exist any more.
+        records, has_failed = [_delete(options, one.agent, one.files(), one.delete, "") for one in orphans], False
+    else:
+        records, has_failed = run_for_each_agent(options, _reset if options.reset else _index)
     if options.json:
         print_json(records)
     return 2 if has_failed or any(record.get("failed") or record.get("unembedded") for record in records) else 0
 
 
 def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    from mdrecall.life.journal import empty_expired
+
     start = time.monotonic()
     with open_memory(options, agent) as memory:
         if memory.loaded:
@@ -70,8 +84,10 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
         with progress_line("Indexing") as progress:
             report = memory.sync(force=options.force, progress=progress, reason="cli")
         empty_expired(memory.settings.index_path, time.strftime("%Y-%m-%d", time.gmtime()))
-        counts, index_path = memory.counts(), _find_index(memory)
-    files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
+        files, chunks = _count(memory)
+        # The whole status of the builtin backend would look at every file.
+        found = memory.index_files() if memory.settings.memory.backend == "builtin" else []
+        index_path = found[0][0] if found else memory.status().db_path
     if not options.json:
         duration = f"{time.monotonic() - start:.1f} s"
         changes = _format_changes(report)
@@ -85,72 +101,49 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
 
 
-def _find_index(memory: Memory) -> str:
-    """Return the path of the index, which the whole status of the builtin backend would look at every file for."""
-    files = memory.index_files() if memory.settings.memory.backend == "builtin" else []
-    return files[0][0] if files else memory.status().db_path
+def _count(memory: Memory) -> tuple[int, int]:
+    counts = memory.counts()
+    return sum(count.files for count in counts), sum(count.chunks for count in counts)
 
 
 def _format_changes(report: SyncReport) -> str:
     counts = [(report.added, "new"), (report.changed, "changed"), (report.removed, "removed")]
-    parts = [f"{count:,} {word}" for count, word in counts if count]
-    if report.rebuilt:
-        parts.insert(0, "rebuilt")
+    parts = ["rebuilt"] * report.rebuilt + [f"{count:,} {word}" for count, word in counts if count]
     return ", ".join(parts) or "no changes"
 
 
-def add_reset(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-y", "--yes", action="store_true", help="delete without asking")
-    add_common(parser)
+def _find_orphans(options: argparse.Namespace) -> "list[OrphanedIndex]":
+    """Return the indexes of the workspace, if that is named and gone."""
+    if not options.workspace or os.path.isdir(options.workspace):
+        return []
+    from mdrecall.config.load import own_index_folder
+    from mdrecall.store.sqlite.sidecar_files import find_orphans
 
-
-def run_reset(options: argparse.Namespace) -> int:
-    if options.workspace and not os.path.isdir(options.workspace) and (orphans := _find_orphans(options)):
-        records, has_failed = [_reset_orphan(options, orphan) for orphan in orphans], False
-    else:
-        records, has_failed = run_for_each_agent(options, lambda agent: _reset(options, agent))
-    if options.json:
-        print_json(records)
-    return 2 if has_failed else 0
+    folder = os.path.realpath(os.path.expanduser(options.workspace))
+    orphans = [each for each in find_orphans(own_index_folder()) if each.workspace == folder]
+    return [each for each in orphans if options.agent in (None, each.agent)]
 
 
 def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     with open_memory(options, agent) as memory:
         after = " The next search rebuilds the index from the notes."
-        return _confirm_and_delete(options, agent, memory.index_files(), memory.reset, after)
+        return _delete(options, agent, memory.index_files(), memory.reset, after)
 
 
-def _find_orphans(options: argparse.Namespace) -> "list[OrphanedIndex]":
-    """Return the indexes of a folder that does not exist any more."""
-    from mdrecall.config.load import own_index_folder
-    from mdrecall.store.sqlite.sidecar_files import find_orphans
-
-    folder = os.path.realpath(os.path.expanduser(options.workspace))
-    agents = {options.agent} if options.agent else None
-    orphans = find_orphans(own_index_folder())
-    return [each for each in orphans if each.workspace == folder and (agents is None or each.agent in agents)]
-
-
-def _reset_orphan(options: argparse.Namespace, orphan: "OrphanedIndex") -> dict[str, Any]:
-    return _confirm_and_delete(options, orphan.agent, orphan.files(), orphan.delete, "")
-
-
-def _confirm_and_delete(
+def _delete(
     options: argparse.Namespace, agent: str, files: list[tuple[str, int]], delete: Callable[[], None], after: str
 ) -> dict[str, Any]:
     """Show the files, delete them if the user agrees, and return the record of it; ``after`` says what happens next."""
     if not options.json:
-        _print_index_files(agent, files)
-    refusal = ConfirmationMissing(
-        "Nothing was deleted: there is no terminal to confirm on.", hint="Add --yes to delete without asking."
-    )
-    is_deleted = bool(files) and (options.yes or confirm("Delete?", refusal, as_json=options.json))
+        about = f"This deletes the index of agent {agent} and the embeddings stored in it. Notes are not touched."
+        print(about if files else f"Agent {agent} has no index; nothing to delete.")
+        for path, size in files:
+            print(f"  {size:>14,} bytes  {shorten_home(path)}")
+    is_deleted = bool(files) and confirm_deletion("Delete?", options)
     if is_deleted:
         delete()
-        if not options.json:
-            print(f"Deleted.{after}")
-    elif files and not options.json:
-        print("Nothing was deleted.")
+    if files and not options.json:
+        print(f"Deleted.{after}" if is_deleted else "Nothing was deleted.")
     return {
         "agentId": agent,
         "deleted": is_deleted,
@@ -158,30 +151,22 @@ def _confirm_and_delete(
     }
 
 
-def _print_index_files(agent: str, files: list[tuple[str, int]]) -> None:
-    if not files:
-        print(f"Agent {agent} has no index; nothing to delete.")
-        return
-    print(f"This deletes the index of agent {agent} and the embeddings stored in it. Notes are not touched.")
-    for path, size in files:
-        print(f"  {size:>14,} bytes  {shorten_home(path)}")
-
-
-#: Files logged for one update: more would scroll the rest of the log away.
-_MAX_FILES = 10
-#: How often to look if it is time to promote, which is once a day.
-_PROMOTE_CHECK_S = 60.0
-
-
-def add_watch(parser: argparse.ArgumentParser) -> None:
+def add_watch(parser: CommandParser) -> None:
+    parser.flag("--warm", "log nothing, and only keep the memory open, so that other commands answer at once")
+    about = "with --warm: end after N minutes without a command (default: mdrecall.warm.idleMinutes)"
+    parser.value("--idle", "N", about, type=parse_positive)
     add_common(parser)
 
 
 def run_watch(options: argparse.Namespace) -> int:
+    if options.warm:
+        return _keep_warm(options)
+    if options.idle:
+        raise QueryError("--idle works only with --warm.", hint="Leave it out, or add --warm.")
     memories = {agent: Memory.of(load_settings(options, agent)) for agent in choose_agents(options)}
     errors: list[RecallError] = []
     loggers = {agent: _make_logger(agent * (len(memories) > 1), memory, options) for agent, memory in memories.items()}
-    door = WarmDoor(dict(os.environ))
+    door = WarmDoor(dict(os.environ), options.answer)
     end, announce_end = open_end_signal()
 
     def follow(agent: str, memory: Memory) -> None:
@@ -210,7 +195,10 @@ def run_watch(options: argparse.Namespace) -> int:
     for memory in memories.values():
         memory.close()
     for error in errors:
-        _print_line_error(error, options)
+        hint = hint_for(error, options)
+        if options.json:
+            _print_line(error_to_json(error, hint), sys.stdout)
+        print_error(error, hint, as_json=False)
     return 2 if errors else 0
 
 
@@ -234,16 +222,6 @@ def _promote_if_due(memory: Memory) -> WatchEvent | None:
     except RecallError as error:
         return WatchEvent("failed", error=f"Nothing was promoted: {message_with_hint(error)}")
     return WatchEvent("promoted", entries=len(made.promotions)) if made and made.promotions else None
-
-
-def _print_line_error(error: RecallError, options: argparse.Namespace) -> None:
-    """Print an error; with ``--json`` on one line, as events are."""
-    hint = hint_for(error, options)
-    if options.json:
-        import json
-
-        print(json.dumps(error_to_json(error, hint), ensure_ascii=False), flush=True)
-    print_error(error, hint, as_json=False)
 
 
 def open_end_signal() -> tuple[int, Callable[[], None]]:
@@ -271,9 +249,7 @@ def _make_logger(agent: str, memory: Memory, options: argparse.Namespace) -> Cal
 
     def write(event: WatchEvent) -> None:
         if options.json:
-            import json
-
-            print(json.dumps(_event_to_json(agent, event), ensure_ascii=False), file=out, flush=True)
+            _print_line(_event_to_json(agent, event), out)
             return
         at = style(time.strftime("%H:%M:%S"), "dim", stream=out) + (f"  {agent}" if agent else "")
         for line in _format_event(memory, event):
@@ -283,81 +259,70 @@ def _make_logger(agent: str, memory: Memory, options: argparse.Namespace) -> Cal
     return write
 
 
+def _print_line(record: dict[str, Any], out: Any) -> None:
+    import json
+
+    print(json.dumps(record, ensure_ascii=False), file=out, flush=True)
+
+
 def _format_event(memory: Memory, event: WatchEvent) -> list[str]:
     if event.kind == "watching":
-        counts = memory.counts()
-        files, chunks = sum(count.files for count in counts), sum(count.chunks for count in counts)
+        files, chunks = _count(memory)
         workspace = shorten_home(memory.settings.workspace)
         index = f"{plural(files, 'file')} indexed as {plural(chunks, 'chunk')}"
         return [f"watching {workspace}: {plural(event.folders, 'folder')}, {index}"]
     if event.kind == "promoted":
         return [f"promoted {plural(event.entries, 'entry', 'entries')} to MEMORY.md"]
-    if event.report:
-        return _format_file_changes(event.report)
-    return [f"! {event.error}"]
+    return _format_file_changes(event.report) if event.report else [f"! {event.error}"]
 
 
 def _format_file_changes(report: SyncReport) -> list[str]:
     lines = [f"{change.kind:8}{change.path}" for change in report.changes[:_MAX_FILES]]
     more = report.added + report.changed + report.removed - len(lines)
-    if more > 0:
-        lines.append(f"… and {plural(more, 'more file')}")
-    if report.rebuilt:
-        lines.append("the index was rebuilt")
+    lines += [f"… and {plural(more, 'more file')}"] if more > 0 else []
+    lines += ["the index was rebuilt"] if report.rebuilt else []
     return lines + [f"! {issue.path} {issue.problem.removeprefix(issue.path).strip()}" for issue in report.failed]
 
 
 def _event_to_json(agent: str, event: WatchEvent) -> dict[str, Any]:
-    from mdrecall.wire import to_json
-
-    record: dict[str, Any] = {"time": time.time(), "event": event.kind}
-    if agent:
-        record["agentId"] = agent
+    record: dict[str, Any] = {"time": time.time(), "event": event.kind} | ({"agentId": agent} if agent else {})
     if event.report:
-        record |= to_json(event.report)
+        more: dict[str, Any] = to_json(event.report)
     elif event.error:
-        record["error"] = event.error
-    elif event.entries:
-        record["entries"] = event.entries
+        more = {"error": event.error}
     else:
-        record["folders"] = event.folders
-    return record
+        more = {"entries": event.entries} if event.entries else {"folders": event.folders}
+    return record | more
 
 
-def add_warm(parser: argparse.ArgumentParser) -> None:
-    about = "end after N minutes without a command (default: mdrecall.warm.idleMinutes)"
-    parser.add_argument("--idle", type=parse_positive, metavar="N", help=about)
-    add_common(parser)
-
-
-def run_warm(options: argparse.Namespace) -> int:
+def _keep_warm(options: argparse.Namespace) -> int:
+    """Keep a memory open until no command has come for a while."""
     loaded = load_quietly(options, options.agent)
     announce_memory(loaded)
     if not can_answer(loaded):
         hint = "Set mdrecall.warm.enabled to true, and memory.backend to builtin."
-        raise RecallError("This memory is not kept warm: the settings do not allow it.", hint=hint)
+        raise RecallError("Warm mode is off for this memory.", hint=hint)
     if holder := find_warm_process(loaded):
+        from mdrecall.locks import describe_holder
+
         message = f"This memory is warm already: {describe_holder(holder)}."
         raise StoreBusy(message, hint="One process is enough for all commands.")
     end, _ = open_end_signal()
     idle_s = 60.0 * (options.idle or loaded.settings.mdrecall.warm.idle_minutes)
-    door = WarmDoor(dict(os.environ))
+    door = WarmDoor(dict(os.environ), options.answer)
     with Memory.of(loaded) as memory:
         try:
             memory.sync()
             memory.watch()
             door.open(memory)
             door.check()
-            _announce(loaded.settings.workspace, as_json=options.json)
+            if not options.json:
+                workspace = shorten_home(loaded.settings.workspace)
+                print(f"Answering commands for {workspace}. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
             _wait(door, idle_s, end)
         finally:
             door.close()
     return 0
-
-
-def _announce(workspace: str, *, as_json: bool) -> None:
-    if not as_json:
-        print(f"Answering commands for {shorten_home(workspace)}. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
 
 
 def _wait(door: WarmDoor, idle_s: float, end: int) -> None:

@@ -3,33 +3,36 @@
 import argparse
 import os
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.options import make_selection
+from mdrecall.cli.options import CommandParser, make_selection
+from mdrecall.cli.output import print_warning, shorten_home
+from mdrecall.config.environment import find_locations, find_program_folders
 from mdrecall.errors import RecallError
-from mdrecall.hosts.table import INSTALLABLE
+from mdrecall.hosts.table import INSTALLABLE, Site
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from mdrecall.hosts.install import Change
     from mdrecall.hosts.pieces import Piece
-    from mdrecall.hosts.table import Site
     from mdrecall.mcp_server.install import Client, Entry, Target
 
+_NAME = "mdrecall"
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
 _DEFAULT_WORKSPACE = "~/mdrecall"
+#: Folders that systems empty, whatever TMPDIR says.
+_SYSTEM_TEMP = ("/tmp", "/var/tmp")
+#: OpenClaw starts one server for all its chats, and does not say which of them asks. A key of this kind is not private,
+#: so that nothing that was said in one chat is found from another.
+_SHARED_SESSION = "explicit:openclaw"
 _APPROVE = "Codex runs hooks only after you have approved them: start it and answer its question, or open /hooks."
 _PASTE = "{program} keeps instructions for all projects in its own {place}: paste the text of"
 _PASTE += " `mdrecall install {host} --scope project --dry-run` there."
 #: What a host asks, or what has to be done by hand.
 _NEXT_STEPS = {
-    (
-        "claude-code",
-        "project",
-    ): "Claude Code loads it only in a folder that you trust. It asks when you start it.",
+    ("claude-code", "project"): "Claude Code loads it only in a folder that you trust. It asks when you start it.",
     ("codex", "user"): _APPROVE,
     ("codex", "project"): f"{_APPROVE} It reads the files of a project only if you trust that.",
     ("cursor", "user"): _PASTE.format(program="Cursor", place="settings (Rules)", host="cursor"),
@@ -38,28 +41,23 @@ _NEXT_STEPS = {
 }
 
 
-def add_install(parser: argparse.ArgumentParser) -> None:
-    add_host_arguments(parser)
-    about = "the folder for the notes, which agents then use by default (default: the configured one, else the current"
-    about += f" folder if it has notes, else {_DEFAULT_WORKSPACE})"
-    parser.add_argument("--workspace", metavar="DIR", help=about)
-
-
-def add_host_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the arguments that installing and uninstalling have in common."""
-    about = f"the program: one of {', '.join(INSTALLABLE)}"
-    parser.add_argument("host", choices=INSTALLABLE, metavar="HOST", help=about)
+def add_install(parser: CommandParser) -> None:
+    parser.value("host", "HOST", f"the program: one of {', '.join(INSTALLABLE)}", choices=INSTALLABLE)
     about = "for all your projects (user), or for the current folder only (project) (default: user)"
-    parser.add_argument("--scope", choices=SCOPES, default="user", help=about)
-    parser.add_argument("--dry-run", action="store_true", help="show what would change without writing it")
+    parser.value("--scope", "", about, choices=SCOPES, default="user")
+    parser.flag("--dry-run", "show what would change without writing it")
+    parser.flag("--remove", "remove mdrecall from the program, whose files are then as they were")
+    about = "the folder for the notes, which agents then use by default (default: the configured one, else the current"
+    parser.value("--workspace", "DIR", f"{about} folder if it has notes, else {_DEFAULT_WORKSPACE})")
 
 
 def run_install(options: argparse.Namespace) -> int:
-    from mdrecall.cli.output import shorten_home
+    if options.remove:
+        return _remove(options)
     from mdrecall.hosts.install import apply_install, plan_install
     from mdrecall.mcp_server.config_text import render
 
-    site = make_site(options, choose_command(options.scope))
+    site = _make_site(options.host, options.scope, choose_command(options.scope))
     change = plan_install(site, _state_dir())
     workspace, shared = _plan_shared(options, site)
     if options.dry_run:
@@ -70,28 +68,55 @@ def run_install(options: argparse.Namespace) -> int:
         apply_install(each)
     print(f"mdrecall is {state} installed for {options.host}. Memory: {shorten_home(workspace)}.")
     for each in (change, *shared):
-        _print_files(each)
+        for path in each.files:
+            print(f"  {'changed' if each.before[path] is not None else 'new'}: {shorten_home(path)}")
     if step := _NEXT_STEPS.get((options.host, options.scope)):
         print(step)
-    for server, is_there in list_yaml(site):
+    for server, is_there in _list_yaml(site):
         if not is_there:
             lines = render(server.place, server.values)
             print(f"Add to {shorten_home(server.path)}, which mdrecall does not edit:\n\n{lines}")
     scope = " --scope project" if options.scope == "project" else ""
-    print(f"Restart {options.host} to load it. To undo this, run `mdrecall uninstall {options.host}{scope}`.")
+    print(f"Restart {options.host} to load it. To undo this, run `mdrecall install {options.host}{scope} --remove`.")
     return 0
 
 
-def make_site(options: argparse.Namespace, command: tuple[str, ...]) -> "Site":
+def _remove(options: argparse.Namespace) -> int:
+    from mdrecall.hosts.install import apply_removal, plan_release, plan_removal
+
+    if options.workspace is not None:
+        raise RecallError("--workspace does not work with --remove.", hint="Leave it out.")
+    site = _make_site(options.host, options.scope, (_NAME,))
+    changes = [plan_removal(site, _state_dir()), *plan_release(site, _state_dir())]
+    if options.dry_run:
+        print("".join(change.diff for change in changes), end="")
+        return 0
+    for copy in [copy for change in changes for copy in apply_removal(change)]:
+        print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
+    for server, is_there in _list_yaml(site):
+        if is_there:
+            where = shorten_home(server.path)
+            print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
+    if not any(change.files for change in changes):
+        print(f"mdrecall is not installed for {options.host}.")
+        return 0
+    print(f"mdrecall is no longer installed for {options.host}. Your notes and the index are as they were.")
+    for change in changes:
+        for path in change.files:
+            print(f"  {'restored' if change.after[path] is not None else 'removed'}: {shorten_home(path)}")
+    return 0
+
+
+def _make_site(host: str, scope: str, command: tuple[str, ...]) -> Site:
     """Return where an installation goes, which starts mdrecall with a command."""
-    from mdrecall.config.environment import find_program_folders
-    from mdrecall.hosts.table import Site
-
-    folders = find_program_folders(os.environ, os.getcwd())
-    return Site(options.host, options.scope, folders, os.getcwd(), command)
+    return Site(host, scope, find_program_folders(os.environ, os.getcwd()), os.getcwd(), command)
 
 
-def list_yaml(site: "Site") -> "Iterator[tuple[Piece, bool]]":
+def _state_dir() -> str:
+    return find_locations(os.environ, os.getcwd()).own_state_dir
+
+
+def _list_yaml(site: Site) -> "Iterator[tuple[Piece, bool]]":
     """Yield the servers that only a person adds to a file and removes, as it is YAML, and True if one is there."""
     from mdrecall.hosts.table import list_pieces
     from mdrecall.mcp_server.config_text import has_server
@@ -102,16 +127,8 @@ def list_yaml(site: "Site") -> "Iterator[tuple[Piece, bool]]":
             yield piece, has_server(read_text(piece.path) or "", piece.place)
 
 
-def _print_files(change: "Change") -> None:
-    from mdrecall.cli.output import shorten_home
-
-    for path in change.files:
-        print(f"  {'changed' if change.before[path] is not None else 'new'}: {shorten_home(path)}")
-
-
 def choose_command(scope: str) -> tuple[str, ...]:
     """Return the command that starts this mdrecall; for a project, the name that it has on every machine."""
-    from mdrecall.cli.output import print_warning
     from mdrecall.mcp_server.install import LASTING, is_found_everywhere, own_command
 
     if scope != "project":
@@ -121,7 +138,7 @@ def choose_command(scope: str) -> tuple[str, ...]:
     return ("mdrecall",)
 
 
-def _plan_shared(options: argparse.Namespace, site: "Site") -> "tuple[str, list[Change]]":
+def _plan_shared(options: argparse.Namespace, site: Site) -> "tuple[str, list[Change]]":
     """Return the folder of the notes, and what has to be written if it was not the default until now."""
     from mdrecall.config.environment import expand
     from mdrecall.config.load import load
@@ -136,25 +153,20 @@ def _plan_shared(options: argparse.Namespace, site: "Site") -> "tuple[str, list[
         return folder, []
     elif options.scope == "user" and not has_notes(folder, loaded.home):
         folder = expand(_DEFAULT_WORKSPACE, loaded.home, loaded.home)
-    _require_possible(folder)
-    is_default = options.workspace is not None or options.scope == "user"
-    shared = site._replace(host=SHARED, scope="user" if is_default else "project")
-    chosen = _choose(shared, folder, loaded.home)
-    return folder, [plan_install(shared._replace(options=chosen), _state_dir())]
-
-
-def _require_possible(folder: str) -> None:
-    """Raise if a folder neither exists nor can be made."""
     above = folder
     while not os.path.lexists(above):
         above = os.path.dirname(above)
     if not os.path.isdir(above):
         raise RecallError(f"{above} is not a folder.", hint="Choose another one with --workspace.")
+    is_default = options.workspace is not None or options.scope == "user"
+    shared = site._replace(host=SHARED, scope="user" if is_default else "project")
+    chosen = _choose_shared(shared, folder, loaded.home)
+    return folder, [plan_install(shared._replace(options=chosen), _state_dir())]
 
 
-def _choose(shared: "Site", folder: str, home: str) -> dict[str, str]:
+def _choose_shared(shared: Site, folder: str, home: str) -> dict[str, str]:
     """Return what is written for a folder of notes; what an earlier installation has written stays known."""
-    from mdrecall.config.environment import find_locations, shorten
+    from mdrecall.config.environment import shorten
     from mdrecall.config.workspace import has_notes
     from mdrecall.hosts.install import read_options
     from mdrecall.mcp_server.config_text import NotEditable, get_value
@@ -173,152 +185,38 @@ def _choose(shared: "Site", folder: str, home: str) -> dict[str, str]:
     return chosen | {"workspace": shorten(folder, home), "config": path, "previous": previous or ""}
 
 
-def _state_dir() -> str:
-    from mdrecall.config.environment import find_locations
-
-    return find_locations(os.environ, os.getcwd()).own_state_dir
-
-
-def add_uninstall(parser: argparse.ArgumentParser) -> None:
-    add_host_arguments(parser)
-
-
-def run_uninstall(options: argparse.Namespace) -> int:
-    from mdrecall.cli.output import print_warning, shorten_home
-    from mdrecall.config.environment import find_locations
-    from mdrecall.hosts.install import apply_removal, plan_release, plan_removal
-
-    site, state_dir = make_site(options, ("mdrecall",)), find_locations(os.environ, os.getcwd()).own_state_dir
-    changes = [plan_removal(site, state_dir), *plan_release(site, state_dir)]
-    if options.dry_run:
-        print("".join(change.diff for change in changes), end="")
-        return 0
-    for copy in [copy for change in changes for copy in apply_removal(change)]:
-        print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
-    for server, is_there in list_yaml(site):
-        if is_there:
-            where = shorten_home(server.path)
-            print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
-    if not any(change.files for change in changes):
-        print(f"mdrecall is not installed for {options.host}.")
-        return 0
-    print(f"mdrecall is no longer installed for {options.host}. Your notes and the index are as they were.")
-    for change in changes:
-        for path in change.files:
-            print(f"  {'restored' if change.after[path] is not None else 'removed'}: {shorten_home(path)}")
-    return 0
-
-
-_NAME = "mdrecall"
-#: Folders that systems empty, whatever TMPDIR says.
-_SYSTEM_TEMP = ("/tmp", "/var/tmp")
-#: OpenClaw starts one server for all its chats, and does not say which of them asks. A key of this kind is not private,
-#: so that nothing that was said in one chat is found from another.
-_SHARED_SESSION = "explicit:openclaw"
-
-
-def install_openclaw(options: argparse.Namespace, entry: "Entry") -> int:
-    """Add the server to OpenClaw's configuration, and whatever else the options ask for."""
-    from mdrecall.cli.output import shorten_home
-    from mdrecall.hosts.install import apply_install, plan_install
-
-    site = _make_openclaw_site((entry.command, *entry.args))
-    if not os.path.isfile(site.folders.openclaw):
-        message = f"There is no configuration of OpenClaw at {shorten_home(site.folders.openclaw)}."
-        raise RecallError(message, hint="Set OpenClaw up first, or name its file in OPENCLAW_CONFIG_PATH.")
-    change = plan_install(site._replace(options=_choose_pieces(options, entry, site)), _state_dir())
-    if options.dry_run:
-        print(change.diff, end="")
-        return 0
-    is_new = bool(change.files)
-    apply_install(change)
-    print(f"{entry.name} is {'now' if is_new else 'already'} in {shorten_home(site.folders.openclaw)}.")
-    _print_changed(change)
-    _print_offers(change.site)
-    print("Restart OpenClaw's gateway to load it. To undo this, run `mdrecall mcp uninstall_openclaw openclaw`.")
-    return 0
-
-
-def uninstall_openclaw(options: argparse.Namespace) -> int:
-    """Restore OpenClaw's files; what others have changed in them since stays."""
-    from mdrecall.cli.output import shorten_home
-    from mdrecall.hosts.install import apply_removal, plan_removal, read_options
-
-    site = _make_openclaw_site((_NAME,))
-    chosen = read_options(site, _state_dir()) or {"name": options.name or _NAME}
-    change = plan_removal(site._replace(options=chosen), _state_dir())
-    if options.dry_run:
-        print(change.diff, end="")
-        return 0
-    apply_removal(change)
-    where = shorten_home(site.folders.openclaw)
-    if not change.files:
-        print(f"{chosen['name']} is not in {where}.")
-        return 0
-    print(f"Removed {chosen['name']} from {where}. Notes and index are as they were.")
-    _print_changed(change)
-    return 0
-
-
-def _make_openclaw_site(command: tuple[str, ...]) -> "Site":
-    from mdrecall.config.environment import find_program_folders
-    from mdrecall.hosts.table import Site
-
-    return Site("openclaw", "user", find_program_folders(os.environ, os.getcwd()), os.getcwd(), command)
-
-
-def _choose_pieces(options: argparse.Namespace, entry: "Entry", site: "Site") -> dict[str, str]:
-    """Return what is chosen now, and what was chosen before and stays."""
-    from mdrecall.config.load import load
-    from mdrecall.hosts.install import read_options
-    from mdrecall.mcp_server.config_text import NotEditable, get_value
-    from mdrecall.mcp_server.install import read_text
-
-    chosen = {**(read_options(site, _state_dir()) or {}), "name": entry.name}
-    if options.replace_memory and "slot" not in chosen:
-        try:
-            before = get_value(read_text(site.folders.openclaw) or "", ("plugins", "slots", "memory"))
-        except NotEditable:
-            before = None  # Said when the file is changed.
-        chosen["slot"] = before if isinstance(before, str) else ""
-    if options.agents_md and "agents" not in chosen:
-        agent = options.agent[0] if options.agent else None
-        workspace = load(agent=agent, is_automatic=True).settings.workspace
-        chosen["agents"] = os.path.realpath(os.path.join(workspace, "AGENTS.md"))
-    return chosen
-
-
-def _print_changed(change: "Change") -> None:
-    from mdrecall.cli.output import shorten_home
-
-    for path in change.files:
-        print(f"  changed: {shorten_home(path)}")
-
-
-def _print_offers(site: "Site") -> None:
-    """Say what else can be chosen."""
-    if "slot" not in site.options:
-        print("OpenClaw's own memory stays on. To switch it off, run this again with --replace-memory.")
-    if "agents" not in site.options:
-        print("To tell the agent to search this memory, run this again with --agents-md.")
-
-
 def install_client(options: argparse.Namespace) -> int:
+    """Add the MCP server to the configuration of a client."""
+    from mdrecall.mcp_server.install import plan, snippet, write
+
     target = _find_target(options)
     entry = _make_entry(options, target.client)
+    where = shorten_home(target.path)
     if options.print or target.is_yaml:
-        return _print_lines(target, entry)
+        print(f"Add to {where}{', which mdrecall does not edit' * target.is_yaml}:", file=sys.stderr)
+        print(snippet(target, entry), end="")
+        return 0
     if options.client == "openclaw":
-        return install_openclaw(options, entry)
-    return _write(target, entry, dry_run=options.dry_run)
+        return _install_openclaw(options, entry)
+    change = plan(target, entry)
+    if not change.changes:
+        print(f"{entry.name} is already in {where}. {_describe_memory(entry)}")
+    elif options.dry_run:
+        print(change.diff, end="")
+    else:
+        backup = write(change)
+        saved = f" (backup: {shorten_home(backup)})" if backup else ""
+        print(f"Added {entry.name} to {where}{saved}.")
+        print(f"{_describe_memory(entry)} Restart the client to load it.")
+    return 0
 
 
 def uninstall_client(options: argparse.Namespace) -> int:
-    from mdrecall.cli.output import shorten_home
+    """Remove the MCP server from the configuration of a client."""
     from mdrecall.mcp_server.install import plan_removal, write
 
     if options.client == "openclaw":
-        return uninstall_openclaw(options)
+        return _uninstall_openclaw(options)
     name, target = options.name or _NAME, _find_target(options)
     change = plan_removal(target, name)
     where = shorten_home(change.path)
@@ -336,7 +234,6 @@ def uninstall_client(options: argparse.Namespace) -> int:
 
 
 def _find_target(options: argparse.Namespace) -> "Target":
-    from mdrecall.config.environment import find_program_folders
     from mdrecall.mcp_server.install import target_of
 
     if options.client is None and not (options.print and options.action == "install"):
@@ -345,39 +242,9 @@ def _find_target(options: argparse.Namespace) -> "Target":
     return target_of(options.client or "", options.scope or "user", folders, os.getcwd())
 
 
-def _print_lines(target: "Target", entry: "Entry") -> int:
-    from mdrecall.cli.output import shorten_home
-    from mdrecall.mcp_server.install import snippet
-
-    print(f"Add to {shorten_home(target.path)}{', which mdrecall does not edit' * target.is_yaml}:", file=sys.stderr)
-    print(snippet(target, entry), end="")
-    return 0
-
-
-def _write(target: "Target", entry: "Entry", *, dry_run: bool) -> int:
-    from mdrecall.cli.output import shorten_home
-    from mdrecall.mcp_server.install import plan, write
-
-    change = plan(target, entry)
-    where = shorten_home(change.path)
-    if not change.changes:
-        print(f"{entry.name} is already in {where}. {_describe_memory(entry)}")
-        return 0
-    if dry_run:
-        print(change.diff, end="")
-        return 0
-    backup = write(change)
-    saved = f" (backup: {shorten_home(backup)})" if backup else ""
-    print(f"Added {entry.name} to {where}{saved}.")
-    print(f"{_describe_memory(entry)} Restart the client to load it.")
-    return 0
-
-
 def _describe_memory(entry: "Entry") -> str:
     """Return which memory the client will use: the current folder may not be the intended one."""
     from itertools import pairwise
-
-    from mdrecall.cli.output import shorten_home
 
     folders = [shorten_home(value) for option, value in pairwise(entry.args) if option == "--workspace"]
     folders = ["this folder" if folder in PROJECT_FOLDERS else folder for folder in folders]
@@ -424,8 +291,6 @@ def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:
 
 def _make_path(path: str, project: str) -> str:
     """Return a path below the current folder as a project's configuration may have it; any other one as it is."""
-    from mdrecall.cli.output import print_warning
-
     if not project:
         return path
     below = os.path.relpath(os.path.realpath(path), os.path.realpath(os.getcwd()))
@@ -439,8 +304,6 @@ def _warn_about_folder(folder: str, home: str) -> None:
     """Warn about a folder that is hardly meant: a home folder or a temporary one."""
     import tempfile
 
-    from mdrecall.cli.output import print_warning
-
     real = os.path.realpath(folder)
     temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), *_SYSTEM_TEMP)}
     if real == os.path.realpath(home):
@@ -450,3 +313,71 @@ def _warn_about_folder(folder: str, home: str) -> None:
     else:
         return
     print_warning("Choose another one with --workspace.")
+
+
+def _install_openclaw(options: argparse.Namespace, entry: "Entry") -> int:
+    """Add the server to OpenClaw's configuration, and whatever else the options ask for."""
+    from mdrecall.hosts.install import apply_install, plan_install
+
+    site = _make_site("openclaw", "user", (entry.command, *entry.args))
+    where = shorten_home(site.folders.openclaw)
+    if not os.path.isfile(site.folders.openclaw):
+        hint = "Set OpenClaw up first, or name its file in OPENCLAW_CONFIG_PATH."
+        raise RecallError(f"There is no configuration of OpenClaw at {where}.", hint=hint)
+    chosen = _choose_pieces(options, entry, site)
+    change = plan_install(site._replace(options=chosen), _state_dir())
+    if options.dry_run:
+        print(change.diff, end="")
+        return 0
+    state = "now" if change.files else "already"
+    apply_install(change)
+    print(f"{entry.name} is {state} in {where}.")
+    for path in change.files:
+        print(f"  changed: {shorten_home(path)}")
+    if "slot" not in chosen:
+        print("OpenClaw's own memory stays on. To switch it off, run this again with --replace-memory.")
+    if "agents" not in chosen:
+        print("To tell the agent to search this memory, run this again with --agents-md.")
+    print("Restart OpenClaw's gateway to load it. To undo this, run `mdrecall mcp uninstall openclaw`.")
+    return 0
+
+
+def _uninstall_openclaw(options: argparse.Namespace) -> int:
+    """Restore OpenClaw's files, byte for byte; what others have changed in them since stays."""
+    from mdrecall.hosts.install import apply_removal, plan_removal, read_options
+
+    site = _make_site("openclaw", "user", (_NAME,))
+    chosen = read_options(site, _state_dir()) or {"name": options.name or _NAME}
+    change = plan_removal(site._replace(options=chosen), _state_dir())
+    if options.dry_run:
+        print(change.diff, end="")
+        return 0
+    apply_removal(change)
+    where = shorten_home(site.folders.openclaw)
+    if not change.files:
+        print(f"{chosen['name']} is not in {where}.")
+        return 0
+    print(f"Removed {chosen['name']} from {where}. Notes and index are as they were.")
+    for path in change.files:
+        print(f"  changed: {shorten_home(path)}")
+    return 0
+
+
+def _choose_pieces(options: argparse.Namespace, entry: "Entry", site: Site) -> dict[str, str]:
+    """Return what is chosen now, and what was chosen before and stays."""
+    from mdrecall.config.load import load
+    from mdrecall.hosts.install import read_options
+    from mdrecall.mcp_server.config_text import NotEditable, get_value
+    from mdrecall.mcp_server.install import read_text
+
+    chosen = {**(read_options(site, _state_dir()) or {}), "name": entry.name}
+    if options.replace_memory and "slot" not in chosen:
+        before = None
+        with suppress(NotEditable):  # Said when the file is changed.
+            before = get_value(read_text(site.folders.openclaw) or "", ("plugins", "slots", "memory"))
+        chosen["slot"] = before if isinstance(before, str) else ""
+    if options.agents_md and "agents" not in chosen:
+        agent = options.agent[0] if options.agent else None
+        workspace = load(agent=agent, is_automatic=True).settings.workspace
+        chosen["agents"] = os.path.realpath(os.path.join(workspace, "AGENTS.md"))
+    return chosen

@@ -10,116 +10,121 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 import mdrecall
+from mdrecall.cli.options import Caller, CommandParser, UsageError
 from mdrecall.errors import RecallError
 
-if TYPE_CHECKING:
-    from mdrecall.cli.options import Caller
-
-#: The commands of each group, in the order of the help: what a command does, then examples without `mdrecall`.
+#: The commands of each group, in the order of the help: the module of a command, what it does, then examples without
+#: `mdrecall`. Its functions there are `add_NAME`, which adds its options, and `run_NAME`.
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "everyday": {
         "search": (
-            "search notes and past conversations",
-            'search "where do we meet on fridays?"',
-            'search pricing --since "last week" -n 3',
+            "search", "search notes and past conversations", 'search "where do we meet on fridays?"',
+            'search pricing --since "last week" -n 3', "search --demo",
         ),
         "get": (
-            "print a memory file, or some of its lines",
-            "get MEMORY.md",
+            "notes", "print a memory file, or some of its lines", "get MEMORY.md",
             "get memory/2026-02-10.md --from 3 --lines 7",
         ),
-        "note": ("add a note", "note Ana prefers tea", "note --file people/ana Her birthday is in May"),
-        "list": ("list the notes with their dates and sizes", "list"),
-        "links": ("show which notes a note links to, and which link to it", "links people/ana"),
-        "conflicts": ("list notes that contradict each other", "conflicts", "conflicts --keep memory/2026-11-16.md#L4"),
-        "forget": ("remove something from the memory for good", 'forget "Ana Lopez"', 'forget "Ana Lopez" --apply'),
-        "ui": ("look at the memory in a browser", "ui", "ui --read-only"),
-        "demo": ("try mdrecall on sample notes", "demo", "demo --into my-notes"),
+        "note": ("notes", "add a note", "note Ana prefers tea", "note --file people/ana Her birthday is in May"),
+        "list": ("notes", "list the notes, or the links of one", "list", "list --links people/ana"),
+        "conflicts": (
+            "notes", "list notes that contradict each other", "conflicts", "conflicts --keep memory/2026-11-16.md#L4",
+        ),
+        "forget": (
+            "forget", "remove something from the memory for good", 'forget "Ana Lopez"', 'forget "Ana Lopez" --apply',
+        ),
+        "ui": ("mcp", "look at the memory in a browser", "ui", "ui --read-only"),
     },
     "conversations": {
         "sessions": (
-            "list, search, read or save past conversations",
-            "sessions list",
-            "sessions search connection pool",
+            "sessions", "list, search, read or save past conversations", "sessions list",
+            "sessions search connection pool", "sessions hosts follow claude-code",
         ),
-        "hosts": ("search the past conversations of coding agents", "hosts list", "hosts follow claude-code"),
         "flush": (
-            "save memories before a conversation is compacted",
-            "flush check --context-window 200000 --total-tokens 181000",
-            "flush prompt --part user",
+            "agents", "save memories before a conversation is compacted",
+            "flush check --context-window 200000 --total-tokens 181000", "flush prompt --part user",
         ),
     },
     "agents": {
-        "install": ("connect mdrecall to a coding agent", "install claude-code", "install codex --dry-run"),
-        "uninstall": ("remove mdrecall from a coding agent", "uninstall claude-code"),
-        "mcp": ("run the MCP server, or add it to a client", "mcp install cursor", "mcp install --print"),
-        "serve": ("run the MCP server over HTTP", "serve --port 8765", "serve --read-only --ui"),
-        "context": ("print the notes an agent should read first", "context", 'context --message "the deploy failed"'),
-        "hook": ("answer an event of a coding agent", "hook session-start --host claude-code"),
+        "install": (
+            "install", "connect mdrecall to a coding agent, or remove it", "install claude-code",
+            "install codex --dry-run", "install claude-code --remove",
+        ),
+        "mcp": (
+            "mcp", "run the MCP server, or add it to a client", "mcp install cursor", "mcp install --print",
+            "mcp serve --port 8765",
+        ),
+        "context": (
+            "agents", "print the notes an agent should read first", "context", 'context --message "the deploy failed"',
+        ),
+        "hook": ("hook", "answer an event of a coding agent", "hook session-start --host claude-code"),
     },
     "upkeep": {
-        "status": ("show what is indexed, where and how", "status", "status --deep"),
-        "doctor": ("check that everything works, and suggest fixes", "doctor"),
-        "index": ("update the index", "index", "index --force"),
-        "watch": ("update the index whenever a note changes", "watch"),
-        "warm": ("keep a memory open, so that other commands answer at once", "warm --idle 30"),
-        "promote": ("copy what is recalled often from dated notes to MEMORY.md", "promote", "promote --explain tea"),
-        "import": (
-            "import what another program remembers, or restore a backup",
-            "import chatgpt conversations.json",
-            "import backup backup.zip --apply",
+        "status": ("status", "show what is indexed, where and how", "status", "status --deep"),
+        "doctor": ("status", "check that everything works, and suggest fixes", "doctor"),
+        "index": ("index", "update the index, or delete it", "index", "index --force", "index --reset"),
+        "watch": ("index", "update the index whenever a note changes", "watch", "watch --warm --idle 30"),
+        "promote": (
+            "promote", "copy what is recalled often from dated notes to MEMORY.md", "promote", "promote --explain tea",
         ),
-        "export": ("save notes, memories and settings in one archive", "export backup.zip", "export --sessions"),
-        "config": ("show, check or describe the configuration", "config show", "config check"),
-        "reset": ("delete the index; notes are kept", "reset", "reset --yes"),
+        "import": (
+            "imports", "import what another program remembers, or restore a backup",
+            "import chatgpt conversations.json", "import backup backup.zip --apply",
+        ),
+        "export": (
+            "imports", "save notes, memories and settings in one archive", "export backup.zip", "export --sessions",
+        ),
+        "config": (
+            "config", "show, check or describe the configuration", "config show", "config check",
+            "config providers --probe",
+        ),
     },
     "expert": {
-        "providers": (
-            "list the embedding providers and which one is used",
-            "providers --probe",
-            "providers --download minilm",
-        ),
-        "language": ("list the languages of the offline table", "language list"),
         "ltm": (
-            "list, search, store or delete long-term memories",
-            "ltm list --limit 5",
+            "extras", "list, search, store or delete long-term memories", "ltm list --limit 5",
             "ltm store Ana prefers tea --category preference",
         ),
-        "store": ("set up, share and check an index on Postgres", "store check", "store grant reader --read-only"),
+        "store": (
+            "extras", "set up, share and check an index on Postgres", "store check", "store grant reader --read-only",
+        ),
         "eval": (
-            "measure search quality with your own questions",
-            "eval questions.jsonl",
+            "eval", "measure search quality with your own questions", "eval questions.jsonl",
             "eval questions.jsonl --against mode=keyword",
         ),
-        "completion": (
-            "print a shell completion script",
-            "completion bash",
-            "completion fish > ~/.config/fish/completions/mdrecall.fish",
-        ),
     },
-}
-#: The module of each command that has none of its own name.
-_MODULES = {
-    "agents": ("context", "flush"),
-    "config": ("completion", "language", "providers"),
-    "extras": ("ltm", "store"),
-    "imports": ("export", "import"),
-    "index": ("reset", "warm", "watch"),
-    "install": ("uninstall",),
-    "mcp": ("serve", "ui"),
-    "notes": ("conflicts", "get", "links", "list", "note"),
-    "search": ("demo",),
-    "sessions": ("hosts",),
-    "status": ("doctor",),
-}
+}  # fmt: skip
 COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
+#: Commands of two words, which the help of the first word lists.
+PARTS: dict[str, tuple[str, ...]] = {
+    "sessions hosts": (
+        "sessions", "search the past conversations of coding agents", "sessions hosts list",
+        "sessions hosts follow claude-code",
+    ),
+    "mcp serve": ("mcp", "run the MCP server over HTTP", "mcp serve --port 8765", "mcp serve --read-only --ui"),
+    "config providers": (
+        "config", "list the embedding providers and which one is used", "config providers --probe",
+        "config providers --download minilm",
+    ),
+    "config language": ("config", "list the languages of the offline table", "config language list"),
+    "config completion": (
+        "config", "print a shell completion script", "config completion bash",
+        "config completion fish > ~/.config/fish/completions/mdrecall.fish",
+    ),
+}  # fmt: skip
+#: Words that were commands once, in people's fingers and in scripts, and what they stand for.
+ALIASES = {
+    "completion": ("config", "completion"), "demo": ("search", "--demo"), "hosts": ("sessions", "hosts"),
+    "language": ("config", "language"), "links": ("list", "--links"), "providers": ("config", "providers"),
+    "reset": ("index", "--reset"), "serve": ("mcp", "serve"), "uninstall": ("install", "--remove"),
+    "warm": ("watch", "--warm"),
+}  # fmt: skip
 #: Options that work without a command.
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
 #: Options whose commands are not answered for another process: they say so, take long, or change the process.
-_ONLY_THERE = ("no_warm", "deep", "index", "verbose", "all_agents")
+_ONLY_THERE = ("no_warm", "deep", "index", "verbose", "all_agents", "demo")
 #: What people type who know other programs.
 _OTHER_NAMES = {
     "restore": "import backup", "backup": "export", "add": "note", "remember": "note", "delete": "forget",
@@ -136,76 +141,38 @@ options:
 Exit codes: 0 success, 1 nothing found, 2 error."""
 
 
-class UsageError(RecallError):
-    """A command line that cannot be parsed."""
-
-
-class CommandParser(argparse.ArgumentParser):
-    """The parser of one command: it knows its arguments, and reports what is wrong in two lines, without the usage."""
-
-    def __init__(self, **settings: Any) -> None:
-        self.arguments: list[argparse.Action] = []
-        super().__init__(**settings)
-
-    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
-        action = super().add_argument(*names, **settings)
-        self.arguments.append(action)
-        return action
-
-    def error(self, message: str) -> NoReturn:
-        end = "" if message.endswith("?") else "."
-        hint = f"Run `{self.prog} --help` to see its options."
-        raise UsageError(f"{message[0].upper()}{message[1:]}{end}", hint=hint)
-
-    def refuse(self, argument: str) -> NoReturn:
-        """Report an argument that the command does not take, with the option that is probably meant."""
-        import difflib
-
-        shown = (action for action in self.arguments if action.help != argparse.SUPPRESS)
-        options = {name.lstrip("-"): name for action in shown for name in action.option_strings}
-        is_option = argument.startswith("-")
-        message = f"`{self.prog}` {'has no option' if is_option else 'does not take'} {argument}"
-        if close := difflib.get_close_matches(argument.lstrip("-"), options, n=1):
-            self.error(f"{message}. Did you mean {options[close[0]]}?")
-        takes_text = is_option and any(action.dest == "words" for action in self.arguments)
-        self.error(f"{message} (put -- before text that starts with -)" if takes_text else message)
-
-
 def build_parser(name: str) -> CommandParser:
     """Return the parser of a command."""
-    about, *examples = COMMANDS[name]
+    _, about, *examples = COMMANDS.get(name) or PARTS[name]
+    parts = [f"  mdrecall {part:18}  {entry[1]}" for part, entry in PARTS.items() if part.split()[0] == name]
     parser = CommandParser(
         prog=f"mdrecall {name}",
         description=about[0].upper() + about[1:] + ".",
-        epilog="\n".join(("examples:", *(f"  mdrecall {example}" for example in examples))),
+        epilog="\n".join(
+            (
+                *(["more commands:", *parts, ""] if parts else ()),
+                "examples:",
+                *(f"  mdrecall {one}" for one in examples),
+            )
+        ),
         formatter_class=_make_formatter,
     )
     _find_function("add", name)(parser)
-    parser.set_defaults(command=name)
+    parser.set_defaults(command=name, answer=answer, list_words=list_words)
     return parser
 
 
-def _format_help() -> str:
-    """Return the help of the whole program."""
-    lines = ["usage: mdrecall COMMAND ...", "", "Long-term memory for AI agents in plain Markdown."]
-    for group, commands in GROUPS.items():
-        lines += ["", f"{group}:", *(f"  {name:16}  {entry[0]}" for name, entry in commands.items())]
-    return "\n".join((*lines, "", _MORE_HELP))
-
-
-def _find_function(verb: str, command: str) -> Any:
-    """Return the function that adds the arguments of a command, or the one that runs it."""
-    module = next((module for module, names in _MODULES.items() if command in names), command)
-    return getattr(import_module(f"mdrecall.cli.{module}"), f"{verb}_{command}")
-
-
-def _make_formatter(prog: str) -> argparse.HelpFormatter:
-    """Return help as wide as the terminal. Without a width argparse imports shutil for each command, help or not."""
-    try:
-        width = os.get_terminal_size().columns
-    except OSError:
-        width = 80
-    return argparse.RawDescriptionHelpFormatter(prog, width=max(40, width - 2))
+def list_words() -> dict[str, list[str]]:
+    """Return the options and fixed words of every command, for shell completion."""
+    words: dict[str, set[str]] = {}
+    for name in (*COMMANDS, *PARTS):
+        command, _, part = name.partition(" ")
+        own = words.setdefault(command, set())
+        own |= {part} if part else set()
+        for action in build_parser(name).arguments:
+            if action.help != argparse.SUPPRESS:
+                own |= {*action.option_strings, *map(str, action.choices or ())}
+    return {name: sorted(own) for name, own in words.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -215,12 +182,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not arguments:
         print(_format_help(), file=sys.stderr)
         return 2
+    arguments = [*ALIASES.get(arguments[0], arguments[:1]), *arguments[1:]]
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     if problem := _find_problem(name, arguments):
         return _fail(problem, _SEE_HELP)
     is_help = bool({"-h", "--help"} & set(arguments))
     about = argparse.Namespace(command=None, help=is_help, licenses="--licenses" in arguments)
-    options = about if arguments[0].startswith("-") else _parse(arguments)
+    try:
+        options = about if arguments[0].startswith("-") else _parse_options(arguments)
+    except UsageError as error:
+        from mdrecall.cli.output import print_error
+
+        print_error(error, error.hint, as_json="--json" in arguments)
+        raise SystemExit(2) from error
     try:
         return _run(options)
     except OSError as error:
@@ -235,7 +209,7 @@ def end_output(error: OSError) -> int:
     return _fail(f"System error: {error.strerror or error}.", "Check the disk, the permissions and the output.")
 
 
-def answer(arguments: list[str], caller: "Caller") -> int:
+def answer(arguments: list[str], caller: Caller) -> int:
     """Run a command of another process and return its exit code; what only that process can do exits."""
     options = _parse_options(arguments)
     options.caller = caller
@@ -245,15 +219,29 @@ def answer(arguments: list[str], caller: "Caller") -> int:
     return code
 
 
+def _find_function(verb: str, name: str) -> Any:
+    """Return the function that adds the options of a command, or the one that runs it."""
+    module = (COMMANDS.get(name) or PARTS[name])[0]
+    return getattr(import_module(f"mdrecall.cli.{module}"), f"{verb}_{name.rpartition(' ')[2]}")
+
+
 def _find_problem(name: str | None, arguments: list[str]) -> str:
     """Return what is wrong with the command itself; empty if it can be parsed."""
-    comes_late = any(argument in COMMANDS for argument in arguments[1:])
+    comes_late = any(argument in COMMANDS or argument in ALIASES for argument in arguments[1:])
     if comes_late and arguments[0].startswith("-") and arguments[0] not in _WITHOUT_COMMAND:
         return f"The command comes first, then options such as {arguments[0]}."
     if name is not None:
         return "" if name in COMMANDS else f"{name!r} is not a command.{_suggest_command(name)}"
     unknown = [argument for argument in arguments if argument not in _WITHOUT_COMMAND]
     return f"{unknown[0]} is not an option, and there is no command." if unknown else ""
+
+
+def _suggest_command(name: str) -> str:
+    import difflib
+
+    other = _OTHER_NAMES.get(name.lower())
+    close = [other] if other else difflib.get_close_matches(name.lower(), (*COMMANDS, *ALIASES), n=1, cutoff=0.6)
+    return f" Did you mean `mdrecall {' '.join(ALIASES.get(close[0], close))}`?" if close else ""
 
 
 def _run(options: argparse.Namespace) -> int:
@@ -280,33 +268,42 @@ def _run(options: argparse.Namespace) -> int:
         message = f"Unexpected error: {type(error).__name__}: {error}."
         hint = "This is a bug. Please report it with the traceback that MDRECALL_DEBUG=1 shows."
         if as_json:
-            _print_json_error("Bug", message, hint)
+            from mdrecall.cli.output import print_json
+
+            print_json({"error": {"type": "Bug", "message": message, "hint": hint}})
         return _fail(message, hint)
-
-
-def _parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the options, or report what is wrong with them and exit."""
-    try:
-        return _parse_options(arguments)
-    except UsageError as error:
-        from mdrecall.cli.output import print_error
-
-        print_error(error, error.hint, as_json="--json" in arguments)
-        raise SystemExit(2) from error
 
 
 def _parse_options(arguments: list[str]) -> argparse.Namespace:
     """Return the options; an unknown one is reported before its value is mistaken for an argument."""
-    parser = build_parser(arguments[0])
+    count = 2 if " ".join(arguments[:2]) in PARTS else 1
+    parser = build_parser(" ".join(arguments[:count]))
     known = [name for action in parser.arguments for name in action.option_strings]
-    for argument in itertools.takewhile(lambda argument: argument != "--", arguments[1:]):
+    for argument in itertools.takewhile(lambda argument: argument != "--", arguments[count:]):
         option = argument.partition("=")[0]
         if option.startswith("--") and " " not in argument and not any(name.startswith(option) for name in known):
             parser.refuse(option)
-    options, unknown = parser.parse_known_args(arguments[1:])
+    options, unknown = parser.parse_known_args(arguments[count:])
     if unknown:
         parser.refuse(unknown[0])
     return options
+
+
+def _make_formatter(prog: str) -> argparse.HelpFormatter:
+    """Return help as wide as the terminal. Without a width argparse imports shutil for each command, help or not."""
+    try:
+        width = os.get_terminal_size().columns
+    except OSError:
+        width = 80
+    return argparse.RawDescriptionHelpFormatter(prog, width=max(40, width - 2))
+
+
+def _format_help() -> str:
+    """Return the help of the whole program."""
+    lines = ["usage: mdrecall COMMAND ...", "", "Long-term memory for AI agents in plain Markdown."]
+    for group, commands in GROUPS.items():
+        lines += ["", f"{group}:", *(f"  {name:16}  {entry[1]}" for name, entry in commands.items())]
+    return "\n".join((*lines, "", _MORE_HELP))
 
 
 def _print_about(options: argparse.Namespace) -> int:
@@ -315,24 +312,13 @@ def _print_about(options: argparse.Namespace) -> int:
         return 0
     print(f"mdrecall {mdrecall.__version__}")
     if options.licenses:
-        _print_licenses()
+        from mdrecall.embed.offline import OfflineEmbedder
+
+        print("Code: MIT")
+        print("Embedding table: Apache-2.0; made from all-MiniLM-L6-v2 by sentence-transformers")
+        for card in OfflineEmbedder().language_cards():
+            print(f"Words of {card.name}: {card.licence}; made from {card.source}; changed")
     return 0
-
-
-def _print_licenses() -> None:
-    """Print what the code and each data file is licensed under, and where its content comes from."""
-    from mdrecall.embed.offline import OfflineEmbedder
-
-    print("Code: MIT")
-    print("Embedding table: Apache-2.0; made from all-MiniLM-L6-v2 by sentence-transformers")
-    for card in OfflineEmbedder().language_cards():
-        print(f"Words of {card.name}: {card.licence}; made from {card.source}; changed")
-
-
-def _print_json_error(kind: str, message: str, hint: str) -> None:
-    from mdrecall.cli.output import print_json
-
-    print_json({"error": {"type": kind, "message": message, "hint": hint}})
 
 
 def _prepare_streams() -> None:
@@ -360,11 +346,3 @@ def _silence_stdout() -> None:
 def _fail(message: str, hint: str) -> int:
     print(f"mdrecall: {message}\n          {hint}", file=sys.stderr)
     return 2
-
-
-def _suggest_command(name: str) -> str:
-    import difflib
-
-    other = _OTHER_NAMES.get(name.lower())
-    close = [other] if other else difflib.get_close_matches(name.lower(), COMMANDS, n=1, cutoff=0.6)
-    return f" Did you mean `mdrecall {close[0]}`?" if close else ""

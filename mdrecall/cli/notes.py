@@ -3,39 +3,30 @@
 import argparse
 import sys
 import time
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_positive
-from mdrecall.cli.output import plural, print_json, print_text, print_warning, printable, shorten_home, style
-from mdrecall.errors import RecallError
+from mdrecall.cli.options import CommandParser, add_common, open_memory, parse_positive
+from mdrecall.cli.output import plural, print_json, print_text, print_warning, printable, shorten_home, show, style
+from mdrecall.errors import QueryError, RecallError
 
 if TYPE_CHECKING:
     from mdrecall.core.life.statements import Claim, Conflict
-    from mdrecall.core.text.notes import NoteLink, NoteLinks
-    from mdrecall.life.supersede import ConflictReport, OldLine
     from mdrecall.memory import Memory
     from mdrecall.types import Appended, NoteFile
 
 
-def add_get(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "path", metavar="PATH", help="a memory file, such as memory/2026-02-10.md, or memory/2026-02-10.md#L3-L9"
-    )
-    parser.add_argument("--from", dest="from_line", type=parse_positive, metavar="LINE", help="start at this line")
-    parser.add_argument(
-        "--from-char", type=parse_positive, default=0, metavar="N", help="skip N characters of the first line"
-    )
-    parser.add_argument("--lines", type=parse_positive, metavar="N", help="print at most N lines")
-    add_no_warm(parser)
-    add_common(parser)
+def add_get(parser: CommandParser) -> None:
+    parser.value("path", "PATH", "a memory file, such as memory/2026-02-10.md, or memory/2026-02-10.md#L3-L9")
+    parser.value("--from", "LINE", "start at this line", dest="from_line", type=parse_positive)
+    parser.value("--from-char", "N", "skip N characters of the first line", type=parse_positive, default=0)
+    parser.value("--lines", "N", "print at most N lines", type=parse_positive)
+    add_common(parser, warm=True)
 
 
 def run_get(options: argparse.Namespace) -> int:
+    lines = {"from_line": options.from_line, "lines": options.lines, "from_char": options.from_char}
     with open_memory(options) as memory:
-        result = memory.read(
-            options.path, from_line=options.from_line, lines=options.lines, from_char=options.from_char
-        )
+        result = memory.read(options.path, **lines)
     if options.json:
         from mdrecall.wire import read_to_json
 
@@ -55,47 +46,35 @@ def run_get(options: argparse.Namespace) -> int:
     return 0
 
 
-#: Keeps a line and marks those that it replaces.
-KEEP_COMMAND = "mdrecall conflicts --keep"
-
-
-def add_note(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="TEXT", help="the text of the note; - reads standard input")
-    parser.add_argument(
-        "--file",
-        metavar="NAME",
-        help="a day (YYYY-MM-DD), a note such as people/priya, or MEMORY.md (default: today's note)",
-    )
-    parser.add_argument(
-        "--supersedes",
-        metavar="CITATION",
-        help="the line that this note replaces, such as memory/2026-02-10.md#L3, or its text; it is kept and marked",
-    )
-    add_no_warm(parser)
-    add_common(parser)
+def add_note(parser: CommandParser) -> None:
+    parser.value("words", "TEXT", "the text of the note; - reads standard input", nargs="*")
+    about = "a day (YYYY-MM-DD), a note such as people/priya, or MEMORY.md (default: today's note)"
+    parser.value("--file", "NAME", about)
+    about = "the line that this note replaces, such as memory/2026-02-10.md#L3, or its text; it is kept and marked"
+    parser.value("--supersedes", "CITATION", about)
+    add_common(parser, warm=True)
 
 
 def run_note(options: argparse.Namespace) -> int:
+    from mdrecall.life.supersede import add_replacement
+    from mdrecall.wire import appended_to_json
+
     text = _read_stdin() if options.words == ["-"] else " ".join(options.words)
     with open_memory(options) as memory:
         if options.supersedes is None:
             appended = memory.append(text, file=options.file)
-            more = _suggest(memory, text, appended)
+            more = _suggest_replaced(memory, text, appended)
         else:
-            from mdrecall.life.supersede import add_replacement
-
             appended, old = add_replacement(memory, text, options.supersedes, file=options.file)
             more = {"superseded": old.to_json()}
     if options.json:
-        from mdrecall.wire import appended_to_json
-
         print_json(appended_to_json(appended) | more)
     else:
         _print_appended(appended, more)
     return 0
 
 
-def _suggest(memory: "Memory", text: str, appended: "Appended") -> dict[str, Any]:
+def _suggest_replaced(memory: "Memory", text: str, appended: "Appended") -> dict[str, Any]:
     """Return the lines that a new note seems to replace; empty if there are none. Nothing is marked."""
     from mdrecall.life.supersede import find_replaced
 
@@ -117,7 +96,8 @@ def _print_appended(appended: "Appended", more: dict[str, Any]) -> None:
     if more.get("mayReplace"):
         from shlex import quote
 
-        print(f"To mark that as superseded: {KEEP_COMMAND} {quote(appended.citation)}", file=sys.stderr)
+        command = f"mdrecall conflicts --keep {quote(appended.citation)}"
+        print(f"To mark that as superseded: {command}", file=sys.stderr)
 
 
 def _read_stdin() -> str:
@@ -132,20 +112,25 @@ def _read_stdin() -> str:
         raise RecallError("Standard input is not UTF-8 text.", hint=hint) from error
 
 
-def add_list(parser: argparse.ArgumentParser) -> None:
+def add_list(parser: CommandParser) -> None:
+    parser.value("note", "NOTE", "with --links: the path of a note, its name, or an alias", nargs="?")
+    parser.flag("--links", "show which notes NOTE links to, and which link to it")
     add_common(parser)
 
 
 def run_list(options: argparse.Namespace) -> int:
+    if options.links != (options.note is not None):
+        raise QueryError("--links and NOTE belong together.", hint="For example: mdrecall list --links people/ana")
     with open_memory(options) as memory:
+        if options.links:
+            return _print_links(memory, options)
         notes = memory.notes()
-        workspace = memory.settings.workspace
     if options.json:
         print_json(notes_to_json(notes))
     else:
         print_notes(notes)
     if not notes:
-        print(f"There are no notes in {shorten_home(workspace)}.", file=sys.stderr)
+        print(f"There are no notes in {shorten_home(memory.settings.workspace)}.", file=sys.stderr)
     return 0 if notes else 1
 
 
@@ -160,63 +145,36 @@ def print_notes(notes: "tuple[NoteFile, ...]", indent: str = "") -> None:
     """Print a line for each note: when it changed, its size, its path."""
     for note in notes:
         changed_at = time.strftime("%Y-%m-%d %H:%M", time.localtime(note.changed_s))
-        print(f"{indent}{changed_at}  {_format_size(note.bytes):>11}  {style(printable(note.path), 'bold')}")
+        size = f"{note.bytes:,} B" if note.bytes < 1000 else f"{note.bytes / 1000:,.1f} kB"
+        print(f"{indent}{changed_at}  {size:>11}  {style(printable(note.path), 'bold')}")
 
 
-def _format_size(size: int) -> str:
-    return f"{size:,} B" if size < 1000 else f"{size / 1000:,.1f} kB"
+def _print_links(memory: "Memory", options: argparse.Namespace) -> int:
+    from mdrecall.wire import to_json
 
-
-def add_links(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", metavar="NOTE", help="the path of a note, its name, or an alias")
-    add_common(parser)
-
-
-def run_links(options: argparse.Namespace) -> int:
-    with open_memory(options) as memory:
-        found = memory.links(options.path)
-    if options.json:
-        print_json(links_to_json(found))
-    else:
-        print(style(printable(found.path), "bold"))
-        for line in _format_links(found):
-            print(printable(line))
+    found = memory.links(options.note)
+    record: dict[str, Any] = {"path": found.path}
+    for name, links in (("links", found.links), ("backlinks", found.backlinks)):
+        # An empty field of a link is left out.
+        record[name] = [
+            {key: value for key, value in to_json(one).items() if value not in ("", False)} for one in links
+        ]
+    lines = [style(printable(found.path), "bold")]
+    for link in found.links:
+        place = f"{link.target}#{link.heading}" if link.heading else link.target
+        lines.append(printable(f"  -> {place}  (line {link.line}{', no such note' if link.is_broken else ''})"))
+    for link in found.backlinks:
+        lines.append(printable(f"  <- {link.path}#L{link.line}{f'  (to #{link.heading})' if link.heading else ''}"))
+    show(options, record, *lines)
     if not found.links and not found.backlinks:
         print("No note links to it, and it links to none.", file=sys.stderr)
     return 0
 
 
-def links_to_json(found: "NoteLinks") -> dict[str, Any]:
-    """Return the links of a note; what is empty is left out of each."""
-    return {
-        "path": found.path,
-        "links": [_link_to_json(link) for link in found.links],
-        "backlinks": [_link_to_json(link) for link in found.backlinks],
-    }
-
-
-def _link_to_json(link: "NoteLink") -> dict[str, Any]:
-    from mdrecall.wire import to_json
-
-    return {name: value for name, value in to_json(link).items() if value not in ("", False)}
-
-
-def _format_links(found: "NoteLinks") -> Iterator[str]:
-    for link in found.links:
-        place = f"{link.target}#{link.heading}" if link.heading else link.target
-        yield f"  -> {place}  (line {link.line}{', no such note' if link.is_broken else ''})"
-    for link in found.backlinks:
-        yield f"  <- {link.path}#L{link.line}{f'  (to #{link.heading})' if link.heading else ''}"
-
-
-def add_conflicts(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--keep",
-        metavar="CITATION",
-        help="keep this line, such as memory/2026-11-16.md#L4, and mark the lines that contradict it as superseded",
-    )
-    add_no_warm(parser)
-    add_common(parser)
+def add_conflicts(parser: CommandParser) -> None:
+    about = "keep this line, such as memory/2026-11-16.md#L4, and mark the lines that contradict it as superseded"
+    parser.value("--keep", "CITATION", about)
+    add_common(parser, warm=True)
 
 
 def run_conflicts(options: argparse.Namespace) -> int:
@@ -224,28 +182,25 @@ def run_conflicts(options: argparse.Namespace) -> int:
 
     with open_memory(options) as memory:
         if options.keep is not None:
-            return _print_marked(keep_line(memory, options.keep), options)
+            marked = [line.to_json() for line in keep_line(memory, options.keep)]
+            places = (f"{printable(line['citation'])}: {printable(line['text'].strip())}" for line in marked)
+            show(options, {"superseded": marked}, *(f"Marked as superseded: {place}" for place in places))
+            if not marked and not options.json:
+                print("No line contradicts it.", file=sys.stderr)
+            return 0 if marked else 1
         report = list_conflicts(memory)
     found = report.conflicts.found
     if options.json:
-        left_out = {"leftOut": report.left_out} if report.left_out else {}
-        complete = {} if report.conflicts.is_complete else {"isComplete": False}
-        print_json(
-            {"conflicts": [_conflict_to_json(one) for one in found], "notes": report.notes} | left_out | complete
-        )
-    else:
-        _print_conflicts(report)
-    return 0 if found else 1
-
-
-def _print_conflicts(report: "ConflictReport") -> None:
-    for conflict in report.conflicts.found:
+        record: dict[str, Any] = {"conflicts": [_conflict_to_json(one) for one in found], "notes": report.notes}
+        record |= {"leftOut": report.left_out} if report.left_out else {}
+        print_json(record | ({} if report.conflicts.is_complete else {"isComplete": False}))
+        return 0 if found else 1
+    for conflict in found:
         old, new = conflict.old, conflict.new
-        print(f"{style(printable(_cite_claim(old)), 'bold')}  {printable(old.statement.text)}")
+        print(f"{style(printable(_cite(old)), 'bold')}  {printable(old.statement.text)}")
         note = "  (newer)" if conflict.is_ordered else ""
-        print(f"{style(printable(_cite_claim(new)), 'bold')}  {printable(new.statement.text)}{note}\n")
-    count = len(report.conflicts.found)
-    if count:
+        print(f"{style(printable(_cite(new)), 'bold')}  {printable(new.statement.text)}{note}\n")
+    if found:
         print("To keep a line and mark the other as superseded: mdrecall conflicts --keep CITATION", file=sys.stderr)
     else:
         print(f"No contradictions in {plural(report.notes, 'note')}.", file=sys.stderr)
@@ -253,28 +208,14 @@ def _print_conflicts(report: "ConflictReport") -> None:
         print_warning(f"{plural(report.left_out, 'note')} not compared: the notes that changed last come first.")
     if not report.conflicts.is_complete:
         print_warning("There was too much to compare; there may be more contradictions.")
+    return 0 if found else 1
 
 
-def _print_marked(marked: "list[OldLine]", options: argparse.Namespace) -> int:
-    if options.json:
-        print_json({"superseded": [line.to_json() for line in marked]})
-    else:
-        for line in marked:
-            print(f"Marked as superseded: {printable(line.citation)}: {printable(line.to_json()['text'].strip())}")
-        if not marked:
-            print("No line contradicts it.", file=sys.stderr)
-    return 0 if marked else 1
-
-
-def _cite_claim(claim: "Claim") -> str:
+def _cite(claim: "Claim") -> str:
     return f"{claim.place.path}#L{claim.place.line}"
 
 
 def _conflict_to_json(conflict: "Conflict") -> dict[str, Any]:
-    sides = {name: _side_to_json(claim) for name, claim in (("old", conflict.old), ("new", conflict.new))}
-    sides["old"]["value"], sides["new"]["value"] = conflict.change.old, conflict.change.new
-    return {"kind": conflict.change.kind, "isOrdered": conflict.is_ordered, **sides}
-
-
-def _side_to_json(claim: "Claim") -> dict[str, Any]:
-    return {"citation": _cite_claim(claim), "text": claim.statement.text}
+    change, sides = conflict.change, ((conflict.old, conflict.change.old), (conflict.new, conflict.change.new))
+    old, new = ({"citation": _cite(one), "text": one.statement.text, "value": value} for one, value in sides)
+    return {"kind": change.kind, "isOrdered": conflict.is_ordered, "old": old, "new": new}

@@ -1,19 +1,17 @@
-"""Options that several commands share, and what they stand for."""
+"""The parser of a command, the options that several commands share, and what they stand for."""
 
 import argparse
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from mdrecall.errors import RecallError, WorkspaceError
-from mdrecall.named_tuple import NamedTuple
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
     from mdrecall.mcp_server.memories import Selection
     from mdrecall.memory import Memory
-
 
 #: The same in every help and in docs/cli.md.
 ABOUT_WORKSPACE = (
@@ -33,52 +31,109 @@ class Caller(NamedTuple):
     """Returns its memory; None to open one for this command."""
 
 
-def add_common(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the options that choose a memory, or ``several``, and the form of the output."""
-    add_memory(parser, several=several)
-    parser.add_argument("--json", action="store_true", help="print JSON")
+class UsageError(RecallError):
+    """A command line that cannot be parsed."""
 
 
-def add_memory(parser: argparse.ArgumentParser, *, several: bool = False) -> None:
-    """Add the options that choose a memory; where there may be ``several``, ``workspaces`` has the folders."""
-    about = ABOUT_WORKSPACE
+class CommandParser(argparse.ArgumentParser):
+    """The parser of one command: it knows its arguments, and reports what is wrong in two lines, without the usage."""
+
+    def __init__(self, **settings: Any) -> None:
+        self.arguments: list[argparse.Action] = []
+        super().__init__(**settings)
+
+    def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
+        action = super().add_argument(*names, **settings)
+        self.arguments.append(action)
+        return action
+
+    def flag(self, names: str, about: str) -> None:
+        """Add an option without a value; it may have several names."""
+        self.add_argument(*names.split(), action="store_true", help=about)
+
+    def value(self, names: str, metavar: str, about: str, **settings: Any) -> None:
+        """Add an argument, or an option with a value; it may have several names."""
+        self.add_argument(*names.split(), metavar=metavar or None, help=about, **settings)
+
+    def error(self, message: str) -> NoReturn:
+        end = "" if message.endswith("?") else "."
+        hint = f"Run `{self.prog} --help` to see its options."
+        raise UsageError(f"{message[0].upper()}{message[1:]}{end}", hint=hint)
+
+    def refuse(self, argument: str) -> NoReturn:
+        """Report an argument that the command does not take, with the option that is probably meant."""
+        import difflib
+
+        shown = (action for action in self.arguments if action.help != argparse.SUPPRESS)
+        options = {name.lstrip("-"): name for action in shown for name in action.option_strings}
+        is_option = argument.startswith("-")
+        message = f"`{self.prog}` {'has no option' if is_option else 'does not take'} {argument}"
+        if close := difflib.get_close_matches(argument.lstrip("-"), options, n=1):
+            self.error(f"{message}. Did you mean {options[close[0]]}?")
+        takes_text = is_option and any(action.dest == "words" for action in self.arguments)
+        self.error(f"{message} (put -- before text that starts with -)" if takes_text else message)
+
+
+def add_common(
+    parser: CommandParser, *, several: bool = False, warm: bool = False, automatic: bool = False, json: bool = True
+) -> None:
+    """Add the options that choose a memory and the form of the output.
+
+    Where there may be ``several`` memories, ``workspaces`` has their folders. ``cli/start`` acts on ``--no-warm``
+    before the command is parsed. An ``automatic`` command is run by a program, wherever that is: the notes of a cloned
+    repository must not become what an agent remembers.
+    """
+    if warm:
+        parser.flag("--no-warm", "do the work in this process, even if another one has the memory open")
     if several:
-        about += "; repeat it to search several, each optionally with a name: NAME=DIR"
-        parser.add_argument("--workspace", dest="workspaces", action="append", metavar="DIR", help=about)
-        parser.add_argument("--all-agents", action="store_true", help="search the memories of all configured agents")
+        about = f"{ABOUT_WORKSPACE}; repeat it to search several, each optionally with a name: NAME=DIR"
+        parser.value("--workspace", "DIR", about, dest="workspaces", action="append")
+        parser.flag("--all-agents", "search the memories of all configured agents")
     else:
-        parser.add_argument("--workspace", metavar="DIR", help=about)
-    parser.add_argument("--agent", metavar="ID", help="the agent whose memory to use (default: the default agent)")
-    parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
-    parser.set_defaults(caller=Caller(), is_automatic=False, is_told=False)
+        parser.value("--workspace", "DIR", ABOUT_WORKSPACE)
+    parser.value("--agent", "ID", "the agent whose memory to use (default: the default agent)")
+    parser.value("--config", "FILE", "read only this configuration file")
+    if json:
+        parser.flag("--json", "print JSON")
+    parser.set_defaults(caller=Caller(), is_automatic=automatic, is_told=False)
 
 
 def add_served(
-    parser: argparse.ArgumentParser,
+    parser: CommandParser,
     read_only: str = "offer no tool that writes (default: agents may append to notes)",
     session_key: str = "the session key, which names the conversation; sub-agents get no tools "
     "(default: from each request)",
 ) -> None:
     """Add the options that choose the memories of a server; the two texts say what a server does with its options."""
-    about = f"{ABOUT_WORKSPACE}; repeatable"
-    parser.add_argument("--workspace", action="append", default=[], metavar="[NAME=]DIR", help=about)
+    parser.value("--workspace", "[NAME=]DIR", f"{ABOUT_WORKSPACE}; repeatable", action="append", default=[])
     about = "the agent whose memory to serve (default: the default agent); repeatable"
-    parser.add_argument("--agent", action="append", default=[], metavar="ID", help=about)
-    parser.add_argument("--all-agents", action="store_true", help="serve the memories of all configured agents")
-    parser.add_argument("--config", metavar="FILE", help="read only this configuration file")
-    parser.add_argument("--read-only", action="store_true", help=read_only)
-    parser.add_argument("--session-key", metavar="KEY", default="", help=session_key)
+    parser.value("--agent", "ID", about, action="append", default=[])
+    parser.flag("--all-agents", "serve the memories of all configured agents")
+    parser.value("--config", "FILE", "read only this configuration file")
+    parser.flag("--read-only", read_only)
+    parser.value("--session-key", "KEY", session_key, default="")
 
 
-def add_no_warm(parser: argparse.ArgumentParser) -> None:
-    """Add ``--no-warm``, which ``cli/start`` acts on before the command is parsed."""
-    about = "do the work in this process, even if another one has the memory open"
-    parser.add_argument("--no-warm", action="store_true", help=about)
+def make_selection(options: argparse.Namespace) -> "Selection":
+    """Return the memories that the options of a server choose."""
+    from mdrecall.mcp_server.memories import Selection
+
+    folders, agents = tuple(options.workspace), tuple(options.agent)
+    return Selection(folders, agents, options.all_agents, options.config, options.read_only)
 
 
-def add_verbose(parser: argparse.ArgumentParser) -> None:
+def check_actions(options: argparse.Namespace, table: Mapping[str, str]) -> None:
+    """Raise if an option is given that has no effect; the table has the actions that each option works with."""
+    for name, actions in table.items():
+        if getattr(options, name) not in (None, False, []) and options.action not in actions.split():
+            option = "A text" if name == "words" else "--" + name.replace("_", "-")
+            message = f"{option} does not work with `{options.command} {options.action}`."
+            raise RecallError(message, hint=f"It works with {actions.replace(' ', ', ')}.")
+
+
+def add_verbose(parser: CommandParser) -> None:
     """Add ``--verbose``, which ``start_log`` acts on."""
-    parser.add_argument("-v", "--verbose", action="store_true", help="print the log to standard error")
+    parser.flag("-v --verbose", "print the log to standard error")
 
 
 def start_log(options: argparse.Namespace) -> None:
@@ -92,9 +147,8 @@ def start_log(options: argparse.Namespace) -> None:
 def open_memory(options: argparse.Namespace, agent: str | None = None) -> "AbstractContextManager[Memory]":
     """Open the memory that the options choose, for the time of one command."""
     loaded = load_settings(options, agent)
-    caller: Caller = options.caller
-    if caller.open:
-        return caller.open(loaded)
+    if options.caller.open:
+        return cast("AbstractContextManager[Memory]", options.caller.open(loaded))
     from mdrecall.memory import Memory
 
     return Memory.of(loaded, one_shot=True)
@@ -121,14 +175,8 @@ def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Load
     from mdrecall.config.load import load
 
     env, cwd, _ = options.caller
-    loaded = load(
-        env=env,
-        cwd=cwd,
-        workspace=options.workspace,
-        agent=agent,
-        config=options.config,
-        is_automatic=options.is_automatic,
-    )
+    chosen = {"workspace": options.workspace, "agent": agent, "config": options.config}
+    loaded = load(env=env, cwd=cwd, is_automatic=options.is_automatic, **chosen)
     if loaded.problem and not options.is_told:
         from mdrecall.cli.output import print_warning, printable, shorten_home_in_text
 
@@ -137,20 +185,11 @@ def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Load
     return loaded
 
 
-def make_selection(options: argparse.Namespace) -> "Selection":
-    """Return the memories that the options choose."""
-    from mdrecall.mcp_server.memories import Selection
-
-    return Selection(
-        tuple(options.workspace), tuple(options.agent), options.all_agents, options.config, options.read_only
-    )
-
-
 def announce_memory(loaded: "Loaded") -> None:
     """Say on standard error whose memory is used if it is not that of the current folder."""
-    from mdrecall.cli.output import printable, shorten_home
-
     if loaded.is_elsewhere:
+        from mdrecall.cli.output import printable, shorten_home
+
         folder, origin = loaded.values["workspace"]
         origin = "OpenClaw's default" if origin == "default" else f"from {origin}"
         place = printable(f"{shorten_home(folder)} ({origin})")
@@ -177,23 +216,23 @@ def choose_agents(options: argparse.Namespace) -> list[str]:
 
 
 def run_for_each_agent(
-    options: argparse.Namespace, act: Callable[[str], dict[str, Any]]
+    options: argparse.Namespace, act: Callable[[argparse.Namespace, str], dict[str, Any]]
 ) -> tuple[list[dict[str, Any]], bool]:
     """Return the records that ``act`` makes for each agent, and True if one failed.
 
     With several agents an error is reported and the others still run.
     """
-    from mdrecall.cli.output import hint_for, print_error
-
     agents = choose_agents(options)
     records: list[dict[str, Any]] = []
     has_failed = False
     for agent in agents:
         try:
-            records.append(act(agent))
+            records.append(act(options, agent))
         except RecallError as error:
             if len(agents) == 1:
                 raise
+            from mdrecall.cli.output import hint_for, print_error
+
             # OpenClaw makes the folder of an agent when that is first used.
             has_failed = has_failed or not (isinstance(error, WorkspaceError) and error.is_openclaws)
             hint = hint_for(error, options)
@@ -205,12 +244,18 @@ def run_for_each_agent(
 
 def parse_positive(text: str) -> int:
     """Parse an argument that must be a whole number of at least 1."""
-    return _parse_whole(text, 1)
+    return parse_count(text, 1)
 
 
-def parse_count(text: str) -> int:
-    """Parse an argument that must be a whole number of at least 0."""
-    return _parse_whole(text, 0)
+def parse_count(text: str, least: int = 0) -> int:
+    """Parse an argument that must be a whole number of at least 0, or ``least``."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
+    return number
 
 
 def parse_port(text: str) -> int:
@@ -218,16 +263,6 @@ def parse_port(text: str) -> int:
     number = int(text) if text.isdecimal() and len(text) <= 5 else -1
     if not 0 <= number <= 65535:
         raise argparse.ArgumentTypeError(f"{text!r} is not a port number")
-    return number
-
-
-def _parse_whole(text: str, minimum: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        number = minimum - 1
-    if number < minimum:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {minimum}")
     return number
 
 

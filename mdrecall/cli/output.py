@@ -16,6 +16,7 @@ from typing import Any, TextIO
 
 from mdrecall.errors import (
     ConfigError,
+    ConfirmationMissing,
     CorruptIndex,
     EmbedderError,
     FileMissing,
@@ -27,7 +28,6 @@ from mdrecall.errors import (
     TranscriptRefused,
     WorkspaceError,
 )
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Issue, Progress, ProgressCallback, Reason, SearchAnswer
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -60,6 +60,15 @@ def print_json(value: Any) -> None:
     if sys.stdout.isatty() and not text.replace("\n", "").isprintable():
         text = "".join(char if char == "\n" or char == printable(char) else json.dumps(char)[1:-1] for char in text)
     print(text)
+
+
+def show(options: argparse.Namespace, record: Any, *lines: str) -> None:
+    """Print a record as JSON if the options ask for it, else lines for people; an empty line is left out."""
+    if options.json:
+        print_json(record)
+    else:
+        for line in filter(None, lines):
+            print(line)
 
 
 def print_text(text: str) -> None:
@@ -107,6 +116,19 @@ def printable(text: str) -> str:
     return "".join(char if char.isprintable() or char in _HARMLESS else "\ufffd" for char in text)
 
 
+def _draw_progress(label: str, progress: Progress, elapsed_s: float) -> str:
+    """Return the line: a job that describes itself in more than one word keeps its own label."""
+    done, total = progress.completed, progress.total
+    full = done * _BAR_WIDTH // total
+    bar = f"[{'█' * full}{'·' * (_BAR_WIDTH - full)}] {done:,}/{total:,}"
+    if " " in progress.label:
+        return f"{printable(progress.label)} {bar}"
+    if not done:
+        return f"{label} {bar} "
+    spent, left = int(elapsed_s), int(elapsed_s / done * (total - done))
+    return f"{label} {bar} · {spent // 60}:{spent % 60:02d} · {left // 60}:{left % 60:02d} left"
+
+
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """Return ``1 file`` or ``2,000 files``; ``nouns`` is the plural if it is not the noun with an s."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or noun + 's'}"
@@ -134,6 +156,13 @@ def confirm(question: str, refusal: RecallError, *, as_json: bool) -> bool:
         return False
 
 
+def confirm_deletion(question: str, options: argparse.Namespace, nothing: str = "Nothing was deleted") -> bool:
+    """True if ``--yes`` is given or a person agrees; raise if there is no terminal to ask on."""
+    hint = "Add --yes to delete without asking."
+    refusal = ConfirmationMissing(f"{nothing}: there is no terminal to confirm on.", hint=hint)
+    return options.yes or confirm(question, refusal, as_json=options.json)
+
+
 @contextmanager
 def progress_line(label: str) -> Iterator[ProgressCallback | None]:
     """Yield a callback that draws a progress line on standard error, or None without a terminal.
@@ -152,7 +181,7 @@ def progress_line(label: str) -> Iterator[ProgressCallback | None]:
         has_new_label = " " in progress.label and progress.label != last_label
         if (has_new_label or now - drawn_at >= _REDRAW_S) and progress.total:
             drawn_at, last_label = now, progress.label
-            sys.stderr.write(f"\r\x1b[K{_format_progress(label, progress, now - start)}")
+            sys.stderr.write(f"\r\x1b[K{_draw_progress(label, progress, now - start)}")
             sys.stderr.flush()
 
     try:
@@ -163,25 +192,6 @@ def progress_line(label: str) -> Iterator[ProgressCallback | None]:
             sys.stderr.flush()
 
 
-def _format_progress(label: str, progress: Progress, elapsed_s: float) -> str:
-    """Return the line: a job that describes itself in more than one word keeps its own label."""
-    if " " in progress.label:
-        return f"{printable(progress.label)} {_format_bar(progress)}"
-    return f"{label} {_format_bar(progress)} {_format_times(progress, elapsed_s)}"
-
-
-def _format_bar(progress: Progress) -> str:
-    full = progress.completed * _BAR_WIDTH // progress.total
-    return f"[{'█' * full}{'·' * (_BAR_WIDTH - full)}] {progress.completed:,}/{progress.total:,}"
-
-
-def _format_times(progress: Progress, elapsed_s: float) -> str:
-    if not progress.completed:
-        return ""
-    left = elapsed_s / progress.completed * (progress.total - progress.completed)
-    return f"· {int(elapsed_s) // 60}:{int(elapsed_s) % 60:02d} · {int(left) // 60}:{int(left) % 60:02d} left"
-
-
 REMEDY_BY_REASON: dict[Reason, str] = {
     "": "",
     "no_match": "Run `mdrecall status` to see what is indexed.",
@@ -190,35 +200,28 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }
-MINILM_REMEDY = "To find more of what is said in other words, run `mdrecall providers --download minilm` (91 MB)."
+MINILM_REMEDY = (
+    "To find more of what is said in other words, run `mdrecall config providers --download minilm` (91 MB)."
+)
 STALE_REMEDY = "Run `mdrecall index` to update the index."
 
 
-class _Remedy(NamedTuple):
-    """What to do about an error of a class."""
-
-    error: type[RecallError]
-    text: str
-    option: str = ""
-    """The option that the text names: a command without it does not get the remedy."""
-    only_for: tuple[str, ...] = ()
-    not_for: tuple[str, ...] = ()
-    """Commands that are the remedy themselves."""
-
-
+#: The command whose folder is not the workspace.
+DEMO = "search --demo"
 SHOW_SESSION = "Run `mdrecall sessions show` with its name."
 _LIST_SESSIONS = "Run `mdrecall sessions list` to see the sessions."
-#: The first that fits is taken.
-_BY_ERROR = (
-    _Remedy(ConfigError, "Run `mdrecall config check` to check the whole configuration.", not_for=("config",)),
-    _Remedy(WorkspaceError, "Use --workspace to choose one.", option="workspace"),
-    _Remedy(NothingToWrite, "For example: mdrecall note Ana prefers tea", only_for=("note",)),
-    _Remedy(FileMissing, _LIST_SESSIONS, only_for=("sessions",)),
-    _Remedy(PathOutside, _LIST_SESSIONS, only_for=("sessions",)),
-    _Remedy(TranscriptRefused, SHOW_SESSION, only_for=("get",)),
-    _Remedy(CorruptIndex, "Run `mdrecall index --force` to rebuild the index from the notes."),
-    _Remedy(EmbedderError, "Run `mdrecall providers` to see which providers can be used.", not_for=("providers",)),
-    _Remedy(PluginError, "Run `mdrecall doctor` to check the plugin."),
+#: What to do about an error of a class, the command that it is for, if it is for one only, and the command that it is
+#: not for, because that is the remedy itself. The first that fits is taken.
+_BY_ERROR: tuple[tuple[type[RecallError], str, str, str], ...] = (
+    (ConfigError, "Run `mdrecall config check` to check the whole configuration.", "", "config"),
+    (WorkspaceError, "Use --workspace to choose one.", "", DEMO),
+    (NothingToWrite, "For example: mdrecall note Ana prefers tea", "note", ""),
+    (FileMissing, _LIST_SESSIONS, "sessions", ""),
+    (PathOutside, _LIST_SESSIONS, "sessions", ""),
+    (TranscriptRefused, SHOW_SESSION, "get", ""),
+    (CorruptIndex, "Run `mdrecall index --force` to rebuild the index from the notes.", "", ""),
+    (EmbedderError, "Run `mdrecall config providers` to see which providers can be used.", "", "config providers"),
+    (PluginError, "Run `mdrecall doctor` to check the plugin.", "", ""),
 )
 
 
@@ -244,15 +247,7 @@ def suggest_minilm(answer: SearchAnswer, query: str) -> str:
 
 def hint_for(error: RecallError, options: argparse.Namespace) -> str:
     """Return the hint of an error with its command-line remedy."""
-    for remedy in _BY_ERROR:
-        if isinstance(error, remedy.error) and _fits(remedy, options):
-            return f"{error.hint} {remedy.text}".strip()
+    for kind, remedy, only, but in _BY_ERROR:
+        if isinstance(error, kind) and only in ("", options.command) and options.command != but:
+            return f"{error.hint} {remedy}".strip()
     return error.hint
-
-
-def _fits(remedy: _Remedy, options: argparse.Namespace) -> bool:
-    if remedy.option and not hasattr(options, remedy.option):
-        return False
-    if options.command in remedy.not_for:
-        return False
-    return not remedy.only_for or options.command in remedy.only_for

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import add_common, load_settings, parse_count, parse_fraction, parse_positive
+from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_count, parse_fraction, parse_positive
 from mdrecall.cli.output import plural, print_json, printable, style
 from mdrecall.errors import QueryError
 from mdrecall.types.documents import format_citation
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 _MAX_REFUSED = 10
 
 
-def add_promote(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--apply", action="store_true", help="write to MEMORY.md; without it nothing is changed")
-    parser.add_argument("--undo", action="store_true", help="take the last promotion back, byte for byte")
+def add_promote(parser: CommandParser) -> None:
+    parser.flag("--apply", "write to MEMORY.md; without it nothing is changed")
+    parser.flag("--undo", "take the last promotion back, byte for byte")
     about = "show why one statement is promoted or not; TEXT is its key, or a part of its path or text"
-    parser.add_argument("--explain", metavar="TEXT", help=about)
-    parser.add_argument("--limit", type=parse_positive, metavar="N", help="promote at most N statements")
-    parser.add_argument("--min-score", type=parse_fraction, metavar="S", help="the least score (0 to 1)")
-    parser.add_argument("--min-recall-count", type=parse_count, metavar="N", help="the least number of signals")
-    parser.add_argument("--min-unique-queries", type=parse_count, metavar="N", help="found by at least N queries")
-    parser.add_argument("--include-promoted", action="store_true", help="reconsider what was promoted before")
+    parser.value("--explain", "TEXT", about)
+    parser.value("--limit", "N", "promote at most N statements", type=parse_positive)
+    parser.value("--min-score", "S", "the least score (0 to 1)", type=parse_fraction)
+    parser.value("--min-recall-count", "N", "the least number of signals", type=parse_count)
+    parser.value("--min-unique-queries", "N", "found by at least N queries", type=parse_count)
+    parser.flag("--include-promoted", "reconsider what was promoted before")
     add_common(parser)
 
 

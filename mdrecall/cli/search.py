@@ -7,8 +7,9 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mdrecall.cli.options import add_common, add_no_warm, open_memory, parse_fraction, parse_positive
+from mdrecall.cli.options import CommandParser, add_common, open_memory, parse_fraction, parse_positive
 from mdrecall.cli.output import (
+    DEMO,
     STALE_REMEDY,
     add_remedy,
     can_style,
@@ -22,7 +23,7 @@ from mdrecall.cli.output import (
     suggest_minilm,
 )
 from mdrecall.errors import QueryError, WorkspaceError
-from mdrecall.types import MODES, SearchAnswer, SearchRequest, SearchResult, Why
+from mdrecall.types import MODES, SearchAnswer, SearchRequest, SearchResult
 
 if TYPE_CHECKING:
     from mdrecall.mcp_server.memories import ServedMemory
@@ -30,55 +31,32 @@ if TYPE_CHECKING:
 _CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)}
 
 
-def add_search(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("words", nargs="*", metavar="QUERY", help="a question, some words, or an identifier")
-    parser.add_argument(
-        "--query",
-        action="append",
-        metavar="TEXT",
-        help="the query as an option; overrides QUERY. Repeat it to ask in other words too",
-    )
-    about = "print at most N results"
-    parser.add_argument("-n", "--max-results", "--limit", type=parse_positive, metavar="N", help=about)
-    parser.add_argument(
-        "--min-score", type=parse_fraction, metavar="S", help="leave out results with a score below S (0 to 1)"
-    )
-    parser.add_argument(
-        "--mode", choices=MODES, help="search by keywords, by meaning (vector), or both (default: from the settings)"
-    )
-    parser.add_argument("--source", choices=("memory", "sessions"), help="search only notes, or only transcripts")
-    parser.add_argument(
-        "--since", metavar="DAY", help='only notes of this day or later: 2026-03-01, "last week", "3 days ago"'
-    )
-    parser.add_argument("--until", metavar="DAY", help="only notes of this day or earlier")
+def add_search(parser: CommandParser) -> None:
+    value, repeated = parser.value, {"action": "append"}
+    value("words", "QUERY", "a question, some words, or an identifier", nargs="*")
+    value("--query", "TEXT", "the query as an option; overrides QUERY. Repeat it to ask in other words too", **repeated)
+    value("-n --max-results --limit", "N", "print at most N results", type=parse_positive)
+    value("--min-score", "S", "leave out results with a score below S (0 to 1)", type=parse_fraction)
+    value("--mode", "", "search by keywords, by meaning (vector), or both (default: from the settings)", choices=MODES)
+    value("--source", "", "search only notes, or only transcripts", choices=("memory", "sessions"))
+    value("--since", "DAY", 'only notes of this day or later: 2026-03-01, "last week", "3 days ago"')
+    value("--until", "DAY", "only notes of this day or earlier")
     about = "search as this conversation: of past conversations, only those that it may see"
-    parser.add_argument("--session-key", metavar="KEY", default="", help=about)
-    parser.add_argument(
-        "--tag", action="append", metavar="TAG", help="only notes with this tag or one below it; repeat it for several"
-    )
-    parser.add_argument(
-        "--path", action="append", metavar="PATH", help="only this file, folder or glob; repeat it for several"
-    )
-    parser.add_argument(
-        "--collection",
-        action="append",
-        metavar="NAME",
-        help="only this collection of the settings; repeat it for several",
-    )
-    parser.add_argument(
-        "--project",
-        action="append",
-        metavar="KEY",
-        help="leave out entries of other projects than this, such as github.com/ana/app; repeat it for several",
-    )
-    parser.add_argument(
-        "--explain", action="store_true", help="show what the score of each result is made of, stage by stage"
-    )
-    add_no_warm(parser)
-    add_common(parser, several=True)
+    value("--session-key", "KEY", about, default="")
+    value("--tag", "TAG", "only notes with this tag or one below it; repeat it for several", **repeated)
+    value("--path", "PATH", "only this file, folder or glob; repeat it for several", **repeated)
+    value("--collection", "NAME", "only this collection of the settings; repeat it for several", **repeated)
+    about = "leave out entries of other projects than this, such as github.com/ana/app; repeat it for several"
+    value("--project", "KEY", about, **repeated)
+    parser.flag("--explain", "show what the score of each result is made of, stage by stage")
+    parser.flag("--demo", "try mdrecall: ask three questions about sample notes")
+    value("--into", "DIR", "with --demo: copy the sample notes to this new folder and keep them")
+    add_common(parser, several=True, warm=True)
 
 
 def run_search(options: argparse.Namespace) -> int:
+    if options.demo or options.into:
+        return _show_demo(options)
     query, *more = options.query or [" ".join(options.words)]
     if not query.strip():
         raise QueryError("The query is empty.", hint='Say what to search for: mdrecall search "team pricing"')
@@ -154,7 +132,11 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
 
     On a terminal the words of the query are highlighted.
     """
-    stems = _find_stems(query)
+    stems: Collection[str] = ()
+    if can_style(sys.stdout):
+        from mdrecall.core.ranking.query import find_stems
+
+        stems = find_stems(query)
     for number, result in enumerate(answer):
         if number:
             print()
@@ -162,43 +144,32 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
         lines = result.snippet.strip("\n").split("\n")
         print("\n".join("    " + highlight(printable(line), stems) for line in lines))
         if result.why:
-            print(_format_explanation(result.why))
+            sentences = "\n    ".join(sentence for *_, sentence in result.why if sentence)
+            print("\n".join(style(line, "dim") for line in f"    why: {sentences}".split("\n")))
     print_issues(answer.issues)
-    if answer.answered_for:
-        notice = answer.answered_for
-        _print_notice(f"Answered by {answer.backend} instead of {notice.backend}", notice.reason)
-    if answer.stale:
-        _print_notice("Results may be out of date", answer.stale, STALE_REMEDY)
-    if answer.degraded:
-        _print_notice("Searched by keywords only", answer.degraded)
-    if answer.fallback:
-        _print_notice(f"Used the embeddings of {answer.provider} instead", answer.fallback)
-    if answer.not_reranked:
-        _print_notice("Not reranked", answer.not_reranked)
-    if answer.caution:
-        print(answer.caution, file=sys.stderr)
-    if answer.withheld:
-        print(answer.withheld, file=sys.stderr)
-    if answer.results and (hint := suggest_minilm(answer, query)):
-        print(hint, file=sys.stderr)
+    notices = [
+        (f"Answered by {answer.backend} instead of {answer.answered_for.backend}", answer.answered_for.reason, "")
+        if answer.answered_for
+        else ("", "", ""),
+        ("Results may be out of date", answer.stale, STALE_REMEDY),
+        ("Searched by keywords only", answer.degraded, ""),
+        (f"Used the embeddings of {answer.provider} instead", answer.fallback, ""),
+        ("Not reranked", answer.not_reranked, ""),
+    ]
+    for notice, reason, remedy in notices:
+        if reason:
+            print(f"{notice}: {printable(reason.rstrip('.'))}. {remedy}".rstrip(), file=sys.stderr)
+    hint = suggest_minilm(answer, query) if answer.results else ""
+    for text in filter(None, (answer.caution, answer.withheld, hint)):
+        print(text, file=sys.stderr)
     for memory in answer.memories:
         if memory.error:
-            print_warning(
-                printable(f"{memory.workspace} could not be searched: {memory.error} {memory.action}".rstrip())
-            )
+            text = f"{memory.workspace} could not be searched: {memory.error} {memory.action}"
+            print_warning(printable(text.rstrip()))
         elif memory.reason and not answer.results:
             print(printable(f"{memory.workspace}: no results ({memory.reason})."), file=sys.stderr)
     if not answer.results:
         print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
-
-
-def _find_stems(query: str) -> Collection[str]:
-    """Return the stems to highlight; none where nothing can be highlighted."""
-    if not can_style(sys.stdout):
-        return ()
-    from mdrecall.core.ranking.query import find_stems
-
-    return find_stems(query)
 
 
 def highlight(line: str, stems: Collection[str]) -> str:
@@ -212,10 +183,6 @@ def highlight(line: str, stems: Collection[str]) -> str:
         parts += [line[done:start], style(line[start:end], "bold", "yellow")]
         done = end
     return "".join((*parts, line[done:]))
-
-
-def _print_notice(notice: str, reason: str, remedy: str = "") -> None:
-    print(f"{notice}: {printable(reason.rstrip('.'))}. {remedy}".rstrip(), file=sys.stderr)
 
 
 def _format_headline(result: SearchResult) -> str:
@@ -256,22 +223,14 @@ def describe_marks(result: SearchResult) -> str:
     return ", ".join(filter(None, parts))
 
 
-def _format_explanation(why: Why) -> str:
-    sentences = "\n    ".join(sentence for *_, sentence in why if sentence)
-    return "\n".join(style(line, "dim") for line in f"    why: {sentences}".split("\n"))
-
-
 QUESTIONS = ("What did we decide about the database connection pool?", "INC-0042", "dietary restrictions")
 
 
-def add_demo(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--into", metavar="DIR", help="copy the sample notes to this new folder and keep them")
-    parser.add_argument("--json", action="store_true", help="print JSON")
-
-
-def run_demo(options: argparse.Namespace) -> int:
+def _show_demo(options: argparse.Namespace) -> int:
+    """Index and search the sample notes that ship with the package."""
     import tempfile
 
+    options.command = DEMO
     with tempfile.TemporaryDirectory(prefix="mdrecall-demo-") as scratch:
         return _show_samples(_copy_sample(options.into or os.path.join(scratch, "workspace")), options, home=scratch)
 
@@ -290,9 +249,8 @@ def _copy_sample(target: str) -> str:
         shutil.rmtree(target, ignore_errors=True)
         # The error of a whole folder lists those of its files.
         reason = error.strerror or (error.args[0][0][2] if isinstance(error, shutil.Error) else "the copy failed")
-        raise WorkspaceError(
-            f"Cannot copy the sample notes to {target}: {reason}.", hint="Choose another folder."
-        ) from error
+        message = f"Cannot copy the sample notes to {target}: {reason}."
+        raise WorkspaceError(message, hint="Choose another folder.") from error
     return target
 
 

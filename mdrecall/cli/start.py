@@ -96,7 +96,7 @@ def _run_hook(arguments: "list[str]") -> "NoReturn":
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
         seconds = HOOK_SECONDS.get(arguments[1], 1.0) if len(arguments) > 1 else 1.0
-        arguments += [f"--begun={begun}", f"--input={_read_input(begun + seconds * _SHARE_OF_INPUT)}"]
+        arguments += [f"--deadline={begun + seconds}", f"--input={_read_input(begun + seconds * _SHARE_OF_INPUT)}"]
         arguments += ["--terminal"] if _has_terminal() else []
         answer = None if "--no-warm" in arguments else ask(arguments, os.environ, seconds)
         if answer is None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mdrecall.cli.notes import notes_to_json, print_notes
 from mdrecall.cli.options import (
+    CommandParser,
     add_common,
-    add_no_warm,
     add_verbose,
     choose_agents,
     load_quietly,
@@ -42,13 +42,12 @@ _MAX_NAMED = 5
 _CHANGES_WAITING = "files have changed; the next search or `mdrecall index` updates the index"
 
 
-def add_status(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--deep", action="store_true", help="also check the index and test the embedding provider")
-    parser.add_argument("--files", action="store_true", help="also list the notes with their dates and sizes")
-    parser.add_argument("--index", action="store_true", help="first update the index; includes --deep")
+def add_status(parser: CommandParser) -> None:
+    parser.flag("--deep", "also check the index and test the embedding provider")
+    parser.flag("--files", "also list the notes with their dates and sizes")
+    parser.flag("--index", "first update the index; includes --deep")
     add_verbose(parser)
-    add_no_warm(parser)
-    add_common(parser)
+    add_common(parser, warm=True)
     # It prints all warnings.
     parser.set_defaults(is_told=True)
 
@@ -56,28 +55,23 @@ def add_status(parser: argparse.ArgumentParser) -> None:
 def run_status(options: argparse.Namespace) -> int:
     options.deep = options.deep or options.index
     start_log(options)
-    records, has_failed = run_for_each_agent(options, lambda agent: _report_agent(agent, options))
+    records, has_failed = run_for_each_agent(options, _report_agent)
     if options.json:
         print_json(records)
     return 2 if has_failed else 0
 
 
-def _report_agent(agent: str, options: argparse.Namespace) -> dict[str, Any]:
-    with open_memory(options, agent) as memory:
-        record = _report_memory(memory, agent, options)
-    record["plugin"] = _report_plugin(options, agent)
-    return record
-
-
-def _report_plugin(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    """Return which plugin provides the memory and the problems it has."""
+def _report_agent(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     from mdrecall.plugins import diagnose
 
-    plugin, diagnostics = diagnose(load_quietly(options, agent))
-    if not options.json and plugin != "memory-core":
-        print(f"  {'Plugin:':12} {plugin or 'none'}")
+    with open_memory(options, agent) as memory:
+        record = _report_memory(memory, agent, options)
+    choice, diagnostics = diagnose(load_quietly(options, agent))
+    if not options.json and choice != "memory-core":
+        print(f"  {'Plugin:':12} {choice or 'none'}")
         print_issues(tuple(Issue("", f"{found.problem} {found.hint}".strip()) for found in diagnostics))
-    return {"id": plugin, "diagnostics": to_json(diagnostics)}
+    record["plugin"] = {"id": choice, "diagnostics": to_json(diagnostics)}
+    return record
 
 
 def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -217,7 +211,9 @@ def _deep_lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, s
         success = f"working ({probe['ms']:g} ms, {probe['dims']} dimensions)" if probe["dims"] else "working"
         yield "Provider", success if probe["ok"] else probe["error"]
         if status.backend == "builtin":
-            yield "Embeddings", _format_embeddings(status)
+            # What indexing again would cost.
+            owner = f" from {status.provider}" if status.fallback else ""
+            yield "Embeddings", f"{status.vector.get('chunks', 0):,} of {plural(status.chunks, 'chunk')}{owner}"
             yield "Cache", plural(status.cache["entries"], "embedding")
     if "indexProblems" in record:
         problems = "; ".join(record["indexProblems"])
@@ -230,12 +226,6 @@ def _format_fallback(status: Status) -> str:
         return f"{status.provider} instead of {fallback['from']}: {fallback['reason']}"
     times = f" since {fallback['since']}; qmd is tried again at {fallback['nextTry']}"
     return f"builtin instead of qmd{times}: {fallback['reason']}"
-
-
-def _format_embeddings(status: Status) -> str:
-    """Return how many chunks have embeddings: the measure of what indexing again would cost."""
-    owner = f" from {status.provider}" if status.fallback else ""
-    return f"{status.vector.get('chunks', 0):,} of {plural(status.chunks, 'chunk')}{owner}"
 
 
 def _format_batch(batch: dict[str, Any]) -> str:
@@ -275,12 +265,12 @@ _FIXES = {
     "configuration": "Run `mdrecall config schema` to see every setting.",
     "workspace": "Use --workspace to choose one.",
     "damaged_index": "Run `mdrecall index --force`.",
-    "old_index": "Run `mdrecall reset --workspace` with that folder.",
-    "provider": "Run `mdrecall providers` to see which providers can be used.",
+    "old_index": "Run `mdrecall index --reset --workspace` with that folder.",
+    "provider": "Run `mdrecall config providers` to see which providers can be used.",
 }
 
 
-def add_doctor(parser: argparse.ArgumentParser) -> None:
+def add_doctor(parser: CommandParser) -> None:
     add_common(parser)
     # It prints all warnings.
     parser.set_defaults(is_told=True)
@@ -293,34 +283,39 @@ def run_doctor(options: argparse.Namespace) -> int:
     from mdrecall.hosts.events import check_log, find_log
 
     findings: list[tuple[str, Finding]] = []
-    agents = _choose_examined(options)
+
+    def report(agent: str, finding: "Finding") -> None:
+        finding = finding._replace(fix=f"{finding.fix} {_FIXES.get(finding.code, '')}".strip())
+        findings.append((agent, finding))
+        if not options.json:
+            mark, colour = _MARKS[finding.verdict]
+            message = shorten_home_in_text(printable(finding.message))
+            print(f"{style(mark, colour)} {finding.check + ':':15} {message}", flush=True)
+            if finding.fix:
+                print(f"{'':18}{style(printable(finding.fix), 'dim')}")
+
+    try:
+        agents = choose_agents(options)
+    except RecallError:
+        agents = [""]  # The configuration, which names the agents, is broken.
     for agent in agents:
         if len(agents) > 1 and not options.json:
             print(style(f"Agent {agent}", "bold"))
-        for finding in map(_add_command, _examine_all(options, agent or None)):
-            findings.append((agent, finding))
-            if not options.json:
-                _print_finding(finding)
-    now = datetime.now(UTC)
-    about_hosts = (*_check_hosts(), *check_log(find_log(os.environ, os.getcwd()), now))
-    for finding in map(_add_command, (*find_old_indexes(), *about_hosts)):
-        findings.append(("", finding))
-        if not options.json:
-            _print_finding(finding)
+        for finding in _examine_all(options, agent or None):
+            report(agent, finding)
+    log = check_log(find_log(os.environ, os.getcwd()), datetime.now(UTC))
+    for finding in (*find_old_indexes(), *_check_hosts(), *log):
+        report("", finding)
     errors = sum(finding.verdict == "wrong" for _, finding in findings)
     warnings = sum(finding.verdict == "note" for _, finding in findings)
     if options.json:
         print_json([_finding_to_json(agent, finding) for agent, finding in findings])
     else:
-        print(style(f"\n{_summarise(errors, warnings)}", "bold"))
+        parts = [plural(errors, "error") if errors else "No errors"]
+        parts += [plural(warnings, "warning")] if warnings else []
+        summary = ", ".join(parts) + "." if errors or warnings else "No problems found."
+        print(style(f"\n{summary}", "bold"))
     return 2 if errors else 0
-
-
-def _summarise(errors: int, warnings: int) -> str:
-    if not errors and not warnings:
-        return "No problems found."
-    parts = [plural(errors, "error") if errors else "No errors"]
-    return ", ".join(parts + ([plural(warnings, "warning")] if warnings else [])) + "."
 
 
 def _examine_all(options: argparse.Namespace, agent: str | None) -> "Iterator[Finding]":
@@ -331,10 +326,6 @@ def _examine_all(options: argparse.Namespace, agent: str | None) -> "Iterator[Fi
         reported.add(finding.message)
         yield finding
     yield from (finding for finding in _check_plugin(options, agent) if finding.message not in reported)
-
-
-def _add_command(finding: "Finding") -> "Finding":
-    return finding._replace(fix=f"{finding.fix} {_FIXES.get(finding.code, '')}".strip())
 
 
 def _check_hosts() -> "Iterator[Finding]":
@@ -386,14 +377,6 @@ def _check_memories(loaded: "Loaded") -> "Finding":
     return Finding("plugin", "good", message)
 
 
-def _choose_examined(options: argparse.Namespace) -> list[str]:
-    """Return every agent; one without a name if the configuration, which names them, is broken."""
-    try:
-        return choose_agents(options)
-    except RecallError:
-        return [""]
-
-
 def _finding_to_json(agent: str, finding: "Finding") -> dict[str, Any]:
     return {
         "agentId": agent,
@@ -402,11 +385,3 @@ def _finding_to_json(agent: str, finding: "Finding") -> dict[str, Any]:
         "said": finding.message,
         "mend": finding.fix,
     }
-
-
-def _print_finding(finding: "Finding") -> None:
-    mark, colour = _MARKS[finding.verdict]
-    message = shorten_home_in_text(printable(finding.message))
-    print(f"{style(mark, colour)} {finding.check + ':':15} {message}", flush=True)
-    if finding.fix:
-        print(f"{'':18}{style(printable(finding.fix), 'dim')}")

@@ -82,8 +82,10 @@ class Declined(Exception):
 class WarmDoor:
     """The sockets of one process, one for each memory that it has open."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
+    def __init__(self, env: Mapping[str, str], answer: Callable[[list[str], Caller], int]) -> None:
+        """``answer`` runs a command for a caller and returns its exit code."""
         self._env = env
+        self._run = answer
         self._lock = threading.Lock()
         self._listeners: list[_Listener] = []
         self._is_closed = False
@@ -119,7 +121,6 @@ class WarmDoor:
 
     def _answer(self, memory: "Memory", request: Request) -> bytes:
         """Return what a command prints and its exit code; raise if it has to do the work itself."""
-        from mdrecall.cli.main import answer
 
         def open_shared(loaded: "Loaded") -> "nullcontext[Memory]":
             if memory.loaded is None or not _is_same(memory.loaded, loaded):
@@ -134,7 +135,7 @@ class WarmDoor:
             self.used_at = time.monotonic()
             printed = Printed(request)
             with redirect_stdout(printed.stdout), redirect_stderr(printed.stderr):
-                code = answer(request.arguments, Caller(request.env, request.cwd, open_shared))
+                code = self._run(request.arguments, Caller(request.env, request.cwd, open_shared))
         except SystemExit as error:
             raise Declined from error
         finally:

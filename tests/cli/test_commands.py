@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import mdrecall
-from mdrecall.cli.main import COMMANDS, GROUPS, UsageError, build_parser
+from mdrecall.cli.main import ALIASES, COMMANDS, GROUPS, PARTS, _parse_options, build_parser
+from mdrecall.cli.options import UsageError
 from mdrecall.config.load import load
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -388,24 +389,31 @@ def test_the_version(run: Run) -> None:
 
 def test_help_lists_every_command(run: Run) -> None:
     text = run("--help").out
-    assert all(re.search(rf"^  {name} +{about[0]}$", text, re.MULTILINE) for name, about in COMMANDS.items())
+    assert all(re.search(rf"^  {name} +{about[1]}$", text, re.MULTILINE) for name, about in COMMANDS.items())
     assert re.findall(r"^([a-z]+):$", text, re.MULTILINE) == [*GROUPS, "options"]
     assert "None" not in text
     assert max(map(len, text.splitlines())) <= 80
 
 
-EXAMPLES = [(name, example) for name, (_, *examples) in COMMANDS.items() for example in examples]
+EXAMPLES = [(name, example) for name, (_, _, *examples) in (COMMANDS | PARTS).items() for example in examples]
 
 
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[example for _, example in EXAMPLES])
 def test_the_examples_in_the_help_of_a_command_can_be_run(run: Run, name: str, example: str) -> None:
-    assert f"  mdrecall {example}\n" in run(name, "--help").out
-    command, *arguments = shlex.split(example.partition(" > ")[0])
-    assert build_parser(command).parse_args(arguments).command == name
+    assert f"  mdrecall {example}\n" in run(*name.split(), "--help").out
+    command = _parse_options(shlex.split(example.partition(" > ")[0])).command
+    assert command == name or (command in PARTS and command.split()[0] == name)
+
+
+@pytest.mark.parametrize("word", ALIASES)
+def test_a_word_that_was_a_command_still_is_one(run: Run, word: str) -> None:
+    first, second = ALIASES[word]
+    assert run(word, "--help") == run(first, second, "--help")
+    assert run("--help").out.find(f"  {word} ") == -1
 
 
 def test_every_command_has_an_example() -> None:
-    assert {name for name, _ in EXAMPLES} == COMMANDS.keys()
+    assert {name for name, _ in EXAMPLES} == COMMANDS.keys() | PARTS.keys()
 
 
 @pytest.mark.parametrize(
@@ -480,7 +488,6 @@ SAFE = re.compile(r"(?:[^\x00-\x08\x0b-\x1f\x7f-\x9f\u202e]|\r\n|\x1b\[[\d;]*m|\
         "list",
         "links memory/a.md",
         "forget walrus",
-        "forget --find walrus",
         "sessions show talk",
         "sessions history talk",
         "sessions history talk --json",
@@ -808,11 +815,11 @@ def test_the_status_names_the_plugin_that_provides_the_memory(run: Run) -> None:
 
 @pytest.mark.parametrize("port", ["0", "8000", "65535"])
 def test_a_server_listens_on_any_port(port: str) -> None:
-    options = build_parser("serve").parse_args(["--port", port, "--workspace", "notes"])
+    options = build_parser("mcp serve").parse_args(["--port", port, "--workspace", "notes"])
     assert (options.port, options.workspace) == (int(port), ["notes"])
 
 
 @pytest.mark.parametrize("port", ["-1", "65536", "http"])
 def test_what_is_no_port_is_refused(port: str) -> None:
     with pytest.raises(UsageError, match=f"'{port}' is not a port number"):
-        build_parser("serve").parse_args([f"--port={port}"])
+        build_parser("mcp serve").parse_args([f"--port={port}"])

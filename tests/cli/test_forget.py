@@ -43,15 +43,6 @@ def test_the_keys_are_those_of_openclaw(workspace: Workspace, run: Run) -> None:
     assert unknown["sessionResolutions"] == [{"sessionId": "gone", "sessionKey": None, "source": "unresolved"}]
 
 
-def test_passages_are_found_to_choose_from(workspace: Workspace, run: Run) -> None:
-    note = workspace.write("memory/a.md", f"# A\n\n{PHRASE}.\n")
-    found = run("forget", "--find", "zorkberries")
-    assert "mdrecall forget --path 'memory/a.md#L" in found.out
-    citation = json.loads(run("forget", "--find", "zorkberries", "--json").out)["passages"][0]["path"]
-    assert run("forget", "--path", citation, "--apply").code == 0
-    assert not note.exists() or "zorkberries" not in note.read_text()
-
-
 def test_what_is_unclear_is_refused(workspace: Workspace, run: Run) -> None:
     workspace.write("memory/a.md", "# A\n")
     assert run("forget", "never written anywhere").out == "No place holds it. Add --apply to keep it out from now on.\n"
@@ -125,8 +116,3 @@ def test_a_place_without_lines_is_a_path_below_the_home_folder(workspace: Worksp
     log.write_text(f"2026-02-10T00:00:00Z x: failed on {PHRASE}\n")
     shown = run("forget", PHRASE, HOME=str(workspace.state.parent)).out
     assert shown.splitlines()[0] == "~/state/hooks.log  mask"
-
-
-def test_a_search_for_passages_that_finds_nothing_says_so(workspace: Workspace, run: Run) -> None:
-    nothing = run("forget", "--find", "zorkberries")
-    assert nothing.out.startswith("Nothing was found. ")

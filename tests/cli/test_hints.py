@@ -7,9 +7,9 @@ from typing import get_args
 import pytest
 
 from mdrecall import errors
-from mdrecall.cli.config import command_words
+from mdrecall.cli.main import list_words
 from mdrecall.cli.output import _BY_ERROR, MINILM_REMEDY, REMEDY_BY_REASON, add_remedy, hint_for, suggest_minilm
-from mdrecall.errors import ConfigError, FileMissing, KeyRefused, RecallError, WorkspaceError
+from mdrecall.errors import ConfigError, FileMissing, KeyRefused, RecallError
 from mdrecall.types import Confidence, Reason, SearchAnswer, SearchResult
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -25,9 +25,9 @@ def test_every_reason_has_an_entry() -> None:
     assert set(REMEDY_BY_REASON) == set(get_args(Reason))
 
 
-@pytest.mark.parametrize("text", [*REMEDY_BY_REASON.values(), *(remedy.text for remedy in _BY_ERROR)])
+@pytest.mark.parametrize("text", [*REMEDY_BY_REASON.values(), *(remedy for _, remedy, *_ in _BY_ERROR)])
 def test_a_remedy_names_only_commands_and_options_that_there_are(text: str) -> None:
-    words = command_words()
+    words = list_words()
     for command, rest in re.findall(r"`mdrecall (\w+)([^`]*)`", text):
         assert set(re.findall(r"--[\w-]+", rest)) <= set(words[command])
     assert set(re.findall(r"--[\w-]+", text)) <= {word for entries in words.values() for word in entries}
@@ -72,7 +72,7 @@ def test_a_weak_answer_of_the_table_alone_says_how_to_install_the_better_embedde
         SearchAnswer((), reason="no_match"),
     ):
         assert suggest_minilm(other, query) == ""
-    words = command_words()["providers"]
+    words = list_words()["config"]
     assert {"--download", "minilm"} <= set(words)
 
 
@@ -107,8 +107,8 @@ def test_the_better_embedder_is_suggested_for_english_only(
         (ConfigError("x", hint="Fix the file."), "config", "Fix the file."),
         (FileMissing("x", path="sessions/a.jsonl"), "sessions", "Run `mdrecall sessions list`"),
         (FileMissing("x", path="a.md"), "get", ""),
-        (KeyRefused("x"), "index", "Run `mdrecall providers`"),
-        (KeyRefused("x"), "providers", ""),
+        (KeyRefused("x"), "index", "Run `mdrecall config providers`"),
+        (KeyRefused("x"), "config providers", ""),
         (RecallError("x", hint="Do it."), "search", "Do it."),
     ],
 )
@@ -121,12 +121,10 @@ def test_an_error_gets_the_remedy_of_its_class_where_the_command_is_not_the_reme
 
 
 def test_an_option_is_named_only_where_the_command_has_it(workspace: Workspace, run: Run) -> None:
-    assert hint_for(WorkspaceError("x"), options("search", workspace=None)) == "Use --workspace to choose one."
-    assert hint_for(WorkspaceError("x"), options("demo")) == ""
     assert "--workspace" in run("status", "--workspace", "/no/where").err
     assert "--workspace" not in run("demo", "--into", str(workspace.path)).err
 
 
 def test_every_class_in_the_table_is_an_error_of_ours() -> None:
-    for remedy in _BY_ERROR:
-        assert getattr(errors, remedy.error.__name__) is remedy.error
+    for error, *_ in _BY_ERROR:
+        assert getattr(errors, error.__name__) is error

@@ -90,7 +90,7 @@ def test_a_person_who_does_not_agree_keeps_the_copies(
         asked.append(question)
         return False
 
-    monkeypatch.setattr("mdrecall.cli.sessions.confirm", decline)
+    monkeypatch.setattr("mdrecall.cli.output.confirm", decline)
     kept = run("hosts", "forget", "codex")
     assert (kept.code, kept.out, asked) == (1, "Nothing was changed.\n", ["Delete 1 imported conversation of codex?"])
     assert run("hosts", "list", "--json").json[1]["imported"] == 1

@@ -172,7 +172,7 @@ def test_the_index_of_a_folder_that_is_gone_is_listed_and_can_be_deleted(
     (line,) = [line for line in said.out.splitlines() if "old index" in line]
     assert old in line
     assert str(index) in line
-    assert "Run `mdrecall reset --workspace` with that folder." in said.out
+    assert "Run `mdrecall index --reset --workspace` with that folder." in said.out
     before = sorted(index.parent.iterdir())
     refused = run("reset", "--workspace", old)
     assert (refused.code, sorted(index.parent.iterdir())) == (2, before)

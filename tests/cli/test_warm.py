@@ -21,6 +21,7 @@ import mdrecall
 from mdrecall import Memory
 from mdrecall.cli import start, warm_server
 from mdrecall.cli.index import _wait
+from mdrecall.cli.main import answer
 from mdrecall.cli.start import GREETING, ask, describe_code, find_socket_folder, name_socket
 from mdrecall.cli.warm_server import Printed, Request, WarmDoor
 from tests.cli.conftest import Run
@@ -162,13 +163,13 @@ def test_another_folder_is_declined(open_door: WarmDoor, notes: Workspace, tmp_p
 def test_settings_that_switch_it_off_open_no_socket(notes: Workspace, run_process: Run) -> None:
     config = Path(notes.path, "off.json")
     config.write_text('{"mdrecall": {"warm": {"enabled": false}}}')
-    with Memory.open(config=config, env=notes.env) as memory, closing(WarmDoor(notes.env)) as door:
+    with Memory.open(config=config, env=notes.env) as memory, closing(WarmDoor(notes.env, answer)) as door:
         door.open(memory)
     assert list_sockets(notes.env) == []
     refused = run_process("warm", "--config", str(config))
     assert refused.code == 2
     assert refused.err.splitlines()[-2:] == [
-        "mdrecall: This memory is not kept warm: the settings do not allow it.",
+        "mdrecall: Warm mode is off for this memory.",
         "          Set mdrecall.warm.enabled to true, and memory.backend to builtin.",
     ]
 
@@ -260,7 +261,7 @@ def test_a_folder_that_is_not_private_is_not_used(
     else:
         folder.mkdir()
         folder.chmod(0o755)
-    with Memory.open(env=notes.env) as memory, closing(WarmDoor(notes.env)) as door:
+    with Memory.open(env=notes.env) as memory, closing(WarmDoor(notes.env, answer)) as door:
         door.open(memory)
         time.sleep(0.2)
         assert not folder.is_dir() or os.listdir(folder) == []
@@ -509,7 +510,7 @@ def test_a_warm_process_ends_on_a_signal_and_when_nobody_asks(notes: Workspace) 
         assert process.wait(PATIENCE_S) == 0
     assert list_sockets(notes.env) == []
     reader, writer = os.pipe()
-    _wait(WarmDoor(notes.env), 0.05, reader)
+    _wait(WarmDoor(notes.env, answer), 0.05, reader)
     assert not select.select([reader], [], [], 0)[0]
     os.close(reader)
     os.close(writer)

@@ -27,7 +27,7 @@ from contextlib import closing, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
-from mdrecall.cli.main import main
+from mdrecall.cli.main import answer, main
 from mdrecall.cli.output import MINILM_REMEDY, REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.start import ask, find_socket_folder, unpack
 from mdrecall.cli.warm_server import WarmDoor
@@ -165,7 +165,7 @@ def run_in_process(arguments: list[str]) -> tuple[int, str]:
 def listening(memory: Memory, env: Mapping[str, str]) -> Iterator[WarmDoor]:
     """A process, which is this one, that answers the commands of others from an open memory."""
     assert memory.loaded
-    with closing(WarmDoor(env)) as door:
+    with closing(WarmDoor(env, answer)) as door:
         door.open(memory)
         assert until(lambda: any(name.endswith(".sock") for name in list_sockets(env)))
         yield door

@@ -13,7 +13,7 @@ from typing import Any
 
 import mdrecall
 from mdrecall.cli.main import COMMANDS as ALL
-from mdrecall.cli.main import build_parser, main
+from mdrecall.cli.main import PARTS, build_parser, main
 from mdrecall.cli.output import MINILM_REMEDY
 from mdrecall.config.openclaw_file import json_schema
 from mdrecall.types import SearchRequest
@@ -185,7 +185,7 @@ def public_names() -> dict[str, Any]:
         "mdrecall": sorted(mdrecall.__all__),
         "Memory": _methods(mdrecall.Memory),
         "AsyncMemory": _methods(mdrecall.AsyncMemory),
-        "commands": {name: list(_options(build_parser(name).arguments)) for name in sorted(ALL)},
+        "commands": {name: list(_options(build_parser(name).arguments)) for name in sorted((*ALL, *PARTS))},
     }
 
 
