@@ -282,14 +282,16 @@ class Section:
     """The attribute of each name."""
     is_strict: ClassVar[bool] = True
     """True if an unknown name is an error; False where OpenClaw keeps other settings in the same object."""
+    dropped: ClassVar[tuple[str, ...]] = ()
+    """Names of settings of earlier versions: accepted with any value, and not used."""
 
-    def __init_subclass__(cls, *, is_strict: bool = True) -> None:
+    def __init_subclass__(cls, *, is_strict: bool = True, dropped: tuple[str, ...] = ()) -> None:
         declared = [(field, value) for field, value in vars(cls).items() if isinstance(value, Setting | Section)]
         cls.fields = {json_name(field): field for field, _ in declared}
         cls.entries = {
             json_name(field): value if isinstance(value, Setting) else type(value) for field, value in declared
         }
-        cls.is_strict = is_strict
+        cls.is_strict, cls.dropped = is_strict, dropped
         for field, value in declared:
             setattr(cls, field, value.default if isinstance(value, Setting) else value)
 

@@ -104,7 +104,7 @@ def _read_layer(
         entry = section.entries.get(name)
         where = f"{layer.file}: {at}.{name}"
         if entry is None:
-            if section.is_strict:
+            if section.is_strict and name not in section.dropped:
                 problems.append(f"{where} is not a known setting{suggest_name(name, section.entries)}.")
         elif not isinstance(entry, Setting):
             yield from _read_layer(entry, value, layer, f"{prefix}{name}.", problems)

@@ -95,8 +95,8 @@ class Loaded(NamedTuple):
 
     @property
     def unused(self) -> tuple[str, ...]:
-        """The keys of OpenClaw's own file that are accepted and not used."""
-        return tuple(name for layer in self.layers if layer.is_lenient for name in list_unused(layer.values))
+        """The keys of the files that are accepted and not used."""
+        return tuple(dict.fromkeys(name for layer in self.layers for name in list_unused(layer.values)))
 
     @property
     def hub(self) -> str:

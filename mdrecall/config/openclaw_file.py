@@ -119,6 +119,7 @@ def _used_keys() -> dict[str, Any]:
 def _branch(section: type[Section]) -> dict[str, Any]:
     """Return the used keys of a section. An unknown key of a strict one has been reported already."""
     branch: dict[str, Any] = {"*": _ALL} if section.is_strict else {}
+    branch |= dict.fromkeys(section.dropped)
     for name, entry in section.entries.items():
         if isinstance(entry, Setting):
             branch[name] = _ALL if entry.is_used else None

@@ -200,7 +200,7 @@ def _read_collections(values: Mapping[str, Any]) -> dict[str, tuple[ExtraPath, f
     }
 
 
-class MdrecallSettings(Section):
+class MdrecallSettings(Section, dropped=("activity",)):
     """``mdrecall``: the settings that only mdrecall has."""
 
     max_file_bytes: int = setting(size_bytes(), 32 * 1024 * 1024, "Skip files larger than this and report them.")

@@ -7,6 +7,7 @@ import pytest
 from mdrecall.config.declare import InvalidValue, duration_ms, size_bytes, whole
 from mdrecall.config.load import list_agent_ids, load
 from mdrecall.errors import ConfigError
+from tests.config import write
 
 
 def home(tmp_path: Path, openclaw: str | None, own: str | None = None) -> dict[str, str]:
@@ -166,3 +167,9 @@ def test_openclaws_own_names_stay_openclaws_and_a_schema_may_be_named(tmp_path: 
     env = home(tmp_path, '{"gateway": {}, "memroy": {}}', own)
     (tmp_path / ".openclaw/workspace").mkdir()
     assert load(env=env, cwd=str(tmp_path)).settings.agent_id == "main"
+
+
+def test_a_setting_of_an_earlier_version_is_accepted_and_named_as_not_used(tmp_path: Path) -> None:
+    own = write(tmp_path / "own.json", {"mdrecall": {"activity": {"record": False}, "maxPerFile": 2}})
+    result = load(env={"HOME": str(tmp_path), "MDRECALL_CONFIG": str(own)}, cwd=str(tmp_path))
+    assert (result.unused, result.settings.mdrecall.max_per_file) == (("mdrecall.activity",), 2)
