@@ -74,16 +74,16 @@ def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBack
 def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
     """Open qmd's backend, with the builtin one to answer while qmd cannot."""
     from mdrecall.backends.fallback import Breaker, FallbackBackend
-    from mdrecall.qmd.backend import QmdBackend, update_wait_ms
-    from mdrecall.qmd.process import state_dir_of
+    from mdrecall.qmd.backend import QmdBackend
 
     settings = loaded.settings
-    timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, update_wait_ms(settings, one_shot=one_shot)
+    qmd = QmdBackend(loaded, one_shot=one_shot)
+    timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, qmd.update_wait_ms()
     opened = FallbackBackend(
         "qmd",
-        QmdBackend(loaded, one_shot=one_shot),
+        qmd,
         lambda: open_builtin(loaded if one_shot else _shorten_waits(loaded), one_shot=one_shot),
-        Breaker(os.path.join(state_dir_of(settings), "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
+        Breaker(os.path.join(qmd.state_dir, "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
         deny=partial(deny_by_scope, settings),
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
         one_shot=one_shot,

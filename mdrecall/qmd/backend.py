@@ -9,7 +9,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.config.load import Loaded
-from mdrecall.config.settings import Settings
 from mdrecall.core.ranking.query import parse_query
 from mdrecall.engine.watch_loop import IndexWatcher, WatchPlan
 from mdrecall.errors import BackendUnavailable, ProgramMissing, QueryError, message_with_hint
@@ -47,18 +46,6 @@ class RunningQmd(NamedTuple):
     server: "Session | Mcporter | None"
 
 
-def update_wait_ms(settings: Settings, *, one_shot: bool) -> int:
-    """Return how long a search may wait for an index update before its own time limit starts."""
-    if not one_shot:
-        return 0
-    if settings.memory.qmd.update.waits_at_start:
-        from mdrecall.qmd.update import find_boot_limit
-
-        return int(1000 * find_boot_limit(settings.memory.qmd.update.update_timeout_ms / 1000))
-    has_index = os.path.exists(index_path(settings.qmd_dir))
-    return settings.memory.qmd.limits.timeout_ms if has_index else settings.mdrecall.first_index_wait_ms
-
-
 class QmdBackend:
     """Answers for one workspace through a separate qmd, which is started when it is first needed."""
 
@@ -69,12 +56,13 @@ class QmdBackend:
         self._lock = threading.Lock()
         self._running: RunningQmd | None = None
         self._closed = False
-        lock_path = os.path.join(state_dir_of(loaded.settings), "watch.lock")
+        self.state_dir = state_dir_of(loaded.settings)
+        """The folder for mdrecall's own files beside the index."""
         self.watch = IndexWatcher(
-            FileLock(lock_path),
+            FileLock(os.path.join(self.state_dir, "watch.lock")),
             self._plan_watch,
             self._sync_changes,
-            prepare=lambda: make_private_folder(os.path.dirname(lock_path)),
+            prepare=lambda: make_private_folder(self.state_dir),
         )
 
     @cached_property
@@ -85,6 +73,18 @@ class QmdBackend:
         return QmdIndex(
             self._loaded, watcher=self.watch.status, list_setup_issues=self._list_setup_issues, stop=self.stop
         )
+
+    def update_wait_ms(self) -> int:
+        """Return how long a search may wait for an index update before its own time limit starts."""
+        if not self._one_shot:
+            return 0
+        rules = self._settings.memory.qmd.update
+        if rules.waits_at_start:
+            from mdrecall.qmd.update import find_boot_limit
+
+            return int(1000 * find_boot_limit(rules.update_timeout_ms / 1000))
+        has_index = os.path.exists(index_path(self._settings.qmd_dir))
+        return self._settings.memory.qmd.limits.timeout_ms if has_index else self._settings.mdrecall.first_index_wait_ms
 
     def start(self) -> None:
         """Start qmd, its server and its updates, which takes long. A failure is reported by the first search."""
@@ -183,7 +183,7 @@ class QmdBackend:
         from mdrecall.qmd.search import QmdSearch
 
         program = Program(command, env=env)
-        version_path = os.path.join(state_dir_of(settings), "version.json")
+        version_path = os.path.join(self.state_dir, "version.json")
 
         def require(within_s: float) -> None:
             require_version(program, version_path, timeout_s=within_s)
@@ -200,7 +200,7 @@ class QmdBackend:
     def _make_updater(self, program: Program, collections: "Collections", export: "SessionExport | None") -> "Updater":
         from mdrecall.qmd.update import Embedding, IndexUpdate, Updater
 
-        settings, state_dir = self._settings, state_dir_of(self._settings)
+        settings, state_dir = self._settings, self.state_dir
         rules = settings.memory.qmd.update
         timeout_s = rules.update_timeout_ms / 1000
         update = IndexUpdate(program, collections, export, state_dir=state_dir, timeout_s=timeout_s)
@@ -229,7 +229,7 @@ class QmdBackend:
                 start_daemon=mcporter.start_daemon,
                 qmd_command=command,
                 qmd_env=env,
-                folder=os.path.join(state_dir_of(settings), "mcporter"),
+                folder=os.path.join(self.state_dir, "mcporter"),
                 index=index,
             )
         if self._one_shot or not settings.mdrecall.qmd.session:
