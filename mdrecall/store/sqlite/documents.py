@@ -7,7 +7,7 @@ is in most rows, so it is divided out again, and only the saturation from 0 to 1
 import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from typing import Any
 
 import apsw
@@ -35,7 +35,6 @@ from mdrecall.store.sqlite.tables import (
     UNPACK,
     WrittenTexts,
     bump,
-    current_revision,
     is_remembered,
     is_stored,
     load_dictionary,
@@ -115,7 +114,7 @@ class SqliteDocuments:
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         """Return the stamp that each document was read at; an empty one where it proves nothing."""
         with self._file.reading() as db:
-            return self._stamps.get(DocumentRows(db), source, settle_ns)
+            return self._stamps.get(DocumentRows(db, self._file.revision(db)), source, settle_ns)
 
     def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
         """Return the hash and the format of each document of a source, or of those of some paths."""
@@ -325,12 +324,13 @@ _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
 class DocumentRows:
     """What the cache of stamps reads."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, revision: int) -> None:
         self._db = db
+        self._revision = revision
 
     def revision(self) -> int:
         """Return the number of the last change."""
-        return current_revision(self._db)
+        return self._revision
 
     def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
         """Return what has changed between two revisions; everything if the removals are not remembered."""
@@ -390,16 +390,9 @@ class SqliteChunks:
         self._remembered: _Remembered | None = None
         self._listed: tuple[int, tuple[StoredDocument, ...]] | None = None
 
-    @contextmanager
-    def snapshot(self) -> Iterator[None]:
+    def snapshot(self) -> AbstractContextManager[None]:
         """Let every read of this thread inside see the same state of the index."""
-        with self._file.reading() as db:
-            db.execute("BEGIN")
-            try:
-                yield
-            finally:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
+        return self._file.snapshot()
 
     def count(self, space: int | None = None) -> int:
         """Return the number of chunks, or of those with a vector in a space."""
@@ -430,7 +423,7 @@ class SqliteChunks:
                 each = (row for day in days for row in rows(db, _OF_DAYS, (*day, *find_times(*day))))
                 by_number = {row[0]: unpack_document(*row) for row in each}
                 return [document for document in by_number.values() if is_of_days(document, days)]
-            revision = current_revision(db)
+            revision = self._file.revision(db)
             if self._listed and self._listed[0] == revision:
                 return list(self._listed[1])
             found = [unpack_document(*row) for row in rows(db, _DOCUMENTS)]
@@ -455,7 +448,7 @@ class SqliteChunks:
 
     def _recall(self, db: apsw.Connection) -> _Remembered:
         """Return what is remembered of the index as it is now."""
-        remembered, revision = self._remembered, current_revision(db)
+        remembered, revision = self._remembered, self._file.revision(db)
         if remembered is None or remembered.revision != revision:
             remembered = self._remembered = _Remembered(db, revision)
         return remembered

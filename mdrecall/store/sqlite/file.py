@@ -27,7 +27,7 @@ from mdrecall.store.sqlite.connect import (
     restore_length,
     sweep,
 )
-from mdrecall.store.sqlite.tables import bump, rows, transaction, translate_errors
+from mdrecall.store.sqlite.tables import bump, current_revision, explain_error, rows, transaction, translate_errors
 from mdrecall.types import ContentSizes
 
 #: How long a writer waits for another one before it reports who that is.
@@ -73,6 +73,7 @@ class IndexFile:
         self._writer: apsw.Connection | None = None
         self._writer_of = -1
         self._local = threading.local()
+        self._reading = _Reading(self)
         self._readers: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
 
     def health(self) -> tuple[str, StoreUnavailable | None]:
@@ -110,7 +111,13 @@ class IndexFile:
             return False
         if _identity(self._location.path) != self._opened:
             return False
-        self._shared_bytes = restore_length(self._location.path, self._shared_bytes)
+        try:
+            shared_bytes = os.stat(f"{self._location.path}-shm").st_size
+        except OSError:
+            return True
+        if shared_bytes < self._shared_bytes:
+            restore_length(self._location.path, self._shared_bytes)
+        self._shared_bytes = max(shared_bytes, self._shared_bytes)
         return True
 
     def _record_identity(self) -> None:
@@ -321,12 +328,34 @@ class IndexFile:
             who = describe_holder(lock.holder())
             raise StoreBusy(f"The index {self.path} is locked by {who}.", hint="Try again when it has finished.")
 
-    @contextmanager
-    def reading(self) -> Iterator[apsw.Connection]:
+    def reading(self) -> AbstractContextManager[apsw.Connection]:
         """Give this thread's connection; inside ``transaction``, the one that sees what has been written so far."""
-        db = getattr(self._local, "inside", None) or self._reader()
-        with translate_errors(self.path):
-            yield db
+        return self._reading
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """Let every read of this thread inside see the same state of the index."""
+        with self._reading as db:
+            db.execute("BEGIN")
+            self._local.snapshot, self._local.revision = db, -1
+            try:
+                yield
+            finally:
+                self._local.snapshot = None
+                if db.in_transaction:
+                    db.execute("ROLLBACK")
+
+    def revision(self, db: apsw.Connection) -> int:
+        """Return the number of the last change, which is asked for once in a snapshot."""
+        if getattr(self._local, "snapshot", None) is not db:
+            return current_revision(db)
+        if self._local.revision < 0:
+            self._local.revision = current_revision(db)
+        return int(self._local.revision)
+
+    def find_connection(self) -> apsw.Connection:
+        """Return the connection of this thread that sees what it has written."""
+        return getattr(self._local, "inside", None) or self._reader()
 
     def _reader(self) -> apsw.Connection:
         db: apsw.Connection | None = getattr(self._local, "db", None)
@@ -440,6 +469,21 @@ class IndexFile:
             sidecar_files.delete_all(self.path)
         sidecar_files.sweep(self.path)
         sweep(self.path)
+
+
+class _Reading:
+    """Gives the connection of a thread that reads, and translates the errors of SQLite."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file = weakref.proxy(file)
+
+    def __enter__(self) -> apsw.Connection:
+        db: apsw.Connection = self._file.find_connection()
+        return db
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, apsw.Error | UnicodeError):
+            raise explain_error(error, self._file.path) from error
 
 
 def _identity(path: str) -> tuple[int, int] | None:

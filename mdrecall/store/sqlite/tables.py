@@ -67,17 +67,18 @@ def translate_errors(path: str) -> Iterator[None]:
     """Raise mdrecall's errors for those of SQLite on the index at ``path``. Nothing else translates them."""
     try:
         yield
-    except apsw.Error as error:
-        raise _translate(error, path) from error
-    except UnicodeEncodeError as error:
+    except (apsw.Error, UnicodeError) as error:
+        raise explain_error(error, path) from error
+
+
+def explain_error(error: apsw.Error | UnicodeError, path: str) -> StoreError:
+    """Return mdrecall's error for one of SQLite."""
+    if isinstance(error, UnicodeEncodeError):
         shown = path.encode("utf-8", "backslashreplace").decode()
         hint = "Set MDRECALL_STATE_DIR to a folder whose name is Unicode."
-        raise StoreUnavailable(f"The index {shown} has a name that is not Unicode.", hint=hint) from error
-    except UnicodeDecodeError as error:
-        raise CorruptIndex(f"The index {path} is damaged: it holds text that is not Unicode.") from error
-
-
-def _translate(error: apsw.Error, path: str) -> StoreError:
+        return StoreUnavailable(f"The index {shown} has a name that is not Unicode.", hint=hint)
+    if isinstance(error, UnicodeDecodeError):
+        return CorruptIndex(f"The index {path} is damaged: it holds text that is not Unicode.")
     # The statements are fixed: if SQLite rejects one, the tables have been changed.
     if isinstance(error, apsw.CorruptError | apsw.NotADBError | apsw.SQLError):
         return CorruptIndex(f"The index {path} is damaged: {error}.", hint=_REBUILD_HINT)

@@ -13,8 +13,8 @@ import weakref
 import zlib
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
 from typing import TypeAlias
@@ -253,15 +253,12 @@ def forget_chunks(db: apsw.Connection, document_id: int) -> None:
 
 
 class SpaceRows:
-    """The tables of one embedding space, as a connection sees them."""
+    """The tables of one embedding space, as a connection sees them at a revision."""
 
-    def __init__(
-        self, db: apsw.Connection, number: int, latest: Callable[[], AbstractContextManager[apsw.Connection]]
-    ) -> None:
-        """``latest`` gives a new connection, which sees the last state of the index, whatever ``db`` sees."""
+    def __init__(self, file: IndexFile, db: apsw.Connection, number: int) -> None:
         self.db = db
         self.number = number
-        self._latest = latest
+        self._file = file
 
     def is_stored(self) -> bool:
         """True if the space has tables. They are dropped when another space has been filled."""
@@ -273,22 +270,20 @@ class SpaceRows:
 
     def revision(self) -> int:
         """Return the number of the last change of the index."""
-        return current_revision(self.db)
+        return self._file.revision(self.db)
 
     def changes_since(self, seen: int) -> ChangedVectors | None:
         """Return what has changed after a revision; every vector if the removals are not remembered."""
-        now = current_revision(self.db)
-        if seen > now and self._is_old_view(seen):
-            return None
+        now = self.revision()
+        if seen > now:
+            # A new connection sees the last state: an earlier one was restored if it does not know the revision.
+            with self._file.latest() as last:
+                if is_remembered(last, seen):
+                    return None
         if seen > now or not is_remembered(self.db, seen):
             return now, None, read_blocks(self.db, self.number)
         gone = [chunk_id for (chunk_id,) in rows(self.db, "SELECT chunk_id FROM removed WHERE revision > ?", (seen,))]
         return now, gone, read_blocks(self.db, self.number, f"revision > {seen:d}")
-
-    def _is_old_view(self, seen: int) -> bool:
-        """True if this connection sees an earlier state than the last one; False if an earlier one was restored."""
-        with self._latest() as db:
-            return is_remembered(db, seen)
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
         """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
@@ -560,7 +555,7 @@ class SqliteVectors:
     def engine(self, space: StoredSpace) -> tuple[str, str]:
         """Return the name of the engine that searches a space, and why sqlite-vec does not although it should."""
         with self._file.reading() as db:
-            return self._engines.load(SpaceRows(db, space.id, self._file.latest), space), self._engines.problem
+            return self._engines.load(SpaceRows(self._file, db, space.id), space), self._engines.problem
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         """Return the chunks with the largest cosines, best first."""
@@ -580,7 +575,7 @@ class SqliteVectors:
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
         """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
         with self._file.reading() as db:
-            tables = self._tables(db, space.id)
+            tables = SpaceRows(self._file, db, space.id)
             return tables.vectors_of(ids) if tables.is_stored() else {}
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
@@ -592,11 +587,8 @@ class SqliteVectors:
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
         with self._file.reading() as db:
-            tables = self._tables(db, space.id)
+            tables = SpaceRows(self._file, db, space.id)
             yield self._engines.get(tables, space), tables
-
-    def _tables(self, db: apsw.Connection, space: int) -> SpaceRows:
-        return SpaceRows(db, space, self._file.latest)
 
 
 def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
