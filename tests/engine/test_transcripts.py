@@ -182,8 +182,8 @@ def test_growth_is_stored_without_looking_at_what_is_there(agent: TranscriptFold
     steps = [row[3] for sql, bindings in asks for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", bindings)]
     db.close()
     assert len(steps) > 10
-    # There are few spaces and one dictionary, and the history keeps a bounded number of revisions.
-    bounded = ("VIRTUAL", "spaces", "dictionaries", "history")
+    # There are few spaces, and the history keeps a bounded number of revisions.
+    bounded = ("VIRTUAL", "spaces", "history")
     assert [step for step in steps if "SCAN" in step and not any(word in step for word in bounded)] == []
 
 

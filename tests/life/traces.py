@@ -3,15 +3,14 @@
 import json
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-
-import apsw
 
 #: How a write-ahead log of SQLite begins.
 _LOGS = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 
 
-def find_traces(folders: Sequence[Path], phrase: str, *, dictionaries: Sequence[bytes] = ()) -> list[str]:
+def find_traces(folders: Sequence[Path], phrase: str) -> list[str]:
     """Return the files that hold a phrase, plain, escaped, in UTF-16, or in any piece that can be decompressed."""
     needles = {
         phrase.encode(),
@@ -26,34 +25,16 @@ def find_traces(folders: Sequence[Path], phrase: str, *, dictionaries: Sequence[
                 data = file.read_bytes()
                 if any(needle in data for needle in needles):
                     found.append(str(file))
-                elif any(phrase.encode() in piece for piece in _decompress(data, dictionaries)):
+                elif any(phrase.encode() in piece for piece in _decompress(data)):
                     found.append(f"{file} (compressed)")
     return found
 
 
-def read_dictionaries(index: Path) -> list[bytes]:
-    """Return the dictionaries that the texts of an index are compressed with."""
-    db = apsw.Connection(str(index), flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        return [words for (words,) in db.execute("SELECT words FROM dictionaries")]
-    finally:
-        db.close()
-
-
-def _decompress(data: bytes, dictionaries: Sequence[bytes]) -> Iterator[bytes]:
+def _decompress(data: bytes) -> Iterator[bytes]:
     """Yield what can be decompressed, beginning after any mark of a compressed text and its checksum."""
     if not data.startswith((b"SQLite format 3", *_LOGS)):
         return
     for at, byte in enumerate(data):
         if byte in b"dD":
-            yield from _inflate(data[at + 5 : at + 4096], b"")
-        elif byte in b"wW":
-            for words in dictionaries:
-                yield from _inflate(data[at + 9 : at + 4096], words)
-
-
-def _inflate(data: bytes, words: bytes) -> Iterator[bytes]:
-    try:
-        yield zlib.decompressobj(-15, zdict=words).decompress(data, 20_000)
-    except zlib.error:
-        return
+            with suppress(zlib.error):
+                yield zlib.decompressobj(-15).decompress(data[at + 5 : at + 4096], 20_000)

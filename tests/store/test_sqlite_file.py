@@ -98,7 +98,7 @@ def make_older(store: SqliteStore) -> None:
     store.vectors.put(space, [(chunk.id, Embedding(vector)) for chunk in store.vectors.pending(None, 0, 10)])
     store.admin.close()
     db = apsw.Connection(store.file_path)
-    db.execute(f"DROP TABLE dictionaries; DROP TABLE transcripts; PRAGMA user_version={VERSION - 1}")
+    db.execute(f"DROP TABLE transcripts; CREATE TABLE dictionaries(key); PRAGMA user_version={VERSION - 1}")
     db.close()
 
 

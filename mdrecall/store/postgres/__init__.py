@@ -63,7 +63,6 @@ class Lease:
         self._lock = threading.Lock()
 
     def acquire(self, wait_s: float, doing: str) -> bool:
-        """Take the lease within ``wait_s``; False if another process holds it."""
         until = time.monotonic() + wait_s
         while not self._take(doing):
             if time.monotonic() >= until:
@@ -77,18 +76,15 @@ class Lease:
         return True
 
     def record(self, more: Mapping[str, object]) -> None:
-        """Publish more about the work of the holder, as JSON."""
         statement = "UPDATE mdrecall.leases SET more = %s WHERE workspace_id = %s AND kind = %s AND token = %s"
         self._execute(statement, (json.dumps(dict(more)), *self._key()))
 
     def holder(self) -> Holder | None:
-        """Return the process that holds the lease; None if it is free."""
         with self._database.reading() as now:
             row = now.db.execute(_HOLDER, (self._database.workspace, self._kind)).fetchone()
         return Holder(row[0], row[1], row[2], json.loads(row[3]), row[4]) if row else None
 
     def release(self) -> None:
-        """Give the lease back; may be called twice. If the server is away, it ends by itself."""
         with self._lock:
             ended, self._ended = self._ended, None
         if ended is None:
@@ -170,7 +166,6 @@ class PostgresEmbeddingCache:
         self._gen = gen
 
     def get(self, space: int, hashes: Iterable[bytes]) -> Mapping[bytes, Embedding]:
-        """Return the cached embeddings. A hash that is not cached is left out."""
         statement = """
             SELECT hash, vector, passages FROM mdrecall.cache
             WHERE workspace_id=%s AND space_id=%s AND hash = ANY(%s)
@@ -180,7 +175,6 @@ class PostgresEmbeddingCache:
         return {digest: Embedding(vector, passages) for digest, vector, passages in found}
 
     def put(self, space: int, fresh: Mapping[bytes, Embedding], used: Iterable[bytes], most: int | None) -> None:
-        """Add embeddings, mark others as used, and drop the least recently used beyond ``most`` entries."""
         tick = "UPDATE mdrecall.workspaces SET cache_tick = cache_tick + 1 WHERE id=%s RETURNING cache_tick"
         with self._database.writing(self._gen) as now:
             row = now.db.execute(tick, (now.workspace,)).fetchone()
@@ -196,7 +190,6 @@ class PostgresEmbeddingCache:
                 now.db.execute(_DROP_LEAST_USED, (now.workspace, now.workspace, now.workspace, most))
 
     def jobs(self, fingerprint: str) -> list[Job]:
-        """Return the open batch jobs of an embedder, the oldest first."""
         statement = (
             f"SELECT {_JOB} FROM mdrecall.jobs WHERE workspace_id=%s AND fingerprint=%s ORDER BY created_at, tag"
         )
@@ -205,7 +198,6 @@ class PostgresEmbeddingCache:
         return [make_job(*row) for row in found]
 
     def put_job(self, tag: str, job: Job | None) -> None:
-        """Record a job under its tag in the place of an earlier one; None forgets it."""
         with self._database.writing(self._gen) as now:
             now.db.execute("DELETE FROM mdrecall.jobs WHERE workspace_id=%s AND tag=%s", (now.workspace, tag))
             if job is not None:
@@ -282,14 +274,12 @@ class PostgresStore:
         self._rebuild_lease = Lease(database, "rebuild")
 
     def lock(self, kind: Literal["watch", "fill"]) -> Lease:
-        """Return the lock of the process that watches the files of this index, or embeds chunks for time or money."""
         return self._locks[kind]
 
     @contextmanager
     def rebuild(
         self, expected_bytes: int
     ) -> Iterator[tuple["PostgresStore", Callable[[Iterable[bytes] | None], None]]]:
-        """Give an empty generation beside the one that answers, to be filled, and a function to publish it."""
         fresh = PostgresStore.__new__(PostgresStore)
         fresh._database, fresh._place, fresh._one_shot = self._database, self._place, self._one_shot
         if not self._rebuild_lease.acquire(_WAIT_S, "rebuilding the index"):
@@ -373,7 +363,6 @@ class PostgresAdmin:
 
     @property
     def place(self) -> str:
-        """The server and the workspace."""
         return self._database.shown
 
     def open(self) -> None:
@@ -381,7 +370,6 @@ class PostgresAdmin:
         self._database.open()
 
     def close(self) -> None:
-        """Release every connection."""
         self._lease.release()
         self._database.close()
 
@@ -390,7 +378,6 @@ class PostgresAdmin:
         return "", None
 
     def recreate(self, problem: StoreUnavailable | None = None) -> bool:
-        """Replace the index by an empty one; False for an index that cannot be written."""
         if problem is not None:
             return False
         with self._database.writing() as now:
@@ -400,7 +387,6 @@ class PostgresAdmin:
         return True
 
     def check(self) -> tuple[str, ...]:
-        """Return the problems that a check of the whole index finds."""
         with self._database.reading(self._gen) as now:
             found = now.rows(_COUNTS)
         if not found:
@@ -416,13 +402,11 @@ class PostgresAdmin:
         return tuple(problems)
 
     def sizes(self) -> list[tuple[str, int]]:
-        """Return how much the workspace holds, in bytes."""
         with self._database.reading() as now:
             ((size,),) = now.db.execute(_SIZE, {"own": now.workspace}).fetchall()
         return [(self.place, int(size))]
 
     def content_sizes(self) -> ContentSizes:
-        """Return how much texts and cached embeddings take. The server keeps free space to itself."""
         with self._database.reading(self._gen) as now:
             texts = {source: int(size) for source, size in now.rows(_TEXT_BYTES)}
             ((cached,),) = now.db.execute(_CACHE_BYTES, {"own": now.workspace}).fetchall()
@@ -435,7 +419,6 @@ class PostgresAdmin:
         return True
 
     def exchange_forgotten(self, merge: Callable[[bytes], bytes]) -> None:
-        """Share what was forgotten with the other machines, which read it before they index anything."""
         with self._database.reading() as now:
             known = _read_forgotten(now)
         if merge(known) != known:
@@ -470,14 +453,12 @@ class PostgresAdmin:
         return self._place
 
     def destroy(self) -> None:
-        """Delete everything of this workspace and nothing else."""
         with self._database.writing() as now:
             for table in TABLES:
                 now.db.execute(f"DELETE FROM mdrecall.{table} WHERE workspace_id=%s", (now.workspace,))
             now.db.execute("DELETE FROM mdrecall.workspaces WHERE id=%s", (now.workspace,))
 
     def write_lock(self, doing: str, wait_s: float = _WAIT_S) -> AbstractContextManager[None]:
-        """Hold the right to write, which one thread of one process has at a time."""
         return self._hold(doing, wait_s)
 
     @contextmanager

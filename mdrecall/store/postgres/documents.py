@@ -123,7 +123,6 @@ class PostgresDocuments:
         self._asked: tuple[object, int, dict[str, tuple[str, str]] | None] = None, 0, None
 
     def commit(self, write: Callable[[], object]) -> None:
-        """Commit everything that ``write`` writes at once, or nothing; again if another transaction got in the way."""
         with_retries(lambda: self._commit(write))
 
     def _commit(self, write: Callable[[], object]) -> None:
@@ -131,17 +130,14 @@ class PostgresDocuments:
             write()
 
     def state(self) -> tuple[str, str, bool]:
-        """Return the format of all documents, their masks, and True if the notes are here or nobody has said where."""
         with self._database.reading(self._gen) as now:
             return now.state.index_format, now.state.masks, now.state.place in ("", self._place)
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
-        """Return the stamp that each document was read at on this machine; an empty one where it proves nothing."""
         with self._database.reading(self._gen) as now:
             return self._stamps.get(_StampRows(now, self._place), source, settle_ns)
 
     def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
-        """Return the hash and the format of each document of a source, or of those of some paths."""
         own = f"SELECT path, hash, index_format FROM mdrecall.documents WHERE {_OWN} AND source=%s"
         with self._database.reading(self._gen) as now:
             # Nothing is kept of what only this transaction sees.
@@ -165,7 +161,6 @@ class PostgresDocuments:
         state: Transcript | None = None,
         keep: int = 0,
     ) -> None:
-        """Add or replace documents, or parts of a transcript; of those without chunks, only store the stamps."""
         settled = [document for document, chunks in items if chunks is None]
         new = [(document, chunks) for document, chunks in items if chunks is not None]
         with self._database.writing(self._gen) as now:
@@ -202,7 +197,6 @@ class PostgresDocuments:
         now.run(_PUT_STAMPS, self._place, revision, *_columns(_stamp_rows(same), 7))
 
     def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = None) -> None:
-        """Remove notes and whole transcripts, and record the masks that all others share."""
         with self._database.writing(self._gen) as now:
             for source, paths in gone.items():
                 chosen = list(paths)
@@ -215,7 +209,6 @@ class PostgresDocuments:
                 now.state = now.state._replace(masks=masks)
 
     def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
-        """Return the files that this machine has had, if the notes are here."""
         seen = f"SELECT path FROM mdrecall.stamps WHERE {_OWN} AND place=%s AND source=%s"
         with self._database.reading(self._gen) as now:
             if now.state.place != self._place:
@@ -224,7 +217,6 @@ class PostgresDocuments:
         return [path for path in missing if path in had]
 
     def transcripts(self) -> Mapping[str, Transcript]:
-        """Return how far each transcript has been indexed, by path."""
         statement = f"SELECT {_TRANSCRIPT} FROM mdrecall.transcripts WHERE workspace_id=%s AND gen=%s"
         with self._database.reading(self._gen) as now:
             found = [(to_text(row[0]), *row[1:3], int(row[3]), *row[4:]) for row in now.rows(statement)]
@@ -260,11 +252,9 @@ class _StampRows:
         self._place = place
 
     def revision(self) -> int:
-        """Return the number of the last change."""
         return self._now.current_revision()
 
     def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
-        """Return what has changed between two revisions; everything if the removals are not remembered."""
         values = (settle_ns, self._place, self._now.workspace, self._now.gen, source)
         removed = find_removed(self._now, "gone", seen) if seen <= now else None
         if removed is None:
@@ -458,24 +448,20 @@ class PostgresChunks:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let every read of this thread inside see the same state of the index."""
         with self._database.reading(self._gen):
             yield
 
     def count(self, space: int | None = None) -> int:
-        """Return the number of chunks, or of those with a vector in a space."""
         with self._database.reading(self._gen) as now:
             if space is None:
                 return now.state.chunks
             return now.spaces[space].vectors if space in now.spaces else 0
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
-        """Return the number of files and chunks of each source."""
         with self._database.reading(self._gen) as now:
             return tuple(SourceCount(*row) for row in now.rows(_COUNTS))
 
     def chunks_of_projects(self) -> Mapping[int, str]:
-        """Return the chunks whose marks name a project, each with its projects."""
         with self._database.reading(self._gen) as now:
             key = now.gen, now.current_revision()
             if self._of_projects is None or self._of_projects[0] != key:
@@ -483,7 +469,6 @@ class PostgresChunks:
             return self._of_projects[1]
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
-        """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         if not ids:
             return []
         with self._database.reading(self._gen) as now:
@@ -491,7 +476,6 @@ class PostgresChunks:
         return [found[number] for number in ids if number in found]
 
     def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
-        """Return every document, or those that are about a day of any range."""
         with self._database.reading(self._gen) as now:
             if days is not None:
                 own = now.workspace, now.gen
@@ -521,18 +505,15 @@ class PostgresChunks:
         return known | {_key_of(row): _read_document(row) for row in newer}
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
-        """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
         with self._database.reading(self._gen) as now:
             found = now.db.execute(_CHUNKS_OF, (list(documents), now.workspace, now.gen)).fetchall()
         return [number for (number,) in found]
 
     def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
-        """Return the source of each chunk. A chunk that no longer exists is left out."""
         with self._database.reading(self._gen) as now:
             return dict(now.rows(_SOURCES, list(ids))) if ids else {}
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
-        """Return the chunks that each term occurs in, in the order of the terms."""
         with self._database.reading(self._gen) as now:
             index = PostgresTerms(now, self._blocks)
             index.prepare(terms)

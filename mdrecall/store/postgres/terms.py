@@ -355,11 +355,9 @@ class PostgresTerms:
         self._average = tokens / chunks if chunks else 1.0
 
     def count(self, wanted: Wanted) -> int:
-        """Return how many chunks match a query for terms."""
         return len(self._find_all(wanted))
 
     def score(self, word: str, held_by: int) -> dict[int, float]:
-        """Return the newest chunks that hold a word, each with its saturation."""
         tokens = [to_bytes(token) for token in index_terms(word)]
         if len(tokens) != 1:
             return dict.fromkeys(self.find(((word,), False)), 1.0)
@@ -380,7 +378,6 @@ class PostgresTerms:
         return dict(zip(ids.tolist(), saturations.tolist(), strict=True))
 
     def find(self, wanted: Wanted, among: Sequence[Wanted] = ()) -> list[int]:
-        """Return the newest chunks that hold what is wanted, and also any of ``among`` if that is given."""
         found = self._find_all(wanted)
         if among:
             found = found[self._mark([self._find_all(each) for each in among])[found]]
@@ -395,7 +392,6 @@ class PostgresTerms:
         return ids
 
     def terms_with(self, beginning: str) -> list[str]:
-        """Return the terms that begin with some letters, sorted."""
         start, terms = to_bytes(beginning), set()
         for block, page in self._read_range(start):
             for number in page.find_range(start):

@@ -92,12 +92,10 @@ class PostgresVectors:
         self._engines: dict[tuple[int, int, tuple[str, int]], MatrixEngine] = {}
 
     def spaces(self) -> list[StoredSpace]:
-        """Return every space that can hold vectors, the newest first."""
         with self._database.reading(self._gen) as now:
             return [_read_space(now, row) for row in sorted(now.spaces.values(), reverse=True)]
 
     def ensure_space(self, space: Space) -> StoredSpace:
-        """Return a space, which is created if it does not exist."""
         with self._database.writing(self._gen) as now:
             for row in now.spaces.values():
                 if (row.fingerprint, row.dimensions) == space.key:
@@ -117,7 +115,6 @@ class PostgresVectors:
         return number
 
     def pending(self, space: int | None, after: int, limit: int) -> list[PendingChunk]:
-        """Return the next chunks that have no vector yet, with their whole text; without a space, any chunks."""
         with self._database.reading(self._gen) as now:
             if space is None:
                 found = now.rows(f"{_TEXTS} {_IN_ORDER}", after, limit)
@@ -127,7 +124,6 @@ class PostgresVectors:
         return [_read_text(row) for row in found]
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
-        """Store the vectors of chunks. A chunk that no longer exists is ignored."""
         with self._database.writing(self._gen) as now:
             _require_stored(now, space)
             rounded = to_int8([made.vector for _, made in items])
@@ -146,7 +142,6 @@ class PostgresVectors:
                 analyze_new(now.db, "vectors")
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
-        """Record that every chunk up to the text counter ``texts`` has a vector, and drop the other spaces."""
         with self._database.writing(self._gen) as now:
             row = _require_stored(now, space)
             filled_to = now.state.next_chunk - 1 if texts == now.state.texts else row.filled_to
@@ -157,7 +152,6 @@ class PostgresVectors:
                 del now.spaces[other.id]
 
     def record_failure(self, fingerprint: str, error: str) -> None:
-        """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
         with self._database.writing(self._gen) as now:
             own = (now.workspace, fingerprint)
             now.db.execute("DELETE FROM mdrecall.failures WHERE workspace_id=%s AND fingerprint=%s", own)
@@ -165,7 +159,6 @@ class PostgresVectors:
                 now.db.execute("INSERT INTO mdrecall.failures VALUES(%s, %s, %s)", (*own, error))
 
     def last_failure(self, fingerprint: str) -> str:
-        """Return why an embedder failed the last time, in whichever process; empty if it worked since."""
         statement = "SELECT error FROM mdrecall.failures WHERE workspace_id=%s AND fingerprint=%s"
         with self._database.reading(self._gen) as now:
             row = now.db.execute(statement, (now.workspace, fingerprint)).fetchone()
@@ -176,7 +169,6 @@ class PostgresVectors:
         return "pgvector" if self._in_database else MatrixEngine.name, ""
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
-        """Return the chunks with the largest cosines, best first."""
         with self._searching(space) as (now, rows, engine):
             if engine is not None:
                 return engine.nearest(rows, query, limit)
@@ -185,7 +177,6 @@ class PostgresVectors:
             return [(number, cosine) for number, cosine in now.db.execute(_NEAREST, values, binary=True)]
 
     def mean_cosine(self, space: StoredSpace, query: bytes) -> tuple[float, int]:
-        """Return the mean cosine of all chunks, and how many there are."""
         with self._searching(space) as (now, rows, engine):
             if engine is not None:
                 return engine.mean_cosine(rows, query), rows.count()
@@ -196,7 +187,6 @@ class PostgresVectors:
         return float(row[0]) if row and row[0] is not None else 0.0, rows.count()
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
-        """Return the cosines of chunks. A chunk without a vector is left out."""
         with self._searching(space) as (now, rows, engine):
             if engine is not None:
                 return engine.cosines(rows, query, ids)
@@ -206,7 +196,6 @@ class PostgresVectors:
         return {number: _or_zero(found[number]) for number in ids if number in found}
 
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
-        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
         with self._database.reading(self._gen) as now:
             ((numbers, data),) = now.rows(_CHOSEN, space.id, list(ids))
         if not numbers:
@@ -216,7 +205,6 @@ class PostgresVectors:
         return {number: vectors[size * at : size * (at + 1)] for at, number in enumerate(numbers)}
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """Return the cosines of the passages of each chunk, in order."""
         with self._searching(space) as (_, rows, engine):
             made = engine or MatrixEngine(space.space.dimensions)
             found = made.passage_cosines(rows, query, ids)
@@ -249,15 +237,12 @@ class _SpaceRows:
         self._dimensions = dimensions
 
     def count(self) -> int:
-        """Return the number of chunks with a vector; 0 if the space was dropped."""
         return self._now.spaces[self._number].vectors if self._number in self._now.spaces else 0
 
     def revision(self) -> int:
-        """Return the number of the last change of the index."""
         return self._now.current_revision()
 
     def changes_since(self, seen: int) -> ChangedVectors | None:
-        """Return what has changed after a revision; every vector if the removals are not remembered."""
         last = self.revision()
         if seen > last:
             # Another thread has read a later state than this transaction sees.
@@ -278,7 +263,6 @@ class _SpaceRows:
                 last = numbers[-1]
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
         wanted = list(ids)
         statement = f"SELECT chunk, passages FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)"
         found = dict(self._now.rows(statement, self._number, wanted)) if wanted else {}

@@ -33,12 +33,9 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.tables import (
     FRONT_MATTER_MARKS,
     UNPACK,
-    WrittenTexts,
     bump,
     is_remembered,
     is_stored,
-    load_dictionary,
-    make_dictionary,
     pack_text,
     rows,
     shared_text,
@@ -95,29 +92,24 @@ _NEWER_STAMPS = f"{_STAMPS} WHERE source=? AND revision > ?"
 class SqliteDocuments:
     """The role ``DocumentWriter``."""
 
-    def __init__(self, file: IndexFile, stamps: StampCache, written: WrittenTexts) -> None:
+    def __init__(self, file: IndexFile, stamps: StampCache) -> None:
         self._file = file
         self._stamps = stamps
-        self._written = written
 
     def commit(self, write: Callable[[], object]) -> None:
-        """Commit everything that ``write`` writes at once, or nothing."""
-        with self._file.transaction(), self._written.collecting():
+        with self._file.transaction():
             write()
 
     def state(self) -> tuple[str, str, bool]:
-        """Return the format of all documents, their masks, and True: an index in a file is where its notes are."""
         with self._file.reading() as db:
             known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('recipe', 'masks')"))
         return known.get("recipe", ""), known.get("masks", ""), True
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
-        """Return the stamp that each document was read at; an empty one where it proves nothing."""
         with self._file.reading() as db:
             return self._stamps.get(DocumentRows(db, self._file.revision(db)), source, settle_ns)
 
     def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
-        """Return the hash and the format of each document of a source, or of those of some paths."""
         statement = "SELECT path, hash, recipe FROM documents WHERE source=?"
         values: list[str] = [source]
         if paths is not None:
@@ -136,7 +128,6 @@ class SqliteDocuments:
         state: Transcript | None = None,
         keep: int = 0,
     ) -> None:
-        """Add or replace documents, or parts of a transcript; of those without chunks, only store the stamps."""
         settled = [document for document, chunks in items if chunks is None]
         new = [(document, chunks) for document, chunks in items if chunks is not None]
         with self._file.writing() as db, transaction(db):
@@ -147,10 +138,9 @@ class SqliteDocuments:
                 marks = ", ".join("?" * len(state))
                 db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
             if new or state is not None:
-                _put(db, new, index_format, masks, self._written)
+                _put(db, new, index_format, masks)
 
     def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = None) -> None:
-        """Remove notes and whole transcripts, and record the masks that all others share."""
         with self._file.writing() as db, transaction(db):
             for source, paths in gone.items():
                 chosen = list(paths)
@@ -167,7 +157,6 @@ class SqliteDocuments:
         return list(missing)
 
     def transcripts(self) -> Mapping[str, Transcript]:
-        """Return how far each transcript has been indexed, by path."""
         with self._file.reading() as db:
             return {row[0]: Transcript(*row) for row in rows(db, f"SELECT {_TRANSCRIPT} FROM transcripts")}
 
@@ -179,11 +168,7 @@ def _refresh_stamps(db: apsw.Connection, documents: Iterable[Document]) -> None:
 
 
 def _put(
-    db: apsw.Connection,
-    documents: Sequence[tuple[Document, Iterable[IndexedChunk]]],
-    index_format: str,
-    masks: str,
-    written: WrittenTexts,
+    db: apsw.Connection, documents: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, masks: str
 ) -> None:
     """Add or replace documents.
 
@@ -208,7 +193,6 @@ def _put(
         for ordinal, indexed in enumerate(chunks):
             chunk_id += 1
             rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
-            written.add(chunk_id, document.path, indexed.chunk)
             rows_of_terms.append((chunk_id, indexed.words, encode_names(indexed.names), indexed.title))
             if len(rows_of_chunks) >= _ROWS_AT_ONCE:
                 _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
@@ -230,11 +214,8 @@ def _insert_rows(
     db: apsw.Connection, documents: list[tuple[Any, ...]], chunks: list[tuple[Any, ...]], terms: list[tuple[Any, ...]]
 ) -> None:
     """Insert rows, and empty the lists that they were collected in."""
-    dictionary = load_dictionary(db) or make_dictionary(db, (row[-1] for row in chunks))
-    packed = [(*row[:-1], pack_text(row[-1], dictionary)) for row in chunks]
-    for statement, collected in ((_PUT_DOCUMENT, documents), (_PUT_CHUNK, packed), (_PUT_TERMS, terms)):
+    for statement, collected in ((_PUT_DOCUMENT, documents), (_PUT_CHUNK, chunks), (_PUT_TERMS, terms)):
         db.executemany(statement, collected)
-    for collected in (documents, chunks, terms):
         collected.clear()
 
 
@@ -261,7 +242,7 @@ def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
 
 
 def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
-    return (chunk.start_line, chunk.end_line, chunk.overlap, *pack_chunk(chunk), chunk.text[chunk.overlap :])
+    return (chunk.start_line, chunk.end_line, chunk.overlap, *pack_chunk(chunk), pack_text(chunk.text[chunk.overlap :]))
 
 
 # Where there is one source, all chunks are its own: to find out of which document each is takes twenty times as long.
@@ -329,11 +310,9 @@ class DocumentRows:
         self._revision = revision
 
     def revision(self) -> int:
-        """Return the number of the last change."""
         return self._revision
 
     def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
-        """Return what has changed between two revisions; everything if the removals are not remembered."""
         if seen > now or not is_remembered(self._db, seen):
             return None, _stamps(rows(self._db, _ALL_STAMPS, (settle_ns, source)))
         gone = rows(self._db, "SELECT path FROM gone WHERE source=? AND revision > ?", (source, seen))
@@ -391,33 +370,27 @@ class SqliteChunks:
         self._listed: tuple[int, tuple[StoredDocument, ...]] | None = None
 
     def snapshot(self) -> AbstractContextManager[None]:
-        """Let every read of this thread inside see the same state of the index."""
         return self._file.snapshot()
 
     def count(self, space: int | None = None) -> int:
-        """Return the number of chunks, or of those with a vector in a space."""
         with self._file.reading() as db:
             if space is None:
                 return self._recall(db).chunks
             return count_vectors(db, space) if is_stored(db, space) else 0
 
     def count_by_source(self) -> tuple[SourceCount, ...]:
-        """Return the number of files and chunks of each source."""
         with self._file.reading() as db:
             return tuple(SourceCount(*row) for row in rows(db, _COUNTS))
 
     def chunks_of_projects(self) -> Mapping[int, str]:
-        """Return the chunks whose marks name a project, each with its projects."""
         with self._file.reading() as db:
             return self._recall(db).projects_of
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
-        """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
         with self._file.reading() as db:
             return self._recall(db).load(db, ids)
 
     def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
-        """Return every document, or those that are about a day of any range."""
         with self._file.reading() as db:
             if days is not None:
                 each = (row for day in days for row in rows(db, _OF_DAYS, (*day, *find_times(*day))))
@@ -432,17 +405,14 @@ class SqliteChunks:
         return found
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
-        """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
         with self._file.reading() as db:
             return [chunk_id for number in documents for (chunk_id,) in rows(db, _CHUNKS_OF, (number,))]
 
     def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
-        """Return the source of each chunk. A chunk that no longer exists is left out."""
         with self._file.reading() as db:
             return {chunk_id: source for chunk_id in ids for (source,) in rows(db, _SOURCE, (chunk_id,))}
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
-        """Return the chunks that each term occurs in, in the order of the terms."""
         with self._file.reading() as db:
             return match_terms(_SqliteTerms(db, self._recall(db)), terms)
 
@@ -469,22 +439,18 @@ class _SqliteTerms:
         self._known = known
 
     def count(self, wanted: Wanted) -> int:
-        """Return how many chunks hold what is wanted."""
         return self._known.rows_with(self._db, _render(wanted))
 
     def score(self, word: str, held_by: int) -> dict[int, float]:
-        """Return the newest chunks that hold a word, each with its saturation."""
         return _score_matches(self._db, _quote(word), self._known.chunks, held_by)
 
     def find(self, wanted: Wanted, among: Sequence[Wanted] = ()) -> list[int]:
-        """Return the newest chunks that hold what is wanted, and also any of ``among`` if that is given."""
         query = _render(wanted)
         if among:
             query = f"({' OR '.join(map(_render, among))}) AND ({query})"
         return [chunk_id for (chunk_id,) in rows(self._db, _PLAIN, (query, ROW_BUDGET))]
 
     def terms_with(self, beginning: str) -> Iterator[str]:
-        """Yield the terms that begin with some letters, sorted."""
         return (name for (name,) in rows(self._db, _TERMS, (beginning, beginning + "\U0010ffff")))
 
 

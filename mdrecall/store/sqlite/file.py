@@ -77,7 +77,6 @@ class IndexFile:
         self._readers: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
 
     def health(self) -> tuple[str, StoreUnavailable | None]:
-        """Return the path that a damaged index was moved to, or nothing, and why the index is read-only right now."""
         problem = self._problem
         if problem is not None and self._scratch:
             hint = f"{problem.hint} Until then a temporary index is used.".lstrip()
@@ -258,7 +257,6 @@ class IndexFile:
             sidecar_files.remove_folder(scratch)
 
     def close(self) -> None:
-        """Close every connection; the index can be used again afterwards."""
         with self._open_lock:
             readers, self._readers = list(self._readers), weakref.WeakSet()
             self._close_writer()
@@ -289,7 +287,6 @@ class IndexFile:
 
     @contextmanager
     def write_lock(self, doing: str, wait_s: float = WAIT_S) -> Iterator[None]:
-        """Hold the right to write, which one thread of one process has at a time; ``StoreBusy`` names the holder."""
         until = time.monotonic() + wait_s
         if not self._thread_lock.acquire(timeout=wait_s):
             raise StoreBusy(
@@ -334,7 +331,6 @@ class IndexFile:
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
-        """Let every read of this thread inside see the same state of the index."""
         with self._reading as db:
             db.execute("BEGIN")
             self._local.snapshot, self._local.revision = db, -1
@@ -346,7 +342,6 @@ class IndexFile:
                     db.execute("ROLLBACK")
 
     def revision(self, db: apsw.Connection) -> int:
-        """Return the number of the last change, which is asked for once in a snapshot."""
         if getattr(self._local, "snapshot", None) is not db:
             return current_revision(db)
         if self._local.revision < 0:
@@ -425,7 +420,6 @@ class IndexFile:
                 self._local.inside = None
 
     def check(self) -> tuple[str, ...]:
-        """Return the problems that SQLite finds in the file; empty if it is sound. Raise if a checksum is wrong."""
         # On a connection of its own: the full-text index is checked against what a connection remembers of it.
         self.open()
         with translate_errors(self.path), self.latest() as db:
@@ -446,11 +440,9 @@ class IndexFile:
         return not is_busy
 
     def sizes(self) -> list[tuple[str, int]]:
-        """Return every file that belongs to the index, with its size in bytes."""
         return sidecar_files.sizes(self.path)
 
     def content_sizes(self) -> ContentSizes:
-        """Return how much texts and cached embeddings take, and how much space is free for more."""
         with self.reading() as db:
             ((cache, cached),) = rows(db, _CACHE_BYTES)
             ((page,),), ((free,),) = rows(db, "PRAGMA page_size"), rows(db, "PRAGMA freelist_count")

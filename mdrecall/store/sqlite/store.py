@@ -14,7 +14,6 @@ from mdrecall.store.sqlite.connect import IndexLocation, Owner
 from mdrecall.store.sqlite.documents import SqliteChunks, SqliteDocuments
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.tables import (
-    WrittenTexts,
     bump,
     invalidate_caches,
     rows,
@@ -53,20 +52,17 @@ class SqliteStore:
 
         self._file = file = IndexFile(IndexLocation(path, is_ours, owner, disposable), forget, check_contents)
         self.admin = file
-        written = WrittenTexts()
-        self.documents = SqliteDocuments(file, stamps, written)
+        self.documents = SqliteDocuments(file, stamps)
         self.chunks = SqliteChunks(file)
-        self.vectors = SqliteVectors(file, engines, written)
+        self.vectors = SqliteVectors(file, engines)
         self.cache = SqliteEmbeddingCache(file)
         self._locks = {kind: FileLock(path + sidecar_files.LOCKS[kind]) for kind in ("watch", "fill")}
 
     def lock(self, kind: Literal["watch", "fill"]) -> FileLock:
-        """Return the lock of the process that watches the files of this index, or embeds chunks for time or money."""
         return self._locks[kind]
 
     @contextmanager
     def rebuild(self, expected_bytes: int) -> "Iterator[tuple[SqliteStore, Callable[[Iterable[bytes] | None], None]]]":
-        """Give an empty index beside this one, to be filled with about this much text, and a function to publish it."""
         self._file.open()
         self._file.require_writable()
         sidecar_files.check_room(self.file_path, expected_bytes)
@@ -168,7 +164,6 @@ class SqliteEmbeddingCache:
         self._file = file
 
     def get(self, space: int, hashes: Iterable[bytes]) -> Mapping[bytes, Embedding]:
-        """Return the cached embeddings. A hash that is not cached is left out."""
         found: dict[bytes, Embedding] = {}
         statement = "SELECT vector, windows FROM embedding_cache WHERE space_id=? AND hash=?"
         with self._file.reading() as db:
@@ -178,7 +173,6 @@ class SqliteEmbeddingCache:
         return found
 
     def put(self, space: int, fresh: Mapping[bytes, Embedding], used: Iterable[bytes], most: int | None) -> None:
-        """Add embeddings, mark others as used, and drop the least recently used beyond ``most`` entries."""
         with self._file.writing() as db, transaction(db):
             tick = bump(db, "cache")
             db.executemany("UPDATE embedding_cache SET used=? WHERE space_id=? AND hash=?",
@@ -193,13 +187,11 @@ class SqliteEmbeddingCache:
                     db.execute(_DROP_LEAST_USED, (surplus,))
 
     def jobs(self, fingerprint: str) -> list[Job]:
-        """Return the open batch jobs of an embedder, the oldest first."""
         statement = f"SELECT {_JOB} FROM jobs WHERE fingerprint=? ORDER BY created_at, tag"
         with self._file.reading() as db:
             return [make_job(*row) for row in rows(db, statement, (fingerprint,))]
 
     def put_job(self, tag: str, job: Job | None) -> None:
-        """Record a job under its tag in the place of an earlier one; None forgets it."""
         with self._file.writing() as db, transaction(db):
             db.execute("DELETE FROM jobs WHERE tag=?", (tag,))
             if job is not None:

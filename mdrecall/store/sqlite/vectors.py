@@ -28,7 +28,6 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.tables import (
     PAGE_SIZE,
     UNPACK,
-    WrittenTexts,
     current_revision,
     is_remembered,
     is_stored,
@@ -265,15 +264,12 @@ class SpaceRows:
         return is_stored(self.db, self.number)
 
     def count(self) -> int:
-        """Return the number of chunks with a vector; 0 if the space was dropped."""
         return count_vectors(self.db, self.number) if self.is_stored() else 0
 
     def revision(self) -> int:
-        """Return the number of the last change of the index."""
         return self._file.revision(self.db)
 
     def changes_since(self, seen: int) -> ChangedVectors | None:
-        """Return what has changed after a revision; every vector if the removals are not remembered."""
         now = self.revision()
         if seen > now:
             # A new connection sees the last state: an earlier one was restored if it does not know the revision.
@@ -286,7 +282,6 @@ class SpaceRows:
         return now, gone, read_blocks(self.db, self.number, f"revision > {seen:d}")
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
         size = single(self.db, "SELECT dimensions FROM spaces WHERE id=?", (self.number,))
         chosen = "SELECT value FROM json_each(?)"
         statement = f"SELECT checksum, chunk_id, vectors FROM windows_{self.number} WHERE chunk_id IN ({chosen})"
@@ -296,7 +291,6 @@ class SpaceRows:
         return {chunk_id: unpack_passages(blob, size) for _, chunk_id, blob in found}
 
     def vectors_of(self, ids: Iterable[int]) -> dict[int, bytes]:
-        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
         return find_vectors(self.db, self.number, ids)
 
 
@@ -328,7 +322,6 @@ class VecEngine:
         self._loaded: weakref.WeakSet[apsw.Connection] = weakref.WeakSet()
 
     def load(self, db: apsw.Connection) -> None:
-        """Give a connection the functions of the library, unless it has them already."""
         if db in self._loaded:
             return
         if not self._library:
@@ -352,7 +345,6 @@ class VecEngine:
         return ""
 
     def nearest(self, space: SpaceRows, query: bytes, limit: int) -> list[tuple[int, float]]:
-        """Return the chunks with the largest cosines, best first."""
         self.load(space.db)
         statement = f"""
             {_EACH_VECTOR.format(space=space.number, size=self._dimensions)}
@@ -367,7 +359,6 @@ class VecEngine:
         return [(chunks[first][place], cosine) for first, place, cosine in found]
 
     def mean_cosine(self, space: SpaceRows, query: bytes) -> float:
-        """Return the mean over all chunks; 0 without any."""
         self.load(space.db)
         each = _EACH_VECTOR.format(space=space.number, size=self._dimensions)
         statement = (
@@ -376,14 +367,12 @@ class VecEngine:
         return float(next(iter(rows(space.db, statement, to_int8([query]))))[0])
 
     def cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, float]:
-        """Return the cosines of chunks. A chunk without a vector is left out."""
         self.load(space.db)
         (asked,) = to_int8([query])
         there = space.vectors_of(ids)
         return {chunk_id: _cosine(space.db, there[chunk_id], asked) for chunk_id in ids if chunk_id in there}
 
     def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
-        """Return the cosines of the passages of each chunk, in order."""
         self.load(space.db)
         (asked,) = to_int8([query])
         size = self._dimensions
@@ -476,18 +465,15 @@ def _find_library(configured: str | None) -> str:
 class SqliteVectors:
     """The role ``VectorIndex``."""
 
-    def __init__(self, file: IndexFile, engines: Engines, written: WrittenTexts) -> None:
+    def __init__(self, file: IndexFile, engines: Engines) -> None:
         self._file = file
         self._engines = engines
-        self._written = written
 
     def spaces(self) -> list[StoredSpace]:
-        """Return every space that can hold vectors, the newest first."""
         with self._file.reading() as db:
             return _read_spaces(db)
 
     def ensure_space(self, space: Space) -> StoredSpace:
-        """Return a space, creating tables for its vectors if there are none."""
         with self._file.writing() as db, transaction(db):
             known = list(rows(db, "SELECT id FROM spaces WHERE fingerprint=? AND dimensions=?", space[2:]))
             number: int = known[0][0] if known else single(db, "SELECT coalesce(max(id), 0) + 1 FROM spaces")
@@ -498,17 +484,15 @@ class SqliteVectors:
             return next(stored for stored in _read_spaces(db) if stored.id == number)
 
     def pending(self, space: int | None, after: int, limit: int) -> list[PendingChunk]:
-        """Return the next chunks that have no vector yet, with their whole text; without a space, any chunks."""
         with self._file.reading() as db:
             if space is None:
                 return list(_with_texts(db, [number for (number,) in rows(db, _NEXT_IDS, (after, limit))]))
             _require_stored(db, space)
             after = max(after, single(db, "SELECT filled_to FROM spaces WHERE id=?", (space,)))
             ids = list(islice(_without_vector(db, space, after, limit), limit))
-            return self._written.find(ids) or list(_with_texts(db, ids))
+            return list(_with_texts(db, ids))
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
-        """Store the vectors of chunks. A chunk that no longer exists is ignored."""
         with self._file.writing() as db, transaction(db):
             _require_stored(db, space)
             number = start_revision(db)
@@ -527,7 +511,6 @@ class SqliteVectors:
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
-        """Record that every chunk up to the text counter ``texts`` has a vector, and drop the other spaces."""
         with self._file.writing() as db, transaction(db):
             _require_stored(db, space)
             db.execute("UPDATE spaces SET filled_at=max(filled_at, ?), ever_filled=1 WHERE id=?", (texts, space))
@@ -540,46 +523,38 @@ class SqliteVectors:
                 db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0, filled_to=0 WHERE id=?", (other,))
 
     def record_failure(self, fingerprint: str, error: str) -> None:
-        """Keep why an embedder failed, for the processes that come later; an empty error forgets it."""
         with self._file.writing() as db, transaction(db):
             db.execute("DELETE FROM meta WHERE key=?", (_FAILURE + fingerprint,))
             if error:
                 db.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (_FAILURE + fingerprint, error))
 
     def last_failure(self, fingerprint: str) -> str:
-        """Return why an embedder failed the last time, in whichever process; empty if it worked since."""
         with self._file.reading() as db:
             found = rows(db, "SELECT value FROM meta WHERE key=?", (_FAILURE + fingerprint,))
             return next((str(value) for (value,) in found), "")
 
     def engine(self, space: StoredSpace) -> tuple[str, str]:
-        """Return the name of the engine that searches a space, and why sqlite-vec does not although it should."""
         with self._file.reading() as db:
             return self._engines.load(SpaceRows(self._file, db, space.id), space), self._engines.problem
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
-        """Return the chunks with the largest cosines, best first."""
         with self._searching(space) as (engine, tables):
             return engine.nearest(tables, query, limit)
 
     def mean_cosine(self, space: StoredSpace, query: bytes) -> tuple[float, int]:
-        """Return the mean cosine of all chunks, and how many there are."""
         with self._searching(space) as (engine, tables):
             return engine.mean_cosine(tables, query), tables.count()
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
-        """Return the cosines of chunks. A chunk without a vector is left out."""
         with self._searching(space) as (engine, tables):
             return engine.cosines(tables, query, ids)
 
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
-        """Return the vectors of chunks as signed bytes. A chunk without one is left out."""
         with self._file.reading() as db:
             tables = SpaceRows(self._file, db, space.id)
             return tables.vectors_of(ids) if tables.is_stored() else {}
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        """Return the cosines of the passages of each chunk, in order."""
         with self._searching(space) as (engine, tables):
             found = engine.passage_cosines(tables, query, ids)
         return {chunk_id: correct_passage_cosines(cosines) for chunk_id, cosines in found.items()}
