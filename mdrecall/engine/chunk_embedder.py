@@ -79,10 +79,10 @@ class ChunkEmbedder:
         ``cache`` is the store whose cache and batch jobs are used, if it is not ``store`` itself. ``keep`` is the
         provider whose spaces are not dropped when this one is filled.
         """
-        self._store = store
-        self._embedder = embedder
-        self._most_cached = most_cached
-        self._cache = cache or store
+        self.store = store
+        self.embedder = embedder
+        self.most_cached = most_cached
+        self.cache = cache or store
         self._jobs = jobs
         self._keep = keep
         self.last_error = ""
@@ -91,13 +91,13 @@ class ChunkEmbedder:
     def for_store(self, store: Store, *, cache: Store) -> ChunkEmbedder:
         """Return the same for another store."""
         return ChunkEmbedder(
-            store, self._embedder, most_cached=self._most_cached, cache=cache, jobs=self._jobs, keep=self._keep
+            store, self.embedder, most_cached=self.most_cached, cache=cache, jobs=self._jobs, keep=self._keep
         )
 
     @property
     def is_instant(self) -> bool:
         """True if embedding takes about as long as reading the texts."""
-        return self._embedder.traits.never_waits
+        return self.embedder.traits.never_waits
 
     @property
     def is_resting(self) -> bool:
@@ -106,17 +106,17 @@ class ChunkEmbedder:
 
     def last_failure(self) -> str:
         """Return why embedding failed the last time, in whichever process; empty if it has worked since."""
-        return self.last_error or self._store.vectors.last_failure(self._embedder.fingerprint)
+        return self.last_error or self.store.vectors.last_failure(self.embedder.fingerprint)
 
     @property
     def space(self) -> Space:
         """The space of the embedder; its dimensions are 0 while they are not known."""
-        embedder = self._embedder
+        embedder = self.embedder
         return Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
 
     def find_space(self) -> StoredSpace | None:
         """Return the embedder's space as it is stored; None if it is not."""
-        return self.space.find_in(self._store.vectors.spaces())
+        return self.space.find_in(self.store.vectors.spaces())
 
     def is_complete(self) -> bool:
         """True if every chunk has a vector."""
@@ -126,18 +126,18 @@ class ChunkEmbedder:
     def count_missing(self) -> int:
         """Return the number of chunks without a vector."""
         if stored := self.find_space():
-            return 0 if stored.is_filled else self._store.chunks.count() - self._store.chunks.count(stored.id)
-        return self._store.chunks.count()
+            return 0 if stored.is_filled else self.store.chunks.count() - self.store.chunks.count(stored.id)
+        return self.store.chunks.count()
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
         """Embed the chunks that have no vector; ``stop`` is checked between requests."""
         if self.is_complete():
             return EmbedReport()
         if self.is_instant:
-            return self._start(progress, stop).embed_instantly(self._keep)
-        lock = self._cache.lock("fill")
+            return EmbedRun(self, progress, stop).embed_instantly(self._keep)
+        lock = self.cache.lock("fill")
         while not lock.acquire(_LOCK_WAIT_S, "embedding"):
-            if self._cache is not self._store:
+            if self.cache is not self.store:
                 return self._use_cache(progress, stop)
             if stop():
                 return EmbedReport(is_complete=False)
@@ -146,16 +146,13 @@ class ChunkEmbedder:
         finally:
             lock.release()
 
-    def _start(self, progress: ProgressCallback | None, stop: Stop) -> _EmbedRun:
-        return _EmbedRun(self._store, self._cache, self._embedder, self._most_cached, progress, stop)
-
     def _use_cache(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
         """Use cached embeddings only, because another process is embedding: no text is paid for twice."""
-        known = self.space.find_in(self._cache.vectors.spaces())
+        known = self.space.find_in(self.cache.vectors.spaces())
         if known is None:
             return EmbedReport(is_complete=False)
-        self._embedder.prepare(known.space.dimensions)
-        return self._start(progress, stop).use_cache()
+        self.embedder.prepare(known.space.dimensions)
+        return EmbedRun(self, progress, stop).use_cache()
 
     def _fill_slowly(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
         """Embed where that takes time or money: one process at a time, so that no text is paid for twice."""
@@ -164,11 +161,11 @@ class ChunkEmbedder:
         self._failed_at, self.last_error = None, ""
         run = None
         if progress:
-            count = self._store.chunks.count()
-            progress(Progress(count - self.count_missing(), count, f"Waiting for {self._embedder.provider}"))
+            count = self.store.chunks.count()
+            progress(Progress(count - self.count_missing(), count, f"Waiting for {self.embedder.provider}"))
         try:
-            self._embedder.prepare(self._stored_dimensions(), progress)
-            run = self._start(progress, stop)
+            self.embedder.prepare(self._stored_dimensions(), progress)
+            run = EmbedRun(self, progress, stop)
             done = run.embed_slowly(self._jobs, self._keep)
             self._record_failure("")
             return done
@@ -180,7 +177,7 @@ class ChunkEmbedder:
 
     def _record_failure(self, error: str) -> None:
         """Keep the error for later processes; where nothing can be written, only this one knows it."""
-        vectors, fingerprint = self._store.vectors, self._embedder.fingerprint
+        vectors, fingerprint = self.store.vectors, self.embedder.fingerprint
         with suppress(StoreError):
             if vectors.last_failure(fingerprint) != error:
                 vectors.record_failure(fingerprint, error)
@@ -191,30 +188,22 @@ class ChunkEmbedder:
         return stored.space.dimensions if stored and stored.has_vectors else 0
 
 
-class _EmbedRun:
+class EmbedRun:
     """One run of a ``ChunkEmbedder``."""
 
-    def __init__(
-        self,
-        store: Store,
-        cache: Store,
-        embedder: Embedder,
-        most_cached: int | None,
-        progress: ProgressCallback | None,
-        stop: Stop,
-    ) -> None:
+    def __init__(self, filler: ChunkEmbedder, progress: ProgressCallback | None, stop: Stop) -> None:
         self.done = EmbedReport()
-        self._store = store
-        self._cache = cache
-        self._embedder = embedder
-        self._most_cached = most_cached
+        self.embedder = filler.embedder
+        self.stop = stop
+        self._store = store = filler.store
+        self.cache = filler.cache.cache
+        self._most_cached = filler.most_cached
         self._progress = progress
-        self._stop = stop
-        space = Space(embedder.provider, embedder.model, embedder.fingerprint, embedder.dimensions)
-        stored = store.vectors.ensure_space(space)
-        has_own = cache is not store and not embedder.traits.never_waits
-        self._space, self._texts = stored.id, stored.texts
-        self._cache_space = cache.vectors.ensure_space(space).id if has_own else stored.id
+        stored = store.vectors.ensure_space(filler.space)
+        self._space = self._cache_space = stored.id
+        self._texts = stored.texts
+        if filler.cache is not store and not filler.is_instant:
+            self._cache_space = filler.cache.vectors.ensure_space(filler.space).id
         self._total = store.chunks.count()
         self._count = store.chunks.count(self._space) if progress else 0
 
@@ -223,10 +212,10 @@ class _EmbedRun:
         for chunks in self._read_pages():
             inputs = {chunk.id: _embed_input(chunk) for chunk in chunks}
             try:
-                made = embed_inputs(self._embedder, list(inputs.values()))
+                made = embed_inputs(self.embedder, list(inputs.values()))
             except EmbedderError as error:
                 return self.done._replace(is_complete=False, error=message_with_hint(error))
-            if self._stop():
+            if self.stop():
                 return self.done._replace(is_complete=False)
             self._store_vectors(dict(zip(inputs, made, strict=True)))
         self._store.vectors.mark_filled(self._space, self._texts, keep=keep)
@@ -236,28 +225,28 @@ class _EmbedRun:
         """Embed with an embedder that takes time: cached texts first, the rest in well-filled requests."""
         if jobs is not None and not self._run_jobs(jobs):
             return self.done._replace(is_complete=False, error=jobs.waiting_message, is_waiting=True)
-        traits = self._embedder.traits
+        traits = self.embedder.traits
         for waiting in self._read_uncached(traits.request_inputs * traits.at_once):
-            if not self._stop():
+            if not self.stop():
                 self._request_all(waiting)
-            if self._stop():
+            if self.stop():
                 return self.done._replace(is_complete=False)
         self._store.vectors.mark_filled(self._space, self._texts, keep=keep)
         return self.done
 
     def _run_jobs(self, jobs: Jobs) -> bool:
         """Embed by batch jobs; True if the rest is to be embedded directly. Old jobs are collected in any case."""
-        has_run, journal = False, self._cache.cache
+        has_run = False
         for waiting in self._read_uncached(jobs.most_texts):
             has_run = True
-            if not jobs.run(journal, self._embedder, waiting, self._store_answers, self._report, self._stop):
+            if not jobs.run(self, waiting):
                 return False
-        return has_run or jobs.run(journal, self._embedder, {}, self._store_answers, self._report, self._stop)
+        return has_run or jobs.run(self, {})
 
     def use_cache(self) -> EmbedReport:
         """Give chunks the vectors of cached texts only."""
         for _ in self._read_uncached(_PAGE_CHUNKS):
-            if self._stop():
+            if self.stop():
                 break
         return self.done._replace(is_complete=False)
 
@@ -291,19 +280,19 @@ class _EmbedRun:
     def _look_up(self, digests: set[bytes]) -> Mapping[bytes, Embedding]:
         if self._most_cached == 0:
             return {}
-        known = self._cache.cache.get(self._cache_space, digests)
+        known = self.cache.get(self._cache_space, digests)
         if known:
-            self._cache.cache.put(self._cache_space, {}, known, self._most_cached)
+            self.cache.put(self._cache_space, {}, known, self._most_cached)
         return known
 
     def _request_all(self, waiting: _Waiting) -> None:
         """Embed texts with as many requests at once as the embedder allows, and store each answer as it arrives."""
-        traits = self._embedder.traits
+        traits = self.embedder.traits
         groups = pack_requests({digest: text for digest, (text, _) in waiting.items()}, traits)
         if traits.at_once == 1:
             for group in groups:
-                self._store_answers(self._request(group), waiting)
-                if self._stop():
+                self.store_answers(self._request(group), waiting)
+                if self.stop():
                     return
             return
         self._request_in_threads(list(groups), waiting, traits.at_once)
@@ -316,7 +305,7 @@ class _EmbedRun:
 
         def request(group: Mapping[bytes, EmbedInput]) -> dict[bytes, Embedding | None]:
             try:
-                return {} if ended.is_set() or self._stop() else self._request(group)
+                return {} if ended.is_set() or self.stop() else self._request(group)
             except BaseException:
                 ended.set()
                 raise
@@ -326,7 +315,7 @@ class _EmbedRun:
             try:
                 for answered in as_completed([pool.submit(request, group) for group in groups]):
                     try:
-                        self._store_answers(answered.result(), waiting)
+                        self.store_answers(answered.result(), waiting)
                     except EmbedderError as problem:
                         problems.append(problem)
             finally:
@@ -335,20 +324,20 @@ class _EmbedRun:
             raise problems[0]
 
     def _request(self, group: Mapping[bytes, EmbedInput]) -> dict[bytes, Embedding | None]:
-        return dict(zip(group, embed_inputs(self._embedder, list(group.values())), strict=True))
+        return dict(zip(group, embed_inputs(self.embedder, list(group.values())), strict=True))
 
-    def _store_answers(self, answered: Mapping[bytes, Embedding | None], waiting: _Waiting) -> None:
+    def store_answers(self, answered: Mapping[bytes, Embedding | None], waiting: _Waiting) -> None:
         """Cache what was paid for, and store the vectors of the chunks that have these texts."""
         made = {digest: found for digest, found in answered.items() if found}
         if self._most_cached != 0 and made:
-            self._cache.cache.put(self._cache_space, made, (), self._most_cached)
+            self.cache.put(self._cache_space, made, (), self._most_cached)
         here = {digest: found for digest, found in answered.items() if digest in waiting}
         self._store_vectors({number: found for digest, found in here.items() for number in waiting[digest][1]})
 
     def _store_vectors(self, made: Mapping[int, Embedding | None], *, from_cache: bool = False) -> None:
         if not made:
             return
-        nothing = Embedding(bytes(4 * self._embedder.dimensions))
+        nothing = Embedding(bytes(4 * self.embedder.dimensions))
         self._store.vectors.put(self._space, [(number, found or nothing) for number, found in made.items()])
         refused = sum(found is None for found in made.values())
         done, new = self.done, len(made) - refused
@@ -358,9 +347,9 @@ class _EmbedRun:
             refused=done.refused + refused,
         )
         self._count += len(made)
-        self._report("vectors")
+        self.report("vectors")
 
-    def _report(self, label: str) -> None:
+    def report(self, label: str) -> None:
         if self._progress:
             self._progress(Progress(self._count, max(self._count, self._total), label))
 

@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,14 +17,13 @@ from mdrecall.errors import (
     WrongAnswer,
     message_with_hint,
 )
-from mdrecall.interfaces import Embedder, EmbeddingCache
-from mdrecall.types import Embedding, EmbedInput, Job, JobState, Stop
+from mdrecall.types import Embedding, EmbedInput, Job, JobState
 
 if TYPE_CHECKING:
     from mdrecall.embed.remote.jobs import BatchApi
+    from mdrecall.engine.chunk_embedder import EmbedRun
 
     PendingTexts: TypeAlias = dict[bytes, tuple[EmbedInput, list[int]]]
-    StoreAnswers: TypeAlias = Callable[[Mapping[bytes, Embedding | None], PendingTexts], None]
 
 #: After this many failures in a row, texts are embedded directly for as long as the memory is open.
 MOST_FAILURES = 2
@@ -80,18 +79,9 @@ class Jobs:
         """How many texts a run takes at most."""
         return self._api.most_texts * self.at_once
 
-    def run(
-        self,
-        journal: EmbeddingCache,
-        embedder: Embedder,
-        waiting: "PendingTexts",
-        store_answers: "StoreAnswers",
-        report: Callable[[str], None],
-        stop: Stop,
-    ) -> bool:
+    def run(self, run: "EmbedRun", waiting: "PendingTexts") -> bool:
         """Embed texts by jobs; True if that is finished, so that the rest is to be embedded directly."""
-        run = _Run(self, self._api, journal, embedder, waiting, store_answers, report, stop)
-        return run.run()
+        return _JobRun(self, self._api, run, waiting).run()
 
     def record_failure(self, error: EmbedderError, *, for_good: bool = False) -> None:
         """Count a failure; turn jobs off after too many, or at once if they can never work."""
@@ -104,28 +94,16 @@ class Jobs:
         self.failures, self.last_error = 0, ""
 
 
-class _Run:
+class _JobRun:
     """The jobs for one group of texts."""
 
-    def __init__(
-        self,
-        jobs: Jobs,
-        api: "BatchApi",
-        journal: EmbeddingCache,
-        embedder: Embedder,
-        waiting: "PendingTexts",
-        store_answers: "StoreAnswers",
-        report: Callable[[str], None],
-        stop: Stop,
-    ) -> None:
+    def __init__(self, jobs: Jobs, api: "BatchApi", run: "EmbedRun", waiting: "PendingTexts") -> None:
         self._jobs = jobs
         self._api = api
-        self._journal = journal
-        self._embedder = embedder
+        self._run = run
+        self._journal = run.cache
+        self._embedder = run.embedder
         self._waiting = waiting
-        self._store_answers = store_answers
-        self._report = report
-        self._stop = stop
         self._open: list[tuple[Job, JobState]] = []
         self._began = time.monotonic()
         self._missed = 0
@@ -180,7 +158,7 @@ class _Run:
     def _submit(self, digests: Sequence[bytes]) -> None:
         """Submit texts; the job is recorded before it can cost anything."""
         tag = f"mdrecall-{os.urandom(8).hex()}"
-        self._report(f"submitting {len(digests):,} texts to {self._embedder.provider}")
+        self._run.report(f"submitting {len(digests):,} texts to {self._embedder.provider}")
         try:
             file = self._api.upload(tag, {digest.hex(): self._waiting[digest][0] for digest in digests})
         except EmbedderError as error:
@@ -210,7 +188,7 @@ class _Run:
                 problem = error
             if found := self._api.find(job.tag, job.file):
                 return found
-            if self._stop():
+            if self._run.stop():
                 raise problem
             time.sleep(_CREATE_WAIT_S * 2**attempt)
         return problem
@@ -274,9 +252,9 @@ class _Run:
             got += 1
             made[digest] = found
             if len(made) >= _STORED_AT_ONCE:
-                self._store_answers(made, self._waiting)
+                self._run.store_answers(made, self._waiting)
                 made = {}
-        self._store_answers(made, self._waiting)
+        self._run.store_answers(made, self._waiting)
         self._journal.put_job(job.tag, None)
         if state.status == "failed" or not got:
             message = f"The batch job {state.id} of {self._embedder.provider} failed"
@@ -306,13 +284,13 @@ class _Run:
 
     def _pause(self) -> bool:
         """Wait until the next poll is due; True to stop instead."""
-        self._report(self._describe_progress())
+        self._run.report(self._describe_progress())
         until = time.monotonic() + max(_LEAST_POLL_S, self._jobs.poll_s)
         while (left := until - time.monotonic()) > 0:
-            if self._stop():
+            if self._run.stop():
                 return True
             time.sleep(min(left, _STOP_CHECK_S))
-        return self._stop()
+        return self._run.stop()
 
     def _describe_progress(self) -> str:
         done = sum(state.completed for _, state in self._open)
