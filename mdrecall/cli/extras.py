@@ -139,11 +139,11 @@ def _count(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 
 def _save(memories: "LongTermMemory", options: argparse.Namespace) -> int:
-    from mdrecall.plugins.lancedb.tools import MemoryStore
+    from mdrecall.plugins.lancedb.tools import store_memory
 
     values = {name: getattr(options, name) for name in ("category", "importance", "ttl", "replaces")}
     arguments = {name: value for name, value in values.items() if value is not None}
-    answer = MemoryStore(memories, source="cli").call({"text": options.text, **arguments})
+    answer = store_memory(memories, {"text": options.text, **arguments}, "cli")
     show(options, answer.details, *map(printable, answer.text.split("\n")))
     return 0
 

@@ -17,7 +17,7 @@ from mdrecall.cli.output import (
     show,
     style,
 )
-from mdrecall.errors import ArgumentError, FileMissing, PathRefused, QueryError, RecallError
+from mdrecall.errors import FileMissing, PathRefused, QueryError, RecallError
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -206,42 +206,23 @@ def restore_backup(options: argparse.Namespace) -> int:
 def _restore_memories(found: "Backup", loaded: "Loaded", *, apply: bool) -> tuple[int, str]:
     """Return how many long-term memories are new, and why they cannot be stored; store them if ``apply`` says so."""
     from mdrecall.life.backup import read_memories
+    from mdrecall.plugins import import_lancedb
     from mdrecall.sources.tombstones import open_tombstones
 
     forgotten = open_tombstones(loaded.settings).load()
-    rows = [row for row in map(_make_row, read_memories(found)) if row and forgotten.mask(row.text) == row.text]
+    lancedb = import_lancedb()
+    rows = [row for row in map(lancedb.read_backup, read_memories(found)) if row]
+    rows = [row for row in rows if forgotten.mask(row.text) == row.text]
     if not rows:
         return 0, ""
-    from mdrecall.plugins import import_lancedb
-
     try:
-        with closing(import_lancedb().open_memories(loaded)) as memories:
+        with closing(lancedb.open_memories(loaded)) as memories:
             if apply:
                 return memories.restore(rows), ""
             known = {row.id for row in memories.list_all(all_agents=True)}
             return sum(row.id not in known for row in rows), ""
     except RecallError as error:
         return 0, str(error)
-
-
-def _make_row(value: dict[str, Any]) -> Any:
-    """Return a memory of a backup; None if it is none."""
-    from mdrecall.plugins import import_lancedb
-
-    lancedb = import_lancedb()
-    times = [value.get(name) for name in ("created_ms", "updated_ms", "expires_ms")]
-    created, updated, expires = (float(one) if isinstance(one, int | float) else None for one in times)
-    texts = [value.get(name) for name in ("id", "text", "category", "source")]
-    memory_id, text, category, source = (one if isinstance(one, str) else "" for one in texts)
-    weight = value.get("importance")
-    importance = float(weight) if isinstance(weight, int | float) else lancedb.DEFAULT_IMPORTANCE
-    try:
-        name = lancedb.parse_id(memory_id)
-    except ArgumentError:
-        return None
-    return lancedb.Row(
-        name, text, importance, category or "other", created or 0.0, None, source, None, updated, expires
-    )
 
 
 def _restored_to_json(

@@ -7,12 +7,13 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded
 from mdrecall.config.openclaw_settings import Plugins
-from mdrecall.errors import RecallError, suggest_name
+from mdrecall.errors import RecallError, install_command, suggest_name
 from mdrecall.memory import Memory
 from mdrecall.tools.toolset import Toolset
 
@@ -99,11 +100,9 @@ def diagnose(loaded: Loaded) -> tuple[str, tuple[Diagnostic, ...]]:
         known = suggest_name(plugin, [*PLUGINS, "none"])
         problem = f"plugins.slots.memory names {plugin}, which is not installed{known}."
         return plugin, (Diagnostic("warning", plugin, problem, "Correct the name."),)
-    if plugin == _LANCEDB:
-        try:
-            import_lancedb().require_packages()
-        except RecallError as error:
-            return plugin, (Diagnostic("error", plugin, str(error), error.hint),)
+    if plugin == _LANCEDB and (missing := [name for name in ("lancedb", "pyarrow") if find_spec(name) is None]):
+        problem = f"The plugin {plugin} needs the Python package {missing[0]}: it is not installed."
+        return plugin, (Diagnostic("error", plugin, problem, f"Install it with `{install_command('lancedb')}`."),)
     return plugin, ()
 
 

@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from mdrecall.cli.imports import _make_row, _print_restored, _restored_to_json
+from mdrecall.cli.imports import _print_restored, _restored_to_json
 from mdrecall.life.backup import Restored
+from mdrecall.plugins.lancedb.plugin import read_backup
 
 ID = "3f2a9c1d-1111-4222-8333-444455556666"
 
@@ -84,12 +85,12 @@ def test_problems_are_warnings(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_memory_keeps_what_can_be_read_of_it() -> None:
-    row = _make_row({"id": ID, "text": "tea", "importance": 1, "created_ms": 5, "updated_ms": "x", "expires_ms": 7.5})
+    row = read_backup({"id": ID, "text": "tea", "importance": 1, "created_ms": 5, "updated_ms": "x", "expires_ms": 7.5})
     assert row
     assert (row.id, row.text, row.importance, row.category) == (ID, "tea", 1.0, "other")
     assert (row.created_ms, row.updated_ms, row.expires_ms) == (5.0, None, 7.5)
-    plain = _make_row({"id": ID, "text": 3, "importance": "high", "category": "fact"})
+    plain = read_backup({"id": ID, "text": 3, "importance": "high", "category": "fact"})
     assert plain
     assert (plain.text, plain.importance, plain.category, plain.created_ms) == ("", 0.7, "fact", 0.0)
-    assert _make_row({"id": "../x", "text": "tea"}) is None
-    assert _make_row({"text": "tea"}) is None
+    assert read_backup({"id": "../x", "text": "tea"}) is None
+    assert read_backup({"text": "tea"}) is None

@@ -32,7 +32,7 @@ for number in range(2):
 memories.close()
 """
 
-INSTALLED = "import json, sys; from mdrecall.plugins.lancedb.table import require_packages; require_packages();"
+INSTALLED = "import json, sys; from mdrecall.plugins import import_lancedb; import_lancedb();"
 
 
 def openclaw_table(folder: Path, dimensions: int, texts: list[str]) -> list[str]:

@@ -17,27 +17,15 @@ from mdrecall.config.openclaw_settings import PROVIDERS, LanceDb
 from mdrecall.core.conversation.visibility import parse
 from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.core.text.markdown import utf16_units
-from mdrecall.errors import ConfigError, PluginError, RecallError
+from mdrecall.errors import ArgumentError, ConfigError, PluginError, RecallError
 from mdrecall.interfaces import Embedder
 from mdrecall.life.forget_places import Place
 from mdrecall.plugins.lancedb.capture import compile_triggers, list_user_texts, pick_newest
 from mdrecall.plugins.lancedb.memories import DEFAULT_IMPORTANCE, PROMPT, LongTermMemory, parse_id
-from mdrecall.plugins.lancedb.table import PLUGIN, Row, Table, import_package, quote, require_packages
+from mdrecall.plugins.lancedb.table import PLUGIN, Row, Table, import_package, quote
 from mdrecall.plugins.lancedb.tools import ltm_tools, relevant_block
 from mdrecall.sources.tombstones import open_masks
 from mdrecall.tools.toolset import Tool
-
-__all__ = [
-    "DEFAULT_IMPORTANCE",
-    "LongTermPlaces",
-    "Row",
-    "database_uri",
-    "find_database",
-    "open_memories",
-    "open_plugin",
-    "parse_id",
-    "require_packages",
-]
 
 _SETTING = f"plugins.entries.{PLUGIN}.config"
 _OPENAI_URL = "https://api.openai.com"
@@ -233,3 +221,18 @@ class LongTermPlaces:
             if delete:
                 memories.table.purge()
             return rows
+
+
+def read_backup(value: dict[str, Any]) -> Row | None:
+    """Return a memory of a backup; None if it is none."""
+    times = [value.get(name) for name in ("created_ms", "updated_ms", "expires_ms")]
+    created, updated, expires = (float(one) if isinstance(one, int | float) else None for one in times)
+    texts = [value.get(name) for name in ("id", "text", "category", "source")]
+    memory_id, text, category, source = (one if isinstance(one, str) else "" for one in texts)
+    weight = value.get("importance")
+    importance = float(weight) if isinstance(weight, int | float) else DEFAULT_IMPORTANCE
+    try:
+        name = parse_id(memory_id)
+    except ArgumentError:
+        return None
+    return Row(name, text, importance, category or "other", created or 0.0, None, source, None, updated, expires)

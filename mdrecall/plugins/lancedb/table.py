@@ -5,7 +5,6 @@ when it is first opened. Every write is an upsert by id, so that it can be tried
 """
 
 import importlib
-import importlib.util
 import logging
 import os
 import re
@@ -23,7 +22,6 @@ _T = TypeVar("_T")
 
 PLUGIN = "memory-lancedb"
 NAME = "memories"
-_PACKAGES = ("lancedb", "pyarrow")
 _OPENCLAW_COLUMNS = ("id", "text", "importance", "category", "createdAt")
 _TEXT_COLUMNS = ("agent", "source", "embedder")
 _TIME_COLUMNS = ("updatedAt", "expiresAt")
@@ -347,21 +345,10 @@ def _row(entry: Mapping[str, Any]) -> Row:
     )
 
 
-def require_packages() -> None:
-    """Raise ``PluginError`` if a package of the extra ``lancedb`` is missing; nothing is imported."""
-    for package in _PACKAGES:
-        if importlib.util.find_spec(package) is None:
-            raise _package_missing(package, "it is not installed")
-
-
 def import_package(package: str) -> Any:
     """Import a package of the extra ``lancedb``, or raise ``PluginError``."""
     try:
         return importlib.import_module(package)
     except ImportError as error:
-        raise _package_missing(package, str(error)) from error
-
-
-def _package_missing(package: str, why: str) -> PluginError:
-    message = f"The plugin {PLUGIN} needs the Python package {package}: {why}."
-    return PluginError(message, plugin=PLUGIN, hint=f"Install it with `{install_command('lancedb')}`.")
+        message = f"The plugin {PLUGIN} needs the Python package {package}: {error}."
+        raise PluginError(message, plugin=PLUGIN, hint=f"Install it with `{install_command('lancedb')}`.") from error

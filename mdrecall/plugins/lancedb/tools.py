@@ -4,14 +4,14 @@ A model sees memories as data in a fence, with nothing in it that passes for mar
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mdrecall.config.declare import InvalidValue, duration_ms
 from mdrecall.core.text.markdown import cut_units, utf16_units
 from mdrecall.errors import ArgumentError
 from mdrecall.plugins.lancedb.capture import CATEGORIES
-from mdrecall.plugins.lancedb.memories import DEFAULT_IMPORTANCE, LongTermMemory, Match, StoreResult, parse_id
+from mdrecall.plugins.lancedb.memories import DEFAULT_IMPORTANCE, LongTermMemory, Match, parse_id
 from mdrecall.tools.toolset import (
     Tool,
     ToolAnswer,
@@ -83,100 +83,99 @@ FORGET = ToolSpec(
 )
 
 
-class MemoryRecall:
-    """Recalls memories."""
+class LtmTool:
+    """A tool on the long-term memory of one agent."""
 
-    spec = RECALL
-
-    def __init__(self, memories: LongTermMemory) -> None:
+    def __init__(
+        self,
+        spec: ToolSpec,
+        run: Callable[[LongTermMemory, Mapping[str, Any]], ToolAnswer],
+        memories: LongTermMemory,
+    ) -> None:
+        self.spec = spec
+        self._run = run
         self._memories = memories
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        query = read_text(arguments, "query", required=True)
-        limit = read_integer(arguments, "limit", least=1, most=_MAX_LIMIT) or _DEFAULT_LIMIT
-        found, unsearched = self._memories.recall(query, limit)
-        details: dict[str, Any] = {"count": len(found)}
-        text = "No relevant memories found."
-        if found:
-            details |= {"memories": [_match_to_json(one) for one in found], "notice": NOTICE}
-            shown = number_entries(found, self._memories.recall_units, with_scores=True)
-            text = f"Found {_count_memories(len(found))}. {NOTICE}\n\n{shown}"
-        if unsearched:
-            details["notSearched"] = unsearched
-            text += (
-                f"\n\nNot searched: {_count_memories(unsearched)} embedded by another model."
-                " Ask the user to have them embedded again."
-            )
-        return _answer(details, text)
-
-
-class MemoryStore:
-    """Stores a memory."""
-
-    spec = STORE
-
-    def __init__(self, memories: LongTermMemory, source: str = "tool") -> None:
-        self._memories = memories
-        self._source = source
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        text = read_text(arguments, "text", required=True)
-        importance = read_number(arguments, "importance")
-        replaces = read_text(arguments, "replaces") or read_text(arguments, "memoryId")
-        stored = self._memories.store(
-            text,
-            importance=None if importance is None else max(0.0, min(1.0, importance)),
-            category=read_choice(arguments, "category", CATEGORIES),
-            ttl_ms=parse_ttl(read_text(arguments, "ttl")),
-            replaces=parse_id(replaces) if replaces else "",
-            source=self._source,
-        )
-        return describe_stored(stored)
-
-
-class MemoryForget:
-    """Deletes a memory."""
-
-    spec = FORGET
-
-    def __init__(self, memories: LongTermMemory) -> None:
-        self._memories = memories
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        memory_id, query = read_text(arguments, "memoryId"), read_text(arguments, "query")
-        if memory_id:
-            return self._forget_id(parse_id(memory_id))
-        if query:
-            return self._forget_match(query)
-        return _answer({"error": "missing_param"}, "Give query or memoryId.", is_error=True)
-
-    def _forget_id(self, memory_id: str) -> ToolAnswer:
-        if self._memories.forget(memory_id) is None:
-            return _answer(
-                {"action": "not_found", "id": memory_id}, f"No memory has the id {memory_id}; nothing was deleted."
-            )
-        return _answer({"action": "deleted", "id": memory_id}, f"Memory {memory_id} forgotten.")
-
-    def _forget_match(self, query: str) -> ToolAnswer:
-        found, certain = self._memories.find_to_forget(query)
-        if certain is not None:
-            self._memories.forget(certain.row.id)
-            text = f'Forgotten: "{excerpt(certain.row.text, _LISTED_UNITS)}"'
-            return _answer({"action": "deleted", "id": certain.row.id}, text)
-        if not found:
-            return _answer({"found": 0}, "No matching memories found.")
-        lines = [f"- [{one.row.id[:8]}] {excerpt(one.row.text, _LISTED_UNITS)}" for one in found]
-        candidates = [
-            {"id": one.row.id, "text": one.row.text, "category": one.row.category, "score": round(one.score, 4)}
-            for one in found
-        ]
-        text = f"Found {len(found)} candidates. Call again with the memoryId of one:\n" + "\n".join(lines)
-        return _answer({"action": "candidates", "candidates": candidates}, text)
+        return self._run(self._memories, arguments)
 
 
 def ltm_tools(memories: LongTermMemory) -> list[Tool]:
     """Return the tools of a long-term memory."""
-    return [MemoryRecall(memories), MemoryStore(memories), MemoryForget(memories)]
+    tools = ((RECALL, recall_memories), (STORE, store_memory), (FORGET, forget_memory))
+    return [LtmTool(spec, run, memories) for spec, run in tools]
+
+
+def recall_memories(memories: LongTermMemory, arguments: Mapping[str, Any]) -> ToolAnswer:
+    query = read_text(arguments, "query", required=True)
+    limit = read_integer(arguments, "limit", least=1, most=_MAX_LIMIT) or _DEFAULT_LIMIT
+    found, unsearched = memories.recall(query, limit)
+    details: dict[str, Any] = {"count": len(found)}
+    text = "No relevant memories found."
+    if found:
+        details |= {"memories": [_match_to_json(one) for one in found], "notice": NOTICE}
+        shown = number_entries(found, memories.recall_units, with_scores=True)
+        text = f"Found {_count_memories(len(found))}. {NOTICE}\n\n{shown}"
+    if unsearched:
+        details["notSearched"] = unsearched
+        text += f"\n\nNot searched: {_count_memories(unsearched)} embedded by another model."
+        text += " Ask the user to have them embedded again."
+    return _answer(details, text)
+
+
+def store_memory(memories: LongTermMemory, arguments: Mapping[str, Any], source: str = "tool") -> ToolAnswer:
+    """Store a memory, and return the outcome in OpenClaw's shape, with the fields of our own."""
+    importance = read_number(arguments, "importance")
+    replaces = read_text(arguments, "replaces") or read_text(arguments, "memoryId")
+    stored = memories.store(
+        read_text(arguments, "text", required=True),
+        importance=None if importance is None else max(0.0, min(1.0, importance)),
+        category=read_choice(arguments, "category", CATEGORIES),
+        ttl_ms=parse_ttl(read_text(arguments, "ttl")),
+        replaces=parse_id(replaces) if replaces else "",
+        source=source,
+    )
+    row, quoted = stored.row, f'"{excerpt(stored.row.text, _QUOTED_UNITS)}"'
+    details: dict[str, Any] = {"action": stored.action, "id": row.id}
+    text = f"Stored: {quoted}"
+    if stored.action == "duplicate":
+        details = {"action": "duplicate", "existingId": row.id, "existingText": row.text}
+        text = f"Already stored: {quoted}"
+    elif stored.action == "updated":
+        details["previousText"] = stored.before
+        text = f"Updated: {quoted}"
+    if stored.is_masked:
+        details["masked"] = True
+        text += "\nA secret in it was masked and is not stored."
+    if stored.similar:
+        details["alike"] = [_match_to_json(one) for one in stored.similar]
+        lines = "\n".join(f"- {one.row.id} {excerpt(one.row.text, _LISTED_UNITS)}" for one in stored.similar)
+        text += f"\nSimilar memories; if one is out of date, forget it, or store the new text with replaces:\n{lines}"
+    return _answer(details, text)
+
+
+def forget_memory(memories: LongTermMemory, arguments: Mapping[str, Any]) -> ToolAnswer:
+    query = read_text(arguments, "query")
+    if memory_id := read_text(arguments, "memoryId"):
+        memory_id = parse_id(memory_id)
+        if memories.forget(memory_id) is None:
+            text = f"No memory has the id {memory_id}; nothing was deleted."
+            return _answer({"action": "not_found", "id": memory_id}, text)
+        return _answer({"action": "deleted", "id": memory_id}, f"Memory {memory_id} forgotten.")
+    if not query:
+        return _answer({"error": "missing_param"}, "Give query or memoryId.", is_error=True)
+    found, certain = memories.find_to_forget(query)
+    if certain is not None:
+        memories.forget(certain.row.id)
+        text = f'Forgotten: "{excerpt(certain.row.text, _LISTED_UNITS)}"'
+        return _answer({"action": "deleted", "id": certain.row.id}, text)
+    if not found:
+        return _answer({"found": 0}, "No matching memories found.")
+    lines = [f"- [{one.row.id[:8]}] {excerpt(one.row.text, _LISTED_UNITS)}" for one in found]
+    kept = ("id", "text", "category", "score")
+    candidates = [{name: value for name, value in _match_to_json(one).items() if name in kept} for one in found]
+    text = f"Found {len(found)} candidates. Call again with the memoryId of one:\n" + "\n".join(lines)
+    return _answer({"action": "candidates", "candidates": candidates}, text)
 
 
 def parse_ttl(text: str) -> int | None:
@@ -193,28 +192,6 @@ def parse_ttl(text: str) -> int | None:
     if not 0 < ttl <= _MAX_TTL_MS:
         raise ArgumentError("ttl must be more than zero and at most 100 years.", name="ttl", hint=hint)
     return ttl
-
-
-def describe_stored(stored: StoreResult) -> ToolAnswer:
-    """Return the outcome of a store in OpenClaw's shape, with the fields of our own."""
-    quoted = f'"{excerpt(stored.row.text, _QUOTED_UNITS)}"'
-    if stored.action == "duplicate":
-        details: dict[str, Any] = {"action": "duplicate", "existingId": stored.row.id, "existingText": stored.row.text}
-        text = f"Already stored: {quoted}"
-    elif stored.action == "updated":
-        details = {"action": "updated", "id": stored.row.id, "previousText": stored.before}
-        text = f"Updated: {quoted}"
-    else:
-        details = {"action": "created", "id": stored.row.id}
-        text = f"Stored: {quoted}"
-    if stored.is_masked:
-        details["masked"] = True
-        text += "\nA secret in it was masked and is not stored."
-    if stored.similar:
-        details["alike"] = [_match_to_json(one) for one in stored.similar]
-        lines = "\n".join(f"- {one.row.id} {excerpt(one.row.text, _LISTED_UNITS)}" for one in stored.similar)
-        text += f"\nSimilar memories; if one is out of date, forget it, or store the new text with replaces:\n{lines}"
-    return _answer(details, text)
 
 
 def _match_to_json(match: Match) -> dict[str, Any]:
