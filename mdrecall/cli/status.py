@@ -335,7 +335,7 @@ def _check_hosts() -> "Iterator[Finding]":
 
     here = os.getcwd()
     folders = find_program_folders(os.environ, here)
-    yield from check_installs(folders, here, find_locations(os.environ, here).own_state_dir)
+    yield from check_installs(folders, find_locations(os.environ, here).own_state_dir)
 
 
 def _check_plugin(options: argparse.Namespace, agent: str | None) -> "Iterator[Finding]":

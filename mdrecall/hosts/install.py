@@ -2,7 +2,7 @@
 
 A receipt in mdrecall's state folder holds what each file was before. A file that nobody has changed since is restored
 from it, byte for byte. From any other file only the pieces of mdrecall are taken out. The checks find dead commands,
-double installations, and hooks that nobody has approved.
+files of another version, and hooks that nobody has approved.
 """
 
 import contextlib
@@ -18,10 +18,9 @@ from mdrecall.config.environment import ProgramFolders
 from mdrecall.config.workspace import SHARED, locate_receipt
 from mdrecall.doctor import Finding
 from mdrecall.errors import RecallError
-from mdrecall.hosts.pieces import Piece, has_hooks
+from mdrecall.hosts.pieces import Piece
 from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
 from mdrecall.mcp_server.install import (
-    CLIENTS,
     LASTING,
     SCOPES,
     Plan,
@@ -29,14 +28,7 @@ from mdrecall.mcp_server.install import (
     is_found_everywhere,
     read_text,
     replace_text,
-    target_of,
 )
-
-#: Where a plugin from a marketplace is switched on.
-_MARKETPLACES = {
-    "claude-code": ("{claude_files}/settings.json", r'"mdrecall@[^"]+"\s*:\s*true'),
-    "codex": ("{codex}/config.toml", r'\[plugins\."mdrecall@[^"]+"\]\s*enabled\s*=\s*true'),
-}
 
 
 class Change(NamedTuple):
@@ -240,16 +232,11 @@ def _hash(text: str | None) -> str:
     return hashlib.sha256((text or "").encode()).hexdigest()
 
 
-def check_installs(folders: ProgramFolders, project: str, state_dir: str) -> Iterator[Finding]:
-    """Yield a finding for each installation, and for each host that has more than one."""
+def check_installs(folders: ProgramFolders, state_dir: str) -> Iterator[Finding]:
+    """Yield a finding for each installation."""
     for site in list_installed(folders, state_dir):
         if site.host in INSTALLABLE and (site.scope == "user" or os.path.isdir(site.project)):
             yield _check_install(site, state_dir)
-    for host in INSTALLABLE:
-        ways = list(_find_ways(Site(host, "user", folders, project, ("mdrecall",))))
-        if len(ways) > 1:
-            message = f"{host} has mdrecall more than once, so the model reads everything twice: {', '.join(ways)}"
-            yield Finding("coding agent", "wrong", message, "Keep one of them and remove the others.")
 
 
 def _check_install(site: Site, state_dir: str) -> Finding:
@@ -289,48 +276,3 @@ def _count_unapproved(site: Site) -> int:
     }
     names = (re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower() for name in hooks.values)
     return sum(f"{hooks.path}:{name}" not in approved for name in names)
-
-
-def _find_ways(site: Site) -> Iterator[str]:
-    """Yield the ways in which mdrecall is connected to a host in this folder."""
-    servers = set()
-    for scope in SCOPES:
-        try:
-            pieces = list_pieces(site._replace(scope=scope))
-        except RecallError:
-            continue
-        servers |= {piece.path for piece in pieces if piece.kind == "server"}
-        if any(_is_in_use(piece) for piece in pieces):
-            yield f"`mdrecall install {site.host}{' --scope project' if scope == 'project' else ''}`"
-        if site.host in CLIENTS and (path := _find_server(site, scope)) and os.path.realpath(path) not in servers:
-            yield f"the MCP server in {path}"
-    path, pattern = _MARKETPLACES.get(site.host, ("", ""))
-    if path and re.search(pattern, _read(site.path(path, ""))):
-        yield "the plugin from a marketplace"
-
-
-def _is_in_use(piece: Piece) -> bool:
-    """True if a file has what makes a host call mdrecall; a skill alone does not."""
-    if piece.kind == "hooks":
-        return has_hooks(_read(piece.path))
-    return (
-        piece.kind == "file"
-        and not piece.path.endswith(("SKILL.md", "mdrecall.md"))
-        and "mdrecall" in _read(piece.path)
-    )
-
-
-def _find_server(site: Site, scope: str) -> str:
-    """Return the file in which a host has mdrecall's MCP server; empty if it has none."""
-    try:
-        target = target_of(site.host, scope, site.folders, site.project)
-        return target.path if target.has("mdrecall") else ""
-    except (RecallError, ValueError):
-        return ""
-
-
-def _read(path: str) -> str:
-    try:
-        return read_text(path) or ""
-    except RecallError:
-        return ""

@@ -121,11 +121,6 @@ def section(path: str, content: str) -> Piece:
     return Piece(path, add, take)
 
 
-def has_hooks(text: str) -> bool:
-    """True if a text has a hook of mdrecall in it."""
-    return bool(_OUR_HOOK.search(text))
-
-
 def are_all_ours(text: str) -> bool:
     """True if a JSON file has no hooks but mdrecall's, or none at all."""
     try:
@@ -135,4 +130,4 @@ def are_all_ours(text: str) -> bool:
 
 
 def _is_ours(group: Any) -> bool:
-    return has_hooks(json.dumps(group, ensure_ascii=False).replace('\\"', ""))
+    return bool(_OUR_HOOK.search(json.dumps(group, ensure_ascii=False).replace('\\"', "")))

@@ -409,19 +409,6 @@ def doctor(capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str]]:
     return [(finding["verdict"], finding["said"]) for finding in findings if finding["check"] == "coding agent"]
 
 
-def test_doctor_finds_two_installations_of_one_host(base: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    install("claude-code")
-    assert [verdict for verdict, _ in doctor(capsys)] == ["good"]
-    main(["mcp", "install", "claude-code"])
-    install("claude-code", "--scope", "project")
-    settings = base / "home/.claude/settings.json"
-    settings.write_text('{"enabledPlugins": {"mdrecall@mdrecall": true}}')
-    verdict, said = doctor(capsys)[-1]
-    assert verdict == "wrong"
-    for way in ("`mdrecall install claude-code`", "--scope project`", ".claude.json", "marketplace"):
-        assert way in said
-
-
 def test_doctor_finds_a_command_that_is_gone_and_files_of_another_version(
     base: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
