@@ -246,7 +246,11 @@ def likenesses(cosines: Sequence[float], traits: Traits) -> list[float]:
     scaled = [(cosine - unrelated) / span for cosine in cosines]
     # The values above are bent, so that they stay below 1 and the closer of two close chunks stays ahead.
     return [
-        max(0.0, value) if value <= _BEND else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
+        value
+        if 0 <= value <= _BEND
+        else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
+        if value > 0
+        else 0.0
         for value in scaled
     ]
 

@@ -231,7 +231,8 @@ def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -
         # Most files have one chunk among the candidates, with nothing to compare.
         if len(siblings) > (own is not None):
             others = (number for sibling in siblings if sibling != chunk.id for number in by_chunk[sibling])
-            if any(_shown_text(entry) in _shown_text(merged[number]) for number in others):
+            text = chunk.text[entry.passage.start : entry.passage.end]
+            if any(text in _shown_text(merged[number]) for number in others):
                 continue
         if own is None:
             own = by_chunk[chunk.id] = []
