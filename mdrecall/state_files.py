@@ -4,9 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import IO, Any
-
-from mdrecall.named_tuple import NamedTuple
+from typing import IO, Any, NamedTuple
 
 
 class Draft(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.credentials import Access, Credentials
 from mdrecall.config.environment import find_locations
@@ -22,7 +22,6 @@ from mdrecall.errors import (
     install_command,
     message_with_hint,
 )
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Secret
 
 if TYPE_CHECKING:

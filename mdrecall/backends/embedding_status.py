@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.backends.embedders import EmbedderChoice, EmbedderChooser, choose_embedders, find_missing_extra
 from mdrecall.config.files import mask_url
@@ -12,7 +12,6 @@ from mdrecall.config.openclaw_settings import PROVIDERS, MemorySearch, VectorSto
 from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import ConfigError, EmbedderError, StoreUnavailable, install_command, message_with_hint
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Probe
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.config.environment import shorten
 from mdrecall.config.files import References, UnresolvedValue, check_header_value, read_file
@@ -17,7 +17,6 @@ from mdrecall.config.layers import ResolvedValue, look_up
 from mdrecall.config.openclaw_file import find_wire
 from mdrecall.config.openclaw_settings import Remote
 from mdrecall.errors import ConfigError
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
 from mdrecall.types import Secret
 

@@ -15,10 +15,9 @@ and the table in ``docs/config.md`` all come from these declarations.
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, ClassVar, Generic, Self, TypeVar, dataclass_transform, overload
+from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar, dataclass_transform, overload
 
 from mdrecall.errors import suggest_name
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Secret
 
 T = TypeVar("T")

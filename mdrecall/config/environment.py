@@ -3,8 +3,7 @@
 import os
 import sys
 from collections.abc import Mapping
-
-from mdrecall.named_tuple import NamedTuple
+from typing import NamedTuple
 
 _LEGACY_DIRS = (".clawdbot", ".moldbot", ".moltbot")
 _CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")

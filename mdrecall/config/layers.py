@@ -1,12 +1,11 @@
 """Which objects of the configuration files apply to an agent, strongest first, and the settings that they make."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.config.declare import InvalidValue, Section, Setting
 from mdrecall.config.openclaw_settings import PER_AGENT
 from mdrecall.errors import ConfigError, suggest_name
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types.transcripts import normalize_agent_id
 
 #: Takes the place of a secret that cannot be read: a reference that leads nowhere.

@@ -6,7 +6,7 @@ the defaults for all agents), built-in defaults. This is the only reader of the 
 
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.config.credentials import Credentials
 from mdrecall.config.environment import (
@@ -46,7 +46,6 @@ from mdrecall.config.workspace import (
     find_workspace,
 )
 from mdrecall.errors import ConfigError, suggest_name
-from mdrecall.named_tuple import NamedTuple
 
 #: Everything that is read from a configuration file.
 _TOP_LEVEL = (

@@ -1,7 +1,7 @@
 """The settings that OpenClaw has as well: ``memorySearch``, the backend, compaction, plugins and logging."""
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.config.declare import (
     Section,
@@ -21,7 +21,6 @@ from mdrecall.config.declare import (
     text,
     whole,
 )
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import SourceName
 
 PROVIDERS = ("offline", "minilm", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.config import openclaw_settings as openclaw
 from mdrecall.config.declare import (
@@ -24,7 +24,6 @@ from mdrecall.config.declare import (
 )
 from mdrecall.config.layers import ResolvedValue
 from mdrecall.config.openclaw_settings import SECRET, ExtraPath
-from mdrecall.named_tuple import NamedTuple
 
 # ``.trash`` is where Obsidian keeps notes that were deleted.
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__", ".trash", ".obsidian")

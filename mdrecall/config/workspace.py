@@ -9,12 +9,11 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.config.environment import Locations, default_workspace, expand, shorten
 from mdrecall.config.layers import AgentEntry, Layer, ResolvedValue, layers_at, look_up
 from mdrecall.errors import WorkspaceError
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import is_note_file
 
 #: The origin of a workspace that is neither configured nor given by the caller.

@@ -9,12 +9,11 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.markdown import titles
 from mdrecall.errors import BUGS, EmbedderError, InputRefused, StoreError, message_with_hint
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import drop_ending
 from mdrecall.types import (
     Embedding,

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
 from mdrecall.core.text.markdown import titles
 from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.sources.tombstones import TombstoneFiles
 from mdrecall.types import (
     Document,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import accumulate
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.background import SingleFlight
@@ -16,7 +16,6 @@ from mdrecall.engine.chunk_embedder import EmbedsChunks
 from mdrecall.engine.indexer import STAMP_SETTLES_NS, FileChanges
 from mdrecall.engine.sync_run import SyncRequest, SyncRun, merge_requests, require_writable
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Issue, ProgressCallback, Stop, StoredChunk, SyncReport, never
 
 if TYPE_CHECKING:

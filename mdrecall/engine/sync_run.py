@@ -6,12 +6,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import reduce
 from itertools import chain, islice
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.sources.tombstones import TombstoneFiles, days_of
 from mdrecall.types import (
     FileChange,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.core.text.words import is_mostly_unspaced, is_unspaced_text, script_share
 from mdrecall.engine.background import DeadlineCalls
 from mdrecall.engine.background import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
 
 # The ranking is imported where a query is answered: the state of the vectors is known without it.

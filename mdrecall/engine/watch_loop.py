@@ -5,11 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import RecallError, StoreBusy, StoreError, message_with_hint
 from mdrecall.locks import describe_holder
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, WatchEvent
 
 if TYPE_CHECKING:

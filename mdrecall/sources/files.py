@@ -12,12 +12,11 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.config.openclaw_settings import ExtraPath
 from mdrecall.config.settings import Settings
 from mdrecall.errors import NotMarkdown, ReadError
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, is_note_file, matches_glob
 from mdrecall.sources.opening import LARGEST, decode, is_binary, read_below, stamp_of
 from mdrecall.types import Collection, Document, Issue, Listing, SourceName, Stamp

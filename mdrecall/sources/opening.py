@@ -8,9 +8,9 @@ import codecs
 import errno
 import os
 import stat
+from typing import NamedTuple
 
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError, SymlinkRefused
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Stamp
 
 #: SQLite's largest integer. Some inode numbers, and times in the far future, are larger.

@@ -2,9 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Literal, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import is_note_file
 
 T = TypeVar("T")

@@ -1,8 +1,6 @@
 """Notes by their meaning: where each lies on a map, what they are about, and which are near to one."""
 
-from typing import Literal
-
-from mdrecall.named_tuple import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class NotePoint(NamedTuple):

@@ -1,9 +1,18 @@
 """Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, dataclass_transform
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    dataclass_transform,
+)
 
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types.documents import Issue, Origin, SourceName, format_citation
 from mdrecall.types.sync import ProgressCallback
 

@@ -1,9 +1,8 @@
 """What a memory reports about its work and its state."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types.documents import Issue, SourceName
 
 

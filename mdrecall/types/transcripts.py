@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
 from mdrecall.types.documents import Issue
 

@@ -1,9 +1,7 @@
 """Embeddings: texts to embed, embedding spaces, batch jobs, what to know of an embedder, and API keys."""
 
 from collections.abc import Sequence
-from typing import Literal
-
-from mdrecall.named_tuple import NamedTuple
+from typing import Literal, NamedTuple
 
 
 class Secret:

@@ -12,12 +12,11 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.core.life import change_words as words_for
 from mdrecall.core.text.days import Place, is_newer
 from mdrecall.core.text.words import count_unspaced, find_stop_words, fold, is_unspaced, stem, tokens
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
 
 Role: TypeAlias = Literal["word", "name", "number", "char", "date", "unit", "link", "strong", "cue", "verb"]

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.text.words import MARKS, fold, is_unspaced
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import TranscriptRecord
 
 #: What stands for a forgotten text.

@@ -9,12 +9,11 @@ they are recognised here by a few words, and the rules are loaded only for the o
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from mdrecall.core.text.days import DayRange, format_day
 from mdrecall.core.text.words import find_stop_words, fold, is_unspaced, name_terms, stem, surface_words, tokens
 from mdrecall.errors import QueryError, suggest_name
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import NOTE_ENDING, compile_later, is_note_file, matches_glob
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, Term
 

@@ -17,12 +17,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence, Set
 from itertools import takewhile
+from typing import NamedTuple
 
 from mdrecall.core.ranking.query import Naming, is_spelled_out
 from mdrecall.core.text.chunk import title_text
 from mdrecall.core.text.markdown import Passage, heading_title, split_passages, titles
 from mdrecall.core.text.words import Analyser, common_beginning, count_unspaced, stem
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import Match, StoredChunk, Term, Traits
 
 # A stop word still decides between chunks that are otherwise equal, but never against a word that says something.

@@ -6,7 +6,7 @@ or in another order. Stages are pure functions. ``engine.searcher.STAGES`` lists
 
 import re
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.ranking.query import NO_TIMES, QueryTimes, is_in_collection
 from mdrecall.core.ranking.score import (
@@ -31,7 +31,6 @@ from mdrecall.core.text.markdown import (
     utf16_units,
 )
 from mdrecall.core.text.words import fold
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import NOTE_ENDING_PATTERN
 from mdrecall.types import Collection, Marks, Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of
 

@@ -11,10 +11,10 @@ from collections.abc import Callable, Collection, Container, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import add
+from typing import NamedTuple
 
 from mdrecall.core.text.markdown import SECTION, Line, find_trails, read_lines
 from mdrecall.core.text.words import count_unspaced
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
 from mdrecall.types import Chunk
 

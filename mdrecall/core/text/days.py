@@ -6,9 +6,8 @@ A day is counted from 1 January of year 1, so that ranges and ages are plain ari
 import re
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.types import StoredChunk, StoredDocument
 
 Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]

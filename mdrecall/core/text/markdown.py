@@ -8,10 +8,9 @@ import sys
 from collections.abc import Iterable, Iterator, Set
 from itertools import compress
 from operator import attrgetter
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from mdrecall.core.text.words import count_unspaced
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import compile_later
 
 _ATX = compile_later(r" {0,3}(#{1,6})(?:[ \t]+|$)")

@@ -12,13 +12,12 @@ import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.core.text.annotations import least_trusted, line_origins, merge_marks, path_origin, read_annotated
 from mdrecall.core.text.chunk import iter_chunks
 from mdrecall.core.text.markdown import LIST_ITEM, read_lines
 from mdrecall.core.text.words import fold
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending
 from mdrecall.types import NO_FIELDS, Chunk, Fields, Link, Marks, Origin, StoredChunk
 from mdrecall.types.note_map import Topic

@@ -11,11 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from mdrecall.embed.offline.word_file import COST_STEP, UNSPACED, WordFile, hash_word, read_cards, word_length
-from mdrecall.named_tuple import NamedTuple
 
 # A query in English is embedded without these modules, so each is imported where it is used.
 if TYPE_CHECKING:

@@ -15,10 +15,9 @@ from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.errors import ModelFileError
-from mdrecall.named_tuple import NamedTuple
 
 #: How many pieces a record holds. With five, eight or twelve, questions across languages were answered no better.
 PIECES = 3

@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from mdrecall.embed.offline.word_file import (
     COST_STEP,
@@ -30,7 +30,6 @@ from mdrecall.embed.offline.word_file import (
     hash_word,
     word_length,
 )
-from mdrecall.named_tuple import NamedTuple
 
 # Cutting looks at no more characters at once; a longer run without punctuation is data, and its cut at this place
 # hardly matters.

@@ -16,12 +16,11 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import apsw
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.sqlite.sidecar_files import LOCKS
 from mdrecall.store.sqlite.tables import (
     APPLICATION_ID,

@@ -5,12 +5,12 @@ import stat
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import NamedTuple
 
 import apsw
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.state_files import make_private_folder
 from mdrecall.store.sqlite.tables import rows
 

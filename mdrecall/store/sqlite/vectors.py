@@ -17,12 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import apsw
 
 from mdrecall.errors import StoreUnavailable, install_command
-from mdrecall.named_tuple import NamedTuple
 from mdrecall.store.common import explain_dropped, explain_replaced, split_trail
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.tables import (
