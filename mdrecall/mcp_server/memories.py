@@ -190,13 +190,17 @@ def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | No
 
         for found in diagnose(loaded)[1]:
             _log.warning("%s This server has the tools of the notes.", found.problem)
-    plugin = _DEFAULT_PLUGINS.slots.memory
-    if kept.settings.plugins != _DEFAULT_PLUGINS:
-        # Importing it takes as long as half of a start, and most servers have the default plugin.
-        from mdrecall.plugins import choose_plugin
+    return ServedMemory(name, workspace, config, kept, find_plugin(kept))
 
-        plugin = choose_plugin(kept.settings.plugins)[0]
-    return ServedMemory(name, workspace, config, kept, plugin)
+
+def find_plugin(loaded: Loaded) -> str:
+    """Return the id of the plugin in the memory slot; empty if there is none."""
+    if loaded.settings.plugins == _DEFAULT_PLUGINS:
+        return str(_DEFAULT_PLUGINS.slots.memory)
+    # Importing it takes as long as half of a start, and most servers have the default plugin.
+    from mdrecall.plugins import choose_plugin
+
+    return choose_plugin(loaded.settings.plugins)[0]
 
 
 def may_append(loaded: Loaded) -> bool:

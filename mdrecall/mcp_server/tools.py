@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdrecall.core.conversation.visibility import parse
 from mdrecall.errors import RecallError, message_with_hint
-from mdrecall.mcp_server.memories import Memories, ServedMemory, may_append
+from mdrecall.mcp_server.memories import Memories, ServedMemory, find_plugin, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
 from mdrecall.tools.toolset import (
     ToolAnswer,
@@ -210,6 +210,8 @@ class SessionTools:
         self._read_only = read_only
         self._lock = threading.Lock()
         self._open: dict[tuple[int, str], Slot] = {}
+        # By the id of a memory: True if agents may append to its notes, None if a plugin without notes is its memory.
+        self._may_append: dict[int, bool | None] = {}
         self._is_closed = False
 
     def __call__(
@@ -229,14 +231,15 @@ class SessionTools:
         return [spec for spec in specs if not (self._read_only and spec.writes)]
 
     def _make(self, memory: "Memory", session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:
-        from mdrecall.plugins import CORE, choose_plugin
+        from mdrecall.tools.notes import memory_tools
 
         loaded = memory.loaded
-        if loaded is None or choose_plugin(memory.settings.plugins)[0] == CORE:
-            from mdrecall.tools.notes import memory_tools
-
-            can_append = loaded is None or may_append(loaded)
-            return Toolset(memory_tools(memory, session_key, progress, can_append=can_append, author=author))
+        if id(memory) not in self._may_append:
+            has_notes = loaded is None or find_plugin(loaded) == "memory-core"
+            self._may_append[id(memory)] = (loaded is None or may_append(loaded)) if has_notes else None
+        can_append = self._may_append[id(memory)]
+        if loaded is None or can_append is not None:
+            return Toolset(memory_tools(memory, session_key, progress, can_append=bool(can_append), author=author))
         with self._lock:
             if self._is_closed:
                 return Toolset(())
