@@ -37,7 +37,7 @@ from mdrecall.cli.output import (
     style,
 )
 from mdrecall.cli.warm_server import WarmDoor, can_answer, find_warm_process
-from mdrecall.errors import QueryError, RecallError, StoreBusy, message_with_hint
+from mdrecall.errors import QueryError, RecallError, StoreBusy
 from mdrecall.memory import Memory
 from mdrecall.types import SyncReport, WatchEvent
 from mdrecall.wire import to_json
@@ -47,8 +47,6 @@ if TYPE_CHECKING:
 
 #: Files logged for one update: more would scroll the rest of the log away.
 _MAX_FILES = 10
-#: How often to look if it is time to promote, which is once a day.
-_PROMOTE_CHECK_S = 60.0
 
 
 def add_index(parser: CommandParser) -> None:
@@ -186,7 +184,7 @@ def run_watch(options: argparse.Namespace) -> int:
         thread.start()
     for memory in memories.values():
         door.open(memory)
-    _wait_for_end(end, memories, loggers)
+    os.read(end, 1)
     door.close()
     for memory in memories.values():
         memory.stop_following()
@@ -200,28 +198,6 @@ def run_watch(options: argparse.Namespace) -> int:
             _print_line(error_to_json(error, hint), sys.stdout)
         print_error(error, hint, as_json=False)
     return 2 if errors else 0
-
-
-def _wait_for_end(end: int, memories: dict[str, Memory], loggers: dict[str, Callable[[WatchEvent], None]]) -> None:
-    """Return when watching should end; until then, promote where the settings want it every day."""
-    daily = [agent for agent, memory in memories.items() if memory.settings.mdrecall.promote.schedule == "daily"]
-    has_ended = not daily
-    while not has_ended:
-        for agent in daily:
-            if event := _promote_if_due(memories[agent]):
-                loggers[agent](event)
-        has_ended = bool(select.select([end], [], [], _PROMOTE_CHECK_S)[0])
-    os.read(end, 1)
-
-
-def _promote_if_due(memory: Memory) -> WatchEvent | None:
-    from mdrecall.life.promote import promote_if_due
-
-    try:
-        made = promote_if_due(memory.settings, memory.loaded.home if memory.loaded else "")
-    except RecallError as error:
-        return WatchEvent("failed", error=f"Nothing was promoted: {message_with_hint(error)}")
-    return WatchEvent("promoted", entries=len(made.promotions)) if made and made.promotions else None
 
 
 def open_end_signal() -> tuple[int, Callable[[], None]]:
@@ -271,8 +247,6 @@ def _format_event(memory: Memory, event: WatchEvent) -> list[str]:
         workspace = shorten_home(memory.settings.workspace)
         index = f"{plural(files, 'file')} indexed as {plural(chunks, 'chunk')}"
         return [f"watching {workspace}: {plural(event.folders, 'folder')}, {index}"]
-    if event.kind == "promoted":
-        return [f"promoted {plural(event.entries, 'entry', 'entries')} to MEMORY.md"]
     return _format_file_changes(event.report) if event.report else [f"! {event.error}"]
 
 
@@ -291,7 +265,7 @@ def _event_to_json(agent: str, event: WatchEvent) -> dict[str, Any]:
     elif event.error:
         more = {"error": event.error}
     else:
-        more = {"entries": event.entries} if event.entries else {"folders": event.folders}
+        more = {"folders": event.folders}
     return record | more
 
 

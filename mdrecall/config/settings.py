@@ -151,12 +151,9 @@ class RecallOptions(Section):
     )
 
 
-class PromoteOptions(Section):
+class PromoteOptions(Section, dropped=("schedule",)):
     """``mdrecall.promote``: which often recalled statements become long-term."""
 
-    schedule: str = setting(
-        choice("off", "daily"), "off", "Let a watcher of the notes promote once a day, after three in the morning."
-    )
     limit: int | None = setting(
         whole(1), None, "How many statements are promoted at once; OpenClaw's value if not set."
     )

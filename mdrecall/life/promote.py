@@ -50,8 +50,6 @@ T = TypeVar("T")
 _WAIT_S = 10.0
 #: Somebody may write to the file between reading and writing. After as many times another program keeps at it.
 _TRIES = 3
-#: As OpenClaw does it: at night, when nobody is in the middle of something.
-_SCHEDULED_HOUR = 3
 #: As many promotions can be undone, one after the other. Their entries in the journal are numbered.
 _MAX_UNDO = 8
 _UNDO = "promotion-"
@@ -181,22 +179,6 @@ def apply(settings: Settings, home: str, choice: Choice, now: datetime | None = 
             _note_promoted(state, day, (*made.reconciled, *(one.candidate.record.key for one in made.promotions)))
             return made
     raise AssertionError("the last attempt returns or raises")
-
-
-def promote_if_due(settings: Settings, home: str, now: datetime | None = None) -> Plan | None:
-    """Promote once a day, after three in the morning of the user, if the settings want it; None if it is not time."""
-    moment = user_time(now, None, settings.defaults.user_timezone)
-    today = moment.date().isoformat()
-    is_due = settings.mdrecall.promote.schedule == "daily" and moment.hour >= _SCHEDULED_HOUR
-    if not is_due or RecallState(settings.index_path).content.get("scheduled") == today:
-        return None
-    with _lock(settings) as state:
-        if state.content.get("scheduled") == today:
-            return None
-        # Written down first: what fails today is tried again tomorrow, not every minute.
-        state.content["scheduled"] = today
-        state.save()
-    return apply(settings, home, choose(settings), now)
 
 
 def undo(settings: Settings) -> dict[str, Any] | None:

@@ -62,11 +62,10 @@ class WatchEvent(NamedTuple):
     """An event of a watcher."""
 
     kind: str
-    """``watching``, ``synced``, ``promoted``, ``failed`` or ``problem``."""
+    """``watching``, ``synced``, ``failed`` or ``problem``."""
     report: SyncReport | None = None
     folders: int = 0
     error: str = ""
-    entries: int = 0
 
 
 class Holder(NamedTuple):

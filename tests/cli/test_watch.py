@@ -9,18 +9,13 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
-from mdrecall.cli.index import _format_event, _promote_if_due
-from mdrecall.errors import StoreBusy
-from mdrecall.types import WatchEvent
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
-from tests.life.conftest import recall_line
 from tests.processes import PATIENCE_S, until
 from tests.reliability.content import files_beside
 
@@ -321,35 +316,3 @@ def test_in_json_an_error_is_an_object_on_a_line_too(watch: Watch, run: Run) -> 
     assert watch().said("indexed")
     ran = run("watch", "--json")
     assert [json.loads(line)["error"]["type"] for line in ran.out.splitlines()] == ["StoreBusy"]
-
-
-def test_a_watcher_promotes_once_a_day_if_the_settings_want_it(workspace: Workspace) -> None:
-    now = datetime.now(UTC)
-    # A zone in which it is later than three in the morning.
-    zone = "UTC" if now.hour >= 3 else "Asia/Tokyo"
-    settings = {"recalls": {"record": True}, "promote": {"schedule": "daily"}}
-    workspace.configure(json.dumps({"mdrecall": settings, "agents": {"defaults": {"userTimezone": zone}}}))
-    path = f"memory/{now - timedelta(days=2):%Y-%m-%d}.md"
-    workspace.write(path, "- The greenhouse pump must be replaced before winter.\n")
-    recall_line(workspace.memory(), path, 1, now=now)
-    for count in (1, 0):
-        watcher = Watcher(workspace, "--json")
-        watcher.events("watching")
-        if count:
-            assert watcher.events("promoted")[0]["entries"] == 1
-        assert watcher.end() == (0, "")
-        assert len([line for line in watcher.lines if '"promoted"' in line]) == count
-    assert (workspace.path / "MEMORY.md").read_text().count("greenhouse pump") == 1
-
-
-def test_what_was_promoted_and_what_failed_is_a_line(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> None:
-        raise StoreBusy("It is busy.", hint="Wait.")
-
-    memory = workspace.memory()
-    assert _format_event(memory, WatchEvent("promoted", entries=2)) == ["promoted 2 entries to MEMORY.md"]
-    assert _promote_if_due(memory) is None
-    monkeypatch.setattr("mdrecall.life.promote.promote_if_due", refuse)
-    failed = _promote_if_due(memory)
-    assert failed == WatchEvent("failed", error="Nothing was promoted: It is busy. Wait.")
-    assert _format_event(memory, failed) == ["! Nothing was promoted: It is busy. Wait."]

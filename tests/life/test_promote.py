@@ -17,7 +17,7 @@ from mdrecall.core.life.tombstones import make_entry
 from mdrecall.errors import FileChanged, FileUnwritable, ReadError
 from mdrecall.life import promote
 from mdrecall.life.journal import drop_entry, list_entries
-from mdrecall.life.promote import Choice, Plan, apply, choose, find_judged, plan, promote_if_due, undo
+from mdrecall.life.promote import Choice, Plan, apply, choose, find_judged, plan, undo
 from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
 from mdrecall.sources.editing import replace_content
@@ -430,22 +430,6 @@ def test_a_kill_between_any_two_steps_is_mended(
     undo(pump.settings)
     assert path.read_text() == "# Memory\n"
     assert undo(pump.settings) is None
-
-
-def test_a_schedule_promotes_once_a_day_after_three(pump: Memory, workspace: Workspace) -> None:
-    night = NOW.astimezone().replace(hour=2)
-    assert promote_if_due(pump.settings, "/nowhere", night + timedelta(hours=4)) is None
-    workspace.configure('{"mdrecall": {"recalls": {"record": true}, "promote": {"schedule": "daily"}}}')
-    settings = workspace.memory().settings
-    assert promote_if_due(settings, "/nowhere", night) is None
-    made = promote_if_due(settings, "/nowhere", night + timedelta(hours=1))
-    assert made
-    assert texts(made) == [PUMP]
-    recall_line(pump, NOTE, 4)
-    assert promote_if_due(settings, "/nowhere", night + timedelta(hours=20)) is None
-    tomorrow = promote_if_due(settings, "/nowhere", night + timedelta(hours=26))
-    assert tomorrow
-    assert texts(tomorrow) == ["Priya prefers tea to coffee."]
 
 
 def test_a_recall_of_next_week_does_not_break_the_score(pump: Memory) -> None:
