@@ -241,15 +241,12 @@ class SingleFlight(Generic[_Request, _Result]):
         stopped: type[Exception] | None = None,
         detach: Callable[[_Request], _Request] = lambda request: request,
     ) -> None:
-        """``act`` makes a run.
-
-        It gets the requests that the run answers, first that of the caller that makes it, and True if another run was
-        in progress when it was requested.
+        """``act`` makes a run: it gets the requests that the run answers, first that of the caller that makes it, and
+        True if another run was in progress when it was requested.
 
         ``stopped`` is the class of the error that ``act`` raises when its caller gives up, and that callers get when
         they stop waiting or this is closed. Without it a closed ``SingleFlight`` still makes the runs that callers
-        wait for, and ``act`` should end them soon. ``detach`` returns what remains of the request of a caller that no
-        longer waits.
+        wait for. ``detach`` returns what remains of the request of a caller that no longer waits.
         """
         self._act = act
         self._stopped = stopped
@@ -258,23 +255,14 @@ class SingleFlight(Generic[_Request, _Result]):
         self._running: _Flight[_Request, _Result] | None = None
         self._next: _Flight[_Request, _Result] | None = None
         self._worker: threading.Thread | None = None
-        self._is_closing = False
-        self._callers = 0
-
-    @property
-    def is_closing(self) -> bool:
-        """True once ``close`` was called."""
-        return self._is_closing
+        self.is_closing = False
+        self.callers = 0
+        """The number of callers that make a run or wait for one."""
 
     @property
     def is_idle(self) -> bool:
         """True if no run is in progress or queued."""
         return self._running is None and self._next is None
-
-    @property
-    def callers(self) -> int:
-        """The number of callers that make a run or wait for one."""
-        return self._callers
 
     def run(
         self, request: _Request, *, fresh: bool = True, within_s: float | None = None, stop: Stop = never
@@ -287,7 +275,7 @@ class SingleFlight(Generic[_Request, _Result]):
         until = None if within_s is None else time.monotonic() + within_s
         while True:
             with self._changed:
-                self._callers += 1
+                self.callers += 1
             flight = None
             try:
                 flight, is_leader = self._board(request, fresh, until, stop)
@@ -296,13 +284,13 @@ class SingleFlight(Generic[_Request, _Result]):
                 if is_leader:
                     self._lead(flight, request)
                 elif self._is_leaders_own(flight.error):
-                    if self._stopped and (stop() or self._is_closing):
+                    if self._stopped and (stop() or self.is_closing):
                         raise self._stopped("The run was stopped, and this caller no longer waits for another.")
                     continue
                 return flight.result()
             finally:
                 with self._changed:
-                    self._callers -= 1
+                    self.callers -= 1
                 # An error's traceback holds this frame; holding the error in turn would keep all of it in memory.
                 del flight
 
@@ -320,7 +308,7 @@ class SingleFlight(Generic[_Request, _Result]):
     def close(self, within_s: float = 0.0) -> bool:
         """Start no more background runs and wait for the run in progress; True if it has ended."""
         with self._changed:
-            self._is_closing = True
+            self.is_closing = True
             self._changed.notify_all()
             return self._changed.wait_for(lambda: self._running is None, within_s)
 
@@ -329,14 +317,14 @@ class SingleFlight(Generic[_Request, _Result]):
     ) -> tuple[_Flight[_Request, _Result] | None, bool]:
         """Wait until a flight has ended or this caller may lead it; no flight if the wait took too long."""
         with self._changed:
-            if self._stopped and self._is_closing:
+            if self._stopped and self.is_closing:
                 raise self._stopped("It is closed: no more runs are started.")
             flight = self._join(request, fresh=fresh)
             while not flight.is_done():
                 if self._running is None and self._next is flight:
                     self._running, self._next = flight, None
                     return flight, True
-                if self._stopped and (stop() or (self._is_closing and self._next is flight)):
+                if self._stopped and (stop() or (self.is_closing and self._next is flight)):
                     self._leave(flight, request)
                     raise self._stopped("The caller stopped waiting for the run.")
                 left_s = None if until is None else until - time.monotonic()
@@ -400,8 +388,8 @@ class SingleFlight(Generic[_Request, _Result]):
         """Make the queued runs that no caller makes, until none is left."""
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._is_closing or self._next is None or self._running is None)
-                if self._is_closing or self._next is None:
+                self._changed.wait_for(lambda: self.is_closing or self._next is None or self._running is None)
+                if self.is_closing or self._next is None:
                     self._worker = None
                     return
                 flight = self._running = self._next

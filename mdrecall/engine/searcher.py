@@ -265,6 +265,7 @@ class _Search:
     def _to_query(self, weights: Weights, naming: Naming, mode: Mode) -> Query:
         """Return what the features of passages are measured against."""
         embedded, request = self._embedded, self._request
+        projects = (*request.projects, *request.current_projects)
         return Query(
             weights,
             naming,
@@ -275,7 +276,7 @@ class _Search:
             mode == "vector" and embedded is not None and embedded.trust >= 1,
             is_unspaced_text(self._query),
             self._searcher.texts,
-            read_projects((*request.projects, *request.current_projects)),
+            read_projects(projects) if projects else frozenset(),
         )
 
     def _rank(self, candidates: list[Candidate], context: RankingContext) -> SearchAnswer:
