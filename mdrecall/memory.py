@@ -77,12 +77,12 @@ class Memory:
 
     @property
     def _backend(self) -> IndexedBackend:
-        with self._opening:
-            if self._opened is None:
-                from mdrecall.backends.open import open_backend
+        if self._opened is None:
+            from mdrecall.backends.open import open_backend
 
-                self._opened = open_backend(cast(Loaded, self.loaded), one_shot=True)
-            return self._opened
+            with self._opening:
+                self._opened = self._opened or open_backend(cast(Loaded, self.loaded), one_shot=True)
+        return self._opened
 
     def _index(self) -> Index:
         """Return the index that answers now."""
@@ -336,7 +336,8 @@ class Memory:
 
     def stop_following(self) -> None:
         """End ``follow``, from another thread or a signal handler."""
-        self._backend.watch.stop()
+        if self._opened:
+            self._opened.watch.stop()
 
     def status(self) -> Status:
         """Return what is indexed, where, and how."""

@@ -140,14 +140,6 @@ def test_the_multiplier_says_how_many_candidates_are_ranked(max_results: int, mu
     assert len(set(chunks.loaded)) == ranked
 
 
-def test_at_least_one_result_is_returned_however_few_are_asked_for() -> None:
-    assert len(search(FakeChunks(falling(9, 0)), max_results=0)) == 1
-
-
-def test_an_index_without_a_chunk_is_empty() -> None:
-    assert search(FakeChunks({}, total=0)).reason == "index_empty"
-
-
 def test_notes_are_looked_for_among_many_more_chunks_if_sessions_leave_them_no_place() -> None:
     talk = {number: ("sessions", SHOWN, 0.9 - number / 10_000) for number in range(900)}
     notes = dict.fromkeys(range(900, 903), ("memory", SHOWN, 0.1))

@@ -6,18 +6,14 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.refresh import (
     IndexRefresh,
     MissingVectors,
-    RefreshResult,
     _count_few,
     _delay_stop,
-    _describe,
-    _describe_left,
 )
 from mdrecall.engine.sync_run import SyncRequest
-from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
+from mdrecall.errors import CorruptIndex
 from mdrecall.types import Issue, ProgressCallback, Stop, SyncReport
 from tests.processes import PATIENCE_S, until
 
@@ -119,66 +115,6 @@ def test_of_the_files_that_come_first_as_many_are_indexed_in_any_case_as_are_not
     assert _count_few(sizes, most) == count
 
 
-@pytest.mark.parametrize(
-    ("chunks", "one_shot", "outdated", "vectors", "seconds"),
-    [
-        (0, False, False, True, 30.0),
-        (0, True, False, True, 30.0),
-        (5, False, True, False, 0.5),
-        (5, True, False, True, 0.5),
-        (5, True, True, True, 30.0),
-        (5, True, False, False, 30.0),
-    ],
-)
-def test_a_search_waits_longer_for_an_empty_index_or_one_that_must_be_made_again_at_once(
-    chunks: int, one_shot: bool, outdated: bool, vectors: bool, seconds: float
-) -> None:
-    refresh = SimpleNamespace(
-        _settings=SimpleNamespace(mdrecall=SimpleNamespace(first_index_wait_ms=30_000, search_wait_ms=500)),
-        _store=SimpleNamespace(chunks=SimpleNamespace(count=lambda: chunks)),
-        _one_shot=one_shot,
-        runs=SimpleNamespace(is_outdated=lambda: outdated, is_unchecked=bool),
-        _vectors=SimpleNamespace(has_none=lambda: not vectors),
-    )
-    assert IndexRefresh._choose_wait_s(cast(Any, refresh)) == seconds
-
-
-@pytest.mark.parametrize(
-    ("on_search", "on_start", "session", "is_wanted"),
-    [
-        (True, False, "", True),
-        (True, False, "known", True),
-        (False, True, "new", True),
-        (False, True, "known", False),
-        (False, True, " ", False),
-        (False, False, "new", False),
-    ],
-)
-def test_a_search_looks_for_changes_always_or_when_a_conversation_begins(
-    on_search: bool, on_start: bool, session: str, is_wanted: bool
-) -> None:
-    sync = SimpleNamespace(on_search=on_search, on_session_start=on_start)
-    settings = SimpleNamespace(memory_search=SimpleNamespace(sync=sync))
-    refresh = SimpleNamespace(_settings=settings, _sessions={"known"})
-    assert IndexRefresh._is_wanted(cast(Any, refresh), session) is is_wanted
-
-
-def test_what_is_not_indexed_yet_is_counted() -> None:
-    one, two = (FileChanges({}, cast(Any, None), files, gone) for files, gone in ((["a"], []), (["b"], ["c"])))
-    none = FileChanges({}, cast(Any, None), [], [])
-    assert [_describe(changes) for changes in ([one], [one, two], [none])] == [
-        "1 changed file is",
-        "3 changed files are",
-        "the index was made with other settings, or before something was forgotten, and is",
-    ]
-    assert [_describe_left(count, False) for count in (0, 1, 2_000)] == [
-        "",
-        "1 changed file is not indexed yet",
-        "2,000 changed files are not indexed yet",
-    ]
-    assert _describe_left(1, True) == "1 changed file is not indexed yet; index again to finish"
-
-
 class CountingEmbedder:
     """Has as many vectors to make as it is told."""
 
@@ -245,31 +181,6 @@ def test_vectors_are_made_until_the_caller_or_the_memory_stops() -> None:
 
 
 HINDERED = (Issue("index.sqlite", "may be behind the notes: It is so. Wait."),)
-
-
-@pytest.mark.parametrize(
-    ("kind", "changed", "result"),
-    [
-        (StoreBusy, 0, RefreshResult()),
-        (StoreUnavailable, 0, RefreshResult(HINDERED)),
-        (StoreBusy, 1, RefreshResult(HINDERED, "1 changed file could not be indexed: It is so.", False)),
-        (StoreUnavailable, 2, RefreshResult(HINDERED, "2 changed files could not be indexed: It is so.", True)),
-        (StoreBusy, None, RefreshResult(HINDERED, "1 changed file could not be indexed: It is so.", False)),
-    ],
-)
-def test_what_keeps_an_index_from_being_written_matters_if_a_note_has_changed(
-    kind: type[StoreBusy | StoreUnavailable], changed: int | None, result: RefreshResult
-) -> None:
-    problem = kind("It is so.", hint="Wait.")
-
-    def find_changed(changes: object) -> range:
-        if changed is None:
-            raise problem
-        return range(changed)
-
-    store = SimpleNamespace(admin=SimpleNamespace(place="index.sqlite"))
-    refresh = SimpleNamespace(_store=store, runs=SimpleNamespace(find_changed=find_changed), compare=list)
-    assert IndexRefresh._explain_hindrance(cast(Any, refresh), problem, None) == result
 
 
 def test_a_damaged_index_is_rebuilt_once_and_the_work_done_again() -> None:

@@ -172,16 +172,6 @@ def test_whoever_asks_during_a_run_gets_another_one_afterwards(bench: Bench) -> 
     assert bench.flight.is_idle
 
 
-def test_all_who_ask_during_a_run_share_the_next_one(bench: Bench) -> None:
-    bench.work.hold()
-    first = bench.ask()
-    others = [bench.ask() for _ in range(5)]
-    bench.work.let_go(2)
-    assert first.number == 1
-    assert [other.number for other in others] == [2] * 5
-    assert len(bench.work.requests) == 2
-
-
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> None:
     bench.work.hold()
@@ -194,17 +184,6 @@ def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> 
     made = bench.work.requests[1]
     assert (made.force, made.changes, made.wait_s) == (True, None, 3.0)
     assert not bench.work.requests[0].force
-
-
-def test_of_several_looks_none_is_used_because_none_is_known_to_be_the_newest() -> None:
-    requests = [SyncRequest(changes=[look("a")], wait_s=1.0)]
-    assert merge_requests(requests).changes == [look("a")]
-    requests.append(SyncRequest(changes=[look("b")], wait_s=2.0))
-    assert merge_requests(requests).changes is None
-    assert merge_requests(requests).wait_s == 2.0
-    requests.append(SyncRequest())
-    assert merge_requests(requests).changes is None
-    assert merge_requests(requests).wait_s is None
 
 
 def test_a_force_whose_asker_waits_no_longer_is_not_dropped(bench: Bench) -> None:
@@ -251,16 +230,6 @@ def test_a_run_stops_only_when_all_want_it_to(bench: Bench) -> None:
     assert stop()
 
 
-def test_one_who_never_wants_to_stop_keeps_the_run_going(bench: Bench) -> None:
-    bench.work.hold()
-    bench.ask()
-    bench.ask(SyncRequest(stop=lambda: True))
-    bench.ask(SyncRequest())
-    bench.work.let_go()
-    assert until(lambda: len(bench.work.requests) == 2)
-    assert not bench.work.requests[1].stop()
-
-
 def test_a_run_that_fails_fails_for_all_who_asked_and_the_next_one_works(bench: Bench) -> None:
     bench.work.hold()
     bench.work.failing[2] = StoreBusy("somebody writes")
@@ -293,16 +262,6 @@ def test_a_run_in_the_background_is_not_waited_for(bench: Bench) -> None:
     bench.work.let_go(2)
     assert until(lambda: len(bench.work.requests) == 2 and bench.flight.is_idle)
     assert len(set(bench.work.threads)) == 1
-
-
-def test_a_run_in_the_background_is_waited_for_as_long_as_wished(bench: Bench) -> None:
-    assert bench.flight.start(SyncRequest(), within_s=PATIENCE_S) == SyncReport(added=1)
-    bench.work.hold()
-    second = Asking(lambda: bench.flight.start(SyncRequest(), within_s=PATIENCE_S))
-    assert until(lambda: len(bench.work.requests) == 2)
-    assert second.answer is None
-    bench.work.let_go()
-    assert second.number == 2
 
 
 def test_a_failure_in_the_background_is_told_to_those_who_wait_and_ends_nothing(bench: Bench) -> None:
@@ -487,19 +446,6 @@ def test_callers_that_need_a_fresh_run_wait_and_are_all_served_by_the_next(updat
     assert first.result(PATIENCE_S) == "first"
     assert [each.result(PATIENCE_S) for each in asked] == ["other:queued"] * 3
     assert updates.done == ["first", "other:queued"]
-    assert updates.flight.is_idle
-
-
-def test_a_failure_reaches_every_caller_that_joined(updates: Updates) -> None:
-    asked = [updates.ask("fails")]
-    updates.wait_until_begun()
-    asked.append(updates.ask("joins"))
-    assert until(lambda: updates.flight.callers == 2)
-    updates.go.release()
-    for each in asked:
-        with pytest.raises(ProgramFailed):
-            each.result(PATIENCE_S)
-    assert updates.done == ["fails"]
     assert updates.flight.is_idle
 
 

@@ -10,7 +10,6 @@ from mdrecall.engine.indexer import FileChanges
 from mdrecall.engine.sync_run import (
     SyncRequest,
     SyncRun,
-    _instant_embedding,
     _report_rebuild,
     merge_requests,
     require_notes,
@@ -30,12 +29,6 @@ def test_a_rebuild_reports_how_the_two_indexes_differ() -> None:
         ("changed.md", "changed"),
         ("gone.md", "removed"),
     ]
-
-
-def test_a_report_names_a_hundred_changes_and_counts_all() -> None:
-    after = {"memory": {f"{number}.md": b"" for number in range(120)}}
-    report = _report_rebuild(cast(Any, {"memory": {}}), cast(Any, after), SyncReport())
-    assert (report.added, len(report.changes)) == (120, 100)
 
 
 @pytest.mark.parametrize(
@@ -79,27 +72,6 @@ def test_an_index_is_not_rebuilt_without_its_notes() -> None:
     require_notes(store(has_notes=True), "")
     with pytest.raises(StoreUnavailable, match="the index is shared, and its notes are on another machine"):
         require_notes(store(has_notes=False), "Do it there.")
-
-
-def test_documents_are_embedded_as_they_are_written_if_that_takes_no_time() -> None:
-    embedder = SimpleNamespace(is_instant=True, fill=EmbedReport)
-    assert _instant_embedding(cast(Any, embedder)) is EmbedReport
-    assert _instant_embedding(cast(Any, SimpleNamespace(is_instant=False, fill=EmbedReport))) is None
-    assert _instant_embedding(None) is None
-
-
-def test_a_comparison_says_how_much_there_is_to_read() -> None:
-    stamps: Any = {"a.md": (100, 1), "b.md": (50, 1), "c.md": (7, 1)}
-    known = {"lost/x.md": (1, 1), "lost/y.md": (1, 1), "lostly.md": (1, 1)}
-    listing = Listing(stamps, (), ("lost", "elsewhere"), {}, forgotten=frozenset({"gone.md"}))
-    changes = FileChanges(known, listing, ["a.md", "b.md"], ["gone.md"], {"a.md": 60})
-    assert (changes.new_bytes, changes.text_bytes, changes.is_dirty, changes.must_erase) == (90, 157, True, True)
-    (kept,) = changes.describe_kept()
-    assert kept.path == "lost"
-    assert kept.problem.startswith("cannot be read; the 2 files indexed from it are kept")
-    clean = changes._replace(unsettled=[], vanished=[])
-    assert (clean.is_dirty, clean.must_erase, changes._replace(unsettled=[]).is_dirty) == (False, False, True)
-    assert changes._replace(vanished=[]).is_dirty
 
 
 def test_an_index_that_cannot_take_vectors_is_an_issue_and_a_damaged_one_an_error() -> None:

@@ -55,13 +55,6 @@ def ask(query: str, mode: Mode = "hybrid") -> SearchRequest:
     return SearchRequest(query, mode=mode)
 
 
-def test_a_healthy_embedder_is_asked_and_nothing_is_degraded(note_index: NoteIndex) -> None:
-    embedder = HashEmbedder()
-    answer = note_index.searcher(embedder).search(ask("walrus"))
-    assert (answer.mode, answer.degraded, answer[0].path) == ("hybrid", "", "a.md")
-    assert embedder.queries == ["walrus"]
-
-
 def test_by_words_alone_the_embedder_is_not_asked(note_index: NoteIndex) -> None:
     embedder = HashEmbedder()
     answer = note_index.searcher(embedder).search(ask("walrus", "keyword"))
@@ -175,12 +168,6 @@ def test_a_vector_of_another_length_leaves_the_words(note_index: NoteIndex) -> N
         "test returned a vector of 14 dimensions, but the index holds vectors of 16:"
         " if the model has changed, index again with force"
     )
-    assert answer.results == by_words(note_index).results
-
-
-def test_without_an_embedder_a_search_by_meaning_says_so(note_index: NoteIndex) -> None:
-    answer = Searcher(note_index.store.chunks, Analyser(), OPTIONS).search(ask("walrus"))
-    assert (answer.mode, answer.degraded) == ("keyword", "vectors are switched off")
     assert answer.results == by_words(note_index).results
 
 
