@@ -246,20 +246,15 @@ def _follow_host(options: argparse.Namespace, choice: "HostChoice") -> int:
 
 
 def _import_host(options: argparse.Namespace, choice: "HostChoice") -> int:
-    report = choice.copy_all(options.since or "")
-    record = {
-        "host": choice.host,
-        "imported": report.imported,
-        "messages": report.messages,
-        "issues": report.issues,
-    }
-    for issue in report.issues if not options.json else ():
+    imported, messages, issues = choice.copy_all(options.since or "")
+    record = {"host": choice.host, "imported": imported, "messages": messages, "issues": issues}
+    for issue in issues if not options.json else ():
         print(printable(issue), file=sys.stderr)
-    messages = plural(report.messages, "message")
-    show(options, record, f"Imported {plural(report.imported, 'conversation')} of {choice.host} with {messages}.")
-    if not report.imported and not options.everywhere and not options.json:
+    said = plural(messages, "message")
+    show(options, record, f"Imported {plural(imported, 'conversation')} of {choice.host} with {said}.")
+    if not imported and not options.everywhere and not options.json:
         print("Add --all to import those of other folders too.", file=sys.stderr)
-    return 0 if report.imported else 1
+    return 0 if imported else 1
 
 
 def _forget_host(options: argparse.Namespace, choice: "HostChoice") -> int:

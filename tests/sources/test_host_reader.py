@@ -92,7 +92,7 @@ def test_a_copy_has_the_messages_of_the_original_with_the_same_numbers(
     live = _messages(workspace, _path(host))
     assert [line for _, line, _ in live][0 :: len(live) - 1] == [f"User: {ASKED}", f"Assistant: {ANSWER}"]
     assert {day for _, _, day in live} == {"2026-02-10"}
-    assert choice.copy_all("").imported == 1
+    assert choice.copy_all("")[0] == 1
     (home / FILES[host]).unlink()
     assert _messages(workspace, _path(host)) == live
 
@@ -248,9 +248,9 @@ def test_an_import_can_leave_out_what_is_older_than_a_day(workspace: Workspace, 
     file = write_host(home, "claude-code")
     os.utime(file, (1_770_681_600, 1_770_681_600))  # 2026-02-10
     choice = _choose(workspace, home, "claude-code")
-    assert choice.copy_all("2026-02-11").imported == 0
+    assert choice.copy_all("2026-02-11")[0] == 0
     assert _load(workspace).settings.memory_search.sources == ("memory",)
-    assert choice.copy_all("2026-02-10").imported == 1
+    assert choice.copy_all("2026-02-10")[0] == 1
     for day in ("yesterday", "2026-02-31", "2026-2-1"):
         with pytest.raises(QueryError, match="is not a day"):
             choice.copy_all(day)
@@ -258,7 +258,7 @@ def test_an_import_can_leave_out_what_is_older_than_a_day(workspace: Workspace, 
 
 def test_a_conversation_without_messages_is_not_copied(workspace: Workspace, home: Path) -> None:
     write_host(home, "claude-code", lines=claude_code()[:2])
-    assert _choose(workspace, home, "claude-code").copy_all("").imported == 0
+    assert _choose(workspace, home, "claude-code").copy_all("")[0] == 0
 
 
 def test_forgetting_deletes_the_copies_and_nothing_of_the_host(workspace: Workspace, home: Path) -> None:

@@ -161,30 +161,22 @@ class HostState:
         except OSError:
             return About()
 
-    def copy(
-        self,
-        host: str,
-        session: str,
-        about: About,
-        records: Iterator[TranscriptRecord],
-        redact: Callable[[str], str],
-        changed_ns: int,
-    ) -> int:
+    def copy(self, found: "HostConversation", redact: Callable[[str], str]) -> int:
         """Write the copy of a conversation as a whole, unless it has no message; return how many it has."""
-        path = os.path.join(self.copies, copy_name(host, session))
-        shown = {"folder": about.folder, "branch": about.branch, "title": redact(about.title)}
+        path = os.path.join(self.copies, copy_name(found.host, found.session))
+        about = {"folder": found.about.folder, "branch": found.about.branch, "title": redact(found.about.title)}
         messages = 0
         try:
-            with draft(path) as target:
-                for record in records:
+            with found.open() as opened, draft(path) as target:
+                for record in opened.records():
                     line = _message_line(record.redact_text(redact))
                     if record.number == 1:
-                        line["conversation"] = shown
+                        line["conversation"] = about
                     target.file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
                     messages += record.is_message
                 if messages:
                     target.publish()
-                    os.utime(path, ns=(changed_ns, changed_ns))
+                    os.utime(path, ns=(found.stamp[1], found.stamp[1]))
         except OSError as error:
             raise _write_error(path, error) from error
         return messages
@@ -410,14 +402,6 @@ def _parse_copy(line: bytes) -> tuple[str, str, str, str] | None:
     return (speaker, text, day_of(record.get("timestamp")), origin) if speaker and text else None
 
 
-class ImportReport(NamedTuple):
-    """What was copied."""
-
-    imported: int
-    messages: int
-    issues: tuple[str, ...]
-
-
 class HostSummary(NamedTuple):
     """What there is of a host."""
 
@@ -436,11 +420,10 @@ class HostChoice:
 
     def __init__(self, host: str, loaded: Loaded, env: Mapping[str, str], folder: str) -> None:
         """``folder`` is one of the project whose conversations are meant; empty for every project."""
-        agent_folder = loaded.settings.agent_folder
         self.host = host
-        self._loaded = loaded
-        self._state = HostState(agent_folder)
-        self._cache = _open_cache(loaded)
+        self._settings = loaded.settings
+        self._state = HostState(loaded.settings.agent_folder)
+        self._cache = _open_cache(loaded.settings)
         self._wanted = FollowedHost(find_conversations(host, env), find_project(folder) if folder else ())
 
     def follow(self) -> FollowedHost:
@@ -448,31 +431,27 @@ class HostChoice:
         self._require_root()
         return self._state.follow(self.host, self._wanted)
 
-    def copy_all(self, since: str) -> ImportReport:
-        """Copy the conversations as they are now; those that went on no later than a day are left out."""
+    def copy_all(self, since: str) -> tuple[int, int, list[str]]:
+        """Copy the conversations as they are now; those that went on no later than a day are left out.
+
+        Return how many conversations and messages were copied, and the first problems.
+        """
         self._require_root()
         from_ns = _parse_day(since)
-        settings = self._loaded.settings
-        redact, forgotten = open_masks(settings).redact, open_tombstones(settings).load()
+        redact, forgotten = open_masks(self._settings).redact, open_tombstones(self._settings).load()
         issues: list[Issue] = []
         counts: list[int] = []
         for each in list_wanted(self.host, self._wanted, self._cache, issues):
-            if each.stamp[1] < from_ns or forgotten.is_forgotten_transcript(each.path):
-                continue
-            try:
-                with each.open() as opened:
-                    changed_ns = each.stamp[1]
-                    counts.append(
-                        self._state.copy(each.host, each.session, each.about, opened.records(), redact, changed_ns)
-                    )
-            except ReadError as error:
-                issues.append(Issue(each.path, str(error)))
-        copied = [count for count in counts if count]
-        if copied:
+            if each.stamp[1] >= from_ns and not forgotten.is_forgotten_transcript(each.path):
+                try:
+                    counts.append(self._state.copy(each, redact))
+                except ReadError as error:
+                    issues.append(Issue(each.path, str(error)))
+        if any(counts):
             self._state.switch_on()
         self._cache.save()
-        shown = tuple(f"{issue.path} {issue.problem}" for issue in issues[:_MAX_ISSUES])
-        return ImportReport(len(copied), sum(copied), shown)
+        shown = [f"{issue.path} {issue.problem}" for issue in issues[:_MAX_ISSUES]]
+        return sum(count > 0 for count in counts), sum(counts), shown
 
     def count_copies(self) -> int:
         """Return how many conversations of the host were imported."""
@@ -490,16 +469,13 @@ class HostChoice:
             )
 
 
-def _open_cache(loaded: Loaded) -> AboutCache:
-    settings = loaded.settings
-    path = os.path.join(settings.agent_folder, CACHE_FILE)
-    return AboutCache(path, open_tombstones(settings))
+def _open_cache(settings: Settings) -> AboutCache:
+    return AboutCache(os.path.join(settings.agent_folder, CACHE_FILE), open_tombstones(settings))
 
 
 def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list[HostSummary]:
     """Return what there is of each host, and how much of it is about the project that a folder is in."""
-    agent_folder = loaded.settings.agent_folder
-    state, cache = HostState(agent_folder), _open_cache(loaded)
+    state, cache = HostState(loaded.settings.agent_folder), _open_cache(loaded.settings)
     followed, copies = state.list_followed(), [host for host, _, _ in state.list_copies()]
     own = FollowedHost("", find_project(folder))
     summaries = []
