@@ -69,11 +69,10 @@ class OpenTranscript(Protocol):
     def records_after(self, offset: int) -> int:
         """Return how many complete records follow an offset."""
 
-    def seal(self, offset: int, *, thorough: bool = False) -> bytes:
+    def seal(self, offset: int) -> bytes:
         """Return a digest that changes if what precedes an offset has been rewritten.
 
-        A quick one may look at samples, but covers the transcript as it was when it was opened. A thorough one covers
-        everything.
+        It may look at samples, but covers the transcript as it was when it was opened.
         """
 
 

@@ -45,7 +45,7 @@ class OpenJsonList:
     def records_after(self, offset: int) -> int:
         return len(self._messages) - offset
 
-    def seal(self, offset: int, *, thorough: bool = False) -> bytes:
+    def seal(self, offset: int) -> bytes:
         return hashlib.sha256(json.dumps(self._messages[:offset]).encode()).digest()
 
 

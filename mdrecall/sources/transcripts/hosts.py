@@ -434,7 +434,7 @@ class OpenSession(NamedTuple):
         """Return how many messages follow an offset."""
         return max(0, self.messages - offset)
 
-    def seal(self, offset: int, *, thorough: bool = False) -> bytes:
+    def seal(self, offset: int) -> bytes:
         """Return a digest of the ids of the messages before an offset."""
         query = "SELECT id FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?"
         digest = hashlib.sha256()

@@ -58,15 +58,10 @@ class OpenJsonl(NamedTuple):
         """Return how many line ends follow an offset."""
         return sum(block.count(b"\n") for block in self.blocks(offset))
 
-    def seal(self, offset: int, *, thorough: bool = False) -> bytes:
-        """Return a digest of the beginning and the bytes before an offset; a thorough one covers every byte."""
-        if not thorough:
-            last = self._read(max(0, offset - _SEAL_BYTES), offset)
-            return hashlib.sha256(self.beginning[:offset] + b"\0" + last).digest()
-        digest = hashlib.blake2b(digest_size=16)
-        for start in range(0, offset, _BLOCK_BYTES):
-            digest.update(self._read(start, min(start + _BLOCK_BYTES, offset)))
-        return digest.digest()
+    def seal(self, offset: int) -> bytes:
+        """Return a digest of the beginning and the bytes before an offset."""
+        last = self._read(max(0, offset - _SEAL_BYTES), offset)
+        return hashlib.sha256(self.beginning[:offset] + b"\0" + last).digest()
 
     def _read(self, start: int, end: int) -> bytes:
         """Return the bytes from ``start`` to ``end``; fewer, if the file has become shorter."""

@@ -353,9 +353,9 @@ class OpenWindow(NamedTuple):
         """Return how many events follow an offset."""
         return max(0, self.window.rows - offset)
 
-    def seal(self, offset: int, *, thorough: bool = False) -> bytes:
+    def seal(self, offset: int) -> bytes:
         """Return a digest of the events before an offset."""
-        return self.database.seal(self.window, offset, thorough=thorough)
+        return self.database.seal(self.window, offset)
 
 
 def _is_file_path(path: str) -> bool:

@@ -239,11 +239,10 @@ class OpenClawDatabase:
             yield from events
             end = events[-1][0] if events else 0
 
-    def seal(self, window: Window, end: int, *, thorough: bool) -> bytes:
-        """Return a digest of the events before a row; a quick one covers the first and the last of them."""
-        where = "seq < ?1" if thorough else "(seq = 0 OR seq = ?1 - 1) AND seq < ?1"
-        content = "event_json, event_zstd" if thorough else "event_utf8_bytes, created_at"
-        query = f"SELECT seq, {content} FROM transcript_events WHERE session_id = ?2 AND {where} ORDER BY seq"
+    def seal(self, window: Window, end: int) -> bytes:
+        """Return a digest of the first and the last event before a row."""
+        where = "session_id = ?2 AND (seq = 0 OR seq = ?1 - 1) AND seq < ?1"
+        query = f"SELECT seq, event_utf8_bytes, created_at FROM transcript_events WHERE {where} ORDER BY seq"
         digest = hashlib.sha256(window.generation.encode())
 
         def update(connection: apsw.Connection) -> None:
