@@ -177,7 +177,9 @@ def probe_embedder(embedder: Embedder) -> Probe:
     """Check that an embedder works: embed a word and measure the time."""
     began = time.perf_counter()
     try:
-        vector = embedder.embed_query("ping", {})
+        # A remote embedder is asked once, where a query would be retried.
+        ping = getattr(embedder, "ping", None)
+        vector = ping() if ping else embedder.embed_query("ping", {})
     except EmbedderError as error:
         return Probe(False, message_with_hint(error))
     return Probe(True, ms=round((time.perf_counter() - began) * 1000, 1), dims=len(vector) // 4)

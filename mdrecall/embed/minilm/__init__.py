@@ -154,7 +154,7 @@ def _build(model: str) -> bytes:
     from mdrecall.embed.minilm.graph import build
 
     with open(model, "rb") as file:
-        return build(file.read())
+        return build(file.read(), TOKEN_LIMIT)
 
 
 def _encoder(path: str) -> Callable[[str], Sequence[int]]:

@@ -15,8 +15,7 @@ import onnx
 from numpy.typing import NDArray
 from onnx import helper, numpy_helper
 
-from mdrecall.embed.minilm import DIMENSIONS, TOKEN_LIMIT
-
+_DIMENSIONS = 384
 _HEADS = 12
 _LAYERS = 6
 _EPSILON = 1e-12
@@ -37,9 +36,9 @@ Array: TypeAlias = NDArray[Any]
 Weights: TypeAlias = Mapping[str, Array]
 
 
-def build(safetensors: bytes) -> bytes:
+def build(safetensors: bytes, token_limit: int) -> bytes:
     """Return the graph from ``ids`` (texts x tokens, without padding) to ``vectors`` (texts x 384) of unit length."""
-    return _Builder(_read(safetensors)).model()
+    return _Builder(_read(safetensors), token_limit).model()
 
 
 def _read(data: bytes) -> Weights:
@@ -57,8 +56,9 @@ def _read(data: bytes) -> Weights:
 class _Builder:
     """Collects nodes and constants; every method that adds a node returns the name of its output."""
 
-    def __init__(self, weights: Weights) -> None:
+    def __init__(self, weights: Weights, token_limit: int) -> None:
         self._weights = weights
+        self._token_limit = token_limit
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
 
@@ -68,7 +68,7 @@ class _Builder:
             self._nodes,
             "all-MiniLM-L6-v2",
             [helper.make_tensor_value_info("ids", onnx.TensorProto.INT64, ["texts", "tokens"])],
-            [helper.make_tensor_value_info("vectors", onnx.TensorProto.FLOAT, ["texts", DIMENSIONS])],
+            [helper.make_tensor_value_info("vectors", onnx.TensorProto.FLOAT, ["texts", _DIMENSIONS])],
             self._constants,
         )
         opsets = [helper.make_opsetid("", _OPSET)]
@@ -97,13 +97,13 @@ class _Builder:
     def _encode(self) -> str:
         """Add all layers; between them the activations have the shape (texts * tokens) x channels."""
         shape = self._op("Shape", "ids")
-        split = self._op("Concat", shape, self._ints(_HEADS, DIMENSIONS // _HEADS), axis=0)
+        split = self._op("Concat", shape, self._ints(_HEADS, _DIMENSIONS // _HEADS), axis=0)
         x, norm = self._embed(shape), "embeddings.LayerNorm"
         for number in range(_LAYERS):
             layer = f"encoder.layer.{number}"
             x = self._normalise(self._op("Add", x, self._attend(x, layer, norm, split)), _norm_of(layer, 0))
             x = self._normalise(self._op("Add", x, self._feed(x, layer)), norm := _norm_of(layer, 1))
-        return self._op("Reshape", x, self._op("Concat", shape, self._ints(DIMENSIONS), axis=0))
+        return self._op("Reshape", x, self._op("Concat", shape, self._ints(_DIMENSIONS), axis=0))
 
     def _embed(self, shape: str) -> str:
         """Add the word embeddings as 8-bit rows with a scale each, and the positions, which include the segment."""
@@ -112,29 +112,29 @@ class _Builder:
         rows = self._op("Gather", self._const(np.round(words / scale).astype(np.int8)), "ids")
         rows = self._op("Cast", rows, to=onnx.TensorProto.FLOAT)
         x = self._op("Mul", rows, self._op("Gather", self._const(scale), "ids"))
-        positions = self._weights["embeddings.position_embeddings.weight"][:TOKEN_LIMIT]
+        positions = self._weights["embeddings.position_embeddings.weight"][: self._token_limit]
         positions = positions + self._weights["embeddings.token_type_embeddings.weight"][0]
         tokens = self._op("Gather", shape, self._ints(1))
         used = self._op("Slice", self._const(positions), self._ints(0), tokens, self._ints(0))
         x = self._normalise(self._op("Add", x, used), "embeddings.LayerNorm")
-        return self._op("Reshape", x, self._ints(-1, DIMENSIONS))
+        return self._op("Reshape", x, self._ints(-1, _DIMENSIONS))
 
     def _attend(self, x: str, layer: str, norm: str, split: str) -> str:
         """Add self-attention; the division by the root of a head's size is part of the queries' weights."""
-        shrink = np.array([(DIMENSIONS / _HEADS) ** -0.5, 1, 1], np.float32)
+        shrink = np.array([(_DIMENSIONS / _HEADS) ** -0.5, 1, 1], np.float32)
         parts = [f"{layer}.attention.self.{name}" for name in ("query", "key", "value")]
         weight = np.concatenate([self._weights[f"{p}.weight"] * s for p, s in zip(parts, shrink, strict=True)])
         bias = np.concatenate([self._weights[f"{p}.bias"] * s for p, s in zip(parts, shrink, strict=True)])
         joined = self._linear_after_norm(x, norm, weight, bias)
         heads = [
             self._op("Reshape", part, split)
-            for part in self._ops("Split", 3, joined, self._ints(DIMENSIONS, DIMENSIONS, DIMENSIONS), axis=1)
+            for part in self._ops("Split", 3, joined, self._ints(_DIMENSIONS, _DIMENSIONS, _DIMENSIONS), axis=1)
         ]
         query, value = (self._op("Transpose", heads[number], perm=[0, 2, 1, 3]) for number in (0, 2))
         key = self._op("Transpose", heads[1], perm=[0, 2, 3, 1])
         shares = self._op("Softmax", self._op("MatMul", query, key), axis=-1)
         seen = self._op("Transpose", self._op("MatMul", shares, value), perm=[0, 2, 1, 3])
-        seen = self._op("Reshape", seen, self._ints(-1, DIMENSIONS))
+        seen = self._op("Reshape", seen, self._ints(-1, _DIMENSIONS))
         dense = f"{layer}.attention.output.dense"
         return self._linear(seen, self._weights[f"{dense}.weight"], self._weights[f"{dense}.bias"])
 

@@ -108,6 +108,10 @@ class RemoteEmbedder:
         if not stored:
             self._ask([_PING], is_query=False, policy=_BULK)
 
+    def ping(self) -> bytes:
+        """Return the vector of a word, asked for once."""
+        return self._ask([_PING], is_query=False, policy=self._query._replace(retries=0))[0]
+
     def embed_query(self, text: str, weights: Mapping[str, float]) -> bytes:
         """Return the vector of a query; word weights are not supported."""
         return self._ask([_clean(self._prompts.of_query(text))], is_query=True, policy=self._query)[0]
