@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mdrecall.engine.jobs import Jobs
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.engine.searcher import Searcher
-    from mdrecall.interfaces import Embedder, IndexedBackend, Source, Store
+    from mdrecall.interfaces import DocumentWriter, Embedder, IndexedBackend, Source, Store
     from mdrecall.sources.watch import FollowedFiles
     from mdrecall.store.postgres import PostgresStore
 
@@ -114,7 +114,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     analyser = Analyser()
     followed = None if one_shot else _follow(loaded, files)
     forgotten = open_tombstones(settings)
-    indexers = _build_indexers(settings, followed or files, store, analyser, forgotten)
+    indexers = partial(_build_indexers, settings, followed or files, analyser, forgotten)
     embedding = _build_embedding(loaded, store) if settings.memory_search.provider != "none" else None
     embedder = embedding.chunk_embedder if embedding else None
     beside = embedding.beside_embedder if embedding else None
@@ -188,10 +188,10 @@ def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> I
 
 
 def _build_indexers(
-    settings: Settings, files: Source, store: Store, analyser: Analyser, forgotten: TombstoneFiles
+    settings: Settings, files: Source, analyser: Analyser, forgotten: TombstoneFiles, documents: DocumentWriter
 ) -> list[AnyIndexer]:
     """Return one for each source that is searched; all documents of an index have one format."""
-    chunking, documents = settings.memory_search.chunking, store.documents
+    chunking = settings.memory_search.chunking
     size = ChunkSize(chunking.tokens, chunking.overlap)
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(documents, files, size, analyser, forgotten=forgotten)]

@@ -149,17 +149,6 @@ class Indexer:
         self.index_format = index_format or describe_index_format(size)
         """What chunks and terms depend on besides the text."""
 
-    def for_store(self, documents: DocumentWriter) -> Indexer:
-        """Return the same indexer for another store."""
-        return Indexer(
-            documents,
-            self.source,
-            self._size,
-            self._analyser,
-            index_format=self.index_format,
-            forgotten=self._forgotten,
-        )
-
     def compare(self, *, everything: bool = False) -> FileChanges:
         """Compare the files with the index by their stamps. Every change counts, with ``everything`` or without."""
         # An earlier listing would lack a file that another process has indexed since: it would seem to be gone.

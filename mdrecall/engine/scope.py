@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from mdrecall.core.text.days import Moment, document_day, format_day
 from mdrecall.core.text.markdown import Passage, split_passages
 from mdrecall.core.text.words import fold
 from mdrecall.patterns import drop_ending, is_note_file
-from mdrecall.types import Match, SearchAnswer, SourceCount, SourceName, StoredChunk, StoredDocument, Term
+from mdrecall.types import Match, SearchAnswer, SourceName, StoredChunk, StoredDocument, Term
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import ChunkReader
@@ -273,34 +272,22 @@ class ScopedChunks:
         self._chunks = chunks
         self._hidden = hidden
         self._met: set[int] = set()
+        self.snapshot = chunks.snapshot
+        self.count = chunks.count
+        self.count_by_source = chunks.count_by_source
+        self.list_documents = chunks.list_documents
+        self.chunks_of_projects = chunks.chunks_of_projects
+        self.sources_of = chunks.sources_of
 
     def explain(self, answer: SearchAnswer) -> SearchAnswer:
         """Return the answer with how many entries that hold words of the query were left out."""
         return answer.replace(withheld=f"{answer.withheld} {describe_left_out(len(self._met))}".strip())
 
-    def snapshot(self) -> AbstractContextManager[None]:
-        return self._chunks.snapshot()
-
-    def count(self, space: int | None = None) -> int:
-        return self._chunks.count(space)
-
-    def count_by_source(self) -> tuple[SourceCount, ...]:
-        return self._chunks.count_by_source()
-
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         return self._chunks.load([chunk for chunk in ids if chunk not in self._hidden])
 
-    def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
-        return self._chunks.list_documents(days)
-
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         return [chunk for chunk in self._chunks.chunks_of(documents) if chunk not in self._hidden]
-
-    def chunks_of_projects(self) -> Mapping[int, str]:
-        return self._chunks.chunks_of_projects()
-
-    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
-        return self._chunks.sources_of(ids)
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         visible = []

@@ -28,7 +28,7 @@ from mdrecall.types.documents import file_path
 if TYPE_CHECKING:
     from mdrecall.engine.indexer import Indexer
     from mdrecall.engine.transcripts import TranscriptIndexer
-    from mdrecall.interfaces import IndexAdmin, Store
+    from mdrecall.interfaces import DocumentWriter, IndexAdmin, Store
 
 #: Brings the index up to date with one source.
 AnyIndexer: TypeAlias = "Indexer | TranscriptIndexer"
@@ -92,15 +92,16 @@ class SyncRun:
     def __init__(
         self,
         store: Store,
-        indexers: Sequence[AnyIndexer],
+        build_indexers: Callable[[DocumentWriter], Sequence[AnyIndexer]],
         embedder: EmbedsChunks | None,
         forgotten: TombstoneFiles | None = None,
     ) -> None:
         self._store = store
-        self._indexers = tuple(indexers)
+        self._build_indexers = build_indexers
+        self._indexers = build_indexers(store.documents)
         self._embedder = embedder
         self.forgotten = forgotten or TombstoneFiles("")
-        self.sources = tuple(indexer.source for indexer in indexers)
+        self.sources = tuple(indexer.source for indexer in self._indexers)
         self._rebuilt_at: float | None = None
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
@@ -293,7 +294,7 @@ class SyncRun:
         before = {indexer.source.name: _hash_files(self._store, indexer.source.name) for indexer in self._indexers}
         changes = self.compare(everything=True)
         with self._store.rebuild(sum(entry.text_bytes for entry in changes)) as (fresh, publish):
-            indexers = [indexer.for_store(fresh.documents) for indexer in self._indexers]
+            indexers = self._build_indexers(fresh.documents)
             embedder = self._embedder.for_store(fresh, cache=self._store) if self._embedder else None
             reports = [indexer.sync(progress=progress, stop=stop) for indexer in indexers]
             embedded = embedder.fill(progress=progress, stop=stop) if embedder else EmbedReport()

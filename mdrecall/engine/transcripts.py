@@ -93,20 +93,6 @@ class TranscriptIndexer:
         self.index_format = index_format
         """What chunks and terms depend on besides the text."""
 
-    def for_store(self, documents: DocumentWriter) -> "TranscriptIndexer":
-        """Return the same indexer for another store."""
-        return TranscriptIndexer(
-            documents,
-            self.source,
-            self._size,
-            self._analyser,
-            redact=self._redact,
-            thresholds=self._thresholds,
-            index_format=self.index_format,
-            forgotten=self._forgotten,
-            issues=self._issues,
-        )
-
     def compare(self, *, everything: bool = False) -> FileChanges:
         """Compare the transcripts with the index; unless ``everything``, growth below the thresholds does not count."""
         listing = self.source.scan()

@@ -424,7 +424,7 @@ def test_the_newest_conversation_is_indexed_first_and_of_two_of_one_time_the_fir
 
 def test_a_run_for_one_conversation_indexes_that_one_only_and_removes_nothing(agent: TranscriptFolder) -> None:
     agent.write("gone.jsonl", message("the first"))
-    runs = SyncRun(agent.store, [agent.indexer], None)
+    runs = SyncRun(agent.store, lambda documents: [agent.indexer], None)
     runs.run()
     (agent.folder / "gone.jsonl").unlink()
     agent.write("a.jsonl", message("the second"))

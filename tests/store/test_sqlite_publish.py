@@ -295,11 +295,9 @@ class Slow:
         settings = workspace.memory().settings
         owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
         self.store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
-        indexer = Indexer(
-            self.store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser()
-        )
+        files, size = MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80)
         self.filler = ChunkEmbedder(self.store, embedder)
-        self.sync = SyncRun(self.store, [indexer], self.filler)
+        self.sync = SyncRun(self.store, lambda documents: [Indexer(documents, files, size, Analyser())], self.filler)
 
 
 @pytest.fixture
@@ -393,8 +391,8 @@ def test_a_purge_keeps_the_cached_embeddings_of_what_is_left_and_no_other(worksp
     store = opened()
     memory = workspace.memory()
     files = MemoryFiles(memory.settings, str(workspace.home))
-    indexer = Indexer(store.documents, files, ChunkSize(400, 80), Analyser())
-    run = SyncRun(store, [indexer], ChunkEmbedder(store, HashEmbedder()))
+    size, filler = ChunkSize(400, 80), ChunkEmbedder(store, HashEmbedder())
+    run = SyncRun(store, lambda documents: [Indexer(documents, files, size, Analyser())], filler)
     run.run()
     run.embed_missing()
     assert store.admin.content_sizes().cached == 2
