@@ -66,11 +66,11 @@ def examine(
 
 def find_old_indexes() -> Iterator[Finding]:
     """Yield a finding for each index whose workspace is gone: the text of its notes is still in it."""
-    from mdrecall.store.sqlite.sidecar_files import find_orphans
+    from mdrecall.store.sqlite.sidecar_files import find_orphans, list_orphan_files
 
-    for orphan in find_orphans(own_index_folder()):
-        size = sum(size for _, size in orphan.files()) / 1e6
-        message = f"{size:,.1f} MB of notes that were in {orphan.workspace}, which is gone, are still in {orphan.path}"
+    for path, _, workspace in find_orphans(own_index_folder()):
+        size = sum(size for _, size in list_orphan_files(path)) / 1e6
+        message = f"{size:,.1f} MB of notes that were in {workspace}, which is gone, are still in {path}"
         yield Finding("old index", "note", message, "Delete the index if the folder will not come back.", "old_index")
 
 

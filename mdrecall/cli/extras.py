@@ -232,7 +232,7 @@ def _act_on_store(options: argparse.Namespace, store: "PostgresStore") -> dict[s
     admin = store.admin
     match options.action:
         case "setup":
-            admin.set_up()
+            admin.open()
             _say(options, f"The tables are there: {admin.place}.")
             return {"place": admin.place}
         case "grant":

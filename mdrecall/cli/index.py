@@ -8,7 +8,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 
 from mdrecall.cli.options import (
     CommandParser,
@@ -42,9 +43,6 @@ from mdrecall.memory import Memory
 from mdrecall.types import SyncReport, WatchEvent
 from mdrecall.wire import to_json
 
-if TYPE_CHECKING:
-    from mdrecall.store.sqlite.sidecar_files import OrphanedIndex
-
 #: Files logged for one update: more would scroll the rest of the log away.
 _MAX_FILES = 10
 
@@ -64,7 +62,11 @@ def run_index(options: argparse.Namespace) -> int:
     orphans = _find_orphans(options) if options.reset else []
     if orphans:
         # Indexes of a folder that does not exist any more.
-        records, has_failed = [_delete(options, one.agent, one.files(), one.delete, "") for one in orphans], False
+        from mdrecall.store.sqlite.sidecar_files import delete_orphan, list_orphan_files
+
+        records, has_failed = [], False
+        for path, agent, _ in orphans:
+            records.append(_delete(options, agent, list_orphan_files(path), partial(delete_orphan, path), ""))
     else:
         records, has_failed = run_for_each_agent(options, _reset if options.reset else _index)
     if options.json:
@@ -110,7 +112,7 @@ def _format_changes(report: SyncReport) -> str:
     return ", ".join(parts) or "no changes"
 
 
-def _find_orphans(options: argparse.Namespace) -> "list[OrphanedIndex]":
+def _find_orphans(options: argparse.Namespace) -> list[tuple[str, str, str]]:
     """Return the indexes of the workspace, if that is named and gone."""
     if not options.workspace or os.path.isdir(options.workspace):
         return []
@@ -118,8 +120,8 @@ def _find_orphans(options: argparse.Namespace) -> "list[OrphanedIndex]":
     from mdrecall.store.sqlite.sidecar_files import find_orphans
 
     folder = os.path.realpath(os.path.expanduser(options.workspace))
-    orphans = [each for each in find_orphans(own_index_folder()) if each.workspace == folder]
-    return [each for each in orphans if options.agent in (None, each.agent)]
+    orphans = find_orphans(own_index_folder())
+    return [one for one in orphans if one[2] == folder and options.agent in (None, one[1])]
 
 
 def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:

@@ -1,12 +1,12 @@
 """What stores on any database share: the stamps of all documents in memory, and how terms are looked up.
 
-Stamps are loaded once and then kept current by reading what has changed since: see ``StampChanges``. All threads share
-them. Of the terms of a query rare ones come first. As long as they have few rows, each row is scored; beyond that the
-remaining, more common terms count only as present or absent, and only in chunks that hold a rarer one.
+Stamps are loaded once and then kept current by reading what has changed since. All threads share them. Of the terms of
+a query rare ones come first. As long as they have few rows, each row is scored; beyond that the remaining, more common
+terms count only as present or absent, and only in chunks that hold a rarer one.
 """
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Protocol, TypeAlias
 
@@ -23,18 +23,6 @@ from mdrecall.types.documents import Stamps, file_path
 ChangedStamps: TypeAlias = tuple[Iterable[str] | None, Mapping[str, tuple[int, ...]]]
 
 
-class StampChanges(Protocol):
-    """The documents of a store, as one thread sees them at one moment."""
-
-    def revision(self) -> int:
-        """Return the number of the last change."""
-        ...
-
-    def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
-        """Return what has changed between two revisions; everything if ``seen`` is below 0, too long ago or ahead."""
-        ...
-
-
 class StampCache:
     """The stamps of each source."""
 
@@ -42,25 +30,25 @@ class StampCache:
         self._lock = threading.Lock()
         self._known: dict[tuple[SourceName, int], tuple[int, Mapping[str, tuple[int, ...]]]] = {}
 
-    def get(self, documents: StampChanges, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
-        """Return the stamp of every document of a source in a mapping that never changes."""
+    def get(
+        self, source: SourceName, settle_ns: int, revision: int, read_changes: Callable[[int], ChangedStamps]
+    ) -> Mapping[str, tuple[int, ...]]:
+        """Return the stamp of every document of a source in a mapping that never changes.
+
+        ``read_changes`` returns what has changed since a revision: all if that is below 0, too long ago or ahead.
+        """
         with self._lock:
             seen, known = self._known.get((source, settle_ns), (-1, {}))
-            now = documents.revision()
-            if now != seen:
-                known = _apply(documents.changes_since(seen, now, source, settle_ns), known)
-                self._known[source, settle_ns] = now, known
+            if revision != seen:
+                removed, newer = read_changes(seen)
+                known = newer if removed is None else Stamps(known, list(removed), newer)
+                self._known[source, settle_ns] = revision, known
             return known
 
     def clear(self) -> None:
         """Forget everything, because another index answers from now on."""
         with self._lock:
             self._known.clear()
-
-
-def _apply(changed: ChangedStamps, known: Mapping[str, tuple[int, ...]]) -> Mapping[str, tuple[int, ...]]:
-    removed, newer = changed
-    return newer if removed is None else Stamps(known, list(removed), newer)
 
 
 #: As much of a note as its front matter needs.

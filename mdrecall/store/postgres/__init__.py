@@ -13,7 +13,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -426,10 +426,6 @@ class PostgresAdmin:
                 change = "UPDATE mdrecall.workspaces SET forgotten=%s WHERE id=%s"
                 now.db.execute(change, (merge(_read_forgotten(now)), now.workspace))
 
-    def set_up(self) -> None:
-        """Create the tables; the role must be allowed to."""
-        self._database.open()
-
     def grant(self, role: str, *, any_workspace: bool = False, read_only: bool = False) -> None:
         """Let a role use this workspace, or all of them."""
         workspace = ANY_WORKSPACE if any_workspace else self._database.workspace
@@ -458,11 +454,8 @@ class PostgresAdmin:
                 now.db.execute(f"DELETE FROM mdrecall.{table} WHERE workspace_id=%s", (now.workspace,))
             now.db.execute("DELETE FROM mdrecall.workspaces WHERE id=%s", (now.workspace,))
 
-    def write_lock(self, doing: str, wait_s: float = _WAIT_S) -> AbstractContextManager[None]:
-        return self._hold(doing, wait_s)
-
     @contextmanager
-    def _hold(self, doing: str, wait_s: float) -> Iterator[None]:
+    def write_lock(self, doing: str, wait_s: float = _WAIT_S) -> Iterator[None]:
         until = time.monotonic() + wait_s
         if not self._thread_lock.acquire(timeout=max(0.0, wait_s)):
             raise explain_busy(self._lease, self.place, "written")

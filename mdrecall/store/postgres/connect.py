@@ -21,7 +21,7 @@ from psycopg import conninfo
 from psycopg.pq import ExecStatus, TransactionStatus
 
 from mdrecall.errors import ConfigError, CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
-from mdrecall.store.postgres.schema import SETTING, VERSION, create_tables, read_version, require_tables
+from mdrecall.store.postgres.schema import SETTING, VERSION, create_tables, read_version
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
 
@@ -327,13 +327,11 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 class Database:
     """The database of one workspace, for all threads of a process."""
 
-    def __init__(self, dsn: str, name: str, *, can_create: bool = True) -> None:
-        """``can_create`` lets the first use create the tables, if the role may."""
+    def __init__(self, dsn: str, name: str) -> None:
         self.name = name
         self.workspace = workspace_id(name)
         self.place = describe_place(dsn)
         self._dsn = dsn
-        self._can_create = can_create
         self._lock = threading.Lock()
         self._idle: list[Connection] = []
         self._unanswered: set[Connection] = set()
@@ -533,8 +531,6 @@ class Database:
         if self._has_tables:
             return
         if read_version(db) < VERSION:
-            if not self._can_create:
-                require_tables(db)
             with db.transaction():
                 db.execute(self.set_up())
                 create_tables(db)

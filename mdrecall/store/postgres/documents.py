@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from mdrecall.core.text.annotations import unpack_marks
@@ -123,11 +124,11 @@ class PostgresDocuments:
         self._asked: tuple[object, int, dict[str, tuple[str, str]] | None] = None, 0, None
 
     def commit(self, write: Callable[[], object]) -> None:
-        with_retries(lambda: self._commit(write))
+        def commit() -> None:
+            with self._database.writing(self._gen):
+                write()
 
-    def _commit(self, write: Callable[[], object]) -> None:
-        with self._database.writing(self._gen):
-            write()
+        with_retries(commit)
 
     def state(self) -> tuple[str, str, bool]:
         with self._database.reading(self._gen) as now:
@@ -135,7 +136,9 @@ class PostgresDocuments:
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         with self._database.reading(self._gen) as now:
-            return self._stamps.get(_StampRows(now, self._place), source, settle_ns)
+            revision = now.current_revision()
+            read_changes = partial(_read_stamps, now, self._place, source, settle_ns, revision)
+            return self._stamps.get(source, settle_ns, revision, read_changes)
 
     def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
         own = f"SELECT path, hash, index_format FROM mdrecall.documents WHERE {_OWN} AND source=%s"
@@ -183,8 +186,9 @@ class PostgresDocuments:
             # Only there a missing file means that it was deleted.
             place = "UPDATE mdrecall.workspaces SET place=%s WHERE id=%s AND place=''"
             now.db.execute(place, (self._place, now.workspace))
-        elif _is_another_folder(now.state.place, self._place):
-            folder = now.state.place.partition(":")[2]
+        machine, _, folder = now.state.place.partition(":")
+        # On another machine it may be a copy of the same notes.
+        if now.state.place not in ("", self._place) and machine == self._place.partition(":")[0]:
             message = f"{self._database.shown} is the index of another folder of this machine, {folder}."
             raise StoreUnavailable(message, hint="Give this memory a name of its own: mdrecall.store.workspace.")
 
@@ -223,11 +227,6 @@ class PostgresDocuments:
         return {row[0]: Transcript(*row) for row in found}
 
 
-def _is_another_folder(place: str, own: str) -> bool:
-    """True if two places are folders of one machine, and so other notes; on another machine they may be a copy."""
-    return place != own and place.partition(":")[0] == own.partition(":")[0]
-
-
 def _read_known(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[str, str]]:
     return {to_text(path): (digest.hex(), index_format) for path, digest, index_format in rows}
 
@@ -244,29 +243,19 @@ def find_removed(now: Transaction, kind: str, seen: int) -> list[bytes] | None:
     return [what for revision, each, what in found if each == kind and revision > seen]
 
 
-class _StampRows:
-    """What the cache of stamps reads."""
-
-    def __init__(self, now: Transaction, place: str) -> None:
-        self._now = now
-        self._place = place
-
-    def revision(self) -> int:
-        return self._now.current_revision()
-
-    def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
-        values = (settle_ns, self._place, self._now.workspace, self._now.gen, source)
-        removed = find_removed(self._now, "gone", seen) if seen <= now else None
-        if removed is None:
-            return None, _read_stamps(self._now.db.execute(_STAMPS, values, binary=True).fetchall())
-        prefix = to_bytes(f"{source}\0")
-        gone = (what for what in removed if what.startswith(prefix))
-        newer = self._now.db.execute(_NEWER_STAMPS, (*values, seen), binary=True).fetchall()
-        return [to_text(what[len(prefix) :]) for what in gone], _read_stamps(newer)
-
-
-def _read_stamps(found: Iterable[tuple[Any, ...]]) -> dict[str, tuple[int, ...]]:
-    return {to_text(row[0]): (*row[2:5], int(row[5])) if row[1] else () for row in found}
+def _read_stamps(
+    now: Transaction, place: str, source: SourceName, settle_ns: int, revision: int, seen: int
+) -> ChangedStamps:
+    """Return how stamps have changed since a revision; everything if the removals are not remembered."""
+    values: list[object] = [settle_ns, place, now.workspace, now.gen, source]
+    removed = find_removed(now, "gone", seen) if seen <= revision else None
+    statement = _STAMPS if removed is None else _NEWER_STAMPS
+    found = now.db.execute(statement, values if removed is None else [*values, seen], binary=True).fetchall()
+    newer = {to_text(row[0]): (*row[2:5], int(row[5])) if row[1] else () for row in found}
+    if removed is None:
+        return None, newer
+    prefix = to_bytes(f"{source}\0")
+    return [to_text(what[len(prefix) :]) for what in removed if what.startswith(prefix)], newer
 
 
 def _put(

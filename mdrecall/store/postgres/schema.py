@@ -179,7 +179,9 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
         for table in _CONTENT:
             db.execute(f"DROP TABLE IF EXISTS mdrecall.{table}")
     except psycopg.errors.InsufficientPrivilege as error:
-        raise _make_outdated_error() from error
+        message = "The tables of mdrecall in this database are those of an older version."
+        hint = "Let the owner of the tables set them up again with this version."
+        raise StoreUnavailable(message, hint=hint) from error
     db.execute(_CONTENT_TABLES)
     if version:
         _empty_index(db)
@@ -270,21 +272,6 @@ def read_version(db: psycopg.Connection[Any]) -> int:
         message = f"The tables of mdrecall in this database have format {version}, which this version cannot read."
         raise NewerIndex(message, hint="Update mdrecall on this machine.")
     return version
-
-
-def require_tables(db: psycopg.Connection[Any]) -> None:
-    """Raise if there are no tables, or those of an older version."""
-    version = read_version(db)
-    if not version:
-        message = "The database has no tables of mdrecall."
-        raise StoreUnavailable(message, hint="Let an owner of the database set them up once.")
-    if version < VERSION:
-        raise _make_outdated_error()
-
-
-def _make_outdated_error() -> StoreUnavailable:
-    message = "The tables of mdrecall in this database are those of an older version."
-    return StoreUnavailable(message, hint="Let the owner of the tables set them up again with this version.")
 
 
 def to_bytes(text: str) -> bytes:

@@ -8,6 +8,7 @@ import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import apsw
@@ -107,7 +108,9 @@ class SqliteDocuments:
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         with self._file.reading() as db:
-            return self._stamps.get(DocumentRows(db, self._file.revision(db)), source, settle_ns)
+            revision = self._file.revision(db)
+            read_changes = partial(_read_stamps, db, source, settle_ns, revision)
+            return self._stamps.get(source, settle_ns, revision, read_changes)
 
     def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
         statement = "SELECT path, hash, recipe FROM documents WHERE source=?"
@@ -302,26 +305,13 @@ _MOST_LOADED_CHARS = 4_000_000
 _TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
 
 
-class DocumentRows:
-    """What the cache of stamps reads."""
-
-    def __init__(self, db: apsw.Connection, revision: int) -> None:
-        self._db = db
-        self._revision = revision
-
-    def revision(self) -> int:
-        return self._revision
-
-    def changes_since(self, seen: int, now: int, source: SourceName, settle_ns: int) -> ChangedStamps:
-        if seen > now or not is_remembered(self._db, seen):
-            return None, _stamps(rows(self._db, _ALL_STAMPS, (settle_ns, source)))
-        gone = rows(self._db, "SELECT path FROM gone WHERE source=? AND revision > ?", (source, seen))
-        newer = rows(self._db, _NEWER_STAMPS, (settle_ns, source, seen))
-        return [path for (path,) in gone], _stamps(newer)
-
-
-def _stamps(found: Iterable[tuple[object, ...]]) -> dict[str, tuple[int, ...]]:
-    return {row[0]: row[2:] if row[1] else () for row in found}  # type: ignore[misc]
+def _read_stamps(db: apsw.Connection, source: SourceName, settle_ns: int, revision: int, seen: int) -> ChangedStamps:
+    """Return how stamps have changed since a revision; everything if the removals are not remembered."""
+    gone, statement, values = None, _ALL_STAMPS, [settle_ns, source]
+    if seen <= revision and is_remembered(db, seen):
+        removed = rows(db, "SELECT path FROM gone WHERE source=? AND revision > ?", (source, seen))
+        gone, statement, values = [path for (path,) in removed], _NEWER_STAMPS, [settle_ns, source, seen]
+    return gone, {row[0]: row[2:] if row[1] else () for row in rows(db, statement, values)}
 
 
 class _Remembered:

@@ -3,9 +3,7 @@
 import os
 import stat
 import time
-from collections.abc import Iterator
-from contextlib import suppress
-from typing import NamedTuple
+from contextlib import closing, suppress
 
 import apsw
 
@@ -209,59 +207,36 @@ def _mb(size: int) -> str:
 _ENDING = ".sqlite"
 
 
-class OrphanedIndex(NamedTuple):
-    """An index that no search uses any more."""
+def find_orphans(folder: str) -> list[tuple[str, str, str]]:
+    """Return the indexes in a folder whose workspace does not exist: path, agent and workspace; nothing is written."""
+    from urllib.parse import quote
 
-    path: str
-    agent: str
-    workspace: str
-    """The folder that it was made of."""
-
-    def files(self) -> list[tuple[str, int]]:
-        """Return every file that belongs to the index, with its size in bytes; those of its qmd too."""
-        return sizes(self.path) + [(name, os.lstat(name).st_size) for name in _walk(self._qmd_dir)]
-
-    def delete(self) -> None:
-        """Delete the index and its qmd."""
-        from shutil import rmtree
-
-        delete_all(self.path)
-        for path, _ in sizes(self.path):
-            os.unlink(path)
-        rmtree(self._qmd_dir, ignore_errors=True)
-
-    @property
-    def _qmd_dir(self) -> str:
-        return f"{self.path.removesuffix(_ENDING)}.qmd"
-
-
-def find_orphans(folder: str) -> list[OrphanedIndex]:
-    """Return the indexes in a folder whose workspace does not exist; nothing is written."""
     try:
         names = sorted(os.listdir(folder))
     except OSError:
         return []
-    paths = (os.path.join(folder, name) for name in names if name.endswith(_ENDING))
-    found = (_read_owner(path) for path in paths)
-    return [entry for entry in found if entry and not os.path.isdir(entry.workspace)]
+    found = []
+    for path in (os.path.join(folder, name) for name in names if name.endswith(_ENDING)):
+        # Immutable: SQLite then creates no side file and takes no lock. What is no index or not readable is left alone.
+        with suppress(apsw.Error):
+            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)) as db:
+                known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
+            if len(known) == 2 and not os.path.isdir(known["workspace"]):
+                found.append((path, known["agent"], known["workspace"]))
+    return found
 
 
-def _read_owner(path: str) -> OrphanedIndex | None:
-    """Return whose index a file is; None if it is no index, or not readable."""
-    from urllib.parse import quote
-
-    # Immutable: SQLite then creates no side file and takes no lock.
-    name = f"file:{quote(path)}?immutable=1"
-    try:
-        db = apsw.Connection(name, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-        try:
-            known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
-        finally:
-            db.close()
-    except apsw.Error:
-        return None
-    return OrphanedIndex(path, known["agent"], known["workspace"]) if len(known) == 2 else None
+def list_orphan_files(path: str) -> list[tuple[str, int]]:
+    """Return every file that belongs to an index without a workspace, with its size in bytes; those of its qmd too."""
+    walked = os.walk(path.removesuffix(_ENDING) + ".qmd")
+    more = [os.path.join(place, name) for place, _, names in walked for name in names]
+    return sizes(path) + [(name, os.lstat(name).st_size) for name in more]
 
 
-def _walk(folder: str) -> Iterator[str]:
-    return (os.path.join(place, name) for place, _, names in os.walk(folder) for name in names)
+def delete_orphan(path: str) -> None:
+    """Delete an index without a workspace, and its qmd."""
+    delete_all(path)
+    for name, _ in sizes(path):
+        os.unlink(name)
+    remove_folder(path.removesuffix(_ENDING) + ".qmd")

@@ -335,14 +335,6 @@ class VecEngine:
             db.enable_load_extension(False)
         self._loaded.add(db)
 
-    def explain_load_failure(self, db: apsw.Connection) -> str:
-        """Return why the library cannot be loaded on this machine; empty if it can."""
-        try:
-            self.load(db)
-        except StoreUnavailable as error:
-            return str(error)
-        return ""
-
     def nearest(self, space: SpaceRows, query: bytes, limit: int) -> list[tuple[int, float]]:
         self.load(space.db)
         statement = f"""
@@ -427,10 +419,11 @@ class Engines:
             self._wanted.engine == "auto" and self._prefers_vec(tables, dimensions, library)
         ):
             engine = VecEngine(dimensions, library)
-            if not (problem := engine.explain_load_failure(tables.db)):
+            try:
+                engine.load(tables.db)
                 return engine
-            if problem != self.problem:
-                self._report(problem)
+            except StoreUnavailable as error:
+                self._report(str(error))
         if not find_spec("numpy"):
             message = f"{self.problem} numpy is not installed either." if self.problem else "numpy is not installed."
             raise StoreUnavailable(message, hint=f"Install it with `{install_command('numpy')}`.")
@@ -439,8 +432,9 @@ class Engines:
     def _report(self, problem: str) -> None:
         import logging
 
-        self.problem = problem
-        logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", problem)
+        if problem != self.problem:
+            self.problem = problem
+            logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", problem)
 
     def _prefers_vec(self, tables: SpaceRows, dimensions: int, library: str) -> bool:
         """True if sqlite-vec is installed, or a library is named, and it suits better than a matrix."""
@@ -495,7 +489,8 @@ class SqliteVectors:
         with self._file.writing() as db, transaction(db):
             _require_stored(db, space)
             number = start_revision(db)
-            there = _existing(db, [chunk_id for chunk_id, _ in items])
+            known_ids = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+            there = {chunk_id for (chunk_id,) in rows(db, known_ids, (str([chunk_id for chunk_id, _ in items]),))}
             known = [(chunk_id, made) for chunk_id, made in items if chunk_id in there]
             rounded = to_int8([made.vector for _, made in known])
             put_vectors(db, space, number, dict(zip([chunk_id for chunk_id, _ in known], rounded, strict=True)))
@@ -602,8 +597,3 @@ def _without_vector(db: apsw.Connection, space: int, after: int, at_once: int) -
 def _require_stored(db: apsw.Connection, space: int) -> None:
     if not is_stored(db, space):
         raise explain_dropped()
-
-
-def _existing(db: apsw.Connection, ids: Sequence[int]) -> set[int]:
-    there = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-    return {chunk_id for (chunk_id,) in rows(db, there, (str(list(ids)),))}
