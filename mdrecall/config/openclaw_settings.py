@@ -73,16 +73,12 @@ class Local(Section):
     model_cache_dir: str | None = setting(text(), None, "The folder for downloaded models.")
 
 
-class VectorStore(Section):
-    """``memorySearch.store.vector``."""
-
+class VectorStore(Section):  # memorySearch.store.vector
     enabled: bool = setting(flag(), True, "Let sqlite-vec search vectors; if off, they are searched in this process.")
     extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
 
 
-class Fts(Section):
-    """``memorySearch.store.fts``."""
-
+class Fts(Section):  # memorySearch.store.fts
     tokenizer: str = setting(
         choice("unicode61", "trigram"), "unicode61", "Has no effect: one index serves both.", is_used=False
     )
@@ -97,9 +93,7 @@ class StoreSettings(Section):
     vector: VectorStore = VectorStore()
 
 
-class Chunking(Section):
-    """``memorySearch.chunking``."""
-
+class Chunking(Section):  # memorySearch.chunking
     tokens: int = setting(whole(1), 400, "The longest chunk, in tokens of about four characters.")
     overlap: int = setting(whole(0), 80, "How many tokens neighbouring chunks share; less than `tokens`.")
 
@@ -136,9 +130,7 @@ class Mmr(Section):
     lambda_: float = setting(number(0, 1), 0.7, "The balance of MMR: 1 is relevance only, 0 is diversity only.")
 
 
-class TemporalDecay(Section):
-    """``memorySearch.query.hybrid.temporalDecay``."""
-
+class TemporalDecay(Section):  # memorySearch.query.hybrid.temporalDecay
     enabled: bool = setting(flag(), False, "Rank older dated notes lower.")
     half_life_days: int = setting(whole(1), 30, "After how many days a dated note counts half.")
 
@@ -158,9 +150,7 @@ class Hybrid(Section):
     temporal_decay: TemporalDecay = TemporalDecay()
 
 
-class QuerySettings(Section):
-    """``memorySearch.query``."""
-
+class QuerySettings(Section):  # memorySearch.query
     max_results: int = setting(whole(1), 20, "The maximum number of results, each a passage of a few lines.")
     min_score: float = setting(number(0, 1), 0.01, "Leave out results below this score, which is a probability.")
     hybrid: Hybrid = Hybrid()
@@ -173,15 +163,11 @@ class Cache(Section):
     max_entries: int | None = setting(whole(1), None, "The largest number of cached embeddings; unlimited if not set.")
 
 
-class Experimental(Section):
-    """``memorySearch.experimental``."""
-
+class Experimental(Section):  # memorySearch.experimental
     session_memory: bool = setting(flag(), False, "Allow `sessions` among the sources.")
 
 
-class Multimodal(Section):
-    """``memorySearch.multimodal``."""
-
+class Multimodal(Section):  # memorySearch.multimodal
     enabled: bool = setting(flag(), False, "Has no effect: images and audio files are not indexed.", is_used=False)
     modalities: tuple[str, ...] = setting(
         list_of(choice("image", "audio", "all")), ("all",), "Has no effect.", is_used=False
@@ -263,17 +249,13 @@ def _blank_is_none(value: str) -> str | None:
     return value.strip() or None
 
 
-class QmdSessions(Section):
-    """``memory.qmd.sessions``."""
-
+class QmdSessions(Section):  # memory.qmd.sessions
     enabled: bool = setting(flag(), False, "Export transcripts for qmd.")
     export_dir: str | None = setting(text(), None, "The folder for exported transcripts.")
     retention_days: int = setting(whole(0), 0, "Leave out transcripts older than this many days; 0 keeps all.")
 
 
-class QmdUpdate(Section):
-    """``memory.qmd.update``."""
-
+class QmdUpdate(Section):  # memory.qmd.update
     interval: int = setting(duration_ms(), 300_000, "How often qmd updates its index; 0 means never.")
     debounce_ms: int = setting(
         whole(0), 15_000, "Skip an update if the last one is more recent than this, in milliseconds."
@@ -297,18 +279,14 @@ class QmdUpdate(Section):
         return self.on_boot and self.wait_for_boot_sync
 
 
-class QmdLimits(Section):
-    """``memory.qmd.limits``."""
-
+class QmdLimits(Section):  # memory.qmd.limits
     max_results: int = setting(whole(1), 6, "The maximum number of results from qmd.")
     max_snippet_chars: int = setting(whole(1), 700, "The longest snippet, in characters.")
     max_injected_chars: int = setting(whole(1), 4000, "The longest total of all snippets, in characters.")
     timeout_ms: int = setting(whole(1), 4000, "The timeout for a search, in milliseconds.")
 
 
-class Mcporter(Section):
-    """``memory.qmd.mcporter``."""
-
+class Mcporter(Section):  # memory.qmd.mcporter
     enabled: bool = setting(flag(), False, "Send searches through mcporter.")
     server_name: str = setting(text(), "qmd", "The name of the qmd server in mcporter.", fix=_strip_or("qmd"))
     start_daemon: bool = setting(flag(), True, "Start mcporter's daemon.")
@@ -346,9 +324,7 @@ class MemoryBackend(Section):
     qmd: Qmd = Qmd()
 
 
-class MemoryFlush(Section):
-    """``agents.defaults.compaction.memoryFlush``."""
-
+class MemoryFlush(Section):  # agents.defaults.compaction.memoryFlush
     enabled: bool = setting(flag(), True, "Save memories before compaction.")
     soft_threshold_tokens: int = setting(whole(0), 4000, "How many tokens before compaction to save them.")
     force_flush_transcript_bytes: int = setting(
@@ -365,9 +341,7 @@ class MemoryFlush(Section):
     )
 
 
-class Compaction(Section, is_strict=False):
-    """``agents.defaults.compaction``, as far as mdrecall reads it."""
-
+class Compaction(Section, is_strict=False):  # agents.defaults.compaction
     reserve_tokens: int | None = setting(
         whole(0), None, "The tokens that compaction keeps free, if more than the floor; 16384 if not set."
     )
@@ -393,17 +367,13 @@ class StartupContext(Section):
     max_total_chars: int = setting(whole(1, 50_000), 2_800, "How many characters of all notes.")
 
 
-class ContextLimits(Section, is_strict=False):
-    """``agents.defaults.contextLimits``, as far as mdrecall reads it."""
-
+class ContextLimits(Section, is_strict=False):  # agents.defaults.contextLimits
     memory_get_max_chars: int = setting(
         whole(1, 250_000), 12_000, "How many characters one memory_get returns to a model."
     )
 
 
-class Sandbox(Section, is_strict=False):
-    """``agents.defaults.sandbox``, as far as mdrecall reads it."""
-
+class Sandbox(Section, is_strict=False):  # agents.defaults.sandbox
     session_tools_visibility: str = setting(
         choice("spawned", "all"),
         "spawned",
@@ -438,9 +408,7 @@ class AgentDefaults(Section, is_strict=False):
 PER_AGENT = ("bootstrapMaxChars", "bootstrapTotalMaxChars", "contextLimits", "sandbox")
 
 
-class SessionTools(Section):
-    """``tools.sessions``."""
-
+class SessionTools(Section):  # tools.sessions
     visibility: str = setting(
         choice("self", "tree", "agent", "all"),
         "all",
@@ -455,16 +423,12 @@ class AgentToAgent(Section):
     allow: tuple[str, ...] = setting(list_of(text()), (), "The agents that may; if empty, all.")
 
 
-class ToolRules(Section, is_strict=False):
-    """``tools``, as far as mdrecall reads it."""
-
+class ToolRules(Section, is_strict=False):  # tools
     sessions: SessionTools = SessionTools()
     agent_to_agent: AgentToAgent = AgentToAgent()
 
 
-class SessionRules(Section, is_strict=False):
-    """``session``, as far as mdrecall reads it."""
-
+class SessionRules(Section, is_strict=False):  # session
     dm_scope: str = setting(
         choice("main", "per-peer", "per-channel-peer", "per-account-channel-peer"),
         "main",
@@ -474,17 +438,13 @@ class SessionRules(Section, is_strict=False):
     store: str | None = setting(text(), None, "OpenClaw's database or list of sessions, if not in the agent's folder.")
 
 
-class Slots(Section, is_strict=False):
-    """``plugins.slots``, as far as mdrecall reads it."""
-
+class Slots(Section, is_strict=False):  # plugins.slots
     memory: str = setting(
         text(), "memory-core", "The plugin in the memory slot; `none` for no plugin.", fix=_strip_or("memory-core")
     )
 
 
-class Plugins(Section, is_strict=False):
-    """``plugins``, as far as mdrecall reads it."""
-
+class Plugins(Section, is_strict=False):  # plugins
     enabled: bool = setting(flag(), True, "Use plugins.")
     allow: tuple[str, ...] = setting(list_of(text()), (), "If not empty, the only plugins that are used.")
     deny: tuple[str, ...] = setting(list_of(text()), (), "Plugins that are never used.")
@@ -539,9 +499,7 @@ class LanceDb(Section):
     )
 
 
-class Logging(Section, is_strict=False):
-    """``logging``, as far as mdrecall reads it."""
-
+class Logging(Section, is_strict=False):  # logging
     redact_patterns: tuple[str, ...] = setting(
         list_of(text()), (), "Additional patterns of secrets: regular expressions, or `/…/flags`."
     )

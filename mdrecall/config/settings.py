@@ -29,9 +29,7 @@ from mdrecall.config.openclaw_settings import SECRET, ExtraPath
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__", ".trash", ".obsidian")
 
 
-class WatchOptions(Section):
-    """``mdrecall.watch``."""
-
+class WatchOptions(Section):  # mdrecall.watch
     scan_seconds: int = setting(whole(1), 60, "How often a watcher checks all files even if no change was reported.")
 
 
@@ -44,31 +42,23 @@ class WarmOptions(Section):
     )
 
 
-class RemoteRequests(Section):
-    """``mdrecall.remote``."""
-
+class RemoteRequests(Section):  # mdrecall.remote
     concurrency: int = setting(whole(1), 1, "How many requests run at once; a killed process pays for as many again.")
     batch_min_chunks: int = setting(whole(1), 1, "Embed fewer chunks than this directly, even with batch jobs on.")
 
 
-class FlushOptions(Section):
-    """``mdrecall.flush``."""
-
+class FlushOptions(Section):  # mdrecall.flush
     checkpoint: bool = setting(flag(), False, "Has no effect: save a session as a note instead.", is_used=False)
 
 
-class QmdOptions(Section):
-    """``mdrecall.qmd``."""
-
+class QmdOptions(Section):  # mdrecall.qmd
     session: bool = setting(flag(), True, "Keep `qmd mcp` running to answer searches while a memory stays open.")
     first_retry_seconds: int = setting(
         whole(1), 15, "How long to wait after a failure before qmd is tried again; doubled each time, up to 10 minutes."
     )
 
 
-class ToolOptions(Section):
-    """``mdrecall.tools``."""
-
+class ToolOptions(Section):  # mdrecall.tools
     max_chars: int = setting(whole(200), 4_000, "How many characters of notes one memory_search returns to a model.")
     append: bool = setting(
         flag(),
@@ -77,18 +67,14 @@ class ToolOptions(Section):
     )
 
 
-class ForgetOptions(Section):
-    """``mdrecall.forget``."""
-
+class ForgetOptions(Section):  # mdrecall.forget
     trash_days: int = setting(whole(1), 30, "How many days the trash keeps what was removed from notes.")
     tool: bool = setting(
         flag(), False, "Offer agents the tool memory_forget, which removes a text after showing where it is."
     )
 
 
-class VectorOptions(Section):
-    """``mdrecall.vectors``."""
-
+class VectorOptions(Section):  # mdrecall.vectors
     engine: str = setting(
         choice("auto", "matrix", "sqlite-vec"),
         "auto",
@@ -169,9 +155,7 @@ class PromoteOptions(Section, dropped=("schedule",)):
     max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
 
 
-class SessionOptions(Section):
-    """``mdrecall.sessions``."""
-
+class SessionOptions(Section):  # mdrecall.sessions
     visibility: str = setting(
         choice("private", "openclaw"),
         "private",

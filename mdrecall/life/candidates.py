@@ -112,25 +112,14 @@ def _locate(recall: Recall, notes: _Notes, repeated: dict[str, _Repeated]) -> Lo
     there = [entry for entry in notes.find(recall.path) if hash_text(entry.text) == recall.hash]
     nearest = sorted(there, key=lambda entry: abs(entry.start_line - recall.start_line))[:1]
     days = repeated[recall.hash][2] if recall.hash in repeated else ()
+    at = nearest[0] if nearest else recall
     record = Record(
-        key=recall.key,
-        path=recall.path,
-        start_line=nearest[0].start_line if nearest else recall.start_line,
-        end_line=nearest[0].end_line if nearest else recall.end_line,
-        snippet=nearest[0].text if nearest else "",
-        recalls=recall.recalls,
-        daily=len(days),
-        total_score=recall.total_score + _DAILY_SCORE * len(days),
-        max_score=recall.max_score,
-        queries=len(recall.queries),
-        first_ms=recall.first_ms,
-        last_ms=recall.last_ms,
-        days=tuple(sorted({*recall.days, *days}))[-MAX_DAYS:],
-        recall_days=recall.days,
-        tags=find_tags(nearest[0].text) if nearest else (),
-        origin=recall.origin,
-        claim_hash=recall.hash,
-    )
+        recall.key, recall.path, at.start_line, at.end_line, nearest[0].text if nearest else "",
+        recalls=recall.recalls, daily=len(days), queries=len(recall.queries), max_score=recall.max_score,
+        total_score=recall.total_score + _DAILY_SCORE * len(days), first_ms=recall.first_ms, last_ms=recall.last_ms,
+        days=tuple(sorted({*recall.days, *days}))[-MAX_DAYS:], recall_days=recall.days,
+        tags=find_tags(nearest[0].text) if nearest else (), origin=recall.origin, claim_hash=recall.hash,
+    )  # fmt: skip
     return Located(record, tuple(nearest))
 
 
@@ -138,20 +127,10 @@ def _describe_repeated(text: str, place: _Repeated, moment: Moment) -> Located:
     path, entry, days = place
     count = len(days)
     record = Record(
-        key=f"memory:claim:{text}",
-        path=path,
-        start_line=entry.start_line,
-        end_line=entry.end_line,
-        snippet=entry.text,
-        daily=count,
-        total_score=_DAILY_SCORE * count,
-        max_score=_DAILY_SCORE,
-        first_ms=moment.ms,
-        last_ms=moment.ms,
-        days=days,
-        tags=find_tags(entry.text),
-        claim_hash=text,
-    )
+        f"memory:claim:{text}", path, entry.start_line, entry.end_line, entry.text,
+        daily=count, total_score=_DAILY_SCORE * count, max_score=_DAILY_SCORE, first_ms=moment.ms, last_ms=moment.ms,
+        days=days, tags=find_tags(entry.text), claim_hash=text,
+    )  # fmt: skip
     return Located(record, (entry,))
 
 
