@@ -9,14 +9,13 @@ anywhere: only notes are written to the workspace, and none that agents read as 
 """
 
 import hashlib
-import io
 import json
 import os
 import re
 import zipfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import chain
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
@@ -338,8 +337,8 @@ def _read_manifest(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
         about = json.loads(data)
         is_valid = isinstance(about["format"], int) and isinstance(about["files"], dict)
         is_valid = is_valid and all(isinstance(known, dict) for known in about["files"].values())
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise NotAFile(f"{path} is not a backup of mdrecall.", path=path, hint=hint) from error
+    except (ValueError, KeyError, TypeError, RecursionError):
+        is_valid = False
     if not is_valid:
         raise NotAFile(f"{path} is not a backup of mdrecall.", path=path, hint=hint)
     if about["format"] > FORMAT:
@@ -357,7 +356,7 @@ def _check(archive: zipfile.ZipFile, path: str, name: str, known: Mapping[str, A
         raise _damage_error(path, f"{name} is not what was saved")
 
 
-def _open(archive: zipfile.ZipFile, name: str, path: str) -> "AbstractContextManager[LimitedBytes]":
+def _open(archive: zipfile.ZipFile, name: str, path: str) -> IO[bytes]:
     """Open a file of a backup. A note that repeats itself may be packed to next to nothing; its size is bounded."""
     return open_member(archive, name, path, max_bytes=MAX_FILE_BYTES, max_ratio=MAX_FILE_BYTES)
 
@@ -528,36 +527,13 @@ def open_archive(path: str) -> Iterator[zipfile.ZipFile]:
         raise FileUnreadable(f"Cannot read {path}: {reason}.", path=path, hint=hint) from error
 
 
-@contextmanager
 def open_member(
     archive: zipfile.ZipFile, name: str, path: str, *, max_bytes: int = MAX_BYTES, max_ratio: int = _MAX_RATIO
-) -> "Iterator[LimitedBytes]":
-    """Open a file of an archive, unless it would unpack to far more than it should."""
+) -> IO[bytes]:
+    """Open a file of an archive, unless it would unpack to far more than it should; no more bytes than it says come."""
     info = archive.getinfo(name)
     is_bomb = info.file_size > _SMALL_BYTES and info.file_size > max_ratio * max(1, info.compress_size)
     if is_bomb or info.file_size > max_bytes:
         message = f"{name} in {path} would unpack to {info.file_size:,} bytes."
         raise FileTooLarge(message, path=path, hint="If it is yours, unpack it and name the file.")
-    with archive.open(info) as raw:
-        yield LimitedBytes(raw, info.file_size, f"{name} in {path}")
-
-
-class LimitedBytes(io.RawIOBase):
-    """Bytes that end with an error if there are more of them than were announced."""
-
-    def __init__(self, raw: IO[bytes], limit: int, shown: str) -> None:
-        self._raw = raw
-        self._left = limit
-        self._shown = shown
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._raw.read(len(buffer))
-        self._left -= len(data)
-        if self._left < 0:
-            message = f"{self._shown} has more bytes than it may have."
-            raise FileTooLarge(message, path=self._shown, hint="Split it into smaller files.")
-        buffer[: len(data)] = data
-        return len(data)
+    return archive.open(info)

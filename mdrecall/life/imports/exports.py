@@ -13,8 +13,8 @@ from contextlib import ExitStack
 from itertools import pairwise
 from typing import IO, Any, NamedTuple
 
-from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError
-from mdrecall.life.backup import MAX_BYTES, LimitedBytes, open_archive, open_member
+from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError
+from mdrecall.life.backup import MAX_BYTES, open_archive, open_member
 
 #: The largest item of a list: the largest conversation that anybody has reported has 18 MB.
 MAX_ITEM_BYTES = 64 << 20
@@ -102,8 +102,11 @@ def read_items(file: JsonFile) -> Iterator[Any]:
                 archive = stack.enter_context(open_archive(file.path))
                 raw = stack.enter_context(open_member(archive, file.member, file.path))
             else:
-                raw = LimitedBytes(stack.enter_context(open(file.path, "rb")), MAX_BYTES, file.path)
-            text = io.TextIOWrapper(io.BufferedReader(raw), encoding="utf-8", errors="replace")
+                raw = stack.enter_context(open(file.path, "rb"))
+                if os.fstat(raw.fileno()).st_size > MAX_BYTES:
+                    hint = "Split it into smaller files."
+                    raise FileTooLarge(f"{file.path} has more than {MAX_BYTES:,} bytes.", path=file.path, hint=hint)
+            text = io.TextIOWrapper(raw, encoding="utf-8", errors="replace")
             yield from _JsonStream(text, file.shown).items()
     except OSError as error:
         raise FileUnreadable(f"Cannot read {file.path}: {error.strerror or error}.", path=file.path) from error
