@@ -25,7 +25,7 @@ from mdrecall.core.life.tombstones import (
     make_entry,
 )
 from mdrecall.errors import QueryError, ReadError, RecallError, StoreBusy, StoreUnavailable, message_with_hint
-from mdrecall.life.forget_places import NoteChange, Notes, OtherPlaces, Place, StateFiles, find_in_transcript
+from mdrecall.life.forget_places import Notes, OtherPlaces, Place, StateFiles, find_in_transcript
 from mdrecall.life.journal import drop_entry, empty_expired, find_removed, keep_removed, list_entries, restore_text
 from mdrecall.life.recalls import forget_paths
 from mdrecall.locks import FileLock, describe_holder
@@ -152,21 +152,14 @@ class Forgetting:
         entry = entry._replace(
             agent=self._settings.agent_id, is_masked=request.is_masked, keeps_trash=request.trash_days > 0
         )
-        unfinished = [each for each in known.entries if not each.is_done]
+        unfinished = sum(not each.is_done for each in known.entries)
         problems: list[str] = []
         places = self._find_places(build_tombstones([entry]), problems)
         shown = tuple(islice(places, MAX_PLACES))
         more = sum(1 for _ in places)
+        is_known, days = self._covers(known, entry), request.trash_days
         return ForgetPlan(
-            entry,
-            shown,
-            more,
-            tuple(matches),
-            tuple(participants),
-            self._covers(known, entry),
-            request.trash_days,
-            len(unfinished),
-            tuple(problems),
+            entry, shown, more, tuple(matches), tuple(participants), is_known, days, unfinished, tuple(problems)
         )
 
     def apply(self, plan: ForgetPlan, now: datetime, progress: ProgressCallback | None = None) -> ForgetReport:
@@ -269,8 +262,22 @@ class Forgetting:
                 time.sleep(_BUSY_S)
         raise AssertionError("unreachable")
 
-    def _take_lock(self) -> "_Lock":
-        return _Lock(f"{self._settings.index_path}.forgetting")
+    @contextmanager
+    def _take_lock(self) -> Iterator[None]:
+        """Keep other processes from forgetting at the same time."""
+        lock = FileLock(f"{self._settings.index_path}.forgetting")
+        try:
+            make_private_folder(os.path.dirname(lock.path))
+            if not lock.acquire(_WAIT_S, "forgetting"):
+                who = describe_holder(lock.holder())
+                raise StoreBusy(f"The memory is locked by {who}.", hint="Try again when it has finished.")
+        except OSError as error:
+            message = f"Cannot write beside the index: {error.strerror or error}."
+            raise StoreUnavailable(message, hint="Check the disk and the permissions.") from error
+        try:
+            yield
+        finally:
+            lock.release()
 
     def _fill_trash(self, forgotten: Tombstones, until: str) -> None:
         removed = [change.removed for change in self._notes.find(forgotten)]
@@ -283,8 +290,7 @@ class Forgetting:
             raise StoreUnavailable(message, hint=hint) from error
 
     def _find_places(self, forgotten: Tombstones, problems: list[str]) -> Iterator[Place]:
-        changes: Iterator[NoteChange] = self._notes.find(forgotten)
-        for change in changes:
+        for change in self._notes.find(forgotten):
             yield from change.places
         yield from self._find_in_transcripts(forgotten)
         yield from self._files.find(forgotten)
@@ -293,7 +299,9 @@ class Forgetting:
                 yield from place.find(forgotten)
 
     def _find_in_transcripts(self, forgotten: Tombstones) -> Iterator[Place]:
-        if not (forgotten.has_phrases or forgotten.has_sessions) or not self._reads_transcripts():
+        settings = self._settings
+        reads_any = "sessions" in settings.memory_search.sources or settings.memory.qmd.sessions.enabled
+        if not (forgotten.has_phrases or forgotten.has_sessions) or not reads_any:
             return
         from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
 
@@ -305,9 +313,6 @@ class Forgetting:
                     yield from find_in_transcript(conversation, opened.records(), forgotten, known, kept_at)
             except ReadError:
                 continue
-
-    def _reads_transcripts(self) -> bool:
-        return "sessions" in self._settings.memory_search.sources or self._settings.memory.qmd.sessions.enabled
 
     def _locate_transcript(self, conversation: Conversation) -> str:
         """Return where the program that a conversation was held with keeps it; empty if it keeps it no longer."""
@@ -378,26 +383,6 @@ class Forgetting:
                 matches.append(SessionMatch(session, "", "unresolved"))
                 keys[session] = days
         return matches, list(dict.fromkeys(participants)), keys
-
-
-class _Lock:
-    """Keeps other processes from forgetting at the same time."""
-
-    def __init__(self, path: str) -> None:
-        self._lock = FileLock(path)
-
-    def __enter__(self) -> None:
-        try:
-            make_private_folder(os.path.dirname(self._lock.path))
-            if not self._lock.acquire(_WAIT_S, "forgetting"):
-                who = describe_holder(self._lock.holder())
-                raise StoreBusy(f"The memory is locked by {who}.", hint="Try again when it has finished.")
-        except OSError as error:
-            message = f"Cannot write beside the index: {error.strerror or error}."
-            raise StoreUnavailable(message, hint="Check the disk and the permissions.") from error
-
-    def __exit__(self, *_: object) -> None:
-        self._lock.release()
 
 
 @contextmanager
