@@ -69,8 +69,6 @@ _SLOW = (
     "core/conversation/test_injected.py::test_a_text_full",
     "core/redact/test_linear.py",
     "core/redact/test_planted.py",
-    "core/test_eval_metrics.py::test_a_run",
-    "core/test_eval_metrics.py::test_the_interval",
     "core/text/test_chunk.py::test_ten",
     "core/text/test_index_terms.py::test_every",
     "core/text/test_notes.py::test_thousands",
