@@ -26,7 +26,7 @@ from mdrecall.core.eval_metrics import (
 from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
-from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback, SearchAnswer
+from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "parse_questions", "read_questions"]
 
@@ -115,14 +115,12 @@ class Evaluation(NamedTuple):
         answerable, unanswerable = self.answerable, self.unanswerable
         found = {
             "auc": area_under_curve([entry.score for entry in answerable], [entry.score for entry in unanswerable]),
-            "warned": _share([entry.confidence == "low" for entry in unanswerable]),
+            "warned": sum(entry.confidence == "low" for entry in unanswerable) / len(unanswerable)
+            if unanswerable
+            else None,
             "ece": calibration_error(self.reliability()),
         }
         return {name: value for name, value in found.items() if value is not None}
-
-
-def _share(values: Sequence[bool]) -> float | None:
-    return sum(values) / len(values) if values else None
 
 
 class _LineError(ValueError):
@@ -148,7 +146,11 @@ def evaluate(
     paths: set[str] = set()
     for number, question in enumerate(questions, 1):
         answer = memory.search(question.query, max_results=depth and max(depth, read), mode=mode, progress=progress)
-        outcomes.append(_outcome(memory, question, answer, read))
+        first, top = answer.results[0] if answer.results else None, answer.results[:read]
+        ranks = rank_all(question.expect, answer.results)
+        shown = tuple(chars_until_shown(one.path, _read_lines(memory, one)[0], top) for one in question.expect)
+        score, citation = (first.score, first.citation) if first else (0.0, "")
+        outcomes.append(Outcome(question, ranks, citation, answer.reason, shown, score, answer.confidence))
         issues.update(dict.fromkeys(answer.issues))
         modes.setdefault(answer.mode)
         paths.update(result.path for result in answer)
@@ -173,7 +175,7 @@ def memory_with(
         raise ConfigError(
             "store.path cannot be set here.", hint="An evaluation makes an index of its own if it needs one."
         )
-    if all(map(_only_changes_searching, overrides)):
+    if all(name.startswith("query.") for name in overrides):
         with Memory.open(workspace, agent=agent, config=config, env=env, overrides=overrides) as memory:
             yield memory
         return
@@ -183,7 +185,9 @@ def memory_with(
         elsewhere = {**overrides, "store.path": os.path.join(scratch, "index.sqlite")}
         with Memory.open(workspace, agent=agent, config=config, env=env, overrides=elsewhere) as memory:
             memory.sync(progress=progress)
-            _require_embedder(memory, overrides)
+            # Without it, the keyword search would be measured instead.
+            if "provider" in overrides and not (probe := memory.probe_embedding()).ok:
+                raise EmbedderUnavailable(f"provider={overrides['provider']} cannot be evaluated: {probe.error}")
             yield memory
 
 
@@ -200,20 +204,28 @@ def read_questions(path: str) -> tuple[Question, ...]:
 
 def parse_questions(data: bytes | str, name: str = "questions") -> tuple[Question, ...]:
     """Parse questions from JSON lines; blank lines and lines that begin with ``//`` or ``#`` are skipped."""
-    questions, problems = collect_questions(data, name)
+    questions, problems = _collect_questions(data, name)
     if problems:
-        raise _questions_error(problems, name)
+        more, hidden = len(problems) - 1, len(problems) - _MAX_PROBLEMS
+        shown = problems[:_MAX_PROBLEMS] + ([f"… and {hidden} more lines of {name}."] if hidden > 0 else [])
+        message = problems[0] + (f" ({more} more)" if more else "")
+        raise QuestionsError(message, hint=_HINT, problems=tuple(shown))
     if not any(question.expect for question in questions):
         what = "no question in {name} that a note answers" if questions else "no question in {name}"
         raise QuestionsError(f"There is {what.format(name=name)}.", hint=_HINT)
     return tuple(questions)
 
 
-def collect_questions(data: bytes | str, name: str = "questions") -> tuple[list[Question], list[str]]:
+def _collect_questions(data: bytes | str, name: str = "questions") -> tuple[list[Question], list[str]]:
     """Parse the lines that are questions, and return them with what is wrong with each of the others."""
     questions: list[Question] = []
     problems: list[str] = []
-    for number, line in enumerate(_decode(data, name).split("\n"), 1):
+    try:
+        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        number = error.object.count(b"\n", 0, error.start) + 1
+        raise QuestionsError(f"{name}:{number}: this is not UTF-8.", hint="Save the file as UTF-8.") from error
+    for number, line in enumerate(text.split("\n"), 1):
         if (bare := line.strip()) and not bare.startswith(("//", "#")):
             try:
                 questions.append(_parse_question(bare, number))
@@ -222,47 +234,24 @@ def collect_questions(data: bytes | str, name: str = "questions") -> tuple[list[
     return questions, problems
 
 
-def _require_embedder(memory: Memory, overrides: Mapping[str, Any]) -> None:
-    """Raise an error if the provider to be evaluated does not work: the keyword search would be measured instead."""
-    if "provider" in overrides and not (probe := memory.probe_embedding()).ok:
-        raise EmbedderUnavailable(f"provider={overrides['provider']} cannot be evaluated: {probe.error}")
+def _read_lines(memory: Memory, expected: Expectation) -> tuple[list[str], int | None]:
+    """Return the expected lines of a file, none if the whole file is expected, and how many lines the file has.
 
-
-def _only_changes_searching(setting: str) -> bool:
-    return setting.startswith("query.")
-
-
-def _outcome(memory: Memory, question: Question, answer: SearchAnswer, read: int) -> Outcome:
-    """Rank the expectations in the whole answer, and see what its first ``read`` results show."""
-    first = answer.results[0].citation if answer.results else ""
-    score = answer.results[0].score if answer.results else 0.0
-    top = answer.results[:read]
-    shown = tuple(chars_until_shown(entry.path, _read_expected(memory, entry), top) for entry in question.expect)
-    ranks = rank_all(question.expect, answer.results)
-    return Outcome(question, ranks, first, answer.reason, shown, score, answer.confidence)
-
-
-def _read_expected(memory: Memory, expected: Expectation) -> list[str]:
-    """Return the expected lines of a file; none if the whole file is expected."""
-    if expected.lines is None:
-        return []
-    first, last = expected.lines
+    A file that cannot be read has None; it is named among the issues, and no snippet shows an empty line.
+    """
+    first, last = expected.lines or (1, 1)
     try:
-        # What cannot be read is named among the issues, and no snippet shows an empty line.
-        text = memory.read(expected.path, from_line=first, lines=last - first + 1).text
+        found = memory.read(expected.path, from_line=first, lines=last - first + 1)
     except ReadError:
-        text = ""
-    return text.split("\n")
+        return [""] if expected.lines else [], None
+    return found.text.split("\n") if expected.lines else [], found.total_lines
 
 
 def _find_impossible(memory: Memory, questions: Sequence[Question], paths: set[str]) -> Iterator[Issue]:
     """Yield the expectations that no answer can meet: a file that is not searched, or lines beyond its end."""
-    lengths: dict[str, int | None] = {}
     for question in questions:
         for expected in question.expect:
-            if expected.path not in lengths:
-                lengths[expected.path] = _count_lines(memory, expected.path)
-            length = lengths[expected.path]
+            _, length = _read_lines(memory, expected)
             if length is None and expected.path not in paths:
                 problem = "but it is not among the notes that are searched"
             elif length is not None and expected.lines and expected.lines[0] > length:
@@ -273,32 +262,15 @@ def _find_impossible(memory: Memory, questions: Sequence[Question], paths: set[s
             yield Issue(expected.citation, f"is expected{where}, {problem}")
 
 
-def _count_lines(memory: Memory, path: str) -> int | None:
-    try:
-        return memory.read(path, lines=1).total_lines
-    except ReadError:
-        return None
-
-
-def _questions_error(problems: list[str], name: str) -> QuestionsError:
-    more = len(problems) - 1
-    message = problems[0] + (f" ({more} more)" if more else "")
-    shown = problems[:_MAX_PROBLEMS]
-    if len(problems) > _MAX_PROBLEMS:
-        shown.append(f"… and {len(problems) - _MAX_PROBLEMS} more lines of {name}.")
-    return QuestionsError(message, hint=_HINT, problems=tuple(shown))
-
-
-def _decode(data: bytes | str, name: str) -> str:
-    try:
-        return data if isinstance(data, str) else data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        number = error.object.count(b"\n", 0, error.start) + 1
-        raise QuestionsError(f"{name}:{number}: this is not UTF-8.", hint="Save the file as UTF-8.") from error
-
-
 def _parse_question(line: str, number: int) -> Question:
-    values = _parse_object(line)
+    try:
+        values = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise _LineError(f"this is not JSON ({error.msg.lower()} at column {error.colno})") from None
+    except (ValueError, RecursionError):
+        raise _LineError("this is not JSON that can be read") from None
+    if not isinstance(values, dict):
+        raise _LineError("this is not an object in braces")
     for key in values:
         if key not in _KEYS:
             raise _LineError(f"{key!r} is not a known key{suggest_name(key, _KEYS)}")
@@ -308,18 +280,6 @@ def _parse_question(line: str, number: int) -> Question:
     return Question(
         query, tuple(_parse_expectations(values)), _read_label(values, "id"), _read_label(values, "category"), number
     )
-
-
-def _parse_object(line: str) -> dict[str, Any]:
-    try:
-        values = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise _LineError(f"this is not JSON ({error.msg.lower()} at column {error.colno})") from None
-    except (ValueError, RecursionError):
-        raise _LineError("this is not JSON that can be read") from None
-    if not isinstance(values, dict):
-        raise _LineError("this is not an object in braces")
-    return values
 
 
 def _read_label(values: dict[str, Any], key: str) -> str | None:

@@ -174,5 +174,5 @@ def test_no_two_headings_of_a_page_are_the_same(path: Path) -> None:
 def test_the_readme_has_exactly_two_commands_to_set_up_and_ci_runs_the_second() -> None:
     commands = re.findall(r"^```sh\n(.*?)\n```", (PROJECT / "README.md").read_text(), re.MULTILINE | re.DOTALL)
     assert len(commands) == 2
-    assert commands[0].endswith("mdrecall demo --into my-notes")
+    assert commands[0].endswith("mdrecall search --demo --into my-notes")
     assert commands[1] in (PROJECT / ".ci/run").read_text()

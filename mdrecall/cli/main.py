@@ -20,46 +20,22 @@ from mdrecall.errors import RecallError
 #: `mdrecall`. Its functions there are `add_NAME`, which adds its options, and `run_NAME`.
 GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
     "everyday": {
-        "search": (
-            "search", "search notes and past conversations", 'search "where do we meet on fridays?"',
-            'search pricing --since "last week" -n 3', "search --demo",
-        ),
-        "get": (
-            "notes", "print a memory file, or some of its lines", "get MEMORY.md",
-            "get memory/2026-02-10.md --from 3 --lines 7",
-        ),
+        "search": ("search", "search notes and past conversations", 'search "where do we meet on fridays?"'),
+        "get": ("notes", "print a memory file, or some of its lines", "get memory/2026-02-10.md --from 3 --lines 7"),
         "note": ("notes", "add a note", "note Ana prefers tea", "note --file people/ana Her birthday is in May"),
         "list": ("notes", "list the notes, or the links of one", "list", "list --links people/ana"),
-        "conflicts": (
-            "notes", "list notes that contradict each other", "conflicts", "conflicts --keep memory/2026-11-16.md#L4",
-        ),
-        "forget": (
-            "forget", "remove something from the memory for good", 'forget "Ana Lopez"', 'forget "Ana Lopez" --apply',
-        ),
+        "conflicts": ("notes", "list notes that contradict each other", "conflicts"),
+        "forget": ("forget", "remove something from the memory for good", 'forget "Ana Lopez"'),
         "ui": ("mcp", "look at the memory in a browser", "ui", "ui --read-only"),
     },
     "conversations": {
-        "sessions": (
-            "sessions", "list, search, read or save past conversations", "sessions list",
-            "sessions search connection pool", "sessions hosts follow claude-code",
-        ),
-        "flush": (
-            "agents", "save memories before a conversation is compacted",
-            "flush check --context-window 200000 --total-tokens 181000", "flush prompt --part user",
-        ),
+        "sessions": ("sessions", "list, search, read or save past conversations", "sessions search connection pool"),
+        "flush": ("agents", "save memories before a conversation is compacted", "flush prompt --part user"),
     },
     "agents": {
-        "install": (
-            "install", "connect mdrecall to a coding agent, or remove it", "install claude-code",
-            "install codex --dry-run", "install claude-code --remove",
-        ),
-        "mcp": (
-            "mcp", "run the MCP server, or add it to a client", "mcp install cursor", "mcp install --print",
-            "mcp serve --port 8765",
-        ),
-        "context": (
-            "agents", "print the notes an agent should read first", "context", 'context --message "the deploy failed"',
-        ),
+        "install": ("install", "connect mdrecall to a coding agent, or remove it", "install claude-code"),
+        "mcp": ("mcp", "run the MCP server, or add it to a client", "mcp install cursor", "mcp serve --port 8765"),
+        "context": ("agents", "print the notes an agent should read first", "context"),
         "hook": ("hook", "answer an event of a coding agent", "hook session-start --host claude-code"),
     },
     "upkeep": {
@@ -67,52 +43,25 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "doctor": ("status", "check that everything works, and suggest fixes", "doctor"),
         "index": ("index", "update the index, or delete it", "index", "index --force", "index --reset"),
         "watch": ("index", "update the index whenever a note changes", "watch", "watch --warm --idle 30"),
-        "promote": (
-            "promote", "copy what is recalled often from dated notes to MEMORY.md", "promote", "promote --explain tea",
-        ),
-        "import": (
-            "imports", "import what another program remembers, or restore a backup",
-            "import chatgpt conversations.json", "import backup backup.zip --apply",
-        ),
-        "export": (
-            "imports", "save notes, memories and settings in one archive", "export backup.zip", "export --sessions",
-        ),
-        "config": (
-            "config", "show, check or describe the configuration", "config show", "config check",
-            "config providers --probe",
-        ),
+        "promote": ("promote", "copy what is recalled often from dated notes to MEMORY.md", "promote"),
+        "import": ("imports", "import what another program remembers, or restore a backup", "import mem0 mem0.json"),
+        "export": ("imports", "save notes, memories and settings in one archive", "export backup.zip"),
+        "config": ("config", "show, check or describe the configuration", "config show", "config check"),
     },
     "expert": {
-        "ltm": (
-            "extras", "list, search, store or delete long-term memories", "ltm list --limit 5",
-            "ltm store Ana prefers tea --category preference",
-        ),
-        "store": (
-            "extras", "set up, share and check an index on Postgres", "store check", "store grant reader --read-only",
-        ),
-        "eval": (
-            "eval", "measure search quality with your own questions", "eval questions.jsonl",
-            "eval questions.jsonl --against mode=keyword",
-        ),
+        "ltm": ("extras", "list, search, store or delete long-term memories", "ltm list --limit 5"),
+        "store": ("extras", "set up, share and check an index on Postgres", "store check"),
+        "eval": ("eval", "measure search quality with your own questions", "eval questions.jsonl"),
     },
 }  # fmt: skip
 COMMANDS = {name: entry for commands in GROUPS.values() for name, entry in commands.items()}
 #: Commands of two words, which the help of the first word lists.
 PARTS: dict[str, tuple[str, ...]] = {
-    "sessions hosts": (
-        "sessions", "search the past conversations of coding agents", "sessions hosts list",
-        "sessions hosts follow claude-code",
-    ),
+    "sessions hosts": ("sessions", "search the past conversations of coding agents", "sessions hosts list"),
     "mcp serve": ("mcp", "run the MCP server over HTTP", "mcp serve --port 8765", "mcp serve --read-only --ui"),
-    "config providers": (
-        "config", "list the embedding providers and which one is used", "config providers --probe",
-        "config providers --download minilm",
-    ),
+    "config providers": ("config", "list the embedding providers and which one is used", "config providers --probe"),
     "config language": ("config", "list the languages of the offline table", "config language list"),
-    "config completion": (
-        "config", "print a shell completion script", "config completion bash",
-        "config completion fish > ~/.config/fish/completions/mdrecall.fish",
-    ),
+    "config completion": ("config", "print a shell completion script", "config completion bash"),
 }  # fmt: skip
 #: Words that were commands once, in people's fingers and in scripts, and what they stand for.
 ALIASES = {

@@ -133,17 +133,13 @@ def reliability(answers: Iterable[tuple[float, bool]]) -> list[ScoreBin]:
     bins: list[list[tuple[float, bool]]] = [[] for _ in range(_BINS)]
     for score, right in answers:
         bins[min(int(max(score, 0.0) * _BINS), _BINS - 1)].append((score, right))
-    return [
-        ScoreBin(
-            number / _BINS,
-            (number + 1) / _BINS,
-            len(entries),
-            math.fsum(score for score, _ in entries) / len(entries),
-            sum(right for _, right in entries) / len(entries),
-        )
-        for number, entries in enumerate(bins)
-        if entries
-    ]
+    found = []
+    for number, entries in enumerate(bins):
+        if count := len(entries):
+            mean = math.fsum(score for score, _ in entries) / count
+            share = sum(is_right for _, is_right in entries) / count
+            found.append(ScoreBin(number / _BINS, (number + 1) / _BINS, count, mean, share))
+    return found
 
 
 def calibration_error(bins: Sequence[ScoreBin]) -> float | None:
@@ -187,18 +183,12 @@ def compare(names: Sequence[str], first: Sequence[Reached], second: Sequence[Rea
         for name in names
     ]
     before, after, intervals = means(names, first), means(names, second), _bootstrap(columns)
-    return [
-        Difference(
-            name,
-            before[name],
-            after[name],
-            after[name] - before[name],
-            low,
-            high,
-            could_be_chance=low <= 0 <= high or sum(map(bool, column)) < _MIN_CHANGED,
-        )
-        for name, column, (low, high) in zip(names, columns, intervals, strict=True)
-    ]
+    found = []
+    for name, column, (low, high) in zip(names, columns, intervals, strict=True):
+        could_be_chance = low <= 0 <= high or sum(map(bool, column)) < _MIN_CHANGED
+        first_mean, second_mean = before[name], after[name]
+        found.append(Difference(name, first_mean, second_mean, second_mean - first_mean, low, high, could_be_chance))
+    return found
 
 
 def _bootstrap(columns: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
@@ -212,10 +202,5 @@ def _bootstrap(columns: Sequence[Sequence[float]]) -> list[tuple[float, float]]:
         picked = draw.choices(range(count), k=count)
         for column, values in zip(columns, drawn, strict=True):
             values.append(math.fsum(map(column.__getitem__, picked)) / count)
-    return [_interval(values) for values in drawn]
-
-
-def _interval(values: list[float]) -> tuple[float, float]:
-    values.sort()
-    outside = int(len(values) * _TAIL)
-    return values[outside], values[-1 - outside]
+    outside = int(_ROUNDS * _TAIL)
+    return [(values[outside], values[-1 - outside]) for values in map(sorted, drawn)]
