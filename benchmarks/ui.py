@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 VIEWS = (
     "search?q=connection+pool", "notes", "notes?order=size&page=50",
     "timeline", "day?day={day}", "map", "note?path={note}", "around?path={note}", "edit?path={note}", "forget",
-    "trash", "state", "settings?section=memorySearch",
+    "trash", "state",
 )  # fmt: skip
 QUESTION = "how many connections does the database pool have"
 #: The screenshots of the documentation, each of a view with something to see, and how high they are.

@@ -8,8 +8,8 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from _socket import socket
     from collections.abc import Iterator, Mapping
+    from socket import socket as Socket
     from typing import NoReturn
 
 #: Each may be repeated here after a lost connection: they read, and ``note`` and ``hook`` write nothing twice.
@@ -195,12 +195,12 @@ def is_private(folder: str) -> bool:
     return found.st_mode & 0o170077 == 0o040000 and found.st_uid == os.geteuid()
 
 
-def find_peer(connection: "socket") -> int:
+def find_peer(connection: "Socket") -> int:
     """Return the user id at the other end of a connection."""
-    import _socket
+    import socket
 
-    if hasattr(_socket, "SO_PEERCRED"):
-        found = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+    if hasattr(socket, "SO_PEERCRED"):
+        found = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
     else:
         # macOS and the BSDs: LOCAL_PEERCRED of SOL_LOCAL, a structure whose second number is the user.
         found = connection.getsockopt(0, 1, 76)
@@ -218,7 +218,7 @@ def open_address(folder: str, name: str) -> "tuple[str, int | None]":
     return f"/proc/self/fd/{file}/{name}", file
 
 
-def receive(connection: "socket", size: int, deadline: float) -> bytes:
+def receive(connection: "Socket", size: int, deadline: float) -> bytes:
     """Return exactly ``size`` bytes; raise ``OSError`` if they do not arrive before the deadline."""
     import time
 
@@ -269,13 +269,13 @@ def describe_code() -> bytes:
 
 def _ask_one(folder: str, name: str, request: bytes, deadline: float) -> bytes | None:
     """Return the answer of one process; None if it does not greet or answer in time, declines, or dies."""
-    import _socket
+    import socket
     import time
 
     file = connection = None
     try:
         address, file = open_address(folder, name)
-        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         now = time.monotonic()
         greet_by = min(now + _GREETING_S, (now + deadline) / 2)
         connection.settimeout(max(0.0, greet_by - now))

@@ -52,7 +52,6 @@ VIEWS = {
     "GET progress": "state.show_progress",
     "POST index": "state.start_index",
     "POST doctor": "state.show_doctor",
-    "GET settings": "state.show_settings",
     "GET edit": "edit.show_edit",
     "POST edit": "edit.save_note",
     "GET new": "edit.show_new",

@@ -156,7 +156,6 @@ SECTIONS = {
     "forget": "Forget",
     "state": "State",
 }
-_STATE_TABS = {"state": "Index", "settings": "Settings"}
 #: What was done before a page is shown, by the parameter ``done``. A text in the address would let a link lie.
 _DONE = {
     "saved": "Saved.",
@@ -201,15 +200,6 @@ def _navigate(page: Page, visit: Visit) -> Html:
         for view, title in SECTIONS.items()
     )
     return join(tag("nav", links, aria_label="Views"), _choose_memory(visit))
-
-
-def show_tabs(visit: Visit, current: str) -> Html:
-    """Return links to the pages about the state of the memory."""
-    links = (
-        tag("a", title, href=visit.url(view), aria_current="page" if view == current else None)
-        for view, title in _STATE_TABS.items()
-    )
-    return tag("nav", links, class_="years", aria_label="State")
 
 
 def show_pages(

@@ -1,24 +1,16 @@
-"""The state of a memory: its index, embedder, watcher and disk, a check of everything, and every setting."""
+"""The state of a memory: its index, embedder, watcher and disk, and a check of everything."""
 
-import json
 import os
 import shutil
 from collections.abc import Iterator
-from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any
 
-from mdrecall.config.declare import Setting, each_setting
-from mdrecall.config.environment import find_locations
-from mdrecall.config.load import Loaded, hide_secret
-from mdrecall.config.settings import SECTIONS
 from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types import Issue, Status
-from mdrecall.ui.page import Child, Html, Page, Redirect, Visit, join, require_owner, show_tabs, tag
+from mdrecall.ui.page import Child, Html, Page, Redirect, Visit, join, tag
 
 #: What one reads of a list of problems.
 _MAX_ISSUES = 20
-#: The last lines of the log of hooks, and how much of its end is read for them.
-_LOG_LINES, _LOG_BYTES = 5, 4_000
 _VERDICTS = {"good": ("✓", "Works"), "note": ("!", "Note"), "wrong": ("✗", "Wrong")}
 
 
@@ -29,13 +21,11 @@ def show_state(visit: Visit) -> Page:
     rows = (tag("tr", tag("th", label, scope="row"), tag("td", value)) for label, value in _describe(visit, status))
     body = join(
         tag("h1", "State"),
-        show_tabs(visit, "state"),
         tag("div", _show_run(visit), data_poll=visit.url("progress"), aria_live="polite"),
         tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
         _show_buttons(visit) if visit.can_change else None,
         # Files of conversations may be among them.
         None if visit.session_key.strip() else _list_issues(memory.issues()),
-        _list_errors(visit),
     )
     return Page("State", body, "state")
 
@@ -79,7 +69,6 @@ def show_doctor(visit: Visit) -> Page:
     summary = "No problems found." if not errors + notes else f"{_count(errors, 'error')}, {_count(notes, 'note')}."
     body = join(
         tag("h1", "Check"),
-        show_tabs(visit, ""),
         tag("p", summary, role="status"),
         tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
         tag("p", tag("a", "Back to the state", href=visit.url("state"))),
@@ -216,133 +205,5 @@ def _list_issues(issues: tuple[Issue, ...]) -> Html | None:
     )
 
 
-def _list_errors(visit: Visit) -> Html | None:
-    """Return the last lines of the log of hooks, which says what went wrong in coding agents."""
-    loaded = visit.memory.loaded
-    if loaded is None or visit.session_key.strip():
-        return None
-    path = find_locations(loaded.environment, loaded.settings.workspace).hook_log
-    try:
-        with open(path, "rb") as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - _LOG_BYTES))
-            lines = file.read(_LOG_BYTES).decode("utf-8", "replace").splitlines()
-    except OSError:
-        return None
-    entries = (tag("li", line) for line in islice(reversed(lines), _LOG_LINES) if line.strip())
-    return join(tag("h2", "Last errors of hooks"), tag("ul", entries)) if lines else None
-
-
 def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else f'{noun}s'}"
-
-
-#: More settings at once make a page that nobody reads, and a heavy one.
-_SHOWN = 60
-ShownSetting: TypeAlias = tuple[str, Any, str, Setting]
-
-
-def show_settings(visit: Visit) -> Page:
-    """Return the settings that are not at their defaults, those of a section, or those that have some words."""
-    require_owner(visit, "The page of settings")
-    loaded = visit.memory.loaded
-    if loaded is None:
-        return Page(
-            "Settings", join(tag("h1", "Settings"), tag("p", "This memory was opened without a file.")), "state"
-        )
-    every = list(_list_settings(loaded))
-    words, section = visit.query.get("q", "").strip().lower(), visit.query.get("section", "")
-    chosen = [each for each in every if _is_chosen(each, words, section)]
-    noun = "setting" if len(chosen) == 1 else "settings"
-    which = "with these words" if words else f"of {section}" if section else "not at the default"
-    body = join(
-        tag("h1", "Settings"),
-        show_tabs(visit, "settings"),
-        _explain_files(loaded),
-        _choose_section(visit, every),
-        tag(
-            "p",
-            f"{len(chosen):,} {noun} {which}." + (f" The first {_SHOWN} are shown." if len(chosen) > _SHOWN else ""),
-        ),
-        [_show_setting(each, loaded) for each in chosen[:_SHOWN]],
-    )
-    return Page("Settings", body, "state")
-
-
-def _list_settings(loaded: Loaded) -> Iterator[ShownSetting]:
-    """Yield the name, the value, the origin and the declaration of each setting."""
-    for prefix, section in SECTIONS.items():
-        for name, declared in each_setting(section, f"{prefix}."):
-            if found := loaded.values.get(name):
-                yield name, hide_secret(name, found.value), found.origin, declared
-
-
-def _is_chosen(each: ShownSetting, words: str, section: str) -> bool:
-    name, _, origin, declared = each
-    if words:
-        text = f"{name} {declared.about}".lower()
-        return all(word in text for word in words.split())
-    return name.startswith(f"{section}.") if section else origin != "default"
-
-
-def _explain_files(loaded: Loaded) -> Html:
-    files = ", ".join(loaded.files) or "none; every setting has its default"
-    warnings = tag("ul", (tag("li", warning, class_="warning") for warning in loaded.warnings))
-    return join(
-        tag("p", "Settings are read here and changed in a file. Files that were read: ", tag("strong", files), "."),
-        warnings if loaded.warnings else None,
-    )
-
-
-def _choose_section(visit: Visit, every: list[ShownSetting]) -> Html:
-    sections = dict.fromkeys(_section_of(each[0]) for each in every)
-    current = visit.query.get("section", "")
-    links = (
-        tag("a", name, href=visit.url("settings", section=name), aria_current="true" if name == current else None)
-        for name in sections
-    )
-    field = tag("input", type="search", name="q", value=visit.query.get("q", ""), aria_label="Words of a setting")
-    form = tag("form", field, tag("button", "Find"), action=visit.url("settings"), class_="row")
-    return join(form, tag("nav", links, class_="years", aria_label="Sections"))
-
-
-def _section_of(name: str) -> str:
-    """Return the section that a setting is listed in: the first name, or two where there are very many."""
-    parts = name.split(".")
-    return ".".join(parts[: 2 if parts[0] in ("agents", "plugins", "memory") and len(parts) > 2 else 1])
-
-
-def _show_setting(each: ShownSetting, loaded: Loaded) -> Html:
-    name, value, origin, declared = each
-    default = json.dumps(declared.default, ensure_ascii=False, default=str)
-    return tag(
-        "article",
-        tag("h2", tag("code", name), class_="setting"),
-        tag("p", declared.about, class_="first"),
-        tag("p", tag("strong", _show_value(value)), f" from {origin}", class_="first"),
-        tag(
-            "details",
-            tag("summary", "Change it"),
-            tag("p", f"Accepts {declared.rule.accepts}; default {default}. Put this into {find_own_file(loaded)}:"),
-            tag("pre", tag("code", write_setting(name, declared.default)), tabindex="0"),
-        ),
-        class_="panel",
-    )
-
-
-def _show_value(value: Any) -> str:
-    return value if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False, default=str)
-
-
-def find_own_file(loaded: Loaded) -> str:
-    """Return the path of mdrecall's own file, whether it exists or not."""
-    locations = find_locations(loaded.environment, loaded.settings.workspace)
-    named = loaded.environment.get("MDRECALL_CONFIG", "").strip()
-    return named or locations.own_config_path or os.path.join(locations.own_state_dir, "mdrecall.json")
-
-
-def write_setting(name: str, value: Any) -> str:
-    """Return the text of a file that sets one setting; a value without a default is left to fill in."""
-    content: Any = "…" if value is None else value
-    for part in reversed(name.split(".")):
-        content = {part: content}
-    return json.dumps(content, ensure_ascii=False, default=str)

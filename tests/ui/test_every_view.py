@@ -50,7 +50,6 @@ VIEWS = {
     "around": (f"path={PATH}", "Links to"),
     "state": ("", "chunks; up to date"),
     "progress": ("", "Last indexed"),
-    "settings": ("section=mdrecall", "mdrecall.recalls.record"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
     "append": ("", "Add"),

@@ -63,11 +63,8 @@ PAGES = {
     "day-empty": "day?day=2019-01-01",
     "why-missing": "why?q=zeppelin&path=MEMORY.md&line=1",
     "conversation-missing": "conversation?session=none",
-    "settings-nothing": "settings?q=zeppelin",
     "state": "state",
     "forget": "forget",
-    "settings": "settings?section=tools",
-    "settings-found": "settings?q=debounce",
 }
 #: Forms, each with what is filled in.
 FORMS = {

@@ -97,7 +97,7 @@ def test_what_only_the_owner_may_see_is_not_shown_to_a_conversation(workspace: W
         site.post("delete", path="memory/gone.md", hash=hash_content(SECRET.encode()))
         assert "gone.md" in site.get("trash").body
     with serve(workspace, session_key="agent:main:telegram:group:7") as site:
-        for view in ("trash", "settings", "forget"):
+        for view in ("trash", "forget"):
             reply = site.get(view, path="MEMORY.md")
             assert (reply.status, "owner of the memory" in reply.body) == (400, True), view
             assert "gone.md" not in reply.body

@@ -1,17 +1,11 @@
-"""State and settings in the page: what is indexed and how, a check on a click, indexing now, and each setting."""
+"""The state in the page: what is indexed and how, a check on a click, and indexing now."""
 
-import json
 import os
-import re
 import threading
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.config.declare import each_setting
-from mdrecall.config.load import load
-from mdrecall.config.settings import SECTIONS
 from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types import Progress, ProgressCallback, Stop, SyncReport
 from mdrecall.ui.state import (
@@ -22,7 +16,6 @@ from mdrecall.ui.state import (
     _describe_search,
     _describe_watcher,
     show_progress,
-    write_setting,
 )
 from tests.cli.test_status import status
 from tests.conftest import Workspace
@@ -41,8 +34,6 @@ def test_the_state_says_what_is_indexed_and_how_it_is_searched(site: Site) -> No
     assert str(site.workspace.path) in body
     assert "by words and by meaning (offline" in body
     assert "GB free" in body
-    tabs = body.partition('aria-label="State"')[2].partition("</nav>")[0]
-    assert re.findall(r'aria-current="page"[^>]*>([^<]+)', tabs) == ["Index"]
 
 
 def test_indexing_now_runs_in_the_background_and_says_what_it_did(site: Site) -> None:
@@ -88,50 +79,16 @@ def test_a_check_runs_only_on_a_click(site: Site) -> None:
         assert f">{check}</th>" in body
 
 
-def test_a_broken_file_and_a_failing_hook_are_named(site: Site) -> None:
+def test_a_broken_file_is_named(site: Site) -> None:
     site.workspace.write("MEMORY.md", "# Team\n")
     os.symlink(site.workspace.path / "MEMORY.md", site.workspace.path / "linked.md")
-    site.workspace.state.mkdir(exist_ok=True)
-    (site.workspace.state / "hooks.log").write_text("2026-02-10T00:00:00Z claude-code: <b>failed</b>\n")
     body = site.get("state").body
     assert "linked.md" in body
-    assert "&lt;b&gt;failed&lt;/b&gt;" in body
 
 
 def test_a_page_that_may_only_read_has_no_buttons(workspace: Workspace) -> None:
     with serve(workspace, can_change=False) as site:
         assert "<button" not in site.get("state").body
-
-
-def test_settings_that_are_set_come_first_with_their_origin_and_secrets_masked(workspace: Workspace) -> None:
-    search = {"query": {"maxResults": 9}, "remote": {"apiKey": KEY, "headers": {"x": KEY}}}
-    workspace.configure(json.dumps({"memorySearch": search}))
-    with serve(workspace) as site:
-        body = site.get("settings").body
-        assert re.search(r"memorySearch\.query\.maxResults.*<strong>9</strong> from [^<]*mdrecall\.json", body)
-        assert "memorySearch.remote.apiKey" in body
-        assert KEY[:12] not in body
-        assert KEY[:12] not in site.get("settings", section="memorySearch").body
-        assert "mdrecall.recalls.record" not in body
-
-
-def test_settings_are_found_by_section_and_by_words_with_the_line_to_write(site: Site) -> None:
-    assert "mdrecall.recalls.record" in site.get("settings", section="mdrecall").body
-    body = site.get("settings", q="note which lines").body
-    assert "mdrecall.recalls.record" in body
-    assert "{&quot;mdrecall&quot;: {&quot;recalls&quot;: {&quot;record&quot;: false}}}" in body
-    assert f"{site.workspace.state}/mdrecall.json" in body
-    assert "0 settings" in site.get("settings", q="<script>").body
-
-
-@pytest.mark.parametrize(("prefix", "section"), SECTIONS.items())
-def test_the_line_to_write_is_a_file_that_can_be_read(prefix: str, section: object, tmp_path: Path) -> None:
-    space = Workspace(tmp_path)
-    for name, setting in each_setting(section, f"{prefix}."):  # type: ignore[arg-type]
-        if setting.default is not None:
-            space.configure(write_setting(name, setting.default))
-            loaded = load(env=space.env, workspace=str(space.path))
-            assert loaded.values[name].origin != "default" or not setting.default, name
 
 
 def test_a_person_indexes(site: Site, page: Page) -> None:
