@@ -66,10 +66,10 @@ def test_a_word_says_what_its_glosses_say(tmp_path: Path) -> None:
     file = make_file(tmp_path, [Entry("zahnarzt", ["dentist"], 4.0), Entry("hund", ["dog", "hound"], 5.0)])
     pieces = TABLE.pieces
     zahnarzt, hund = (file.read(file.find(word)) for word in ("zahnarzt", "hund"))
-    assert [piece for piece, _ in zahnarzt.pieces] == list(pieces["dentist"])
-    assert hund.pieces[0][0] == pieces["dog"][0]
-    assert len(hund.pieces) <= PIECES
-    assert zahnarzt.cost > hund.cost
+    assert [piece for piece, _ in zahnarzt[0]] == list(pieces["dentist"])
+    assert hund[0][0][0] == pieces["dog"][0]
+    assert len(hund[0]) <= PIECES
+    assert zahnarzt[1] > hund[1]
     assert file.find("katze") == -1
 
 
@@ -78,13 +78,13 @@ def test_the_vector_of_a_word_is_as_long_as_its_frequency_says(tmp_path: Path) -
     file = make_file(tmp_path, [Entry("selten", ["rare"], 2.0), Entry("oft", ["frequently"], 6.0)])
     for word, frequency in (("selten", 2.0), ("oft", 6.0)):
         read = file.read(file.find(word))
-        total = sum(table.rows[piece] * weight for piece, weight in read.pieces)
+        total = sum(table.rows[piece] * weight for piece, weight in read[0])
         assert numpy.linalg.norm(total) == pytest.approx(word_length((9 - frequency) * 2.3026), rel=0.05)
 
 
 def test_a_word_without_glosses_is_known_and_says_nothing(tmp_path: Path) -> None:
     file = make_file(tmp_path, [Entry("und", [], 7.0), Entry("xyzzy", ["…"], 3.0)])
-    assert file.read(file.find("und")).pieces == ()
+    assert file.read(file.find("und"))[0] == ()
     assert file.find("xyzzy") == -1
 
 
@@ -94,9 +94,9 @@ def test_a_record_keeps_pieces_and_weights(pieces: list[tuple[int, int]], scale:
         records = memoryview(pack_record(pieces, scale, 12.3))
 
     read = Stored("").read(0)
-    assert [piece for piece, _ in read.pieces] == [piece for piece, _ in pieces]
-    assert [weight for _, weight in read.pieces] == pytest.approx([scale * weight for _, weight in pieces], rel=0.03)
-    assert read.cost == pytest.approx(12.3)
+    assert [piece for piece, _ in read[0]] == [piece for piece, _ in pieces]
+    assert [weight for _, weight in read[0]] == pytest.approx([scale * weight for _, weight in pieces], rel=0.03)
+    assert read[1] == pytest.approx(12.3)
 
 
 @pytest.mark.parametrize("damage", ["cut", "card", "format", "empty", "missing"])
@@ -148,11 +148,11 @@ characters = st.sampled_from("会議预算数据库备份的了是我们在東�
 def test_one_text_and_many_are_cut_alike(texts: list[str]) -> None:
     for cutter in (CHINESE, JAPANESE):
         one_by_one = [(number, word) for number, text in enumerate(texts) for word in cutter.cut(text)[0]]
-        together = cutter.cut_many(texts)
-        assert together.owners.tolist() == [number for number, _ in one_by_one]
+        owners, records, lengths = cutter.cut_many(texts)
+        assert owners.tolist() == [number for number, _ in one_by_one]
         numbers = [word.number if word.number >= 0 else -ord(word.text) for _, word in one_by_one]
-        assert together.numbers.tolist() == numbers
-        assert together.lengths.tolist() == [len(word.text) for _, word in one_by_one]
+        assert records.tolist() == numbers
+        assert lengths.tolist() == [len(word.text) for _, word in one_by_one]
 
 
 def test_a_run_without_end_is_cut_in_pieces() -> None:
@@ -249,7 +249,7 @@ def test_a_compound_means_its_parts() -> None:
     assert split_compound(german, "zahnarzttermin") == [german.find("zahnarzt"), german.find("termin")]
     first, last = split_compound(german, "versicherungsvertrag")
     assert last == german.find("vertrag")
-    assert german.read(first).pieces[0][0] == german.read(german.find("versicherung")).pieces[0][0]
+    assert german.read(first)[0][0][0] == german.read(german.find("versicherung"))[0][0][0]
     assert split_compound(german, "qwertzuiop") == []
 
 
@@ -386,7 +386,7 @@ def test_a_dictionary_of_korean_knows_particles_and_inflected_forms(tmp_path: Pa
     file = languages.files["ko"]
     pieces = TABLE.pieces
     for word, gloss in {"마셨습니다": "drink", "먹었다": "eat", "물을": "water", "회의에서는": "meeting"}.items():
-        assert [file.read(number).pieces[0][0] for number in languages._numbers(file, word)] == list(pieces[gloss])
+        assert [file.read(number)[0][0][0] for number in languages._numbers(file, word)] == list(pieces[gloss])
     assert languages._numbers(file, "물리학") == []
 
 

@@ -19,6 +19,7 @@ from mdrecall.embed.remote.transport import (
     TimedOut,
     Transport,
     Unusable,
+    is_private_name,
     is_public,
 )
 from mdrecall.types import Secret
@@ -305,15 +306,22 @@ def test_a_proxy_is_asked_for_the_whole_address_with_its_own_password() -> None:
     assert "Proxy-Authorization: Basic bWU6cGFzcyB3b3Jk" in proxy.heads[0]
 
 
-def test_a_proxy_is_not_led_elsewhere() -> None:
-    proxy = Proxy(b"HTTP/1.1 307 Go\r\nContent-Length: 0\r\nLocation: https://files.example/latest\r\n\r\n")
+def test_a_proxy_is_not_led_to_a_private_address() -> None:
+    proxy = Proxy(b"HTTP/1.1 307 Go\r\nContent-Length: 0\r\nLocation: https://169.254.169.254/latest\r\n\r\n")
     target = "http://embeddings.example/v1"
     transport = Transport(target, proxy=Secret(f"http://127.0.0.1:{proxy.port}"))
-    with serving() as server, pytest.raises(Unusable, match=r"files\.example, where nothing is sent"):
+    with serving() as server, pytest.raises(Unusable, match=r"169\.254\.169\.254, where nothing is sent"):
         status_of(transport, download_from(server)._replace(url=target))
     transport.close()
     proxy.stop()
     assert len(proxy.heads) == 1
+
+
+@pytest.mark.parametrize("host", ["localhost", "a.localhost", "LOCALHOST.", "10.0.0.1", "[::1]", "fe80::1%eth0"])
+def test_some_names_tell_by_themselves_that_they_are_near(host: str) -> None:
+    assert is_private_name(host)
+    assert not is_private_name("api.example.com")
+    assert not is_private_name("8.8.8.8")
 
 
 def test_a_proxy_that_does_not_speak_http_is_named() -> None:

@@ -258,9 +258,9 @@ class Languages:
         language, _, word = token.partition(_MARK)
         file = self.files[language]
         found = [file.read(number) for number in self._numbers(file, word)]
-        cost = max((entry.cost for entry in found), default=UNKNOWN_COST * COST_STEP)
+        cost = max((cost for _, cost in found), default=UNKNOWN_COST * COST_STEP)
         share = MEANING / math.sqrt(len(found) or 1)
-        pieces = tuple((piece, share * weight) for entry in found for piece, weight in entry.pieces)
+        pieces = tuple((piece, share * weight) for entry, _ in found for piece, weight in entry)
         own = OWN * word_length(cost) if pieces or not found else 0.0
         return Part(pieces, tuple(own_direction(hash_word(word), own, dimensions)))
 

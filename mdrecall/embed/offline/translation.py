@@ -86,11 +86,11 @@ class Translator:
     def _foreign_terms(self, folded: str) -> Iterator[Term]:
         """Yield the words that are cut out of a query, each with the stems of the English words it means."""
         for file, number in self._languages.cut_numbers(folded):
-            word = file.read(number)
-            if word.pieces and (weight := _weigh(word_length(word.cost))):
-                most = max(share for _, share in word.pieces)
+            pieces, cost = file.read(number)
+            if pieces and (weight := _weigh(word_length(cost))):
+                most = max(share for _, share in pieces)
                 stems: dict[str, float] = {}
-                for piece, share in word.pieces:
+                for piece, share in pieces:
                     if share >= most * _LEAST_SHARE:
                         stems.setdefault(stem(self._pieces.texts[piece]), share / most)
                 yield Term(weight, stems, ())

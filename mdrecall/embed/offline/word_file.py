@@ -7,10 +7,8 @@ file is mapped, so a process pays only for the words that it meets, and the word
 with the same hash would be taken for each other, which happens to one in a hundred thousand.
 """
 
-import array
 import json
 import mmap
-import sys
 from bisect import bisect_left
 from collections.abc import Iterator
 from functools import cached_property
@@ -65,14 +63,6 @@ class Card(NamedTuple):
     """True if words are joined to longer ones without a space, as in German."""
     backward: int = 0
     """How many entries its way back has; 0 if its words are never looked up by their translation."""
-
-
-class Word(NamedTuple):
-    """What a word file says about a word."""
-
-    pieces: tuple[tuple[int, float], ...]
-    """Pieces of the table with their weights; the sum of their rows is the vector of the word."""
-    cost: float
 
 
 def hash_word(word: str) -> int:
@@ -134,12 +124,7 @@ class WordFile:
         return self._numbers(self.start + 4 * self.card.words, self.card.backward)
 
     def _numbers(self, start: int, count: int) -> Any:
-        part = memoryview(self._data)[start : start + 4 * count]
-        if sys.byteorder == "big":
-            swapped = array.array("I", bytes(part))
-            swapped.byteswap()
-            return memoryview(swapped)
-        return part.cast("I")
+        return memoryview(self._data)[start : start + 4 * count].cast("I")
 
     @cached_property
     def records(self) -> Any:
@@ -176,12 +161,12 @@ class WordFile:
     def _record(self, number: int) -> bytes:
         return bytes(self.records[number * RECORD_BYTES : (number + 1) * RECORD_BYTES])
 
-    def read(self, number: int) -> Word:
-        """Return what a record says."""
+    def read(self, number: int) -> tuple[tuple[tuple[int, float], ...], float]:
+        """Return the pieces of a word with their weights, whose rows sum up to its vector, and its cost."""
         record = self._record(number)
         scale = 2.0 ** ((record[-2] - SCALE_MIDDLE) / SCALE_STEPS)
         pieces = tuple((piece, weight * scale) for piece, weight in read_pieces(record))
-        return Word(pieces, record[-1] * COST_STEP)
+        return pieces, record[-1] * COST_STEP
 
 
 def read_pieces(record: Any) -> list[tuple[int, int]]:

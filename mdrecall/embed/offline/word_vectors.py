@@ -102,8 +102,11 @@ class Cutter:
             place += len(choice[place].text)
         return found, best[0]
 
-    def cut_many(self, texts: Sequence[str]) -> "CutTexts":
-        """Return the words of many folded texts, without their costs."""
+    def cut_many(self, texts: Sequence[str]) -> tuple[Any, Any, Any]:
+        """Return the words of many folded texts: the text that each is in, ascending, its record, and its length.
+
+        A character that is no word by itself has its negative code point instead of a record.
+        """
         import numpy
 
         codes = numpy.frombuffer("\n".join(texts).encode("utf-32-le", "surrogatepass"), "<u4")
@@ -114,7 +117,7 @@ class Cutter:
         places = _follow_steps(left, steps)
         taken = steps[places]
         found = numbers[taken - 1, places]
-        return CutTexts(owners[places], numpy.where(found < 0, -codes[places].astype(numpy.int32), found), taken)
+        return owners[places], numpy.where(found < 0, -codes[places].astype(numpy.int32), found), taken
 
     def _look_up(self, codes: Any, left: Any) -> tuple[Any, Any]:
         """Return the record and cost of every run of characters that could be a word, by length and place."""
@@ -144,16 +147,6 @@ class Cutter:
             costs[length - 1, places] = stored[number].astype(numpy.int32) + WORD_COST
         costs[0][numbers[0] < 0] = UNKNOWN_COST
         return numbers, costs
-
-
-class CutTexts(NamedTuple):
-    """The words of many texts, as arrays of the same length."""
-
-    owners: Any
-    """The text that each word is in, ascending."""
-    numbers: Any
-    """The records of the words; for a character that is no word by itself its negative code point."""
-    lengths: Any
 
 
 def _count_left(codes: Any) -> Any:
@@ -265,22 +258,23 @@ class WordVectors:
         self._vectors = numpy.empty((MAX_WORDS, table.rows.shape[1]), numpy.float32)
         self._rows = numpy.full(2 * file.card.words + CODES, -1, numpy.int32)
 
-    def add(self, found: CutTexts, texts: Sequence[int], sums: Any) -> None:
+    def add(self, found: tuple[Any, Any, Any], texts: Sequence[int], sums: Any) -> None:
         """Add the vectors of the words that were found to the rows of their texts in ``sums``."""
         import numpy
 
-        rows = self._find_rows(found)
-        bounds = numpy.searchsorted(found.owners, numpy.arange(len(texts) + 1)).tolist()
+        owners, numbers, lengths = found
+        rows = self._find_rows(numbers, lengths)
+        bounds = numpy.searchsorted(owners, numpy.arange(len(texts) + 1)).tolist()
         for text, (start, end) in zip(texts, pairwise(bounds), strict=True):
             sums[text] += numpy.add.reduce(self._vectors.take(rows[start:end], axis=0), axis=0)
 
-    def _find_rows(self, found: CutTexts) -> Any:
+    def _find_rows(self, found: Any, lengths: Any) -> Any:
         """Return the row of each word's vector; those that are not there are computed first."""
         import numpy
 
         # Two words may have the same hash: a single character and a longer word have different vectors even then.
         unknown = 2 * self._file.card.words
-        keys = numpy.where(found.numbers < 0, unknown - found.numbers, 2 * found.numbers + (found.lengths == 1))
+        keys = numpy.where(found < 0, unknown - found, 2 * found + (lengths == 1))
         new = self._find_new(keys)
         if self._count + len(new) > MAX_WORDS:
             self._count = 0

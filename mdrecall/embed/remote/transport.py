@@ -114,9 +114,9 @@ class Transport:
                 return response
             response.close()
             url = url.join(target)
-            # A proxy resolves names itself, so the guard cannot check where they lead.
-            is_strange = _origin(url) != home and (url.scheme != "https" or self._proxy is not None)
-            if call.body is not None or is_strange:
+            # A proxy resolves names itself, so that only the name can be checked.
+            is_near = self._proxy is not None and is_private_name(url.host)
+            if call.body is not None or (_origin(url) != home and (url.scheme != "https" or is_near)):
                 raise Unusable(f"a redirect to {url.scheme}:{url.host}, where nothing is sent")
         raise Unusable("too many redirects")
 
@@ -263,14 +263,6 @@ class Guard:
             return self._register(stream)
         raise error
 
-    def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> "_Stream":
-        raise httpcore2.UnsupportedProtocol("socket files are not supported")
-
-    def sleep(self, seconds: float) -> None:
-        time.sleep(seconds)
-
     def shut_down(self) -> None:
         """Shut down every connection at once, even while threads wait on it."""
         with self._lock:
@@ -356,6 +348,14 @@ class _Stream:
             with suppress(OSError):
                 if found is not None:
                     found.shutdown(socket.SHUT_RDWR)
+
+
+def is_private_name(host: str) -> bool:
+    """True if a host name by itself is not on the public internet."""
+    with suppress(ValueError):
+        ipaddress.ip_address(host.strip("[]").partition("%")[0])
+        return not is_public(host.strip("[]"))
+    return host.lower().rstrip(".").rpartition(".")[2] == "localhost"
 
 
 def is_public(address: str) -> bool:
