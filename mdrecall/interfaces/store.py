@@ -79,13 +79,7 @@ class DocumentWriter(Protocol):
         """Return how far each transcript has been indexed, by path."""
 
     def put(
-        self,
-        items: Indexed,
-        index_format: str,
-        masks: str = ...,
-        *,
-        state: Transcript | None = ...,
-        keep: int = ...,
+        self, items: Indexed, index_format: str, masks: str = ..., *, state: Transcript | None = ..., keep: int = ...
     ) -> None:
         """Add or replace documents; ``masks`` stands for the forgotten texts that they are free of.
 

@@ -84,19 +84,15 @@ class TermIndex(Protocol):
 
     def count(self, wanted: Wanted) -> int:
         """Return how many chunks hold what is wanted."""
-        ...
 
     def score(self, word: str, held_by: int) -> Mapping[int, float]:
         """Return the newest chunks that hold a word, each with its saturation; ``held_by`` is how many there are."""
-        ...
 
     def find(self, wanted: Wanted, among: Sequence[Wanted] = ()) -> Iterable[int]:
         """Return the newest chunks that hold what is wanted, and also any of ``among`` if that is given."""
-        ...
 
     def terms_with(self, beginning: str) -> Iterable[str]:
         """Return the terms that begin with some letters, sorted."""
-        ...
 
 
 def match_terms(index: TermIndex, terms: Sequence[Term]) -> list[Match]:

@@ -197,22 +197,18 @@ class VectorChanges(Protocol):
 
     def count(self) -> int:
         """Return the number of chunks with a vector."""
-        ...
 
     def revision(self) -> int:
         """Return the number of the last change. It becomes smaller if an earlier state of the index is restored."""
-        ...
 
     def changes_since(self, seen: int) -> ChangedVectors | None:
         """Return what has changed after the revision ``seen``; everything if that is unknown or too long ago.
 
         None if the thread sees an earlier state, while others already see the one that ``seen`` belongs to.
         """
-        ...
 
     def passages_of(self, ids: Iterable[int]) -> Mapping[int, bytes]:
         """Return the vectors of the passages of chunks, end to end. A chunk without any is left out."""
-        ...
 
 
 class MatrixEngine:

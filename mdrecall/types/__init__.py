@@ -7,18 +7,27 @@ from mdrecall.types.documents import (
     Chunk,
     Collection,
     Document,
+    Embedding,
+    EmbedInput,
     Fields,
     IndexedChunk,
     Issue,
+    Job,
+    JobState,
     Link,
     Listing,
     Marks,
     NoteFile,
     Origin,
+    PendingChunk,
+    Secret,
     SourceName,
+    Space,
     Stamp,
     StoredChunk,
     StoredDocument,
+    StoredSpace,
+    Traits,
     format_citation,
 )
 from mdrecall.types.search import (
@@ -62,17 +71,6 @@ from mdrecall.types.transcripts import (
     Transcript,
     TranscriptRecord,
     Visible,
-)
-from mdrecall.types.vectors import (
-    Embedding,
-    EmbedInput,
-    Job,
-    JobState,
-    PendingChunk,
-    Secret,
-    Space,
-    StoredSpace,
-    Traits,
 )
 
 #: What docs/api.md promises; all the others are for the rooms.

@@ -156,13 +156,7 @@ class PostgresDocuments:
         return known if paths is None else {path: known[path] for path in paths if path in known}
 
     def put(
-        self,
-        items: Indexed,
-        index_format: str,
-        masks: str = "",
-        *,
-        state: Transcript | None = None,
-        keep: int = 0,
+        self, items: Indexed, index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
     ) -> None:
         settled = [document for document, chunks in items if chunks is None]
         new = [(document, chunks) for document, chunks in items if chunks is not None]

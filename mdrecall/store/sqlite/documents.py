@@ -123,13 +123,7 @@ class SqliteDocuments:
             return {path: (digest.hex(), index_format) for path, digest, index_format in found}
 
     def put(
-        self,
-        items: Indexed,
-        index_format: str,
-        masks: str = "",
-        *,
-        state: Transcript | None = None,
-        keep: int = 0,
+        self, items: Indexed, index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
     ) -> None:
         settled = [document for document, chunks in items if chunks is None]
         new = [(document, chunks) for document, chunks in items if chunks is not None]
