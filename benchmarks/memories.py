@@ -1,7 +1,7 @@
 """The cosines between short memories: questions and their answers, restatements, and facts that differ.
 
 ``python -m benchmarks.memories [--minilm FOLDER]`` prints the range of each kind for each embedder. The thresholds in
-``mdrecall/plugins/lancedb/memories.py`` were chosen with it.
+``mdrecall/extras/lancedb/memories.py`` were chosen with it.
 """
 
 import argparse
@@ -10,8 +10,8 @@ import struct
 import tempfile
 
 from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.extras.lancedb.memories import DUPLICATE, PROMPT, RECALL, cosine_at, same_fact
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.lancedb.memories import DUPLICATE, PROMPT, RECALL, cosine_at, same_fact
 from mdrecall.types import EmbedInput, Traits
 
 #: A memory, a short question about it, and a prompt in which it would help.
@@ -127,7 +127,7 @@ def main() -> None:
     options = parser.parse_args()
     measure(OfflineEmbedder())
     if options.minilm:
-        from mdrecall.embed.minilm import MiniLM
+        from mdrecall.extras.minilm import MiniLM
 
         with tempfile.TemporaryDirectory() as cache:
             embedder = MiniLM(cache, folder=options.minilm)

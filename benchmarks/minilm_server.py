@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("folder", help="the files of the model")
     parser.add_argument("--port", type=int, default=8088)
     options = parser.parse_args(arguments)
-    from mdrecall.embed.minilm import MiniLM
+    from mdrecall.extras.minilm import MiniLM
 
     with tempfile.TemporaryDirectory(prefix="mdrecall-minilm-") as cache:
         embedder = MiniLM(cache, folder=options.folder)

@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from benchmarks.scale import NOTE_CHARS, make_notes, write_notes
 from mdrecall import Memory
-from mdrecall.core.ranking.query import parse_query
+from mdrecall.search.query import parse_query
 
 #: A note of ``benchmarks.scale`` gives two chunks.
 _CHUNKS_A_NOTE = 2
@@ -241,7 +241,7 @@ def _measure_change(run: Run, memory: Memory, folder: Path) -> dict[str, Any]:
 
 
 def _count_blocks(memory: Memory) -> int:
-    from mdrecall.store.postgres.terms import list_blocks
+    from mdrecall.extras.postgres.terms import list_blocks
 
     with memory._backend._store._database.reading() as now:  # type: ignore[attr-defined]
         return len(list_blocks(now))

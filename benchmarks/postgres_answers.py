@@ -16,7 +16,7 @@ from benchmarks.eval_sets import RUNS, in_scope, lay_out, load, scopes_of
 from benchmarks.postgres import find_server, open_memory
 from benchmarks.quality import sample
 from mdrecall import Memory
-from mdrecall.core.ranking.query import parse_query
+from mdrecall.search.query import parse_query
 from mdrecall.types import Match
 
 #: How far scores and saturations may be apart: both stores add up the same numbers in another order.

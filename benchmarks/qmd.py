@@ -24,9 +24,9 @@ from typing import Any, NamedTuple
 
 import mdrecall
 from mdrecall.config.load import load
+from mdrecall.extras.qmd.process import index_path, prepare
+from mdrecall.extras.qmd.search import build_word_lists, extract_keywords
 from mdrecall.memory import Memory
-from mdrecall.qmd.process import index_path, prepare
-from mdrecall.qmd.search import build_word_lists, extract_keywords
 
 QUESTIONS = (
     "what did Ana say about the billing migration?",

@@ -21,13 +21,13 @@ from benchmarks.quality import Scorer, Task, add_task_options, plan, prepare
 from benchmarks.quality_report import layout, mean_of
 from mdrecall import Memory, SearchAnswer, SearchResult
 from mdrecall.config.openclaw_settings import Chunking
-from mdrecall.core.eval_metrics import area_under_curve, calibration_error, reliability
-from mdrecall.core.ranking.score import likeness
-from mdrecall.core.ranking.stages import RankingOptions, to_results
-from mdrecall.core.text.words import Analyser
-from mdrecall.embed.minilm import MiniLM
-from mdrecall.qmd.passages import QmdDocument, locate
-from mdrecall.qmd.search import Mode
+from mdrecall.eval_metrics import area_under_curve, calibration_error, reliability
+from mdrecall.extras.minilm import MiniLM
+from mdrecall.extras.qmd.passages import QmdDocument, locate
+from mdrecall.extras.qmd.search import Mode
+from mdrecall.search.score import likeness
+from mdrecall.search.stages import RankingOptions, to_results
+from mdrecall.text.words import Analyser
 
 SETS = "locomo,openclaw-notes,qmd-eval,madial-en"
 #: What mdrecall asks qmd for, with its default of six results.

@@ -48,7 +48,7 @@ from benchmarks.quality_compare import comparison_rows
 from benchmarks.quality_plot import draw_plot, draw_speed
 from benchmarks.quality_report import format_runs, layout
 from mdrecall import Memory, SearchAnswer
-from mdrecall.core.eval_metrics import chars_until_shown
+from mdrecall.eval_metrics import chars_until_shown
 from mdrecall.types import MODES, Mode, SearchResult
 
 CUTS = (1, 3, 5, 6, 10)
@@ -63,7 +63,7 @@ DEEP = 40
 #: Foreign questions of a set: enough for an interval of a few hundredths.
 FOREIGN = 200
 #: The parts of the code that shape an index; a cached index is used only while they are the same.
-INDEX_CODE = ("core/text", "embed", "sources", "store", "engine/indexer.py", "engine/chunk_embedder.py")
+INDEX_CODE = ("text", "embed", "notes", "sessions", "store", "engine/indexer.py", "engine/chunk_embedder.py")
 
 
 class Span(NamedTuple):

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from mdrecall.core.redact import find, mask
+from mdrecall.text.redact import find, mask
 
 PROJECT = Path(__file__).parent.parent
 SUFFIXES = (".md", ".txt", ".py", ".json", ".jsonl")

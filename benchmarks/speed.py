@@ -185,13 +185,13 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     """Measure vector search, keyword search and one pass over a matrix in one process."""
     import numpy
 
-    from mdrecall.core.ranking.stages import RankingOptions
-    from mdrecall.core.text.words import Analyser
     from mdrecall.embed.offline import OfflineEmbedder
     from mdrecall.engine.chunk_embedder import ChunkEmbedder
     from mdrecall.engine.searcher import Searcher
     from mdrecall.engine.vector_search import VectorSearcher
+    from mdrecall.search.stages import RankingOptions
     from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+    from mdrecall.text.words import Analyser
     from mdrecall.types import SearchRequest
 
     embedder = OfflineEmbedder()

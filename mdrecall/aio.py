@@ -33,9 +33,9 @@ from mdrecall.types import (
 )
 
 if TYPE_CHECKING:
-    from mdrecall.backends.pool import BackendPool
     from mdrecall.config.load import Loaded
     from mdrecall.config.settings import Settings
+    from mdrecall.engine.pool import BackendPool
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")

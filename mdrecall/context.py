@@ -7,7 +7,12 @@ from datetime import UTC, date, datetime, timedelta
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.digest import (
+from mdrecall.errors import FileMissing, NothingToWrite, PathOutside, ReadError
+from mdrecall.memory import Memory
+from mdrecall.notes.opening import decode, read_below
+from mdrecall.notes.tombstones import open_tombstones
+from mdrecall.patterns import NOTE_ENDING, is_note_file
+from mdrecall.sessions.digest import (
     DAY_SHARE,
     DEFAULT_MESSAGES,
     LONG_TERM_SHARE,
@@ -22,15 +27,10 @@ from mdrecall.core.conversation.digest import (
     render,
     share_budget,
 )
-from mdrecall.core.conversation.messages import recall_section
-from mdrecall.core.conversation.visibility import chat_type_of, parse
-from mdrecall.core.text.annotations import describe_left_out, is_for, read_projects
-from mdrecall.core.text.notes import iter_note_chunks
-from mdrecall.errors import FileMissing, NothingToWrite, PathOutside, ReadError
-from mdrecall.memory import Memory
-from mdrecall.patterns import NOTE_ENDING, is_note_file
-from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import open_tombstones
+from mdrecall.sessions.messages import recall_section
+from mdrecall.sessions.visibility import chat_type_of, parse
+from mdrecall.text.annotations import describe_left_out, is_for, read_projects
+from mdrecall.text.notes import iter_note_chunks
 from mdrecall.types import Issue, format_citation
 
 #: About 3,000 tokens, which is little beside a context window.
@@ -285,11 +285,11 @@ def save_session(
     ``now`` must have a time zone. Without a ``slug`` the name of the note contains the time of day in UTC.
     """
     # What only the end of a conversation needs is not loaded at its start, which a host waits for.
-    from mdrecall.core.text.annotations import BY_SESSION
-    from mdrecall.sources.editing import sign
-    from mdrecall.sources.notes import create_note
-    from mdrecall.sources.tombstones import open_masks
-    from mdrecall.sources.transcripts.readers import find_conversation, last_messages, open_transcripts
+    from mdrecall.notes.editing import sign
+    from mdrecall.notes.notes import create_note
+    from mdrecall.notes.tombstones import open_masks
+    from mdrecall.sessions.readers import find_conversation, last_messages, open_transcripts
+    from mdrecall.text.annotations import BY_SESSION
 
     transcripts = open_transcripts(memory.settings)
     conversation = find_conversation(transcripts, session)

@@ -148,7 +148,7 @@ def _check_qmd(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Fin
     """Check that qmd is installed, recent enough, and answers. If not, the builtin backend answers instead."""
     if loaded.settings.memory.backend != "qmd":
         return
-    from mdrecall.qmd.process import check_qmd
+    from mdrecall.extras.qmd.process import check_qmd
 
     try:
         version = check_qmd(loaded.settings, loaded.environment, loaded.home)

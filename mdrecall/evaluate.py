@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from mdrecall.core.eval_metrics import (
+from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
+from mdrecall.eval_metrics import (
     Expectation,
     Figures,
     Ranks,
@@ -23,7 +24,6 @@ from mdrecall.core.eval_metrics import (
     rank_all,
     reliability,
 )
-from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
 from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback

@@ -11,7 +11,11 @@ from typing import NamedTuple, Self
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.flush import (
+from mdrecall.errors import SessionsError
+from mdrecall.notes.clock import user_time
+from mdrecall.notes.notes import append_daily
+from mdrecall.notes.tombstones import open_tombstones
+from mdrecall.sessions.flush import (
     DEFAULT_WINDOW,
     Decision,
     FlushHistory,
@@ -25,13 +29,9 @@ from mdrecall.core.conversation.flush import (
     make_prompts,
     record_flush,
 )
-from mdrecall.core.conversation.messages import visible_text
-from mdrecall.core.text.annotations import BY_FLUSH
-from mdrecall.errors import SessionsError
-from mdrecall.sources.clock import user_time
-from mdrecall.sources.notes import append_daily
-from mdrecall.sources.tombstones import open_tombstones
-from mdrecall.sources.transcripts.openclaw_entries import Entry, StoredFlushes, read_entry, update_history
+from mdrecall.sessions.messages import visible_text
+from mdrecall.sessions.openclaw_entries import Entry, StoredFlushes, read_entry, update_history
+from mdrecall.text.annotations import BY_FLUSH
 from mdrecall.types import Appended
 
 __all__ = ["Appended", "Decision", "Flush", "FlushHistory", "Prompts", "State"]

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping
 from math import isnan
 from typing import TYPE_CHECKING, Any, Self, cast
 
-from mdrecall.backends.transcripts import Transcripts, load_note
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
+from mdrecall.engine.conversations import Transcripts, load_note
 from mdrecall.errors import FileMissing, MemoryDisabled, PathRefused, QueryError
 from mdrecall.types import (
     Appended,
@@ -37,12 +37,12 @@ from mdrecall.types.documents import parse_citation
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from mdrecall.backends.pool import BackendPool
-    from mdrecall.core.text.notes import NoteLinks
+    from mdrecall.engine.pool import BackendPool
     from mdrecall.interfaces import Index, IndexedBackend
-    from mdrecall.sources.files import MemoryFiles
-    from mdrecall.sources.notes import NotePath
-    from mdrecall.sources.reader import LinkedNotes
+    from mdrecall.notes.files import MemoryFiles
+    from mdrecall.notes.notes import NotePath
+    from mdrecall.notes.reader import LinkedNotes
+    from mdrecall.text.notes import NoteLinks
     from mdrecall.types.note_map import NearNote, NoteMap
 
 
@@ -78,7 +78,7 @@ class Memory:
     @property
     def _backend(self) -> IndexedBackend:
         if self._opened is None:
-            from mdrecall.backends.open import open_backend
+            from mdrecall.engine.open import open_backend
 
             with self._opening:
                 self._opened = self._opened or open_backend(cast(Loaded, self.loaded), one_shot=True)
@@ -123,7 +123,7 @@ class Memory:
             return cls(loaded.settings, backend, loaded, release)
         if one_shot:
             return cls(loaded.settings, None, loaded)
-        from mdrecall.backends.open import open_backend
+        from mdrecall.engine.open import open_backend
 
         return cls(loaded.settings, open_backend(loaded), loaded)
 
@@ -150,7 +150,7 @@ class Memory:
 
     def _search_all(self, request: SearchRequest) -> SearchAnswer:
         """Return one answer to several ways to ask."""
-        from mdrecall.core.ranking.results import fuse_answers, list_queries
+        from mdrecall.search.results import fuse_answers, list_queries
 
         queries = list_queries(request.query, request.queries)
         answers = [self._backend.search(request._replace(query=entry, queries=())) for entry in queries]
@@ -186,7 +186,7 @@ class Memory:
         At most ``max_chars`` (50,000) are returned: ``next_from`` is the line to continue from, and if the first line
         was cut, ``next_char`` is the ``from_char`` that reads on in it.
         """
-        from mdrecall.sources.reader import MAX_READ_UNITS, select_lines
+        from mdrecall.notes.reader import MAX_READ_UNITS, select_lines
 
         path, first, count = parse_citation(path)
         if from_line is None and lines is None:
@@ -220,8 +220,8 @@ class Memory:
         new one is made in ``memory/``. ``author`` is noted in a comment after the text. With a ``session_key`` of
         another conversation than the agent's main one, only the note of the day may be written.
         """
-        from mdrecall.sources.notes import append_note
-        from mdrecall.sources.tombstones import open_tombstones
+        from mdrecall.notes.notes import append_note
+        from mdrecall.notes.tombstones import open_tombstones
 
         note = self._resolve_note(file or "", now, session_key)
         max_bytes = self.settings.mdrecall.max_file_bytes
@@ -229,9 +229,9 @@ class Memory:
         return append_note(self.settings.workspace, text, note, max_bytes=max_bytes, author=author)
 
     def _resolve_note(self, file: str, now: datetime | None, session_key: str) -> NotePath:
-        from mdrecall.core.conversation.visibility import parse
-        from mdrecall.sources.clock import user_time
-        from mdrecall.sources.notes import find_existing, resolve_daily, resolve_note
+        from mdrecall.notes.clock import user_time
+        from mdrecall.notes.notes import find_existing, resolve_daily, resolve_note
+        from mdrecall.sessions.visibility import parse
 
         files, ignored, workspace = self._open_files(), self.settings.mdrecall.ignore, self.settings.workspace
         is_plain = files.is_plain_folder() and bool(files.scan().stamps)
@@ -365,15 +365,15 @@ class Memory:
         return self._open_links().links_of(name)
 
     def _open_links(self) -> LinkedNotes:
-        from mdrecall.sources.reader import LinkedNotes
-        from mdrecall.sources.tombstones import open_tombstones
+        from mdrecall.notes.reader import LinkedNotes
+        from mdrecall.notes.tombstones import open_tombstones
 
         if self._linked is None:
             self._linked = LinkedNotes(self._open_files(), open_tombstones(self.settings))
         return self._linked
 
     def _open_files(self) -> MemoryFiles:
-        from mdrecall.sources.files import MemoryFiles
+        from mdrecall.notes.files import MemoryFiles
 
         return MemoryFiles(self.settings, self._home)
 

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.ranking.results import merge_memories
 from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.memory import Memory, limit_results
+from mdrecall.search.results import merge_memories
 from mdrecall.types import SearchAnswer, SearchRequest, check_like
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from mdrecall.core.ranking.stages import Candidate
 from mdrecall.embed.offline.embedder import OfflineEmbedder
 from mdrecall.memory import Memory
+from mdrecall.search.stages import Candidate
 from mdrecall.types import SearchResult
 from tests.postgres_server import POOLER, POSTGRES, THROUGH, Server, run_pooler, run_server
 

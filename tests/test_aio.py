@@ -16,8 +16,8 @@ import pytest
 
 from mdrecall import AsyncMemory, Memory, RecallError
 from mdrecall.aio import Threads
-from mdrecall.backends.open import open_backend
 from mdrecall.config.load import Loaded, load
+from mdrecall.engine.open import open_backend
 from mdrecall.errors import FileMissing, MemoryClosed
 from mdrecall.interfaces import IndexedBackend
 from mdrecall.types import Progress, SearchAnswer, SearchRequest, Stop, SyncReport, WatchEvent
@@ -233,7 +233,7 @@ def test_a_memory_is_opened_for_one_question_only_if_asked_to(
         opened.append(one_shot)
         return open_backend(loaded, one_shot=one_shot)
 
-    monkeypatch.setattr("mdrecall.backends.open.open_backend", note)
+    monkeypatch.setattr("mdrecall.engine.open.open_backend", note)
 
     async def both() -> None:
         async with await AsyncMemory.open(workspace.path, env=workspace.env, **asked) as memory:

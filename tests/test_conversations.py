@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mdrecall.context import save_session, session_context
-from mdrecall.core.text.markdown import utf16_units
 from mdrecall.errors import FileMissing, NothingToWrite, PathOutside
 from mdrecall.memory import Memory
+from mdrecall.text.markdown import utf16_units
 from mdrecall.types import Mode
 from tests.conftest import LONG_AGO_NS, values_of
 from tests.sources.openclaw_store import OpenClawStore, message
@@ -137,7 +137,7 @@ def test_of_a_message_beyond_measure_the_beginning_is_searched_and_the_rest_is_t
 
 
 def test_a_line_beyond_measure_is_told_and_the_others_are_found(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.sources.transcripts.jsonl.MAX_LINE_BYTES", 300)
+    monkeypatch.setattr("mdrecall.sessions.jsonl.MAX_LINE_BYTES", 300)
     home.say("talk", "the walrus", "x" * 400, "the seal")
     with home.open() as memory:
         [issue] = memory.sync().issues
@@ -426,7 +426,7 @@ def test_a_long_conversation_is_read_and_saved_without_masking_all_of_it(
 ) -> None:
     from datetime import UTC, datetime
 
-    from mdrecall.core.redact import masking
+    from mdrecall.text.redact import masking
 
     masked: list[str] = []
     find = masking.find

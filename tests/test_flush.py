@@ -10,9 +10,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
-from mdrecall.core.conversation.flush import MAX_ATTEMPTS, FlushHistory
 from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsError
 from mdrecall.flush import Flush, State
+from mdrecall.sessions.flush import MAX_ATTEMPTS, FlushHistory
 from tests.conftest import Workspace, examples
 from tests.sources.openclaw_store import OpenClawStore, message
 

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
-from mdrecall.sources.files import MemoryFiles
+from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.text.words import Analyser
 from mdrecall.types import Listing, Progress, SearchAnswer
 from tests.conftest import Workspace, examples
 from tests.processes import PATIENCE_S, holding, python, until

@@ -6,8 +6,8 @@ import pytest
 
 from benchmarks.notebook import GOALS, HARD_NOTES, NOW, Ask, Notebook, ask_all, generate, generate_hard, summarize
 from benchmarks.notebook_text import DAYS, FOREIGN_FACTS, HARD_QUESTIONS, PARAPHRASES
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.text.words import Analyser
+from mdrecall.search.query import parse_query
+from mdrecall.text.words import Analyser
 
 
 def test_the_same_seed_makes_the_same_notebook_and_another_seed_another() -> None:

@@ -2,8 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.eval_metrics import Expectation
 from mdrecall.errors import QuestionsError
+from mdrecall.eval_metrics import Expectation
 from mdrecall.evaluate import Question, parse_questions, read_questions
 
 GOOD = '{"query": "walrus", "expect": "MEMORY.md"}'

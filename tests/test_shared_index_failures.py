@@ -55,10 +55,10 @@ def test_while_the_server_is_away_a_local_index_answers_if_that_is_allowed(tmp_p
 def test_a_server_that_stops_answering_does_not_hold_up_a_search(
     tmp_path: Path, own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from mdrecall.store.postgres.connect import _CONNECTION
+    from mdrecall.extras.postgres.connect import _CONNECTION
 
-    monkeypatch.setattr("mdrecall.store.postgres.connect._SILENCE_S", 0.2)
-    monkeypatch.setattr("mdrecall.store.postgres.connect._REST_S", 2.0)
+    monkeypatch.setattr("mdrecall.extras.postgres.connect._SILENCE_S", 0.2)
+    monkeypatch.setattr("mdrecall.extras.postgres.connect._REST_S", 2.0)
     monkeypatch.setitem(_CONNECTION, "connect_timeout", 2)
     machine = Machine(tmp_path, own_server, fallback="builtin")
     with machine.open() as memory:
@@ -75,7 +75,7 @@ def test_a_server_that_stops_answering_does_not_hold_up_a_search(
 def test_a_statement_may_take_longer_than_a_server_that_is_gone(
     tmp_path: Path, own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.postgres.connect._SILENCE_S", 0.2)
+    monkeypatch.setattr("mdrecall.extras.postgres.connect._SILENCE_S", 0.2)
     with Machine(tmp_path, own_server).open() as memory:
         memory.sync()
         database = memory._backend._store._database  # type: ignore[attr-defined]
@@ -101,7 +101,7 @@ def test_without_a_fallback_the_error_names_the_server_and_the_next_search_after
 @pytest.fixture
 def locked_server(own_server: Server, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], Any]]:
     """Gives a function with which another session locks the tables, until it is closed or has been idle for long."""
-    monkeypatch.setattr("mdrecall.store.postgres.connect._LOCK_MS", 200)
+    monkeypatch.setattr("mdrecall.extras.postgres.connect._LOCK_MS", 200)
 
     def lock() -> Any:
         other = psycopg.connect(own_server.own_dsn)
@@ -150,8 +150,8 @@ def test_while_the_server_is_locked_a_local_index_answers_if_that_is_allowed(
 def test_a_statement_that_never_ends_is_ended(
     tmp_path: Path, own_server: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.postgres.connect._STATEMENT_MS", {False: 200, True: 200})
-    from mdrecall.store.postgres.connect import Database
+    monkeypatch.setattr("mdrecall.extras.postgres.connect._STATEMENT_MS", {False: 200, True: 200})
+    from mdrecall.extras.postgres.connect import Database
 
     database = Database(own_server.dsn, str(tmp_path))
     for using in (database.reading, database.writing):

@@ -67,7 +67,7 @@ def test_a_search_that_a_standby_cancels_is_made_again(
 ) -> None:
     import psycopg
 
-    from mdrecall.store.postgres.documents import PostgresChunks
+    from mdrecall.extras.postgres.documents import PostgresChunks
 
     primary, standby = servers
     writer = Machine(tmp_path / "writer", primary, name="cancelled")

@@ -11,7 +11,7 @@ import pytest
 from mdrecall.config.load import load
 from mdrecall.errors import FileMissing
 from mdrecall.memory import Memory
-from mdrecall.sources.transcripts.host_conversations import HostChoice
+from mdrecall.sessions.host_conversations import HostChoice
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.types import EVERYTHING, Issue, Visible

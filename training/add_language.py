@@ -17,11 +17,11 @@ from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.config.environment import find_locations
-from mdrecall.core.text.words import SCRIPTS, fold, script_share
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.embed.offline.word_file import RECORD_BITS, Card, read_card
 from mdrecall.errors import ArgumentError
 from mdrecall.state_files import make_private_folder
+from mdrecall.text.words import SCRIPTS, fold, script_share
 from training.glosses import Entry, Table, make_word_file
 
 # Dictionaries are smaller.

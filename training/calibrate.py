@@ -35,8 +35,8 @@ from benchmarks.eval_sets import load
 from benchmarks.quality import Scorer, Task, add_task_options, collect, plan, prepare, top
 from benchmarks.quality_report import Run, first_kinds, layout
 from mdrecall import Memory
-from mdrecall.core.eval_metrics import area_under_curve, calibration_error, reliability
-from mdrecall.core.ranking.score import probability, query_cost, vector_probability
+from mdrecall.eval_metrics import area_under_curve, calibration_error, reliability
+from mdrecall.search.score import probability, query_cost, vector_probability
 from mdrecall.types import Mode
 
 # What the questions without an answer weigh in each set, beside 1 for those with one: most questions can be answered.

@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.languages import Pieces, find_words
 from mdrecall.embed.offline.word_file import (
     COST_STEP,
@@ -22,6 +21,7 @@ from mdrecall.embed.offline.word_file import (
     read_pieces,
     word_length,
 )
+from mdrecall.text.words import fold
 
 # Later glosses are rarer meanings or repetitions: each counts three quarters of the one before, and few are read.
 _MOST_GLOSSES = 8

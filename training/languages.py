@@ -13,10 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mdrecall.core.text.words import fold
 from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline.word_file import COST_STEP, Card, WordFile, read_card
 from mdrecall.embed.offline.word_vectors import read_columns, read_records
+from mdrecall.text.words import fold
 from training.corpus import Unavailable
 from training.dictionaries import (
     UNLISTED,

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-from mdrecall.core.text.words import fold
+from mdrecall.text.words import fold
 from training.dictionaries import Glosses, Package, read_files
 
 VERSION = "2022.12.07-2"

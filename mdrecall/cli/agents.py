@@ -73,7 +73,7 @@ def add_context(parser: CommandParser) -> None:
 
 def run_context(options: argparse.Namespace) -> int:
     from mdrecall.context import prompt_section, session_context
-    from mdrecall.sources.repository import project_keys
+    from mdrecall.notes.repository import project_keys
     from mdrecall.wire import to_json
 
     with open_memory(options) as memory:
@@ -199,7 +199,7 @@ def _make_state(options: argparse.Namespace) -> "State":
 
 
 def _check(flush: "Flush", options: argparse.Namespace) -> int:
-    from mdrecall.core.conversation.flush import FlushHistory
+    from mdrecall.sessions.flush import FlushHistory
 
     compacted = options.compaction_count or 0
     own = FlushHistory(True, options.flushed_count, options.flushed_bytes or 0, options.attempts or 0, compacted)

@@ -11,8 +11,8 @@ from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
 from mdrecall.errors import ConfigError, RecallError, WorkspaceError
 
 if TYPE_CHECKING:
-    from mdrecall.backends.embedding_status import ProviderRow
     from mdrecall.embed.offline.word_file import Card
+    from mdrecall.engine.embedding_status import ProviderRow
 
 _MARKS = {"used": "→", "beside": "+", "fallback": "↪"}
 _BASH = """\
@@ -112,7 +112,7 @@ def add_providers(parser: CommandParser) -> None:
 
 
 def run_providers(options: argparse.Namespace) -> int:
-    from mdrecall.backends.embedding_status import report_providers
+    from mdrecall.engine.embedding_status import report_providers
     from mdrecall.wire import to_json
 
     loaded = _load(options)
@@ -135,7 +135,7 @@ def run_providers(options: argparse.Namespace) -> int:
 
 def _download_model(loaded: Loaded) -> None:
     """Download the model of minilm and build what is loaded later; raise an ``EmbedderError`` if that fails."""
-    from mdrecall.backends.embedders import EmbedderChooser
+    from mdrecall.engine.embedders import EmbedderChooser
 
     embedder = EmbedderChooser(loaded).create("minilm", uses_remote=False, uses_model=False)
     with progress_line("Downloading") as progress:
@@ -161,9 +161,9 @@ def add_language(parser: CommandParser) -> None:
 
 
 def run_language(options: argparse.Namespace) -> int:
-    from mdrecall.backends.embedders import languages_dir_of
     from mdrecall.embed.offline import OfflineEmbedder
     from mdrecall.embed.offline.languages import added_files
+    from mdrecall.engine.embedders import languages_dir_of
 
     folder = languages_dir_of(_load(options))
     added = {file.card.language for file in added_files(folder)}

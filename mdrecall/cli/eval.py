@@ -12,8 +12,8 @@ from typing import Any
 from mdrecall.cli.options import CommandParser, add_common, parse_fraction, parse_positive
 from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, style
 from mdrecall.config.settings import is_secret
-from mdrecall.core.eval_metrics import compare, figure_names, means
 from mdrecall.errors import ConfigError, QuestionsError, suggest_name
+from mdrecall.eval_metrics import compare, figure_names, means
 from mdrecall.evaluate import (
     CHARS,
     CUTS,

@@ -18,9 +18,9 @@ from mdrecall.cli.output import confirm_deletion, plural, print_json, printable,
 from mdrecall.errors import QueryError
 
 if TYPE_CHECKING:
-    from mdrecall.plugins.lancedb.memories import LongTermMemory
-    from mdrecall.plugins.lancedb.table import Row
-    from mdrecall.store.postgres import PostgresStore
+    from mdrecall.extras.lancedb.memories import LongTermMemory
+    from mdrecall.extras.lancedb.table import Row
+    from mdrecall.extras.postgres import PostgresStore
 
 #: The actions that each option of ``ltm`` works with.
 _ACTIONS_OF = {
@@ -64,7 +64,7 @@ def add_ltm(parser: CommandParser) -> None:
 
 
 def run_ltm(options: argparse.Namespace) -> int:
-    from mdrecall.plugins.lancedb.plugin import open_memories
+    from mdrecall.extras.lancedb.plugin import open_memories
 
     check_actions(options, _ACTIONS_OF)
     options.text = " ".join(options.words).strip()
@@ -139,7 +139,7 @@ def _count(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 
 def _save(memories: "LongTermMemory", options: argparse.Namespace) -> int:
-    from mdrecall.plugins.lancedb.tools import store_memory
+    from mdrecall.extras.lancedb.tools import store_memory
 
     values = {name: getattr(options, name) for name in ("category", "importance", "ttl", "replaces")}
     arguments = {name: value for name, value in values.items() if value is not None}
@@ -213,7 +213,7 @@ def add_store(parser: CommandParser) -> None:
 
 
 def run_store(options: argparse.Namespace) -> int:
-    from mdrecall.backends.open import open_postgres
+    from mdrecall.engine.open import open_postgres
 
     if options.action == "grant" and not options.role:
         raise QueryError("Which role?", hint="Run `mdrecall store grant ROLE`.")

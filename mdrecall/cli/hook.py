@@ -80,7 +80,7 @@ def _answer(
     if not _has_memory(loaded):
         return ""
     from mdrecall.hosts.hook import answer_event, render_answer
-    from mdrecall.sources.repository import is_foreign
+    from mdrecall.notes.repository import is_foreign
 
     if is_foreign(loaded):
         return render_answer(event, Answer(_explain_foreign(event, env)))

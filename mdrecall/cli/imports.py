@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.config.load import Loaded
+    from mdrecall.extras.imports.sources import Skipped, Source
+    from mdrecall.extras.imports.writer import Action, Change, Plan
     from mdrecall.life.backup import Backup, BackupReport, Restored
-    from mdrecall.life.imports.sources import Skipped, Source
-    from mdrecall.life.imports.writer import Action, Change, Plan
 
 #: Notes and problems that are printed one by one; more of them would hide the sum.
 _MAX_SHOWN = 20
@@ -51,7 +51,7 @@ def run_import(options: argparse.Namespace) -> int:
     _check_options(options)
     if options.source == "backup":
         return restore_backup(options)
-    from mdrecall.life.imports.sources import find_path, find_source, is_read_in_place
+    from mdrecall.extras.imports.sources import find_path, find_source, is_read_in_place
 
     source = find_source(options.source)
     since = _parse_day(options.since) if options.since else ""
@@ -86,8 +86,8 @@ def _parse_day(text: str) -> str:
 
 
 def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Source", path: str, since: str) -> int:
-    from mdrecall.life.imports.readers import make_reader
-    from mdrecall.life.imports.writer import Target, apply_import, plan_import
+    from mdrecall.extras.imports.readers import make_reader
+    from mdrecall.extras.imports.writer import Target, apply_import, plan_import
 
     into = options.into or f"import/{source.name}"
     target = Target(loaded.settings, loaded.home, source.name, into, since, source.keeps_comments)
@@ -206,8 +206,8 @@ def restore_backup(options: argparse.Namespace) -> int:
 def _restore_memories(found: "Backup", loaded: "Loaded", *, apply: bool) -> tuple[int, str]:
     """Return how many long-term memories are new, and why they cannot be stored; store them if ``apply`` says so."""
     from mdrecall.life.backup import read_memories
+    from mdrecall.notes.tombstones import open_tombstones
     from mdrecall.plugins import import_lancedb
-    from mdrecall.sources.tombstones import open_tombstones
 
     forgotten = open_tombstones(loaded.settings).load()
     lancedb = import_lancedb()
@@ -289,8 +289,8 @@ def run_export(options: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
     from mdrecall.config.environment import find_locations
-    from mdrecall.core.redact import make_redactor
     from mdrecall.life.backup import BackupRequest, write_backup
+    from mdrecall.text.redact import make_redactor
 
     loaded = load_settings(options)
     env, cwd = options.caller.env or os.environ, options.caller.cwd or os.getcwd()

@@ -93,7 +93,7 @@ def run_serve(options: argparse.Namespace) -> int:
     token = read_token(options.token_file) if options.token_file else read_server_token(os.environ)
     endpoint = HttpEndpoint(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
     if options.ui:
-        from mdrecall.ui.app import require_packages
+        from mdrecall.extras.page.app import require_packages
 
         require_packages()
     extend = partial(_add_page, options, endpoint) if options.ui else None
@@ -109,8 +109,8 @@ def _add_page(
     options: argparse.Namespace, endpoint: "HttpEndpoint", memories: "Memories", app: "ASGIApp", port: int
 ) -> "ASGIApp":
     """Return the MCP server with the web page beside it."""
+    from mdrecall.extras.page.app import App, build_guarded, route_to
     from mdrecall.mcp_server.http import bracket_host
-    from mdrecall.ui.app import App, build_guarded, route_to
 
     guard = build_guarded(App(memories, options.session_key, can_change=not options.read_only), endpoint, port)
     print(f"The web page: http://{bracket_host(endpoint.host)}:{port}{guard.link}", flush=True)
@@ -128,11 +128,11 @@ def add_ui(parser: CommandParser) -> None:
 
 
 def run_ui(options: argparse.Namespace) -> int:
+    from mdrecall.extras.page.app import App, require_packages
+    from mdrecall.extras.page.app import run as serve
     from mdrecall.mcp_server.http import HttpEndpoint
     from mdrecall.mcp_server.memories import Memories, select_memories
     from mdrecall.mcp_server.start import exit_on_signals, log_to_stderr
-    from mdrecall.ui.app import App, require_packages
-    from mdrecall.ui.app import run as serve
 
     require_packages()
     exit_on_signals()

@@ -10,8 +10,8 @@ from mdrecall.cli.output import plural, print_json, print_text, print_warning, p
 from mdrecall.errors import QueryError, RecallError
 
 if TYPE_CHECKING:
-    from mdrecall.core.life.statements import Claim, Conflict
     from mdrecall.memory import Memory
+    from mdrecall.text.statements import Claim, Conflict
     from mdrecall.types import Appended, NoteFile
 
 

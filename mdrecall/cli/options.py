@@ -158,7 +158,7 @@ def load_settings(options: argparse.Namespace, agent: str | None = None) -> "Loa
     """Load the settings that the options choose; say whose memory it is, unless the command names each agent."""
     loaded = load_quietly(options, agent or options.agent)
     if options.is_automatic:
-        from mdrecall.sources.repository import is_foreign
+        from mdrecall.notes.repository import is_foreign
 
         if is_foreign(loaded):
             message = (

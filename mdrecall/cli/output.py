@@ -239,7 +239,7 @@ def suggest_minilm(answer: SearchAnswer, query: str) -> str:
     is_weak = answer.reason in ("no_match", "below_min_score") or (bool(answer.results) and answer.confidence == "low")
     if not is_weak or answer.provider != "offline" or answer.degraded or find_spec("onnxruntime"):
         return ""
-    from mdrecall.core.text.words import is_english, surface_words, tokens
+    from mdrecall.text.words import is_english, surface_words, tokens
 
     words = {word for token in tokens(query) for word in surface_words(token)}
     return MINILM_REMEDY if is_english(words) else ""

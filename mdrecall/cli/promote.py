@@ -11,8 +11,8 @@ from mdrecall.types.documents import format_citation
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
-    from mdrecall.core.life.promotion import Gates
     from mdrecall.life.promote import Choice, Judged, Plan
+    from mdrecall.life.promotion import Gates
 
 #: Refused candidates that are listed for people; the rest is counted.
 _MAX_REFUSED = 10

@@ -134,7 +134,7 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
     """
     stems: Collection[str] = ()
     if can_style(sys.stdout):
-        from mdrecall.core.ranking.query import find_stems
+        from mdrecall.search.query import find_stems
 
         stems = find_stems(query)
     for number, result in enumerate(answer):
@@ -176,7 +176,7 @@ def highlight(line: str, stems: Collection[str]) -> str:
     """Return a line in which the words with these stems stand out on a terminal."""
     if not can_style(sys.stdout):
         return line
-    from mdrecall.core.ranking.query import find_matches
+    from mdrecall.search.query import find_matches
 
     parts, done = [], 0
     for start, end in find_matches(line, stems):

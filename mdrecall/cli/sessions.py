@@ -20,7 +20,7 @@ from mdrecall.cli.output import (
 from mdrecall.errors import QueryError
 
 if TYPE_CHECKING:
-    from mdrecall.sources.transcripts.host_conversations import HostChoice, HostSummary
+    from mdrecall.sessions.host_conversations import HostChoice, HostSummary
 
 
 def add_sessions(parser: CommandParser) -> None:
@@ -191,7 +191,7 @@ def add_hosts(parser: CommandParser) -> None:
 
 
 def run_hosts(options: argparse.Namespace) -> int:
-    from mdrecall.sources.transcripts.host_conversations import HOST_NAMES, HostChoice, summarise_hosts
+    from mdrecall.sessions.host_conversations import HOST_NAMES, HostChoice, summarise_hosts
 
     loaded = load_settings(options)
     env = {"HOME": loaded.home, **(os.environ if options.caller.env is None else options.caller.env)}

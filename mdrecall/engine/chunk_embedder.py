@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
-from mdrecall.core.text.chunk import title_text
-from mdrecall.core.text.markdown import titles
 from mdrecall.errors import BUGS, EmbedderError, InputRefused, StoreError, message_with_hint
 from mdrecall.patterns import drop_ending
+from mdrecall.text.chunk import title_text
+from mdrecall.text.markdown import titles
 from mdrecall.types import (
     Embedding,
     EmbedInput,

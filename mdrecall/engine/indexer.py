@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
-from mdrecall.core.text.markdown import titles
-from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
-from mdrecall.sources.tombstones import TombstoneFiles
+from mdrecall.notes.tombstones import TombstoneFiles
+from mdrecall.text.chunk import CHUNKER_VERSION, title_text
+from mdrecall.text.markdown import titles
+from mdrecall.text.words import ANALYSER_VERSION, Analyser
 from mdrecall.types import (
     Document,
     FileChange,
@@ -283,7 +283,7 @@ class Indexer:
         )
 
     def _index_file(self, path: str, work: _Work) -> None:
-        from mdrecall.core.text.notes import read_fields
+        from mdrecall.text.notes import read_fields
 
         document = self._read(path, work)
         if document is None:
@@ -328,7 +328,7 @@ class Indexer:
         return None
 
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
-        from mdrecall.core.text.notes import iter_note_chunks
+        from mdrecall.text.notes import iter_note_chunks
 
         name = title_text(document.path)
         size = self._size

@@ -3,10 +3,10 @@
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from mdrecall.core.text.markdown import heading_title, read_lines
-from mdrecall.core.text.notes import find_topics, note_title
 from mdrecall.errors import FileMissing
 from mdrecall.interfaces import Store
+from mdrecall.text.markdown import heading_title, read_lines
+from mdrecall.text.notes import find_topics, note_title
 from mdrecall.types import StoredChunk, StoredDocument, StoredSpace
 from mdrecall.types.note_map import NearNote, NoteMap, NotePoint
 

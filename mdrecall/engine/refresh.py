@@ -20,7 +20,7 @@ from mdrecall.types import Issue, ProgressCallback, Stop, StoredChunk, SyncRepor
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Store
-    from mdrecall.sources.watch import FollowedFiles
+    from mdrecall.notes.watch import FollowedFiles
 
 _T = TypeVar("_T")
 

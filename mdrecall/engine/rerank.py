@@ -3,10 +3,10 @@
 import time
 from collections.abc import Callable, Sequence
 
-from mdrecall.core.ranking.stages import Rerank
 from mdrecall.engine.background import DeadlineCalls, Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, message_with_hint
 from mdrecall.interfaces import Reranker
+from mdrecall.search.stages import Rerank
 
 # A passage with its headings is far shorter; this bounds what one long line of a note makes a provider read.
 _MAX_TEXT_CHARS = 4_000

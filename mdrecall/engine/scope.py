@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from mdrecall.core.ranking.query import DayLimits, Naming, NoteFilter, QueryTimes
-from mdrecall.core.ranking.recency import NEAREST_DAYS, nearest_days
-from mdrecall.core.ranking.score import ReadChunk, Weighted
-from mdrecall.core.ranking.stages import Candidate, RankingOptions, to_results
-from mdrecall.core.text.annotations import describe_left_out, is_for, read_projects
-from mdrecall.core.text.days import Moment, document_day, format_day
-from mdrecall.core.text.markdown import Passage, split_passages
-from mdrecall.core.text.words import fold
 from mdrecall.patterns import drop_ending, is_note_file
+from mdrecall.search.query import DayLimits, Naming, NoteFilter, QueryTimes
+from mdrecall.search.recency import NEAREST_DAYS, nearest_days
+from mdrecall.search.score import ReadChunk, Weighted
+from mdrecall.search.stages import Candidate, RankingOptions, to_results
+from mdrecall.text.annotations import describe_left_out, is_for, read_projects
+from mdrecall.text.days import Moment, document_day, format_day
+from mdrecall.text.markdown import Passage, split_passages
+from mdrecall.text.words import fold
 from mdrecall.types import Match, SearchAnswer, SourceName, StoredChunk, StoredDocument, Term
 
 if TYPE_CHECKING:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.ranking.query import (
+from mdrecall.engine.scope import NOTHING_VISIBLE, ScopedChunks, TimeSearch, find_hidden, match_query, put_first
+from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
+from mdrecall.errors import QueryError
+from mdrecall.search.query import (
     MAX_QUERY_CHARS,
     Naming,
     explain_filter,
@@ -17,9 +20,9 @@ from mdrecall.core.ranking.query import (
     read_naming,
     read_times,
 )
-from mdrecall.core.ranking.recency import is_only_time, prefer_current, prefer_newest, prefer_times, quiet_time_words
-from mdrecall.core.ranking.results import explain_results, run_stages
-from mdrecall.core.ranking.score import (
+from mdrecall.search.recency import is_only_time, prefer_current, prefer_newest, prefer_times, quiet_time_words
+from mdrecall.search.results import explain_results, run_stages
+from mdrecall.search.score import (
     Query,
     ReadChunk,
     TextMemory,
@@ -31,7 +34,7 @@ from mdrecall.core.ranking.score import (
     weigh,
     word_weights,
 )
-from mdrecall.core.ranking.stages import (
+from mdrecall.search.stages import (
     NO_SEARCHABLE_WORDS,
     Candidate,
     RankingContext,
@@ -55,12 +58,9 @@ from mdrecall.core.ranking.stages import (
     to_results,
     weigh_collections,
 )
-from mdrecall.core.text.annotations import read_projects
-from mdrecall.core.text.days import NO_MOMENT, Moment
-from mdrecall.core.text.words import Analyser, is_unspaced_text
-from mdrecall.engine.scope import NOTHING_VISIBLE, ScopedChunks, TimeSearch, find_hidden, match_query, put_first
-from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
-from mdrecall.errors import QueryError
+from mdrecall.text.annotations import read_projects
+from mdrecall.text.days import NO_MOMENT, Moment
+from mdrecall.text.words import Analyser, is_unspaced_text
 from mdrecall.types import Match, Mode, SearchAnswer, SearchRequest, SourceName, StoredChunk, Traits
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from mdrecall.engine.chunk_embedder import EmbedReport, EmbedsChunks, digest_chunks
 from mdrecall.engine.indexer import FileChanges
 from mdrecall.errors import CorruptIndex, StoreError, StoreUnavailable, message_with_hint
-from mdrecall.sources.tombstones import TombstoneFiles, days_of
+from mdrecall.notes.tombstones import TombstoneFiles, days_of
 from mdrecall.types import (
     FileChange,
     Issue,
@@ -208,7 +208,7 @@ class SyncRun:
 
         False if there was no time for all of them; the next run begins again.
         """
-        from mdrecall.core.life.tombstones import FORGOTTEN
+        from mdrecall.text.tombstones import FORGOTTEN
 
         store, has_notes = self._store, self._has_notes()
         here = {path for indexer in self._indexers for path in indexer.source.scan().stamps}
@@ -228,7 +228,7 @@ class SyncRun:
     def _list_texts(self) -> Iterator[tuple[SourceName, str, str, set[str]]]:
         """Yield source, path, text and days of each document, with all that is stored about it."""
         # Only needed after something was forgotten; a search would pay for loading it.
-        from mdrecall.core.text.notes import join_lines
+        from mdrecall.text.notes import join_lines
 
         chunks = self._store.chunks
         documents = chunks.list_documents()

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.core.text.annotations import least_trusted
-from mdrecall.core.text.chunk import chunk_markdown, title_text
-from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, FileChanges, FileState
 from mdrecall.errors import BUGS, FileMissing, ReadError
 from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
-from mdrecall.sources.tombstones import TombstoneFiles
+from mdrecall.notes.tombstones import TombstoneFiles
+from mdrecall.text.annotations import least_trusted
+from mdrecall.text.chunk import chunk_markdown, title_text
+from mdrecall.text.words import Analyser
 from mdrecall.types import (
     Chunk,
     Document,

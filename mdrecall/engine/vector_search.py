@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from mdrecall.core.text.words import is_mostly_unspaced, is_unspaced_text, script_share
 from mdrecall.engine.background import DeadlineCalls
 from mdrecall.engine.background import Unavailable as Unavailable
 from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
+from mdrecall.text.words import is_mostly_unspaced, is_unspaced_text, script_share
 from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
 
 # The ranking is imported where a query is answered: the state of the vectors is known without it.
 if TYPE_CHECKING:
-    from mdrecall.core.ranking.score import Similarity
     from mdrecall.interfaces import Embedder, VectorIndex
+    from mdrecall.search.score import Similarity
 
 # How many chunks exactly as close as the last one may come on top of the limit, in multiples of it.
 _MAX_TIES = 4
@@ -144,7 +144,7 @@ class VectorSearcher:
         self, query: EmbeddedQuery, cosines: Mapping[int, float]
     ) -> dict[int, tuple[Similarity, Sequence[float]]]:
         """Return how similar each chunk is, with the cosines of its passages."""
-        from mdrecall.core.ranking.score import similarity
+        from mdrecall.search.score import similarity
 
         by_passage = self._vectors.passage_cosines(query.space, query.vector, list(cosines))
         beside: Mapping[int, float] = {}
@@ -205,7 +205,7 @@ class VectorSearcher:
     def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
         if not traits.measured:
             return traits
-        from mdrecall.core.ranking.score import measure_traits
+        from mdrecall.search.score import measure_traits
 
         try:
             mean, count = self._vectors.mean_cosine(space, vector)

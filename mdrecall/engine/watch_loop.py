@@ -13,7 +13,7 @@ from mdrecall.types import Issue, Progress, ProgressCallback, Stop, SyncReport, 
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import Lock
-    from mdrecall.sources.watch import FolderWatch
+    from mdrecall.notes.watch import FolderWatch
 
 # How often a watcher writes down that it is alive.
 _HEARTBEAT_S = 5.0
@@ -220,7 +220,7 @@ class IndexWatcher:
         return found | {name: more[key] for key, name in names.items() if more.get(key)}
 
     def _run(self, plan: WatchPlan, notify: Notify) -> None:
-        from mdrecall.sources.watch import FolderWatch
+        from mdrecall.notes.watch import FolderWatch
 
         self._prepare()
         if not self._lock.acquire(0, "watching"):

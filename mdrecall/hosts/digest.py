@@ -20,16 +20,16 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mdrecall import state_files
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.digest import Digest, Origin, find_mark, make_digest, safe_name
-from mdrecall.core.conversation.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
 from mdrecall.errors import ReadError, RecallError
 from mdrecall.flush import flush_rules, local_moment
 from mdrecall.locks import FileLock
+from mdrecall.notes.clock import user_time
+from mdrecall.notes.notes import NotePath, append_note
+from mdrecall.notes.repository import place_of
+from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN
-from mdrecall.sources.clock import user_time
-from mdrecall.sources.notes import NotePath, append_note
-from mdrecall.sources.repository import place_of
-from mdrecall.sources.tombstones import open_tombstones
+from mdrecall.sessions.digest import Digest, Origin, find_mark, make_digest, safe_name
+from mdrecall.sessions.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
 from mdrecall.types import HostRecord
 
 if TYPE_CHECKING:
@@ -312,8 +312,8 @@ def _read_on(progress: Progress, settings: Settings, has_time: Callable[[], bool
 
     It ends before all is read after many records or bytes, or when the time is over, but never before one record.
     """
-    from mdrecall.sources.tombstones import open_masks
-    from mdrecall.sources.transcripts.hosts import read_steps
+    from mdrecall.notes.tombstones import open_masks
+    from mdrecall.sessions.hosts import read_steps
 
     mark = max(progress.number, _find_mark(settings, progress, _day_notes(settings, progress.day)))
     zone = settings.defaults.user_timezone
@@ -351,7 +351,7 @@ def _day_notes(settings: Settings, since: str) -> list[str]:
 
 def _find_mark(settings: Settings, progress: Progress, names: list[str]) -> int:
     """Return the last record that some notes have a digest of; a note that cannot be read has none."""
-    from mdrecall.sources.opening import decode, read_below
+    from mdrecall.notes.opening import decode, read_below
 
     mark = 0
     for name in names:
@@ -461,7 +461,7 @@ def _may_ask(event: "HookEvent", settings: Settings) -> bool:
 
 def _count_on(context: _Context, event: "HookEvent") -> _Context:
     """Return the context after the records that were added since; what is too much for once comes next time."""
-    from mdrecall.sources.transcripts.hosts import read_steps
+    from mdrecall.sessions.hosts import read_steps
 
     size = 0
     for record in read_steps(event.host.name, event.transcript, offset=context.offset, number=context.number):

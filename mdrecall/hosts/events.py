@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 from mdrecall import state_files
 from mdrecall.config.environment import find_locations
 from mdrecall.hosts.table import Event, Host, find_host, recognise_host
-from mdrecall.sources.opening import read_beginning
+from mdrecall.notes.opening import read_beginning
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -112,7 +112,7 @@ def _locate(host: Host, session: str, env: Mapping[str, str]) -> str:
     if not session:
         return ""
     from mdrecall.errors import RecallError
-    from mdrecall.sources.transcripts.hosts import locate_transcript
+    from mdrecall.sessions.hosts import locate_transcript
 
     try:
         return locate_transcript(host.name, session, env)
@@ -143,7 +143,7 @@ def find_log(env: Mapping[str, str], cwd: str) -> str:
 
 def log_problem(path: str, now: datetime, where: str, problem: str) -> None:
     """Add a line to the log, without secrets; a log that cannot be written is no reason to fail."""
-    from mdrecall.core.redact import redact
+    from mdrecall.text.redact import redact
 
     said = " ".join(redact(f"{where}: {problem}").split())[:_MAX_LINE_CHARS]
     with suppress(OSError):

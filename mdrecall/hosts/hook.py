@@ -6,10 +6,10 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from mdrecall.core.conversation.messages import wrap_memory
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.events import Answer, HookCall, HookEvent
 from mdrecall.hosts.table import Event
+from mdrecall.sessions.messages import wrap_memory
 
 #: What the marks around a text for the model take of a limit.
 _MARK_CHARS = 60
@@ -122,7 +122,7 @@ def _finish(text: str, call: HookCall, max_chars: int) -> str:
     """Return a text for the model, without secrets, within the limits, and marked as ours."""
     if not text:
         return ""
-    from mdrecall.sources.tombstones import open_masks
+    from mdrecall.notes.tombstones import open_masks
 
     masked = open_masks(call.settings).redact(text)
     return mark_memory(_cut(masked, max_chars - _MARK_CHARS, call.event.host.max_bytes))

@@ -12,15 +12,15 @@ from typing import Protocol
 
 from mdrecall import state_files
 from mdrecall.context import Context, prompt_section, session_context
-from mdrecall.core.conversation.digest import hide_superseded
-from mdrecall.core.conversation.messages import strip_memory
 from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall, HookEvent
 from mdrecall.life.triggers import recall_triggers
 from mdrecall.memory import Memory
+from mdrecall.notes.clock import user_time
+from mdrecall.notes.repository import find_root, list_changed, project_keys, read_branch
 from mdrecall.patterns import is_note_file
-from mdrecall.sources.clock import user_time
-from mdrecall.sources.repository import find_root, list_changed, project_keys, read_branch
+from mdrecall.sessions.digest import hide_superseded
+from mdrecall.sessions.messages import strip_memory
 from mdrecall.types import SearchResult, format_citation
 
 #: The session of a person with an agent of their own, as OpenClaw names it: MEMORY.md is for it.

@@ -23,7 +23,6 @@ from typing import IO, Any, Literal, NamedTuple, TypeAlias
 import mdrecall
 from mdrecall.config.files import read_config
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.tombstones import Tombstones
 from mdrecall.errors import (
     FileMissing,
     FileTooLarge,
@@ -35,13 +34,14 @@ from mdrecall.errors import (
     RecallError,
 )
 from mdrecall.locks import try_flock
+from mdrecall.notes.editing import hash_content, replace_content
+from mdrecall.notes.files import AGENT_FILES, ROOT_FILES, MemoryFiles
+from mdrecall.notes.notes import create_file
+from mdrecall.notes.opening import decode, read_below
+from mdrecall.notes.tombstones import open_tombstones, parse_lines
 from mdrecall.patterns import is_note_file
-from mdrecall.sources.editing import hash_content, replace_content
-from mdrecall.sources.files import AGENT_FILES, ROOT_FILES, MemoryFiles
-from mdrecall.sources.notes import create_file
-from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import open_tombstones, parse_lines
 from mdrecall.state_files import draft
+from mdrecall.text.tombstones import Tombstones
 from mdrecall.types import Stamp
 
 #: The version of the archive. One with a higher number is refused, because it may hold what is not known here.

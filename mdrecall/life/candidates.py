@@ -12,13 +12,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.promotion import Entry, Hits, Record, explain_unfit, find_entries, find_tags
-from mdrecall.core.text.days import Moment, format_day, note_day
 from mdrecall.errors import ReadError
+from mdrecall.life.promotion import Entry, Hits, Record, explain_unfit, find_entries, find_tags
 from mdrecall.life.recalls import MAX_DAYS, Recall, hash_text, is_dated_note, read_recalls
-from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import open_tombstones
+from mdrecall.notes.files import MemoryFiles
+from mdrecall.notes.opening import decode, read_below
+from mdrecall.notes.tombstones import open_tombstones
+from mdrecall.text.days import Moment, format_day, note_day
 
 if TYPE_CHECKING:
     import apsw
@@ -155,7 +155,7 @@ def read_openclaw_recalls(state_dir: str, workspace: str, now_ms: float) -> tupl
         return [], ""
     owner = hashlib.sha256(os.path.abspath(workspace).encode("utf-8", "surrogateescape")).hexdigest()
     # Imported only where OpenClaw is: it loads SQLite.
-    from mdrecall.sources.transcripts.foreign_database import read_snapshot
+    from mdrecall.sessions.foreign_database import read_snapshot
 
     def read_rows(connection: "apsw.Connection") -> list[list[Any]]:
         limits = (f"{owner}:", now_ms, _MAX_ROW_BYTES, _MAX_ROWS)

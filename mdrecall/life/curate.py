@@ -16,12 +16,12 @@ from urllib.parse import unquote
 
 from mdrecall.errors import FileMissing, FileUnwritable, PathRefused, ReadError
 from mdrecall.memory import Memory
-from mdrecall.sources.clock import user_time
-from mdrecall.sources.editing import change_error, find_codec, hash_content, remove_note, replace_content
-from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.notes import create_file, resolve_note
-from mdrecall.sources.opening import open_below, open_parent, read_below
-from mdrecall.sources.reader import find_candidates
+from mdrecall.notes.clock import user_time
+from mdrecall.notes.editing import change_error, find_codec, hash_content, remove_note, replace_content
+from mdrecall.notes.files import MemoryFiles
+from mdrecall.notes.notes import create_file, resolve_note
+from mdrecall.notes.opening import open_below, open_parent, read_below
+from mdrecall.notes.reader import find_candidates
 
 DELETED_FOLDER = ".trash"
 _ENDING = ".deleted"

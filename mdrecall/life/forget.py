@@ -14,7 +14,15 @@ from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
 
-from mdrecall.core.life.tombstones import (
+from mdrecall.errors import QueryError, ReadError, RecallError, StoreBusy, StoreUnavailable, message_with_hint
+from mdrecall.life.forget_places import Notes, OtherPlaces, Place, StateFiles, find_in_transcript
+from mdrecall.life.journal import drop_entry, empty_expired, find_removed, keep_removed, list_entries, restore_text
+from mdrecall.life.recalls import forget_paths
+from mdrecall.locks import FileLock, describe_holder
+from mdrecall.memory import Memory
+from mdrecall.notes.tombstones import done_line, entry_line, new_salt, open_tombstones, read_machine, undo_line
+from mdrecall.state_files import make_private_folder
+from mdrecall.text.tombstones import (
     ANY_SESSION,
     MAX_UNITS,
     Days,
@@ -24,14 +32,6 @@ from mdrecall.core.life.tombstones import (
     host_key,
     make_entry,
 )
-from mdrecall.errors import QueryError, ReadError, RecallError, StoreBusy, StoreUnavailable, message_with_hint
-from mdrecall.life.forget_places import Notes, OtherPlaces, Place, StateFiles, find_in_transcript
-from mdrecall.life.journal import drop_entry, empty_expired, find_removed, keep_removed, list_entries, restore_text
-from mdrecall.life.recalls import forget_paths
-from mdrecall.locks import FileLock, describe_holder
-from mdrecall.memory import Memory
-from mdrecall.sources.tombstones import done_line, entry_line, new_salt, open_tombstones, read_machine, undo_line
-from mdrecall.state_files import make_private_folder
 from mdrecall.types import Conversation, ProgressCallback
 from mdrecall.types.documents import parse_citation
 
@@ -303,7 +303,7 @@ class Forgetting:
         reads_any = "sessions" in settings.memory_search.sources or settings.memory.qmd.sessions.enabled
         if not (forgotten.has_phrases or forgotten.has_sessions) or not reads_any:
             return
-        from mdrecall.sources.transcripts.readers import list_conversations, open_transcripts
+        from mdrecall.sessions.readers import list_conversations, open_transcripts
 
         reader, known = open_transcripts(self._settings), self._tombstones.load()
         for conversation in list_conversations(reader):
@@ -316,7 +316,7 @@ class Forgetting:
 
     def _locate_transcript(self, conversation: Conversation) -> str:
         """Return where the program that a conversation was held with keeps it; empty if it keeps it no longer."""
-        from mdrecall.sources.transcripts.host_conversations import HostState
+        from mdrecall.sessions.host_conversations import HostState
 
         if conversation.host:
             followed = HostState(self._settings.agent_folder).list_followed()
@@ -396,7 +396,7 @@ def _note_problem(place: OtherPlaces, problems: list[str]) -> Iterator[None]:
 
 def check_request(request: ForgetRequest) -> None:
     """Raise ``QueryError`` if a request is empty, or means two things at once."""
-    from mdrecall.core.life.tombstones import read_phrase
+    from mdrecall.text.tombstones import read_phrase
 
     kinds = [bool(request.phrases), bool(request.paths), request.has_sessions or bool(request.since or request.until)]
     if sum(kinds) != 1:

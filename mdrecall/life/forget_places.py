@@ -8,15 +8,15 @@ from glob import escape, glob
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
 from mdrecall.errors import FileChanged, ReadError
 from mdrecall.life.curate import list_trash_files, original_path, remove_empty_folders
 from mdrecall.life.journal import RemovedText, journal_folder
-from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
-from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.opening import decode, read_below, stamp_of
-from mdrecall.sources.transcripts.host_conversations import CACHE_FILE, HostState, copy_name
+from mdrecall.notes.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
+from mdrecall.notes.files import MemoryFiles
+from mdrecall.notes.opening import decode, read_below, stamp_of
+from mdrecall.sessions.host_conversations import CACHE_FILE, HostState, copy_name
 from mdrecall.state_files import draft
+from mdrecall.text.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
 from mdrecall.types import Conversation, Listing, TranscriptRecord
 from mdrecall.types.documents import format_citation
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mdrecall import state_files
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, ReadError
 from mdrecall.locks import FileLock
-from mdrecall.sources.opening import read_below
+from mdrecall.notes.opening import read_below
 
 if TYPE_CHECKING:
-    from mdrecall.sources.editing import LineEdit
+    from mdrecall.notes.editing import LineEdit
 
 _ENDING = ".json"
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
@@ -97,7 +97,7 @@ def find_removed(index_path: str, name: str) -> tuple[RemovedText, ...] | None:
 
 
 def _read_removed(entry: dict[str, Any]) -> RemovedText:
-    from mdrecall.sources.editing import LineEdit
+    from mdrecall.notes.editing import LineEdit
 
     edits = tuple(LineEdit(first, last, tuple(lines)) for first, last, lines in entry["edits"])
     content = entry["content"].encode("utf-8", "surrogateescape")
@@ -114,8 +114,8 @@ def empty_expired(index_path: str, today: str) -> None:
 def restore_text(removed: RemovedText, max_bytes: int) -> str:
     """Put back what was removed from one note. Return how: ``restored``, or ``appended`` if the note has changed."""
     # Every `mdrecall index` looks into the journal, and hardly ever is there anything to write.
-    from mdrecall.sources.editing import LineEdit, hash_content, replace_lines
-    from mdrecall.sources.notes import create_file
+    from mdrecall.notes.editing import LineEdit, hash_content, replace_lines
+    from mdrecall.notes.notes import create_file
 
     root, inside, after, edits, content = removed
     try:

@@ -13,7 +13,10 @@ from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.life.promotion import (
+from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
+from mdrecall.life.candidates import Located, collect
+from mdrecall.life.journal import drop_entry, list_entries, save_entry
+from mdrecall.life.promotion import (
     Candidate,
     Entry,
     Gates,
@@ -31,17 +34,14 @@ from mdrecall.core.life.promotion import (
     strip_clock,
     strip_figures,
 )
-from mdrecall.core.life.statements import find_change, read_statement
-from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
-from mdrecall.life.candidates import Located, collect
-from mdrecall.life.journal import drop_entry, list_entries, save_entry
 from mdrecall.life.recalls import RecallState, lock_recalls, read_promoted
-from mdrecall.sources.clock import user_moment, user_time
-from mdrecall.sources.editing import find_codec, hash_content, remove_note, replace_content
-from mdrecall.sources.files import ROOT_FILES
-from mdrecall.sources.notes import create_file
-from mdrecall.sources.opening import decode, read_below
-from mdrecall.sources.tombstones import open_masks
+from mdrecall.notes.clock import user_moment, user_time
+from mdrecall.notes.editing import find_codec, hash_content, remove_note, replace_content
+from mdrecall.notes.files import ROOT_FILES
+from mdrecall.notes.notes import create_file
+from mdrecall.notes.opening import decode, read_below
+from mdrecall.notes.tombstones import open_masks
+from mdrecall.text.statements import find_change, read_statement
 from mdrecall.types.documents import format_citation
 
 T = TypeVar("T")

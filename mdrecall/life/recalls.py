@@ -13,16 +13,16 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.visibility import parse
-from mdrecall.core.life.promotion import Entry, find_entries
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.text.words import stem, surface_words, tokens
 from mdrecall.errors import ReadError
+from mdrecall.life.promotion import Entry, find_entries
 from mdrecall.locks import FileLock, describe_holder
+from mdrecall.notes.clock import user_time
+from mdrecall.notes.opening import decode, read_below
 from mdrecall.patterns import NOTE_ENDING_PATTERN
-from mdrecall.sources.clock import user_time
-from mdrecall.sources.opening import decode, read_below
+from mdrecall.search.query import parse_query
+from mdrecall.sessions.visibility import parse
 from mdrecall.state_files import load, make_private_folder, save
+from mdrecall.text.words import stem, surface_words, tokens
 from mdrecall.types import SearchAnswer, SearchResult
 
 #: As many records, queries and days as OpenClaw keeps: a season of daily use, and a file of a few hundred kilobytes.

@@ -8,18 +8,18 @@ from contextlib import suppress
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.core.life.statements import Claim, Conflicts, Statement, find_change, find_conflicts, read_statements
-from mdrecall.core.text.annotations import read_annotated, read_annotations
-from mdrecall.core.text.days import Moment, Place, note_day
-from mdrecall.core.text.markdown import INSIDE_BLOCK, heading_title, read_lines
-from mdrecall.core.text.notes import CURATED_FILES
 from mdrecall.errors import ArgumentError, ReadError, RecallError
 from mdrecall.life.journal import find_lines, hash_line, keep_replacement, take_unfinished
 from mdrecall.memory import Memory
-from mdrecall.sources.clock import user_time
-from mdrecall.sources.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
-from mdrecall.sources.opening import read_below
-from mdrecall.sources.tombstones import open_tombstones
+from mdrecall.notes.clock import user_time
+from mdrecall.notes.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
+from mdrecall.notes.opening import read_below
+from mdrecall.notes.tombstones import open_tombstones
+from mdrecall.text.annotations import read_annotated, read_annotations
+from mdrecall.text.days import Moment, Place, note_day
+from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
+from mdrecall.text.notes import CURATED_FILES
+from mdrecall.text.statements import Claim, Conflicts, Statement, find_change, find_conflicts, read_statements
 from mdrecall.types import Appended, SearchResult, format_citation
 from mdrecall.types.documents import parse_citation
 

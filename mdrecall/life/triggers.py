@@ -4,12 +4,12 @@ import os
 from collections.abc import Collection
 from typing import NamedTuple
 
-from mdrecall.core.conversation.messages import MIN_SCORE, Message, combine_scores
-from mdrecall.core.conversation.visibility import parse
-from mdrecall.core.text.annotations import is_for, read_projects
-from mdrecall.core.text.notes import CURATED_FILES, iter_note_chunks
 from mdrecall.errors import ReadError, RecallError
 from mdrecall.memory import Memory
+from mdrecall.sessions.messages import MIN_SCORE, Message, combine_scores
+from mdrecall.sessions.visibility import parse
+from mdrecall.text.annotations import is_for, read_projects
+from mdrecall.text.notes import CURATED_FILES, iter_note_chunks
 from mdrecall.types import format_citation
 
 #: The limits of OpenClaw for entries that a message brings to mind.

@@ -215,7 +215,7 @@ class Answers:
 
     def _list_files(self, name: str) -> dict[str, Stamp]:
         """Return the files of a memory in order."""
-        from mdrecall.sources.files import MemoryFiles
+        from mdrecall.notes.files import MemoryFiles
 
         try:
             settings = self.memories.get(name).settings
@@ -354,7 +354,7 @@ class LogNotifications(logging.Handler):
         wanted = [send for _, level, send in listeners if record.levelno >= level]
         if not wanted:
             return
-        from mdrecall.core.redact import redact
+        from mdrecall.text.redact import redact
 
         try:
             text = redact(record.getMessage())[:_MAX_LOG_CHARS]

@@ -23,7 +23,7 @@ from mdrecall.types import Progress, ProgressCallback, SyncReport
 from mdrecall.types.transcripts import normalize_agent_id
 
 if TYPE_CHECKING:
-    from mdrecall.backends.pool import BackendPool
+    from mdrecall.engine.pool import BackendPool
     from mdrecall.memory import Memory
 
 _log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ def _select(selection: Selection, env: Mapping[str, str] | None) -> tuple[Served
     served = _describe(loaded, loaded.settings.agent_id, workspace, selection.config)
     if selection.is_automatic and is_fixed:
         # Most servers have a configured memory, and do not pay for loading this.
-        from mdrecall.sources.repository import is_foreign
+        from mdrecall.notes.repository import is_foreign
 
         served = served._replace(is_foreign=is_foreign(loaded))
     return (served,)
@@ -218,7 +218,7 @@ class MemoryOpener:
 
     def __call__(self, served: ServedMemory) -> "Memory":
         # Imported here, so that the server answers the client's greeting before this is loaded.
-        from mdrecall.backends.pool import BackendPool
+        from mdrecall.engine.pool import BackendPool
         from mdrecall.memory import Memory
 
         with self._lock:

@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from mdrecall.core.conversation.visibility import parse
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories, ServedMemory, find_plugin, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
+from mdrecall.sessions.visibility import parse
 from mdrecall.tools.toolset import (
     ToolAnswer,
     Toolset,

@@ -72,7 +72,7 @@ class Slot(NamedTuple):
 
 def import_lancedb() -> Any:
     """Return the module of long-term memories, which needs the extra ``lancedb`` once memories are opened."""
-    return import_module("mdrecall.plugins.lancedb.plugin")
+    return import_module("mdrecall.extras.lancedb.plugin")
 
 
 def choose_plugin(plugins: Plugins) -> tuple[str, str]:

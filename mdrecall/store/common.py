@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain, islice
 from typing import Protocol, TypeAlias
 
-from mdrecall.core.text.annotations import pack_values, unpack_marks
-from mdrecall.core.text.days import ms_of_day, note_day
-from mdrecall.core.text.notes import unpack_fields
-from mdrecall.core.text.words import JOINERS
 from mdrecall.errors import StoreBusy, StoreUnavailable
+from mdrecall.text.annotations import pack_values, unpack_marks
+from mdrecall.text.days import ms_of_day, note_day
+from mdrecall.text.notes import unpack_fields
+from mdrecall.text.words import JOINERS
 from mdrecall.types import Chunk, Document, IndexedChunk, Job, Match, SourceName, StoredChunk, StoredDocument, Term
 from mdrecall.types.documents import Stamps, file_path
 

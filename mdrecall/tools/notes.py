@@ -8,9 +8,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
-from mdrecall.core.conversation.messages import cites
-from mdrecall.core.conversation.visibility import chat_type_of, parse
-from mdrecall.core.ranking.results import MAX_QUERIES, fit_snippets, remove_source
 from mdrecall.errors import (
     ArgumentError,
     EmbedderError,
@@ -25,6 +22,9 @@ from mdrecall.errors import (
     RecallError,
     WriteError,
 )
+from mdrecall.search.results import MAX_QUERIES, fit_snippets, remove_source
+from mdrecall.sessions.messages import cites
+from mdrecall.sessions.visibility import chat_type_of, parse
 from mdrecall.tools.sessions import (
     SESSIONS_HISTORY,
     SESSIONS_SEARCH,

@@ -6,9 +6,9 @@ They answer under OpenClaw's names. A ``messageId`` is the number of a record in
 from collections.abc import Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.core.text.markdown import ELLIPSIS, cut_units, shorten, utf16_units
-from mdrecall.core.text.words import fold, surface_words, tokens
 from mdrecall.errors import ArgumentError, QueryError, RecallError, ScopeDenied
+from mdrecall.text.markdown import ELLIPSIS, cut_units, shorten, utf16_units
+from mdrecall.text.words import fold, surface_words, tokens
 from mdrecall.tools.toolset import (
     ToolAnswer,
     ToolSpec,

@@ -10,9 +10,9 @@ from typing import Any
 
 from mdrecall.config.load import load
 from mdrecall.config.settings import Settings
+from mdrecall.extras.qmd.collections import plan_collections
+from mdrecall.extras.qmd.process import index_path
 from mdrecall.memory import Memory
-from mdrecall.qmd.collections import plan_collections
-from mdrecall.qmd.process import index_path
 from tests.conftest import Workspace
 from tests.qmd.fake_qmd import FakeQmd
 

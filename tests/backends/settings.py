@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from mdrecall.backends.embedders import EmbedderChoice, choose_embedders
 from mdrecall.config.load import load
+from mdrecall.engine.embedders import EmbedderChoice, choose_embedders
 from mdrecall.interfaces import Embedder
 from mdrecall.memory import Memory
 from tests.conftest import Workspace

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.backends.fallback import MAX_PAUSE_S, Breaker
+from mdrecall.engine.fallback import MAX_PAUSE_S, Breaker
 from mdrecall.errors import ProgramFailed, ProgramTimedOut
 
 BROKEN = ProgramFailed("qmd ended with code 1.", hint="Mend it.")

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from mdrecall.backends.embedding_status import report_providers
 from mdrecall.cli.main import main
 from mdrecall.config.load import load
+from mdrecall.engine.embedding_status import report_providers
 from mdrecall.store.sqlite import Owner, SqliteStore
 from tests.backends.settings import (
     NOTES,

@@ -3,8 +3,8 @@
 import json
 import threading
 
-from mdrecall.backends.pool import BackendPool, key_of
 from mdrecall.config.load import Loaded, load
+from mdrecall.engine.pool import BackendPool, key_of
 from mdrecall.interfaces import IndexedBackend
 from tests.backends.fake_backend import FakeBackend
 from tests.conftest import Workspace

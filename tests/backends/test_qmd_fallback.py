@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.backends.fallback import Breaker, FallbackBackend
+from mdrecall.engine.fallback import Breaker, FallbackBackend
 from mdrecall.errors import (
     BackendNotReady,
     BackendUnavailable,

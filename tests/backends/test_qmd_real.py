@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.ranking.score import probability
 from mdrecall.errors import TranscriptRefused
 from mdrecall.memory import Memory
+from mdrecall.search.score import probability
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from mdrecall.types import SearchAnswer

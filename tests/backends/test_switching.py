@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.backends.builtin import BuiltinBackend
+from mdrecall.engine.builtin import BuiltinBackend
 from mdrecall.errors import EmbedderUnavailable, install_command
 from mdrecall.memory import Memory
 from tests.backends.settings import NOTES, OTHER_KEY, configure, down, opened, provider, told, written
@@ -275,7 +275,7 @@ def test_a_missing_package_leaves_the_words_and_says_how_to_get_it(
     def missing() -> None:
         raise EmbedderUnavailable("The package xllamacpp is missing.", hint=install_command("gguf"))
 
-    monkeypatch.setattr("mdrecall.embed.gguf.model.require_package", missing)
+    monkeypatch.setattr("mdrecall.extras.gguf.model.require_package", missing)
     memory = opened(workspace)
     assert install_command("gguf") in told(memory)
     answer = memory.search("walrus")

@@ -590,7 +590,7 @@ def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace,
 HEAVY = {
     "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "inspect", "logging",
     "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
-    "mdrecall.embed.minilm", "mdrecall.embed.offline.word_vectors",
+    "mdrecall.extras.minilm", "mdrecall.embed.offline.word_vectors",
 }  # fmt: skip
 
 
@@ -604,8 +604,8 @@ HEAVY = {
         ),
         (
             ["index"],
-            {"mdrecall.embed.offline", "mdrecall.core.text.notes"},
-            {"mdrecall.engine.searcher", "mdrecall.core.ranking.score"},
+            {"mdrecall.embed.offline", "mdrecall.text.notes"},
+            {"mdrecall.engine.searcher", "mdrecall.search.score"},
         ),
     ],
 )

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from mdrecall.backends.embedding_status import ProviderRow
 from mdrecall.cli import output
 from mdrecall.cli.config import _describe_provider
 from mdrecall.cli.install import _make_path
@@ -27,8 +26,9 @@ from mdrecall.cli.output import (
     style,
 )
 from mdrecall.cli.search import highlight, print_answer
-from mdrecall.core.ranking.query import find_stems
+from mdrecall.engine.embedding_status import ProviderRow
 from mdrecall.errors import RecallError
+from mdrecall.search.query import find_stems
 from mdrecall.types import FallbackNotice, Issue, Probe, Progress, SearchAnswer, SearchResult
 
 

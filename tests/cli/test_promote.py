@@ -154,7 +154,7 @@ def test_a_wrong_option_is_a_usage_error(run: Run, workspace: Workspace, wrong: 
 def test_a_preview_loads_neither_the_index_nor_an_embedder(workspace: Workspace, path: str) -> None:
     code = (
         "import sys; from mdrecall.cli.main import main; main(['promote', '--json']);"
-        "slow = {'apsw', 'numpy', 'mdrecall.backends.open'}; print(sorted(slow & set(sys.modules)), file=sys.stderr)"
+        "slow = {'apsw', 'numpy', 'mdrecall.engine.open'}; print(sorted(slow & set(sys.modules)), file=sys.stderr)"
     )
     env = {**workspace.env, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", code]

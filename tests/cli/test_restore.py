@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.imports import _print_restored, _restored_to_json
+from mdrecall.extras.lancedb.plugin import read_backup
 from mdrecall.life.backup import Restored
-from mdrecall.plugins.lancedb.plugin import read_backup
 
 ID = "3f2a9c1d-1111-4222-8333-444455556666"
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from mdrecall.core.life import tombstones
-from mdrecall.core.life.tombstones import (
+from mdrecall.text import tombstones
+from mdrecall.text.tombstones import (
     Span,
     cut_line,
     find_runs,

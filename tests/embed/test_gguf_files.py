@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.embed.gguf import GgufEmbedder
-from mdrecall.embed.gguf.model_file import UNSPECIFIED, BadHeader, Header, read_header
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, ModelFileError, install_command
+from mdrecall.extras.gguf import GgufEmbedder
+from mdrecall.extras.gguf.model_file import UNSPECIFIED, BadHeader, Header, read_header
 from mdrecall.types import Progress
 from tests.conftest import examples
 from tests.embed.conftest import FileServer, Request

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.gguf.model_file import DEFAULT, Reference, parse_reference
 from mdrecall.embed.models import Prompts, prompts_for
 from mdrecall.errors import ModelFileError
+from mdrecall.extras.gguf.model_file import DEFAULT, Reference, parse_reference
 from mdrecall.types import EmbedInput
 
 HUB = "https://huggingface.co"

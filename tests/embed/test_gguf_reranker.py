@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.gguf import GgufReranker
 from mdrecall.errors import EmbedderError, InputRefused, ModelFileError
+from mdrecall.extras.gguf import GgufReranker
 from mdrecall.interfaces import Reranker
 from tests.embed.tiny_gguf import write_reranker, write_tiny
 

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.text.words import fold
 from mdrecall.embed.offline import OfflineEmbedder, embedder, languages, word_file, word_vectors
 from mdrecall.embed.offline.languages import Found, split_compound
 from mdrecall.embed.offline.translation import _scan, _scan_numpy
 from mdrecall.embed.offline.word_file import PIECES, Card, WordFile, hash_word, word_length
 from mdrecall.embed.offline.word_vectors import RUN_CHARS, Cutter
 from mdrecall.errors import ModelFileError
+from mdrecall.text.words import fold
 from mdrecall.types import EmbedInput
 from tests.conftest import examples
 from training import corpus, dictionaries

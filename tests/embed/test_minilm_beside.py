@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.backends.embedders import choose_embedders
 from mdrecall.config.load import load
-from mdrecall.embed.minilm import MiniLM, graph_path
+from mdrecall.engine.embedders import choose_embedders
+from mdrecall.extras.minilm import MiniLM, graph_path
 from mdrecall.memory import Memory
 from tests.conftest import Workspace
 from tests.embed.conftest import FileServer

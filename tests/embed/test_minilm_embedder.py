@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.minilm import MiniLM
+from mdrecall.extras.minilm import MiniLM
 
 SENTENCES = [
     "We decided to use a pool of twenty database connections.",
@@ -67,7 +67,7 @@ def test_it_says_what_it_is_before_anything_is_loaded(tmp_path: Path) -> None:
 
 def test_importing_it_loads_nothing_heavy() -> None:
     heavy = "{'numpy', 'onnx', 'onnxruntime', 'tokenizers'}"
-    code = f"import sys, mdrecall.embed.minilm; assert not {heavy} & set(sys.modules)"
+    code = f"import sys, mdrecall.extras.minilm; assert not {heavy} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 

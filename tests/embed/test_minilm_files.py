@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.minilm import MODEL, TOKENIZER, VOCABULARY, MiniLM, graph_path, load_graph
 from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
+from mdrecall.extras.minilm import MODEL, TOKENIZER, VOCABULARY, MiniLM, graph_path, load_graph
 from tests.embed.conftest import FileServer, Request
 
 ON_HUB = "/sentence-transformers/all-MiniLM-L6-v2/resolve/main/"
@@ -115,7 +115,7 @@ def test_a_damaged_graph_is_built_anew(damage: str, built: Path, model_folder: P
 def test_a_graph_that_onnxruntime_refuses_is_a_clear_error(
     model_folder: Path, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.embed.minilm.load_graph", lambda folder: b"nonsense")
+    monkeypatch.setattr("mdrecall.extras.minilm.load_graph", lambda folder: b"nonsense")
     with pytest.raises(EmbedderUnavailable, match=r"onnxruntime [\d.]+ cannot load"):
         MiniLM(str(built), folder=str(model_folder)).prepare()
 

@@ -17,13 +17,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.markdown import split_passages
-from mdrecall.core.text.words import fold
 from mdrecall.embed.offline import OfflineEmbedder, embedder
 from mdrecall.embed.offline import languages as pieces_module
 from mdrecall.embed.offline.languages import MAX_WORD_CHARS, Found, Pieces, find_words
 from mdrecall.errors import ModelFileError, install_command
 from mdrecall.store.vectors import to_int8
+from mdrecall.text.markdown import split_passages
+from mdrecall.text.words import fold
 from mdrecall.types import Embedding, EmbedInput
 
 FOLDER = Path(embedder.__file__).parent

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.ranking.score import similarity
 from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
+from mdrecall.search.score import similarity
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.types import Traits
 from tests.engine.embedders import HashEmbedder

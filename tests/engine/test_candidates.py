@@ -6,12 +6,12 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.core.ranking.score import Similarity
-from mdrecall.core.ranking.stages import RankingOptions
-from mdrecall.core.text.days import is_of_days
-from mdrecall.core.text.words import Analyser
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher
+from mdrecall.search.score import Similarity
+from mdrecall.search.stages import RankingOptions
+from mdrecall.text.days import is_of_days
+from mdrecall.text.words import Analyser
 from mdrecall.types import (
     Match,
     Mode,

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple, cast
 
 import pytest
 
-from mdrecall.core.ranking.stages import RankingOptions
-from mdrecall.core.text.words import Analyser
 from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedReport, FallbackEmbedder
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.interfaces import Embedder
 from mdrecall.memory import Memory
+from mdrecall.search.stages import RankingOptions
 from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.text.words import Analyser
 from mdrecall.types import Embedding, EmbedInput, Progress, SearchAnswer, SearchRequest, Traits
 from tests.conftest import Workspace, values_of
 from tests.engine.embedders import SLOW, HashEmbedder

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.query import explain_filter, is_in_collection, name_filter, read_filter
 from mdrecall.engine import searcher
 from mdrecall.errors import FileMissing, QueryError
 from mdrecall.memory import Memory
+from mdrecall.search.query import explain_filter, is_in_collection, name_filter, read_filter
 from mdrecall.types import Collection, Mode, SearchAnswer, SearchRequest
 from tests.conftest import Workspace
 

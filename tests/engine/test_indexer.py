@@ -10,12 +10,12 @@ from typing import Any
 import apsw
 import pytest
 
-from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
-from mdrecall.sources.files import MemoryFiles
+from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.documents import SqliteDocuments
+from mdrecall.text.words import Analyser
 from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Issue, Listing, Progress, SourceName
 from mdrecall.types.documents import Stamps
 from tests.conftest import LONG_AGO_NS, Workspace

@@ -6,10 +6,10 @@ from typing import Any, cast
 
 import pytest
 
-from mdrecall.core.ranking.query import DayLimits, NoteFilter, parse_query, read_naming, read_times
-from mdrecall.core.ranking.stages import RankingOptions
-from mdrecall.core.text.days import EPOCH, Moment, is_of_days
 from mdrecall.engine.scope import TimeSearch, _cut, put_first
+from mdrecall.search.query import DayLimits, NoteFilter, parse_query, read_naming, read_times
+from mdrecall.search.stages import RankingOptions
+from mdrecall.text.days import EPOCH, Moment, is_of_days
 from mdrecall.types import SearchAnswer, SearchResult, StoredChunk, StoredDocument
 from tests.conftest import values_of
 

@@ -157,7 +157,7 @@ def test_what_tools_have_written_is_not_read_again_and_again(
 
 
 def test_a_long_line_is_put_together_once(agent: TranscriptFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.sources.transcripts.jsonl._BLOCK_BYTES", 7)
+    monkeypatch.setattr("mdrecall.sessions.jsonl._BLOCK_BYTES", 7)
     agent.write("a.jsonl", message("the walrus"), "\n", message("sleeps " * 500), message("on").rstrip())
     agent.indexer.sync()
     monkeypatch.undo()

@@ -8,15 +8,15 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from mdrecall.core.ranking.stages import RankingOptions
-from mdrecall.core.text.words import Analyser
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.searcher import Searcher
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
 from mdrecall.interfaces import Embedder
+from mdrecall.search.stages import RankingOptions
 from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.text.words import Analyser
 from mdrecall.types import MODES, Mode, SearchAnswer, SearchRequest, Traits
 from tests.conftest import Workspace, values_of
 from tests.engine.embedders import HashEmbedder

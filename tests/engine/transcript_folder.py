@@ -6,12 +6,12 @@ from typing import Any
 
 import apsw
 
-from mdrecall.core.text.words import Analyser
 from mdrecall.engine.indexer import ChunkSize, describe_index_format
 from mdrecall.engine.transcripts import TranscriptIndexer
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
+from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.tables import add_function
+from mdrecall.text.words import Analyser
 
 SIZE = ChunkSize(32, 8)
 AT_ONCE = (0, 0)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.conversation.messages import wrap_memory
-from mdrecall.sources.transcripts.hosts import locate_transcript, read_steps
+from mdrecall.sessions.hosts import locate_transcript, read_steps
+from mdrecall.sessions.messages import wrap_memory
 from mdrecall.types import Step
 from tests.hosts.conftest import OpenHost
 from tests.hosts.model import Model

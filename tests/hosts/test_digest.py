@@ -27,7 +27,7 @@ from mdrecall.hosts.digest import (
 )
 from mdrecall.hosts.events import HookEvent, find_log
 from mdrecall.hosts.table import find_host
-from mdrecall.sources.notes import append_note
+from mdrecall.notes.notes import append_note
 from tests.conftest import Workspace
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
 from tests.processes import finish, marked, python, until

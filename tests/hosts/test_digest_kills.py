@@ -18,13 +18,13 @@ import json, os, random, signal, sys
 from pathlib import Path
 from mdrecall.config.load import load
 from mdrecall.hosts.digest import digest_session, finish_digests
-import mdrecall.core.redact, mdrecall.sources.opening, mdrecall.sources.transcripts.hosts
+import mdrecall.text.redact, mdrecall.notes.opening, mdrecall.sessions.hosts
 from tests.hosts.conversation import NOW, Conversation
 
 base, workspace, wanted, seed = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
 settings = load(env=json.loads(sys.argv[5]), workspace=workspace, cwd=workspace).settings
 chance = random.Random(seed)
-PLACES = ("/hosts/", "/sources/notes", "/sources/appending", "/state_files", "/locks")
+PLACES = ("/hosts/", "/notes/notes", "/notes/editing", "/state_files", "/locks")
 real_write = os.write
 
 class Counter:

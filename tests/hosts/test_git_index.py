@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.sources.repository import list_changed
+from mdrecall.notes.repository import list_changed
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.conversation.messages import wrap_memory
+from mdrecall.sessions.messages import wrap_memory
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.conversation.messages import strip_memory
+from mdrecall.sessions.messages import strip_memory
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 

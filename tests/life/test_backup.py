@@ -17,9 +17,9 @@ import pytest
 
 from mdrecall.cli.imports import _print_saved
 from mdrecall.config.load import load
-from mdrecall.core.life.tombstones import make_entry
 from mdrecall.life.backup import BackupReport, _explain_refusal
-from mdrecall.sources.tombstones import TombstoneFiles, entry_line, new_salt
+from mdrecall.notes.tombstones import TombstoneFiles, entry_line, new_salt
+from mdrecall.text.tombstones import make_entry
 from tests.cli.conftest import Ran, Run, run_in_this_process
 from tests.conftest import LONG_AGO_NS, Workspace
 from tests.life.samples import SAMPLES

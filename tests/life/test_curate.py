@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, PathRefused, RecallError
 from mdrecall.life import curate
 from mdrecall.life.curate import Curator, NoteContent, NotePlace, list_deleted, merge_text
-from mdrecall.sources.editing import hash_content
+from mdrecall.notes.editing import hash_content
 from tests.conftest import Workspace
 
 NOW = datetime(2026, 11, 16, 8, 15, tzinfo=UTC)

@@ -11,13 +11,13 @@ import apsw
 import pytest
 
 from mdrecall.context import session_context
-from mdrecall.core.life.tombstones import Days, make_entry
 from mdrecall.errors import QueryError, StoreUnavailable
 from mdrecall.life.curate import Curator, list_deleted
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, check_request
 from mdrecall.life.journal import journal_folder
 from mdrecall.memory import Memory
-from mdrecall.sources.tombstones import TombstoneFiles, entry_line, undo_line
+from mdrecall.notes.tombstones import TombstoneFiles, entry_line, undo_line
+from mdrecall.text.tombstones import Days, make_entry
 from tests.conftest import Workspace, examples
 from tests.life.traces import find_traces
 from tests.processes import python
@@ -399,11 +399,11 @@ import json, os, random, signal, sys
 from datetime import datetime, UTC
 from mdrecall.memory import Memory
 from mdrecall.life.forget import Forgetting, ForgetRequest
-import mdrecall.core.life.tombstones, mdrecall.core.redact, mdrecall.embed.offline, mdrecall.engine.transcripts
-import mdrecall.sources.transcripts.readers
+import mdrecall.text.tombstones, mdrecall.text.redact, mdrecall.embed.offline, mdrecall.engine.transcripts
+import mdrecall.sessions.readers
 workspace, env, phrase, wanted = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 now, chance = datetime(2026, 11, 16, tzinfo=UTC), random.Random(7)
-PLACES = ("/life/", "/sources/editing", "/sources/tombstones", "/state_files", "/store/sqlite/", "/engine/sync_run")
+PLACES = ("/life/", "/notes/editing", "/notes/tombstones", "/state_files", "/store/sqlite/", "/engine/sync_run")
 
 class Counter:
     def __init__(self, limit):

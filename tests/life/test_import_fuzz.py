@@ -11,7 +11,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.life.imported import (
+from mdrecall.errors import ReadError
+from mdrecall.extras.imports.exports import JsonFile, read_items
+from mdrecall.extras.imports.items import (
     Item,
     add_mark,
     clean_text,
@@ -22,10 +24,8 @@ from mdrecall.core.life.imported import (
     render_entry,
     render_note,
 )
-from mdrecall.errors import ReadError
-from mdrecall.life.imports.exports import JsonFile, read_items
-from mdrecall.life.imports.readers import read_chatgpt, read_claude, read_mem0
-from mdrecall.life.imports.sources import Read, Request, Skipped
+from mdrecall.extras.imports.readers import read_chatgpt, read_claude, read_mem0
+from mdrecall.extras.imports.sources import Read, Request, Skipped
 
 NAMES = (
     "id", "conversation_id", "title", "mapping", "current_node", "message", "author", "role", "content", "parts",

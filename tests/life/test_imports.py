@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.main import main
-from mdrecall.life.imports import readers, writer
-from mdrecall.sources.notes import NotePath, append_note
-from mdrecall.sources.transcripts import foreign_database
+from mdrecall.extras.imports import readers, writer
+from mdrecall.notes.notes import NotePath, append_note
+from mdrecall.sessions import foreign_database
 from mdrecall.types import Appended
 from tests.cli.conftest import Run
 from tests.cli.test_output import Terminal
@@ -520,7 +520,7 @@ def test_a_link_in_the_target_is_not_followed(workspace: Workspace, run: Run, tm
 
 
 def test_a_long_list_is_read_item_by_item(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    from mdrecall.life.imports.exports import JsonFile, read_items
+    from mdrecall.extras.imports.exports import JsonFile, read_items
 
     file = tmp_path / "conversations.json"
     long = "word " * 300_000
@@ -533,8 +533,8 @@ def test_a_long_list_is_read_item_by_item(workspace: Workspace, run: Run, tmp_pa
 
 
 def test_what_was_forgotten_does_not_come_back(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    from mdrecall.core.life.tombstones import Days, make_entry
-    from mdrecall.sources.tombstones import TombstoneFiles, entry_line, new_salt
+    from mdrecall.notes.tombstones import TombstoneFiles, entry_line, new_salt
+    from mdrecall.text.tombstones import Days, make_entry
 
     file = write_conversations(
         tmp_path,

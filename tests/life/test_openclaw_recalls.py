@@ -9,9 +9,9 @@ from typing import Any
 import apsw
 import pytest
 
-from mdrecall.core.life.promotion import Record, rank, score_record
 from mdrecall.life.candidates import database_path, read_openclaw_recalls
 from mdrecall.life.promote import choose, plan
+from mdrecall.life.promotion import Record, rank, score_record
 from tests.conftest import Workspace
 
 MADE = json.loads(Path(__file__).with_name("openclaw_records.json").read_text())

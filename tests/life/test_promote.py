@@ -12,16 +12,16 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.life.promotion import Gates, find_promoted_keys
-from mdrecall.core.life.tombstones import make_entry
 from mdrecall.errors import FileChanged, FileUnwritable, ReadError
 from mdrecall.life import promote
 from mdrecall.life.journal import drop_entry, list_entries
 from mdrecall.life.promote import Choice, Plan, apply, choose, find_judged, plan, undo
+from mdrecall.life.promotion import Gates, find_promoted_keys
 from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
-from mdrecall.sources.editing import replace_content
-from mdrecall.sources.tombstones import TombstoneFiles, entry_line, new_salt
+from mdrecall.notes.editing import replace_content
+from mdrecall.notes.tombstones import TombstoneFiles, entry_line, new_salt
+from mdrecall.text.tombstones import make_entry
 from tests.conftest import Workspace, examples
 from tests.core.life.test_entries import JUNK
 from tests.life.conftest import NOW, recall_line
@@ -344,7 +344,7 @@ PROMOTER = """
 import os, sys
 from mdrecall.life import promote
 from mdrecall.memory import Memory
-from mdrecall.sources.editing import replace_content
+from mdrecall.notes.editing import replace_content
 from tests.life.conftest import NOW
 memory = Memory.open(sys.argv[1])
 print("ready", flush=True)

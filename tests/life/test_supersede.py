@@ -4,10 +4,10 @@ from datetime import UTC, datetime
 
 import pytest
 
-from mdrecall.core.text.annotations import read_annotations
 from mdrecall.errors import ArgumentError, FileUnwritable
 from mdrecall.life import supersede
 from mdrecall.life.supersede import add_replacement, find_line, find_replaced, keep_line, list_conflicts, mark_line
+from mdrecall.text.annotations import read_annotations
 from tests.conftest import Workspace
 
 NOW = datetime(2026, 11, 16, 12, tzinfo=UTC)

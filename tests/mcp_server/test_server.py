@@ -18,7 +18,7 @@ from mdrecall.mcp_server.answers import PAGE, LogNotifications, _format_time
 from mdrecall.mcp_server.http import MemoryServer, build_server
 from mdrecall.mcp_server.memories import IndexRun, Memories, MemoryOpener, Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
-from mdrecall.sources import opening
+from mdrecall.notes import opening
 from mdrecall.tools.notes import GET, SEARCH, append_spec
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types import Progress, ProgressCallback
@@ -175,7 +175,7 @@ def test_a_resource_is_the_whole_file_however_long_its_lines_are(home: Home, mon
         reads.append(shown)
         return real(root, inside, shown=shown, max_bytes=max_bytes)
 
-    monkeypatch.setattr("mdrecall.sources.reader.read_below", read_below)
+    monkeypatch.setattr("mdrecall.notes.reader.read_below", read_below)
 
     async def act(client: Client) -> Any:
         return (await client.read_resource("mdrecall://main/MEMORY.md")).contents[0]

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from mdrecall.memory import Memory
-from mdrecall.sources.transcripts.foreign_database import read_snapshot
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-from mdrecall.sources.transcripts.openclaw_database import OpenClawDatabase, find_decompressor
-from mdrecall.sources.transcripts.readers import list_conversations
+from mdrecall.sessions.foreign_database import read_snapshot
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.sessions.openclaw_database import OpenClawDatabase, find_decompressor
+from mdrecall.sessions.readers import list_conversations
 from mdrecall.types import TranscriptRecord
 from tests.hosts.model import Model
 from tests.openclaw.program import Gateway, OpenClaw

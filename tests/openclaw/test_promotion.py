@@ -5,8 +5,8 @@ from datetime import datetime
 
 import pytest
 
-from mdrecall.core.life.promotion import rank
 from mdrecall.life.candidates import read_openclaw_recalls
+from mdrecall.life.promotion import rank
 from tests.openclaw.program import OpenClaw
 
 pytestmark = pytest.mark.openclaw

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.redact import make_redactor
 from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.extras.lancedb.memories import LongTermMemory
+from mdrecall.extras.lancedb.table import Table
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.lancedb.memories import LongTermMemory
-from mdrecall.plugins.lancedb.table import Table
+from mdrecall.text.redact import make_redactor
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback
 
 START_MS = 1_700_000_000_000.0

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.plugins.lancedb import capture
-from mdrecall.plugins.lancedb.capture import (
+from mdrecall.extras.lancedb import capture
+from mdrecall.extras.lancedb.capture import (
     CATEGORIES,
     categorize,
     compile_triggers,

@@ -10,8 +10,8 @@ import pytest
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.errors import ConfigError, KeyRefused, PluginError
+from mdrecall.extras.lancedb.plugin import database_uri, has_own_embedder, make_embedder
 from mdrecall.plugins import open_slot
-from mdrecall.plugins.lancedb.plugin import database_uri, has_own_embedder, make_embedder
 from tests.conftest import Workspace
 from tests.providers.server import KEY, ProviderServer
 

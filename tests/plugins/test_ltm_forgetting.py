@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.extras.lancedb.plugin import LongTermPlaces, database_uri, open_memories
 from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.memory import Memory
-from mdrecall.plugins.lancedb.plugin import LongTermPlaces, database_uri, open_memories
 from tests.cli.conftest import run_in_this_process
 from tests.conftest import Workspace
 from tests.life.traces import find_traces

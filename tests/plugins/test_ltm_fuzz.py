@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.plugins.lancedb.tools import ltm_tools
+from mdrecall.extras.lancedb.tools import ltm_tools
 from mdrecall.tools.toolset import Toolset
 from tests.conftest import examples
 from tests.plugins.conftest import LtmDatabase

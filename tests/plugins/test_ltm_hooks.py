@@ -9,9 +9,9 @@ import pytest
 from mdrecall.config.openclaw_settings import LanceDb, LanceDbEmbedding
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import EmbedderUnavailable
+from mdrecall.extras.lancedb.memories import LongTermMemory
+from mdrecall.extras.lancedb.plugin import LongTermHooks
 from mdrecall.interfaces import Embedder
-from mdrecall.plugins.lancedb.memories import LongTermMemory
-from mdrecall.plugins.lancedb.plugin import LongTermHooks
 from tests.plugins.conftest import LtmDatabase
 
 EMBEDDING = LanceDbEmbedding(model="")

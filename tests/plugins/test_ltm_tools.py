@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.plugins.lancedb.tools import ltm_tools
+from mdrecall.extras.lancedb.tools import ltm_tools
 from mdrecall.tools.toolset import ToolAnswer, Toolset
 from tests.plugins.conftest import START_MS, LtmDatabase
 

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.memories import CHANGED
 from mdrecall.errors import ArgumentError, PluginError
-from mdrecall.plugins.lancedb.memories import LongTermMemory, same_fact
+from mdrecall.extras.lancedb.memories import LongTermMemory, same_fact
 from tests.plugins.conftest import LtmDatabase, OtherEmbedder
 
 DAY_MS = 86_400_000.0

@@ -5,9 +5,9 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.plugins.lancedb.memories import Match
-from mdrecall.plugins.lancedb.table import Row
-from mdrecall.plugins.lancedb.tools import escape, number_entries, relevant_block
+from mdrecall.extras.lancedb.memories import Match
+from mdrecall.extras.lancedb.table import Row
+from mdrecall.extras.lancedb.tools import escape, number_entries, relevant_block
 
 
 def match(category: str, text: str, score: float = 0.5) -> Match:

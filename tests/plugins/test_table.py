@@ -12,15 +12,15 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import PluginError, RecallError, StoreUnavailable, install_command
-from mdrecall.plugins.lancedb.memories import LongTermMemory
-from mdrecall.plugins.lancedb.table import PLUGIN, Table
+from mdrecall.extras.lancedb.memories import LongTermMemory
+from mdrecall.extras.lancedb.table import PLUGIN, Table
 from tests.plugins.conftest import START_MS, LtmDatabase, OtherEmbedder
 
 WRITER = """
 import sys
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.plugins.lancedb.memories import LongTermMemory
-from mdrecall.plugins.lancedb.table import PLUGIN, Table
+from mdrecall.extras.lancedb.memories import LongTermMemory
+from mdrecall.extras.lancedb.table import PLUGIN, Table
 
 folder, name = sys.argv[1:]
 memories = LongTermMemory(

@@ -12,10 +12,10 @@ import apsw
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
 from mdrecall.errors import BackendUnavailable, ProgramStopped
-from mdrecall.qmd.collections import Collections, plan_collections
-from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.process import Output, Program, config_path, index_path, prepare
-from mdrecall.qmd.update import IndexUpdate
+from mdrecall.extras.qmd.collections import Collections, plan_collections
+from mdrecall.extras.qmd.database import QmdDatabase
+from mdrecall.extras.qmd.process import Output, Program, config_path, index_path, prepare
+from mdrecall.extras.qmd.update import IndexUpdate
 from mdrecall.types import Stop, never
 from tests.qmd.real import Tools, node_of
 

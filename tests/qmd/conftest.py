@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.qmd.process import Program
+from mdrecall.extras.qmd.process import Program
 from tests.qmd.agent_home import AgentHome
 from tests.qmd.fake_qmd import FakeQmd
 from tests.qmd.models import write_models

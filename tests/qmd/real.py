@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from mdrecall.qmd.process import WORK_DIR, Program, prepare
+from mdrecall.extras.qmd.process import WORK_DIR, Program, prepare
 
 _CHECKOUT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 60.0

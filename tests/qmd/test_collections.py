@@ -8,8 +8,8 @@ import pytest
 
 from mdrecall.config.load import load
 from mdrecall.errors import ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.qmd.collections import Collection, Collections, plan_collections, sanitize_name
-from mdrecall.qmd.process import Program
+from mdrecall.extras.qmd.collections import Collection, Collections, plan_collections, sanitize_name
+from mdrecall.extras.qmd.process import Program
 from tests.qmd.agent_home import AgentHome, Scripted
 
 

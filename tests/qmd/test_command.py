@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mdrecall.qmd.process import parse_command, short_name
+from mdrecall.extras.qmd.process import parse_command, short_name
 
 
 def test_a_plain_name_is_the_command() -> None:

@@ -7,8 +7,8 @@ import apsw
 import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramUnreadable
-from mdrecall.qmd.database import QmdDatabase
-from mdrecall.qmd.process import Program
+from mdrecall.extras.qmd.database import QmdDatabase
+from mdrecall.extras.qmd.process import Program
 from tests.qmd.agent_home import AgentHome
 
 SCHEMA = """

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.redact import make_redactor
+from mdrecall.extras.qmd.export import ExportReport, SessionExport
 from mdrecall.interfaces import OpenTranscript
-from mdrecall.qmd.export import ExportReport, SessionExport
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-from mdrecall.sources.transcripts.readers import Transcripts
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.sessions.readers import Transcripts
+from mdrecall.text.redact import make_redactor
 from tests.qmd.agent_home import AgentHome
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mdrecall.errors import ProgramUnreadable
-from mdrecall.qmd.search import RawHit, parse_answer, parse_output
+from mdrecall.extras.qmd.search import RawHit, parse_answer, parse_output
 
 HIT = {"docid": "#7b154d", "score": 0.3, "file": "qmd://memory-dir-main/2026-01-14.md", "line": 4, "title": "x"}
 

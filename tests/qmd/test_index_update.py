@@ -7,7 +7,6 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mdrecall.core.redact import make_redactor
 from mdrecall.errors import (
     BackendUnavailable,
     ProgramBusy,
@@ -15,12 +14,13 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
 )
+from mdrecall.extras.qmd.collections import export_dir
+from mdrecall.extras.qmd.export import SessionExport
+from mdrecall.extras.qmd.process import Output, Program
+from mdrecall.extras.qmd.update import IndexUpdate
 from mdrecall.locks import FileLock
-from mdrecall.qmd.collections import export_dir
-from mdrecall.qmd.export import SessionExport
-from mdrecall.qmd.process import Output, Program
-from mdrecall.qmd.update import IndexUpdate
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.text.redact import make_redactor
 from mdrecall.types import Issue, Stop, never
 from tests.qmd.agent_home import AgentHome, Scripted
 

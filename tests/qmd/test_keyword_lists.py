@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.qmd.search import MAX_KEYWORDS, build_word_lists, extract_keywords
+from mdrecall.extras.qmd.search import MAX_KEYWORDS, build_word_lists, extract_keywords
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.qmd.process import resolve_launcher, short_name
+from mdrecall.extras.qmd.process import resolve_launcher, short_name
 from tests.qmd.real import Tools
 
 

@@ -17,8 +17,8 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.mcporter import Mcporter
-from mdrecall.qmd.process import Program
+from mdrecall.extras.qmd.mcporter import Mcporter
+from mdrecall.extras.qmd.process import Program
 from tests.processes import PATIENCE_S
 from tests.qmd.fake_qmd import FakeQmd
 

@@ -6,12 +6,12 @@ from typing import Any
 import pytest
 
 from mdrecall.config.openclaw_settings import Chunking
-from mdrecall.core.ranking.score import probability
-from mdrecall.core.ranking.stages import Candidate, RankingOptions
-from mdrecall.core.text.markdown import heading_above
-from mdrecall.core.text.words import Analyser
-from mdrecall.qmd.passages import Located, QmdDocument, locate
-from mdrecall.qmd.search import Mode
+from mdrecall.extras.qmd.passages import Located, QmdDocument, locate
+from mdrecall.extras.qmd.search import Mode
+from mdrecall.search.score import probability
+from mdrecall.search.stages import Candidate, RankingOptions
+from mdrecall.text.markdown import heading_above
+from mdrecall.text.words import Analyser
 from tests.conftest import values_of
 
 BILLING = "# Plans\n\n## Billing\n\nMet with Ana about the billing migration.\nWe agreed to postpone it.\n"

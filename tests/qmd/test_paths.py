@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import PathOutside
-from mdrecall.qmd.collections import Collection, CollectionPaths, covers
+from mdrecall.extras.qmd.collections import Collection, CollectionPaths, covers
 
 
 class Desk:

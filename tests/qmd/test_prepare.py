@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import BackendUnavailable
-from mdrecall.qmd.process import WORK_DIR, config_path, index_path, prepare
+from mdrecall.extras.qmd.process import WORK_DIR, config_path, index_path, prepare
 
 
 def test_the_folders_are_made_and_named_to_qmd(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.process import MAX_BYTES, Output, Program, find_error_line
+from mdrecall.extras.qmd.process import MAX_BYTES, Output, Program, find_error_line
 from tests.processes import PATIENCE_S, marked, runs, until
 from tests.qmd.fake_qmd import FakeQmd
 

@@ -12,10 +12,10 @@ import apsw
 import pytest
 
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
-from mdrecall.qmd.mcporter import Mcporter
-from mdrecall.qmd.process import WORK_DIR, Program, config_path, index_path, parse_command, require_version
-from mdrecall.qmd.search import Mode, QmdSearch
-from mdrecall.qmd.session import Session
+from mdrecall.extras.qmd.mcporter import Mcporter
+from mdrecall.extras.qmd.process import WORK_DIR, Program, config_path, index_path, parse_command, require_version
+from mdrecall.extras.qmd.search import Mode, QmdSearch
+from mdrecall.extras.qmd.session import Session
 from tests.processes import marked, until
 from tests.qmd.real import PATIENCE_S, Agent, Tools, node_of
 

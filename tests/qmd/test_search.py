@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramTimedOut
-from mdrecall.qmd.search import QmdSearch, RawHit
-from mdrecall.qmd.session import Session
+from mdrecall.extras.qmd.search import QmdSearch, RawHit
+from mdrecall.extras.qmd.session import Session
 from mdrecall.types import Issue
 from tests.qmd.agent_home import Reply, Scripted
 

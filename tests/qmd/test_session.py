@@ -18,8 +18,8 @@ from mdrecall.errors import (
     ProgramTimedOut,
     ProgramUnreadable,
 )
-from mdrecall.qmd.process import spawn
-from mdrecall.qmd.session import Connection, Session
+from mdrecall.extras.qmd.process import spawn
+from mdrecall.extras.qmd.session import Connection, Session
 from tests.processes import PATIENCE_S, marked, until
 from tests.qmd.fake_qmd import FakeQmd
 

@@ -10,8 +10,8 @@ import pytest
 
 from mdrecall.config.openclaw_settings import QmdUpdate
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut
+from mdrecall.extras.qmd.update import Embedding, Updater, UpdateReport
 from mdrecall.locks import FileLock
-from mdrecall.qmd.update import Embedding, Updater, UpdateReport
 from mdrecall.types import Progress, Stop
 from tests.qmd.agent_home import PATIENCE_S, AgentHome, Scripted, until
 from tests.qmd.real import Tools

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import ProgramMissing
-from mdrecall.qmd.process import Program, require_version
+from mdrecall.extras.qmd.process import Program, require_version
 from tests.processes import PATIENCE_S
 from tests.qmd.fake_qmd import FakeQmd
 

@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
-from mdrecall.core import eval_metrics
-from mdrecall.core.ranking.query import (
+from mdrecall import eval_metrics
+from mdrecall.errors import QueryError
+from mdrecall.extras.page.markdown import find_heading, find_line, split_note
+from mdrecall.extras.page.search import explain
+from mdrecall.search.query import (
     DayLimits,
     NoteFilter,
     explain_filter,
@@ -15,22 +18,19 @@ from mdrecall.core.ranking.query import (
     name_filter,
     read_filter,
 )
-from mdrecall.core.ranking.stages import (
+from mdrecall.search.stages import (
     diversify,
     interleave_sources,
     overlap,
     places_in_files,
 )
-from mdrecall.core.text.annotations import line_origins, path_origin
-from mdrecall.core.text.chunk import chunk_markdown, iter_chunks, title_text
-from mdrecall.core.text.markdown import is_role, is_user, split_line, split_passages
-from mdrecall.core.text.notes import find_topics, note_title, read_fields
-from mdrecall.core.text.words import common_beginning, porter_stem, stem
-from mdrecall.errors import QueryError
+from mdrecall.text.annotations import line_origins, path_origin
+from mdrecall.text.chunk import chunk_markdown, iter_chunks, title_text
+from mdrecall.text.markdown import is_role, is_user, split_line, split_passages
+from mdrecall.text.notes import find_topics, note_title, read_fields
+from mdrecall.text.words import common_beginning, porter_stem, stem
 from mdrecall.tools import notes, sessions, toolset
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName
-from mdrecall.ui.markdown import find_heading, find_line, split_note
-from mdrecall.ui.search import explain
 from tests.record.ranking import rank_chunks
 
 SNIPPET = "# Plan\n\nThe boat is blue.\n  It leaks.\u2028x\n\nSource: memory/a.md#L3-L5"

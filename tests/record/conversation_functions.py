@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
-from mdrecall.core.conversation import digest, flush
-from mdrecall.core.conversation.digest import Origin, find_mark, make_digest, safe_name
-from mdrecall.core.conversation.messages import (
+from mdrecall.sessions import digest, flush
+from mdrecall.sessions.digest import Origin, find_mark, make_digest, safe_name
+from mdrecall.sessions.messages import (
     Message,
     combine_scores,
     is_silent,
@@ -14,7 +14,7 @@ from mdrecall.core.conversation.messages import (
     visible_text,
     wrap_memory,
 )
-from mdrecall.core.conversation.visibility import Rules, explain_withheld, read_party, why_hidden
+from mdrecall.sessions.visibility import Rules, explain_withheld, read_party, why_hidden
 from mdrecall.types import HostRecord, Step, TranscriptRecord
 from tests.core.text.test_index_format import make_notes
 

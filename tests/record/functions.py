@@ -6,21 +6,21 @@ from functools import partial
 from itertools import product
 from typing import Any
 
-from mdrecall.core.conversation.visibility import explain_denial, parse
-from mdrecall.core.life.promotion import Gates, Record, explain_refusal, importance_of, passes_gates, rank
-from mdrecall.core.life.tombstones import (
+from mdrecall.extras.page import map as note_map
+from mdrecall.extras.page import timeline
+from mdrecall.life.promotion import Gates, Record, explain_refusal, importance_of, passes_gates, rank
+from mdrecall.mcp_server import config_text
+from mdrecall.search.query import parse_query, read_naming
+from mdrecall.sessions.visibility import explain_denial, parse
+from mdrecall.text.days import day_number
+from mdrecall.text.markdown import cut_units, heading_above, shorten, show_around, split_passages
+from mdrecall.text.tombstones import (
     cut_line,
     join_spans,
     mask_spans,
     split_units,
     widen_to_sentences,
 )
-from mdrecall.core.ranking.query import parse_query, read_naming
-from mdrecall.core.text.days import day_number
-from mdrecall.core.text.markdown import cut_units, heading_above, shorten, show_around, split_passages
-from mdrecall.mcp_server import config_text
-from mdrecall.ui import map as note_map
-from mdrecall.ui import timeline
 from tests.core.test_phrases import find_phrase
 from tests.core.text.test_index_format import make_notes
 from tests.record.answer_functions import ANSWER_FUNCTIONS

@@ -4,16 +4,16 @@ from collections.abc import Iterator
 from datetime import date
 from typing import Any
 
-from mdrecall.core.ranking.query import parse_query, read_naming, read_times
-from mdrecall.core.ranking.recency import quiet_time_words
-from mdrecall.core.ranking.results import run_stages
-from mdrecall.core.ranking.score import Query, ReadChunk, rank, similarity, strengths, weigh
-from mdrecall.core.ranking.stages import Candidate, RankingContext, RankingOptions, describe_doubt, to_results
-from mdrecall.core.text.chunk import chunk_markdown
-from mdrecall.core.text.days import ms_of_day
-from mdrecall.core.text.markdown import split_passages
-from mdrecall.core.text.words import Analyser, is_unspaced_text
 from mdrecall.engine.searcher import STAGES
+from mdrecall.search.query import parse_query, read_naming, read_times
+from mdrecall.search.recency import quiet_time_words
+from mdrecall.search.results import run_stages
+from mdrecall.search.score import Query, ReadChunk, rank, similarity, strengths, weigh
+from mdrecall.search.stages import Candidate, RankingContext, RankingOptions, describe_doubt, to_results
+from mdrecall.text.chunk import chunk_markdown
+from mdrecall.text.days import ms_of_day
+from mdrecall.text.markdown import split_passages
+from mdrecall.text.words import Analyser, is_unspaced_text
 from mdrecall.types import Collection, Marks, Match, SearchAnswer, SearchResult, StoredChunk, Traits
 from tests.conftest import values_of
 

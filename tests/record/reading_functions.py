@@ -4,15 +4,15 @@ import base64
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, product
 
-from mdrecall.core.life import promotion
-from mdrecall.core.life.statements import find_change, read_statement, read_statements
-from mdrecall.core.ranking import recency
-from mdrecall.core.ranking.query import QueryTimes, parse_query, read_limits, read_range, read_times
-from mdrecall.core.redact.masking import find, make_redactor, redact
-from mdrecall.core.redact.user_patterns import compile_patterns
-from mdrecall.core.text import days
-from mdrecall.core.text.time_reader import LANGUAGES
 from mdrecall.errors import QueryError
+from mdrecall.life import promotion
+from mdrecall.search import recency
+from mdrecall.search.query import QueryTimes, parse_query, read_limits, read_range, read_times
+from mdrecall.text import days
+from mdrecall.text.redact.masking import find, make_redactor, redact
+from mdrecall.text.redact.user_patterns import compile_patterns
+from mdrecall.text.statements import find_change, read_statement, read_statements
+from mdrecall.text.time_reader import LANGUAGES
 from mdrecall.types import SourceName, StoredChunk, StoredDocument
 
 #: Wednesday, 15 July 2026, and the last day of a leap month, a Thursday.

@@ -10,8 +10,8 @@ from typing import NamedTuple, TypeAlias
 import apsw
 import pytest
 
-from mdrecall.backends.open import open_backend
 from mdrecall.config.load import load
+from mdrecall.engine.open import open_backend
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
 from mdrecall.types import Issue, SearchAnswer

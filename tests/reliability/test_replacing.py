@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.backends.builtin import BuiltinBackend
+from mdrecall.engine.builtin import BuiltinBackend
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.locks import FileLock
 from mdrecall.memory import Memory

@@ -11,7 +11,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from mdrecall.core.conversation.messages import wrap_memory
+from mdrecall.sessions.messages import wrap_memory
 
 FOLDER = "/home/ada/shop"
 ASKED = "fix the pool"

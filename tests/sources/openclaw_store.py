@@ -10,8 +10,8 @@ from typing import Any
 
 import apsw
 
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-from mdrecall.sources.transcripts.openclaw_database import OpenClawDatabase
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.sessions.openclaw_database import OpenClawDatabase
 
 #: From so many bytes on, an event is stored compressed.
 COMPRESSED_FROM = 1024

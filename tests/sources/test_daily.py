@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.errors import FileBusy, FileUnwritable, NothingToWrite, PathRefused
-from mdrecall.sources.notes import append_daily
+from mdrecall.notes.notes import append_daily
 from mdrecall.types import Appended
 from tests.conftest import examples
 from tests.processes import finish, python, until
@@ -295,7 +295,7 @@ def test_a_write_that_fails_takes_nothing_back_from_those_who_write_without_the_
 
 _MANY = """
 import sys
-from mdrecall.sources.notes import append_daily
+from mdrecall.notes.notes import append_daily
 root, who, first, last, size = sys.argv[1:]
 print("ready", flush=True)
 sys.stdin.readline()

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.errors import FileChanged, FileUnwritable
-from mdrecall.sources import editing
-from mdrecall.sources.editing import LineEdit, edit_content, hash_content, remove_note, replace_content, replace_lines
+from mdrecall.notes import editing
+from mdrecall.notes.editing import LineEdit, edit_content, hash_content, remove_note, replace_content, replace_lines
 from tests.conftest import examples
 from tests.processes import PATIENCE_S, python
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mdrecall.config.load import load
+from mdrecall.notes.files import MemoryFiles
 from mdrecall.patterns import matches_glob
-from mdrecall.sources.files import MemoryFiles
 from mdrecall.types import Listing
 from tests.conftest import Workspace
 

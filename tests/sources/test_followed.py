@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from mdrecall.config.load import load
-from mdrecall.sources import watch
-from mdrecall.sources.files import MemoryFiles
-from mdrecall.sources.watch import FolderQueue, FollowedFiles
+from mdrecall.notes import watch
+from mdrecall.notes.files import MemoryFiles
+from mdrecall.notes.watch import FolderQueue, FollowedFiles
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs inotify")
 

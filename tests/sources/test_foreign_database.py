@@ -9,8 +9,8 @@ import apsw
 import pytest
 
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile
-from mdrecall.sources.transcripts import foreign_database
-from mdrecall.sources.transcripts.foreign_database import open_snapshot, read_snapshot
+from mdrecall.sessions import foreign_database
+from mdrecall.sessions.foreign_database import open_snapshot, read_snapshot
 
 
 @pytest.fixture

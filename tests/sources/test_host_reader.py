@@ -10,10 +10,9 @@ import pytest
 
 from mdrecall import Memory
 from mdrecall.config.load import Loaded, load
-from mdrecall.core.conversation.messages import wrap_memory
 from mdrecall.errors import FileMissing, PathOutside, QueryError
 from mdrecall.interfaces import TranscriptReader
-from mdrecall.sources.transcripts.host_conversations import (
+from mdrecall.sessions.host_conversations import (
     HOST_NAMES,
     FollowedHost,
     HostChoice,
@@ -22,7 +21,8 @@ from mdrecall.sources.transcripts.host_conversations import (
     find_project,
     summarise_hosts,
 )
-from mdrecall.sources.transcripts.readers import open_transcripts
+from mdrecall.sessions.messages import wrap_memory
+from mdrecall.sessions.readers import open_transcripts
 from tests.conftest import Workspace
 from tests.sources.host_transcripts import (
     ANSWER,
@@ -363,5 +363,5 @@ def test_the_beginning_of_a_transcript_is_read_once(
     def fail(*_: Any) -> None:
         raise AssertionError("read again")
 
-    monkeypatch.setattr("mdrecall.sources.transcripts.hosts.OpenHostFile.about", fail)
+    monkeypatch.setattr("mdrecall.sessions.hosts.OpenHostFile.about", fail)
     assert _paths(workspace) == ["sessions/claude-code/5f0c.jsonl"]

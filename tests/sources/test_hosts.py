@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.errors import FileMissing, FileUnreadable, NotAFile, ReadError, SymlinkRefused
-from mdrecall.sources.transcripts.host_formats import About
-from mdrecall.sources.transcripts.hosts import (
+from mdrecall.sessions.host_formats import About
+from mdrecall.sessions.hosts import (
     HOSTS,
     find_host_files,
     list_files,

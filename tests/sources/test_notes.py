@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import FileUnwritable, NothingToWrite, PathRefused
-from mdrecall.sources.editing import sign
-from mdrecall.sources.notes import NotePath, append_note, resolve_note
+from mdrecall.notes.editing import sign
+from mdrecall.notes.notes import NotePath, append_note, resolve_note
 from mdrecall.types import Appended
 
 DAY = "2026-02-16"

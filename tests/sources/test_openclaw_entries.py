@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.conversation.flush import FlushHistory, count_attempt, record_flush
 from mdrecall.errors import SessionsError
-from mdrecall.sources.transcripts.openclaw_entries import (
+from mdrecall.sessions.flush import FlushHistory, count_attempt, record_flush
+from mdrecall.sessions.openclaw_entries import (
     CONTESTED,
     FILE,
     Entry,
@@ -291,8 +291,8 @@ def test_a_lock_that_was_left_behind_keeps_nobody_out(tmp_path: Path, pid: int |
 
 _COUNT = """
 import sys
-from mdrecall.core.conversation.flush import FlushHistory
-from mdrecall.sources.transcripts.openclaw_entries import update_history
+from mdrecall.sessions.flush import FlushHistory
+from mdrecall.sessions.openclaw_entries import update_history
 for number in range(int(sys.argv[3])):
     history = FlushHistory(flushed_count=number)
     update_history(sys.argv[1], f"{sys.argv[2]}-{number}", lambda _: history, now_ms=1, create=True, wait_s=60)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-from mdrecall.sources.transcripts.openclaw_events import EventParser
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.sessions.openclaw_events import EventParser
 
 MARK = "⟦openclaw:ctx⟧"
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.sources.transcripts.jsonl import one_line, parse_blocks, parse_object
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-from mdrecall.sources.transcripts.openclaw_events import EventParser
+from mdrecall.sessions.jsonl import one_line, parse_blocks, parse_object
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.sessions.openclaw_events import EventParser
 from mdrecall.types import TranscriptRecord
 
 KEY = "sk-abcdefghijklmnopqrst"
@@ -96,7 +96,7 @@ def test_whatever_is_in_a_file_each_line_has_one_record_and_no_line_end(lines: l
 @given(st.text(st.sampled_from("ab \t\n\u3000\x1c\u2028")), st.integers(1, 9))
 def test_a_text_put_on_one_line_in_blocks_is_the_same_as_at_once(text: str, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mdrecall.sources.transcripts.jsonl._BLOCK_CHARS", size)
+        patch.setattr("mdrecall.sessions.jsonl._BLOCK_CHARS", size)
         assert one_line(text) == " ".join(text.split())
 
 
@@ -105,7 +105,7 @@ def test_a_line_that_is_too_long_is_told_and_costs_no_other_line(lines: list[byt
     data = b"\n".join(lines)
     blocks = (data[at : at + size] for at in range(0, len(data), size))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mdrecall.sources.transcripts.jsonl.MAX_LINE_BYTES", 6)
+        patch.setattr("mdrecall.sessions.jsonl.MAX_LINE_BYTES", 6)
         found = list(parse_blocks(blocks, lambda line: ("User", line.hex(), "", ""), start=100, number=5))
     # What follows the last line end is a record only if it is not empty.
     expected = lines if lines and lines[-1] else lines[:-1]

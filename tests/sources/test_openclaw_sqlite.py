@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from mdrecall.errors import FileMissing, FileUnreadable, ReadError
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-from mdrecall.sources.transcripts.openclaw_database import find_decompressor
-from mdrecall.sources.transcripts.readers import find_conversation, list_conversations, read_transcript
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.sessions.openclaw_database import find_decompressor
+from mdrecall.sessions.readers import find_conversation, list_conversations, read_transcript
 from mdrecall.types import Listing, TranscriptRecord
 from tests.sources.openclaw_store import OpenClawStore, message
 

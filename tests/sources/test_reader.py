@@ -13,7 +13,7 @@ from mdrecall.errors import (
     SymlinkRefused,
 )
 from mdrecall.memory import Memory
-from mdrecall.sources.reader import select_lines
+from mdrecall.notes.reader import select_lines
 from tests.conftest import Workspace
 
 FIVE = "one\ntwo\nthree\nfour\nfive\n"

@@ -13,14 +13,14 @@ import pytest
 from mdrecall import Memory
 from mdrecall.config.settings import Settings
 from mdrecall.context import save_session
-from mdrecall.core.redact import make_redactor
 from mdrecall.errors import FileMissing, PathOutside, TranscriptRefused
+from mdrecall.extras.qmd.export import ExportReport, SessionExport
 from mdrecall.interfaces import OpenTranscript, TranscriptReader
-from mdrecall.qmd.export import ExportReport, SessionExport
-from mdrecall.sources.opening import read_below
-from mdrecall.sources.transcripts import readers
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-from mdrecall.sources.transcripts.readers import Transcripts, open_transcripts
+from mdrecall.notes.opening import read_below
+from mdrecall.sessions import readers
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.sessions.readers import Transcripts, open_transcripts
+from mdrecall.text.redact import make_redactor
 from mdrecall.types import Conversation, Listing, SourceName, Stamp, TranscriptRecord
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import FileMissing
-from mdrecall.sources.transcripts.openclaw import OpenClawTranscripts
-from mdrecall.sources.transcripts.readers import find_conversation, last_messages, list_conversations, read_transcript
+from mdrecall.sessions.openclaw import OpenClawTranscripts
+from mdrecall.sessions.readers import find_conversation, last_messages, list_conversations, read_transcript
 
 
 def write(folder: Path, name: str, *texts: str, at_s: int = 1_700_000_000) -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.sources.repository import find_root, has_remote, place_of, project_keys, read_branch
+from mdrecall.notes.repository import find_root, has_remote, place_of, project_keys, read_branch
 
 
 def repository(folder: Path, head: str = "ref: refs/heads/main\n") -> Path:

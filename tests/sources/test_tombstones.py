@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.core.life.tombstones import Days, Entry, Tombstones, build_tombstones, make_entry
 from mdrecall.errors import StoreUnavailable
-from mdrecall.sources import tombstones
-from mdrecall.sources.tombstones import (
+from mdrecall.notes import tombstones
+from mdrecall.notes.tombstones import (
     TombstoneFiles,
     done_line,
     entry_line,
@@ -18,6 +17,7 @@ from mdrecall.sources.tombstones import (
     read_machine,
     undo_line,
 )
+from mdrecall.text.tombstones import Days, Entry, Tombstones, build_tombstones, make_entry
 from mdrecall.types import TranscriptRecord
 
 SALT, OTHER = bytes(range(16)), bytes(range(16, 32))

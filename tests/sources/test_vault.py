@@ -10,7 +10,7 @@ import pytest
 
 from mdrecall.errors import PathOutside
 from mdrecall.memory import Memory
-from mdrecall.sources.files import MemoryFiles, find_daily_note, find_left_out
+from mdrecall.notes.files import MemoryFiles, find_daily_note, find_left_out
 from mdrecall.tools.notes import memory_tools
 from mdrecall.tools.toolset import Toolset
 from tests.conftest import Workspace

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.sources.watch import FolderWatch, explain_failure
+from mdrecall.notes.watch import FolderWatch, explain_failure
 
 PATIENT = 20.0
 IGNORED = (".git", "node_modules")

@@ -13,11 +13,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.text.chunk import chunk_markdown
-from mdrecall.core.text.words import Analyser
 from mdrecall.interfaces import Store
+from mdrecall.search.query import parse_query
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+from mdrecall.text.chunk import chunk_markdown
+from mdrecall.text.words import Analyser
 from mdrecall.types import Document, Embedding, IndexedChunk, Space, StoredSpace
 from tests.postgres_server import POOLER, POSTGRES
 
@@ -37,7 +37,7 @@ def _open_sqlite(engine: str, folder: Path, name: str) -> Store:
 
 def _open_postgres(one_shot: bool, folder: Path, name: str, *, server: str = POSTGRES) -> Store:
     """Open a workspace of the test server, named after the folder so that each test has its own."""
-    from mdrecall.store.postgres import PostgresStore
+    from mdrecall.extras.postgres import PostgresStore
 
     return PostgresStore(os.environ[server], f"{folder}/{name}", place="here", one_shot=one_shot)
 

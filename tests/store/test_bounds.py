@@ -9,7 +9,7 @@ import apsw
 import numpy
 import pytest
 
-from mdrecall.core.ranking.query import parse_query
+from mdrecall.search.query import parse_query
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.vectors import CREATE_BLOCKS, put_vectors
 from mdrecall.store.vectors import MatrixEngine

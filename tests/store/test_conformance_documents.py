@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.text.days import EPOCH, day_number
 from mdrecall.errors import StoreBusy
 from mdrecall.interfaces import Store
+from mdrecall.search.query import parse_query
+from mdrecall.text.days import EPOCH, day_number
 from mdrecall.types import (
     NO_FIELDS,
     NO_MARKS,

@@ -13,9 +13,9 @@ import pytest
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
 
 from mdrecall.errors import ConfigError, NewerIndex, StoreUnavailable  # noqa: E402
-from mdrecall.store.postgres import PostgresStore  # noqa: E402
-from mdrecall.store.postgres.connect import complete_address  # noqa: E402
-from mdrecall.store.postgres.schema import create_tables  # noqa: E402
+from mdrecall.extras.postgres import PostgresStore  # noqa: E402
+from mdrecall.extras.postgres.connect import complete_address  # noqa: E402
+from mdrecall.extras.postgres.schema import create_tables  # noqa: E402
 from tests.postgres_server import Server  # noqa: E402
 
 #: An address of this machine that is not taken for one, and so stands for another machine.

@@ -24,7 +24,7 @@ def count_generations(server: Server, store: object) -> int:
     """Return how many generations of a workspace have rows in any table."""
     import psycopg
 
-    from mdrecall.store.postgres.schema import OF_GENERATION
+    from mdrecall.extras.postgres.schema import OF_GENERATION
 
     tables = " UNION ".join(f"SELECT gen FROM mdrecall.{table} WHERE workspace_id = %(own)s" for table in OF_GENERATION)
     with psycopg.connect(server.dsn) as db:
@@ -34,7 +34,7 @@ def count_generations(server: Server, store: object) -> int:
 def test_a_second_rebuild_waits_for_the_first_and_says_who_that_is(
     open_postgres: OpenStore, postgres: Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mdrecall.store.postgres._WAIT_S", 0.1)
+    monkeypatch.setattr("mdrecall.extras.postgres._WAIT_S", 0.1)
     store, other = open_postgres(), open_postgres()
     store.documents.put([indexed("old.md", "walrus")], "r")
     with store.rebuild(0) as (fresh, publish):
@@ -70,7 +70,7 @@ def test_what_a_killed_rebuild_has_left_goes_with_the_next_one(open_postgres: Op
 def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(postgres: Server) -> None:
     import psycopg
 
-    from mdrecall.store.postgres import PostgresStore
+    from mdrecall.extras.postgres import PostgresStore
 
     with psycopg.connect(postgres.dsn, autocommit=True) as db:
         db.execute("CREATE ROLE writer LOGIN")

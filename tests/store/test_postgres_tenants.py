@@ -9,9 +9,9 @@ import pytest
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
 
 from mdrecall.errors import StoreUnavailable  # noqa: E402
-from mdrecall.store.postgres import PostgresStore  # noqa: E402
-from mdrecall.store.postgres.connect import workspace_id  # noqa: E402
-from mdrecall.store.postgres.schema import SETTING, TABLES  # noqa: E402
+from mdrecall.extras.postgres import PostgresStore  # noqa: E402
+from mdrecall.extras.postgres.connect import workspace_id  # noqa: E402
+from mdrecall.extras.postgres.schema import SETTING, TABLES  # noqa: E402
 from tests.postgres_server import Server  # noqa: E402
 from tests.store.stores import SPACE, found_in, indexed, put  # noqa: E402
 

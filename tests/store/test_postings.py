@@ -7,7 +7,7 @@ import pytest
 numpy = pytest.importorskip("numpy")
 pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
 
-from mdrecall.store.postgres.postings import (  # noqa: E402
+from mdrecall.extras.postgres.postings import (  # noqa: E402
     MAX_CHUNKS,
     ChunkTerms,
     Postings,
@@ -18,7 +18,7 @@ from mdrecall.store.postgres.postings import (  # noqa: E402
     read_page,
     write_pages,
 )
-from mdrecall.store.postgres.terms import BlockRow, _choose_to_merge  # noqa: E402
+from mdrecall.extras.postgres.terms import BlockRow, _choose_to_merge  # noqa: E402
 
 #: Words that are common, rare, and longer than one page.
 WORDS = ["the", "a", "walrus", "é", "日本", *(f"w{number}" for number in range(300))]

@@ -11,8 +11,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mdrecall.core.ranking.query import parse_query
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
+from mdrecall.search.query import parse_query
 from mdrecall.store.sqlite import Owner, SqliteStore
 from mdrecall.store.sqlite.tables import APPLICATION_ID, VERSION
 from mdrecall.types import Embedding, Space

@@ -10,14 +10,14 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mdrecall.core.text.words import Analyser
 from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
-from mdrecall.sources.files import MemoryFiles
+from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.text.words import Analyser
 from mdrecall.types import Progress, SearchAnswer
 from tests.conftest import Workspace
 from tests.engine.embedders import HashEmbedder

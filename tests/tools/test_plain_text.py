@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.results import remove_source
 from mdrecall.memory import Memory
+from mdrecall.search.results import remove_source
 from mdrecall.tools.notes import format_append, format_read, format_search, format_session, memory_tools
 from mdrecall.tools.toolset import Toolset, format_failure
 

@@ -13,7 +13,7 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 
-from mdrecall.ui.app import VIEWS
+from mdrecall.extras.page.app import VIEWS
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S, until
 
@@ -103,9 +103,9 @@ def serve(
     """
     import uvicorn
 
+    from mdrecall.extras.page.app import App, build_guarded
     from mdrecall.mcp_server.http import HttpEndpoint, configure
     from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
-    from mdrecall.ui.app import App, build_guarded
 
     env = env or workspaces[0].env
     named = tuple(f"memory{number}={each.path}" for number, each in enumerate(workspaces, 1))

@@ -9,8 +9,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mdrecall.sources.editing import hash_content
-from mdrecall.ui.app import VIEWS
+from mdrecall.extras.page.app import VIEWS
+from mdrecall.notes.editing import hash_content
 from tests.conftest import Workspace
 from tests.ui.conftest import READING, Site, serve
 from tests.ui.test_read import ATTACKS
@@ -133,7 +133,7 @@ def _list_outside(base: Path, space: Workspace) -> dict[str, bytes]:
 @pytest.mark.parametrize("view", VIEWS)
 def test_no_field_of_any_view_leads_out_of_the_workspace(enclosed: tuple[Workspace, Any], view: str) -> None:
     """The fields are those that a view asks for, so that a new view or field is attacked without a word here."""
-    from mdrecall.ui.app import _answer
+    from mdrecall.extras.page.app import _answer
 
     space, memories = enclosed
     base = space.path.parent

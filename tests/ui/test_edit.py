@@ -7,10 +7,10 @@ import pytest
 from playwright.sync_api import Page
 
 from mdrecall.errors import StoreBusy
+from mdrecall.extras.page.edit import show_difference
+from mdrecall.extras.page.markdown import MAX_WEIGHT
 from mdrecall.memory import Memory
-from mdrecall.sources.editing import hash_content
-from mdrecall.ui.edit import show_difference
-from mdrecall.ui.markdown import MAX_WEIGHT
+from mdrecall.notes.editing import hash_content
 from tests.conftest import Workspace
 from tests.ui.conftest import Site, serve
 from tests.ui.worlds import open_page

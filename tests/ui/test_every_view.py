@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mdrecall.sources.editing import hash_content
+from mdrecall.notes.editing import hash_content
 from tests.processes import until
 from tests.ui.axe import find_faults, keep_axe
 from tests.ui.conftest import READING, Site, open_tab, serve

@@ -12,7 +12,7 @@ from playwright.sync_api import Page
 from mdrecall.errors import StoreBusy
 from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.memory import Memory
-from mdrecall.sources.editing import hash_content
+from mdrecall.notes.editing import hash_content
 from mdrecall.store.sqlite import connect
 from tests.conftest import Workspace
 from tests.life.traces import find_traces

@@ -10,9 +10,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from mdrecall.extras.page.app import is_known_host
+from mdrecall.extras.page.page import Visit
 from mdrecall.mcp_server.http import HttpEndpoint
-from mdrecall.ui.app import is_known_host
-from mdrecall.ui.page import Visit
 from tests.conftest import Workspace
 from tests.processes import PATIENCE_S
 from tests.ui.conftest import CHANGING, READING, Site, serve
@@ -110,7 +110,7 @@ def test_a_form_of_another_kind_is_refused(site: Site) -> None:
 
 
 def test_a_form_that_is_too_large_is_refused(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.ui.app._MAX_FORM_BYTES", 1000)
+    monkeypatch.setattr("mdrecall.extras.page.app._MAX_FORM_BYTES", 1000)
     assert site.post("append", text="x" * 800).status == 303
     assert site.post("append", text="y" * 1001).status == 413
 
@@ -136,7 +136,7 @@ def test_a_view_that_fails_is_a_page_that_says_so(
     def fail(visit: Visit) -> None:
         raise ValueError("secret details")
 
-    monkeypatch.setattr("mdrecall.ui.state.show_state", fail)
+    monkeypatch.setattr("mdrecall.extras.page.state.show_state", fail)
     reply = site.get("state")
     assert reply.status == 500
     assert "This is a bug in mdrecall." in reply.body
@@ -294,7 +294,7 @@ def read_token(site: Site) -> str:
 def test_a_form_is_not_taken_apart_before_its_token_is_checked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     headers = {"Content-Type": FORM, "Origin": site.origin, "Cookie": site.cookie}
     token = read_token(site)
-    monkeypatch.setattr("mdrecall.ui.app.parse_qsl", lambda *_, **__: pytest.fail("The form was taken apart."))
+    monkeypatch.setattr("mdrecall.extras.page.app.parse_qsl", lambda *_, **__: pytest.fail("The form was taken apart."))
     for body in ("text=planted", "csrf=0&text=planted", f"text=planted&{token}", f"{token}x", "&" + token):
         assert site.ask("/ui/main/append", method="POST", body=body, **headers).status == 403
     many = token + "&a=" * 1000

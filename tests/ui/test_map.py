@@ -6,8 +6,8 @@ import re
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.ui.map import GROUPS, draw_point, draw_points
-from mdrecall.ui.page import Html
+from mdrecall.extras.page.map import GROUPS, draw_point, draw_points
+from mdrecall.extras.page.page import Html
 from tests.conftest import Workspace
 from tests.processes import until
 from tests.ui.axe import find_faults

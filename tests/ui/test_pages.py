@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.sources.editing import hash_content
-from mdrecall.ui.markdown import NoteUrls, render_note
+from mdrecall.extras.page.markdown import NoteUrls, render_note
+from mdrecall.notes.editing import hash_content
 from tests.conftest import LONG_AGO_NS
 from tests.processes import until
 from tests.ui.conftest import serve

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.extras.page.markdown import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
+from mdrecall.extras.page.read import _show_actions, _show_facts, _turn_pages
 from mdrecall.types import ReadResult
-from mdrecall.ui.markdown import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
-from mdrecall.ui.read import _show_actions, _show_facts, _turn_pages
 from tests.ui.conftest import Site
 from tests.ui.visits import make_visit, open_memories
 from tests.ui.worlds import open_page

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from mdrecall.sources.editing import hash_content
+from mdrecall.notes.editing import hash_content
 from tests.conftest import Workspace
 from tests.processes import until
 from tests.ui.conftest import CHANGING, READING, Site, serve

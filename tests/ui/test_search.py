@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from mdrecall.core.ranking.query import find_matches, find_stems
+from mdrecall.extras.page.search import _show_passage, draw_bar
+from mdrecall.search.query import find_matches, find_stems
 from mdrecall.types import SearchResult
-from mdrecall.ui.search import _show_passage, draw_bar
 from tests.conftest import Workspace
 from tests.test_visibility import KEYS, SECRETS, Claw, can_see
 from tests.ui.conftest import READING, Site, serve

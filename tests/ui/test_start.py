@@ -108,7 +108,7 @@ def test_a_missing_package_is_named_with_the_way_to_install_it(monkeypatch: pyte
     import importlib.util
 
     from mdrecall.errors import RecallError, install_command
-    from mdrecall.ui.app import require_packages
+    from mdrecall.extras.page.app import require_packages
 
     find = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "markdown_it" else find(name))

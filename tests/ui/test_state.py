@@ -6,9 +6,7 @@ import threading
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.mcp_server.memories import IndexRun
-from mdrecall.types import Progress, ProgressCallback, Stop, SyncReport
-from mdrecall.ui.state import (
+from mdrecall.extras.page.state import (
     _describe,
     _describe_batch,
     _describe_indexed,
@@ -17,6 +15,8 @@ from mdrecall.ui.state import (
     _describe_watcher,
     show_progress,
 )
+from mdrecall.mcp_server.memories import IndexRun
+from mdrecall.types import Progress, ProgressCallback, Stop, SyncReport
 from tests.cli.test_status import status
 from tests.conftest import Workspace
 from tests.processes import until

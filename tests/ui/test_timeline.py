@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.extras.page.timeline import _show_conversation, _show_note, _size
 from mdrecall.types import Conversation, NoteFile
-from mdrecall.ui.timeline import _show_conversation, _show_note, _size
 from tests.conftest import Workspace
 from tests.ui.axe import find_faults
 from tests.ui.conftest import Site, serve

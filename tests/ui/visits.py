@@ -2,8 +2,8 @@
 
 from datetime import UTC, datetime
 
+from mdrecall.extras.page.page import Visit
 from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
-from mdrecall.ui.page import Visit
 from tests.conftest import Workspace
 
 

@@ -18,8 +18,6 @@ from importlib.util import find_spec
 from itertools import accumulate, chain, pairwise, repeat
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
-from mdrecall.core.text.markdown import split_passages
-from mdrecall.core.text.words import fold
 from mdrecall.embed.offline.languages import (
     Found,
     Languages,
@@ -32,6 +30,8 @@ from mdrecall.embed.offline.languages import (
 )
 from mdrecall.embed.offline.word_file import Card
 from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
+from mdrecall.text.markdown import split_passages
+from mdrecall.text.words import fold
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from mdrecall.core.text.words import fold, stem
 from mdrecall.embed.offline.languages import Languages, Pieces, find_words
 from mdrecall.embed.offline.word_file import (
     HASH_FACTOR,
@@ -20,6 +19,7 @@ from mdrecall.embed.offline.word_file import (
     WordFile,
     word_length,
 )
+from mdrecall.text.words import fold, stem
 
 # The vectors of frequent words are shorter; words up to this length say nothing, and the others as much as they are
 # longer. The offset keeps the next ones from vanishing.

@@ -13,8 +13,6 @@ from typing import Any
 
 import apsw
 
-from mdrecall.core.text.annotations import unpack_marks
-from mdrecall.core.text.days import is_of_days
 from mdrecall.interfaces.store import Indexed
 from mdrecall.store.common import (
     HEAD_CHARS,
@@ -45,6 +43,8 @@ from mdrecall.store.sqlite.tables import (
     transaction,
 )
 from mdrecall.store.sqlite.vectors import count_vectors, forget_chunks
+from mdrecall.text.annotations import unpack_marks
+from mdrecall.text.days import is_of_days
 from mdrecall.types import (
     Chunk,
     Document,

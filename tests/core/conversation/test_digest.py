@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.digest import Origin, _item, find_mark, make_digest, safe_name
-from mdrecall.core.redact import redact
+from mdrecall.sessions.digest import Origin, _item, find_mark, make_digest, safe_name
+from mdrecall.text.redact import redact
 from mdrecall.types import HostRecord, Step
 
 ORIGIN = Origin("claude-code", "5f0c1234-aaaa", "/home/ada/shop", "shop@main")

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from mdrecall.core.conversation.flush import (
+from mdrecall.sessions.flush import (
     MAX_ATTEMPTS,
     Decision,
     FlushHistory,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.messages import strip_memory, wrap_memory
+from mdrecall.sessions.messages import strip_memory, wrap_memory
 
 WORD = "5e1f09ab"
 _TAGS = st.sampled_from(

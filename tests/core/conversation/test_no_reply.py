@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.messages import NO_REPLY, ReplyStream, is_silent, visible_text
+from mdrecall.sessions.messages import NO_REPLY, ReplyStream, is_silent, visible_text
 
 
 @pytest.mark.parametrize(

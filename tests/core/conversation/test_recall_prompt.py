@@ -2,8 +2,8 @@
 
 import pytest
 
-from mdrecall.core.conversation.messages import cites, recall_section
-from mdrecall.core.conversation.visibility import parse
+from mdrecall.sessions.messages import cites, recall_section
+from mdrecall.sessions.visibility import parse
 
 BOTH = ("memory_get", "memory_search", "exec")
 SEARCH = (

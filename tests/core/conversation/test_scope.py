@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.openclaw_settings import DEFAULT_SCOPE
-from mdrecall.core.conversation.visibility import explain_denial
+from mdrecall.sessions.visibility import explain_denial
 
 #: What OpenClaw allows under its default, and does so here.
 DIRECT = ["main", "agent:main:main", "agent:main:telegram:direct:123", "agent:main:whatsapp:acc:direct:1",

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.visibility import SessionKey, parse
+from mdrecall.sessions.visibility import SessionKey, parse
 
 WORDS = (
     "agent", "main", "direct", "dm", "group", "channel", "subagent", "cron", "acp", "hook", "thread", "topic",

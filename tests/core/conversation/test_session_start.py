@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.conversation.digest import (
+from mdrecall.sessions.digest import (
     DAY_SHARE,
     LONG_TERM_SHARE,
     excerpt,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.conversation.messages import MIN_SCORE, Message, combine_scores
+from mdrecall.sessions.messages import MIN_SCORE, Message, combine_scores
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.conversation.visibility import Party, Rules, explain_withheld, read_party, why_hidden
+from mdrecall.sessions.visibility import Party, Rules, explain_withheld, read_party, why_hidden
 
 KEYS = (
     "agent:main:main", "agent:main:telegram:direct:ada", "agent:main:telegram:direct:bob", "agent:main:dashboard:1",

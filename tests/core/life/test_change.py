@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.life.statements import Change, find_change, read_statement, read_statements
+from mdrecall.text.statements import Change, find_change, read_statement, read_statements
 from tests.core.life.changed_facts import CHANGED, GROUP, NOT_CHANGED
 
 # What is told of each of CHANGED, in their order; with ``<>`` the same is told the other way round.

@@ -1,7 +1,7 @@
 """Contradictions are found among many statements by their rare words; the work is bounded."""
 
-from mdrecall.core.life.statements import Claim, Conflicts, find_conflicts, read_statement
-from mdrecall.core.text.days import Place
+from mdrecall.text.days import Place
+from mdrecall.text.statements import Claim, Conflicts, find_conflicts, read_statement
 
 
 def claim(text: str, day: int | None, *, path: str = "", line: int = 1, changed_day: int = 0) -> Claim:

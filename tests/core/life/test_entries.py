@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.life.promotion import Entry, adds_nothing, explain_unfit, find_content, find_entries, strip_clock
+from mdrecall.life.promotion import Entry, adds_nothing, explain_unfit, find_content, find_entries, strip_clock
 
 #: Lines of the kinds that people found in their long-term memory: made up, one per kind that was reported.
 JUNK = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.life.imported import (
+from mdrecall.extras.imports.items import (
     Item,
     add_mark,
     clean_text,

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.life.promotion import (
+from mdrecall.life.promotion import (
     Gates,
     Record,
     explain_refusal,

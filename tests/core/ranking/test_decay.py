@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.stages import NAMED_FACTOR, decay_factor, note_time_ms
+from mdrecall.search.stages import NAMED_FACTOR, decay_factor, note_time_ms
 
 DAY_MS = 86_400_000
 NOW = 1_800_000_000_000.0

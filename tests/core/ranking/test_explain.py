@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.query import find_matches, find_stems
-from mdrecall.core.ranking.results import describe_parts, explain_results, run_stages
-from mdrecall.core.ranking.stages import (
+from mdrecall.search.query import find_matches, find_stems
+from mdrecall.search.results import describe_parts, explain_results, run_stages
+from mdrecall.search.stages import (
     Candidate,
     RankingContext,
     Stage,

@@ -3,10 +3,10 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import TermFinder, TextMemory, Weights, weigh
-from mdrecall.core.text.markdown import split_passages
-from mdrecall.core.text.words import Analyser
+from mdrecall.search.query import parse_query
+from mdrecall.search.score import TermFinder, TextMemory, Weights, weigh
+from mdrecall.text.markdown import split_passages
+from mdrecall.text.words import Analyser
 from mdrecall.types import Match
 
 WORDS = (

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.results import MAX_QUERIES, fuse_answers, list_queries
 from mdrecall.errors import QueryError
+from mdrecall.search.results import MAX_QUERIES, fuse_answers, list_queries
 from mdrecall.types import Issue, SearchAnswer, SearchResult
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from mdrecall.core.ranking.results import merge_memories
 from mdrecall.errors import QueryError, RecallError, StoreError
+from mdrecall.search.results import merge_memories
 from mdrecall.types import Issue, MemoryReport, Reason, SearchAnswer, SearchResult, SourceName, confidence_of
 
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.query import MAX_TERMS, parse_query, read_naming
+from mdrecall.search.query import MAX_TERMS, parse_query, read_naming
 
 
 def telling(query: str) -> list[str]:

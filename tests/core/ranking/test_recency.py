@@ -4,8 +4,9 @@ from datetime import date
 
 import pytest
 
-from mdrecall.core.ranking.query import DayLimits, parse_query, read_limits, read_times
-from mdrecall.core.ranking.recency import (
+from mdrecall.errors import QueryError
+from mdrecall.search.query import DayLimits, parse_query, read_limits, read_times
+from mdrecall.search.recency import (
     is_only_time,
     nearest_days,
     newest_factors,
@@ -13,7 +14,6 @@ from mdrecall.core.ranking.recency import (
     quiet_time_words,
     time_bonus,
 )
-from mdrecall.errors import QueryError
 from tests.core.ranking.test_stages import candidate, context, ids
 
 TODAY = date(2026, 3, 12).toordinal()

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.score import (
+from mdrecall.search.score import (
     IDENTIFIER_BONUS,
     Strengths,
     idf,

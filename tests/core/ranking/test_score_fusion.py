@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.query import parse_query
-from mdrecall.core.ranking.score import Weighted, measure_traits, most_promising, similarity, word_weights
+from mdrecall.search.query import parse_query
+from mdrecall.search.score import Weighted, measure_traits, most_promising, similarity, word_weights
 from mdrecall.types import Match, Term, Traits
 
 OFFLINE = Traits(unrelated=0.1, related=0.6)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.markdown import (
+from mdrecall.text.markdown import (
     MAX_SNIPPET_UNITS,
     Passage,
     cut_units,

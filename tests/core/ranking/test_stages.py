@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from mdrecall.core.ranking.query import parse_query, read_naming, read_times
-from mdrecall.core.ranking.recency import prefer_times
-from mdrecall.core.ranking.results import explain_empty
-from mdrecall.core.ranking.score import (
+from mdrecall.search.query import parse_query, read_naming, read_times
+from mdrecall.search.recency import prefer_times
+from mdrecall.search.results import explain_empty
+from mdrecall.search.score import (
     Query,
     ReadChunk,
     Similarity,
@@ -20,7 +20,7 @@ from mdrecall.core.ranking.score import (
     weigh,
     wordless_worth,
 )
-from mdrecall.core.ranking.stages import (
+from mdrecall.search.stages import (
     NO_MATCH,
     Candidate,
     RankingContext,
@@ -39,8 +39,8 @@ from mdrecall.core.ranking.stages import (
     spread_over_files,
     to_results,
 )
-from mdrecall.core.text.markdown import Passage
-from mdrecall.core.text.words import Analyser
+from mdrecall.text.markdown import Passage
+from mdrecall.text.words import Analyser
 from mdrecall.types import Match, Mode, SourceName, StoredChunk, Traits
 from tests.record.ranking import QUERIES, name_query, rank_chunks, show_answer
 

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.ranking.query import HINTS, MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
-from mdrecall.core.text import time_reader
-from mdrecall.core.text.days import calendar_date, day_number, format_day, unit_range, weekday
-from mdrecall.core.text.time_reader import LANGUAGES
+from mdrecall.search.query import HINTS, MAX_CHARS, QueryTimes, read_range, read_times, remove_spans
+from mdrecall.text import time_reader
+from mdrecall.text.days import calendar_date, day_number, format_day, unit_range, weekday
+from mdrecall.text.time_reader import LANGUAGES
 
 TODAY = date(2026, 3, 12).toordinal()
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.redact import find, mask, redact
+from mdrecall.text.redact import find, mask, redact
 
 PEM = "-----BEGIN {0} KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEA\nDk3vGmZ0X1h2Qw==\n-----END {0} KEY-----"
 

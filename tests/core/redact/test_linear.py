@@ -5,8 +5,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from mdrecall.core.redact import compile_patterns, find, masking, redact
-from mdrecall.core.redact.rules import RULES, Rule
+from mdrecall.text.redact import compile_patterns, find, masking, redact
+from mdrecall.text.redact.rules import RULES, Rule
 from tests.core.redact.steps import count_steps
 
 #: What the beginnings, middles and almost-ends of patterns look like, again and again.

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.redact import redact
+from mdrecall.text.redact import redact
 
 ORDINARY = (
     "The token economy rewards long answers; each token costs money.",

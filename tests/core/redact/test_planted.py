@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.redact import find, redact
+from mdrecall.text.redact import find, redact
 from tests.conftest import examples
 
 SHOWN = 10

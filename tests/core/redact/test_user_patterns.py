@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from mdrecall.core.redact import compile_patterns, redact
+from mdrecall.text.redact import compile_patterns, redact
 
 
 def with_own(text: str, *patterns: str) -> str:

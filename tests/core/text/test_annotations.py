@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.text.annotations import (
+from mdrecall.text.annotations import (
     BROKEN_PROJECT,
     least_trusted,
     merge_marks,
@@ -11,7 +11,7 @@ from mdrecall.core.text.annotations import (
     read_annotations,
     unpack_marks,
 )
-from mdrecall.core.text.notes import iter_note_chunks
+from mdrecall.text.notes import iter_note_chunks
 from mdrecall.types import NO_MARKS, Marks
 
 

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.core.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
-from mdrecall.core.text.markdown import BETWEEN_LINES, BLOCK, HEADING_CHARS, LIST_ITEM, find_trails, read_lines, trails
+from mdrecall.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
+from mdrecall.text.markdown import BETWEEN_LINES, BLOCK, HEADING_CHARS, LIST_ITEM, find_trails, read_lines, trails
 from tests.conftest import examples
 
 L8 = "\n".join(f"line{number}" for number in range(1, 9))

@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from mdrecall.core.text import chunk
-from mdrecall.core.text.annotations import pack_values
-from mdrecall.core.text.chunk import CHUNKER_VERSION, title_text
-from mdrecall.core.text.markdown import split_passages
-from mdrecall.core.text.notes import iter_note_chunks, read_fields
-from mdrecall.core.text.words import ANALYSER_VERSION, Analyser
+from mdrecall.text import chunk
+from mdrecall.text.annotations import pack_values
+from mdrecall.text.chunk import CHUNKER_VERSION, title_text
+from mdrecall.text.markdown import split_passages
+from mdrecall.text.notes import iter_note_chunks, read_fields
+from mdrecall.text.words import ANALYSER_VERSION, Analyser
 
 FRONT = "---\ntitle: Tea and cups\ntags: [tea, 'green cup']\naliases:\n  - The kettle\n---\n"
 # Lines of every kind that is told apart. Most occur in notes of people; some only look like something.

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.index_terms import index_terms
-from mdrecall.core.text.words import Analyser, porter_stem, stem
 from mdrecall.store.sqlite.tables import create_tables
+from mdrecall.text.index_terms import index_terms
+from mdrecall.text.words import Analyser, porter_stem, stem
 
 ROOT = Path(__file__).parents[3]
 ENDINGS = (

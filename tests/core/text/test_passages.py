@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.markdown import PASSAGE_UNITS, Passage, is_role, is_user, split_line, split_passages
+from mdrecall.text.markdown import PASSAGE_UNITS, Passage, is_role, is_user, split_line, split_passages
 
 lines = st.lists(
     st.one_of(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.text.annotations import line_origins, path_origin
+from mdrecall.text.annotations import line_origins, path_origin
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mdrecall.core.text.words import SCRIPTS, is_mostly_unspaced, script_share
+from mdrecall.text.words import SCRIPTS, is_mostly_unspaced, script_share
 
 
 @pytest.mark.parametrize(

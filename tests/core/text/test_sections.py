@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.markdown import find_new_sections, read_lines, sections
+from mdrecall.text.markdown import find_new_sections, read_lines, sections
 
 parts = ["# A", "## B", "## C", "### D", "- x", "- y", "", "text  ", "```"]
 markdown = st.lists(st.sampled_from(parts), max_size=12).map("\n".join)

@@ -2,9 +2,9 @@
 
 import pytest
 
-from mdrecall.core.ranking.query import MAX_TERMS, parse_query
-from mdrecall.core.text import words as analyser
-from mdrecall.core.text.words import find_stop_words, fold, surface_words, tokens
+from mdrecall.search.query import MAX_TERMS, parse_query
+from mdrecall.text import words as analyser
+from mdrecall.text.words import find_stop_words, fold, surface_words, tokens
 
 
 def content(query: str) -> list[str]:

@@ -1,6 +1,6 @@
 import pytest
 
-from mdrecall.core.text.chunk import TITLE_CHARS, title_text
+from mdrecall.text.chunk import TITLE_CHARS, title_text
 
 
 @pytest.mark.parametrize(

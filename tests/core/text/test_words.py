@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.core.text.words import (
+from mdrecall.text.words import (
     Analyser,
     common_beginning,
     fold,

@@ -1,1 +1,0 @@
-"""Who answers: the builtin backend, and how its parts are put together."""

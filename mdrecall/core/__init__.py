@@ -1,1 +1,0 @@
-"""Pure functions on text and numbers: no files, no clock, no environment."""

@@ -1,1 +1,0 @@
-"""Session keys, scope, memory flushes and transcript records."""

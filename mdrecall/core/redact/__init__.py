@@ -1,6 +1,0 @@
-"""Redaction: secrets in a text become masks, ``sk-abc…z123`` for long ones and ``***`` for short ones."""
-
-from mdrecall.core.redact.masking import Finding, Redactor, find, make_redactor, mask, redact
-from mdrecall.core.redact.user_patterns import Compiled, compile_patterns
-
-__all__ = ["Compiled", "Finding", "Redactor", "compile_patterns", "find", "make_redactor", "mask", "redact"]

@@ -1,0 +1,424 @@
+"""The builtin backend: the files of a workspace, an index beside them, and answers from both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from mdrecall.config.settings import Settings
+from mdrecall.engine.embedding_status import EmbeddingStatus, build_note_map, describe_limits
+from mdrecall.engine.refresh import IndexRefresh, RefreshResult
+from mdrecall.engine.sync_run import require_notes
+from mdrecall.engine.watch_loop import IndexWatcher
+from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable, message_with_hint
+from mdrecall.notes.clock import user_moment
+from mdrecall.notes.files import MemoryFiles
+from mdrecall.notes.tombstones import open_tombstones
+from mdrecall.types import (
+    EVERYTHING,
+    ContentSizes,
+    Issue,
+    Probe,
+    ProgressCallback,
+    SearchAnswer,
+    SearchRequest,
+    SourceCount,
+    SourceStatus,
+    Status,
+    Stop,
+    SyncReport,
+    Visible,
+    never,
+)
+
+# How often a search begins again because its index was taken away meanwhile; after that, the answer says so.
+_EMPTY_TRIES = 3
+
+if TYPE_CHECKING:
+    from mdrecall.engine.note_map import NoteMapper
+    from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.engine.searcher import Searcher
+    from mdrecall.interfaces import Store
+    from mdrecall.types.note_map import NearNote, NoteMap
+
+
+class BuiltinBackend:
+    """Answers for one workspace."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        files: MemoryFiles,
+        store: Store,
+        refresh: IndexRefresh,
+        watcher: IndexWatcher,
+        build_searcher: Callable[[], Searcher],
+        embedding: EmbeddingStatus | None,
+        reranker: RerankCaller | None = None,
+    ) -> None:
+        """``embedding`` is None if vectors are switched off. ``build_searcher`` is called at the first search."""
+        self._settings = settings
+        self._files = files
+        self._store = store
+        self._refresh = refresh
+        self._build_searcher = build_searcher
+        self._embedding = embedding
+        self._reranker = reranker
+        self._repair = refresh.repair
+        self.watch = watcher
+        self.index = BuiltinIndex(settings, store, refresh, embedding)
+
+    @cached_property
+    def _searcher(self) -> Searcher:
+        return self._build_searcher()
+
+    def indexes(self) -> Iterator[BuiltinIndex]:
+        """Yield the index."""
+        yield self.index
+
+    def search(self, request: SearchRequest) -> SearchAnswer:
+        """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
+        try:
+            return self.search_or_raise(request)
+        except StoreBusy as problem:
+            # Another process deletes, replaces or repairs the index for longer than a search waits.
+            stale = message_with_hint(problem)
+            return SearchAnswer((), "index_empty", self._explain_empty((), stale), stale=stale)
+
+    def search_or_raise(self, request: SearchRequest) -> SearchAnswer:
+        """Do the same, but raise ``StoreBusy`` while another process or session keeps the index."""
+        if request.source is None and not self._settings.mdrecall.sessions.with_notes:
+            has_sessions = "sessions" in self._settings.memory_search.sources
+            request = request._replace(source="memory") if has_sessions and not request.session else request
+        result = self._catch_up(request) if request.query.strip() else RefreshResult()
+        visible = self._find_visible(request)
+        answer = self._search_index(request, visible)
+        for _ in range(_EMPTY_TRIES):
+            # What is wrong with the index itself, such as missing vectors, is no reason for it to be empty.
+            notes_fail = any(issue.path != self._store.admin.place for issue in result.issues)
+            if answer.reason != "index_empty" or result.stale or notes_fail or self._is_truly_empty():
+                break
+            # The index was deleted or replaced since it was brought up to date.
+            result = self._catch_up(request)
+            answer = self._search_index(request, visible)
+        else:
+            if self._store.admin.health()[1] is None:
+                stale = result.stale or "the index is being deleted or replaced by another program"
+                result = result._replace(stale=stale)
+        issues = (*result.issues, *self._index_issues(result.issues))
+        issues = visible.filter_issues(issues) if issues else ()
+        action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
+        withheld = f"{visible.withheld} {answer.withheld}".strip()
+        return answer.replace(action=action, stale=result.stale, issues=issues, withheld=withheld)
+
+    def _find_visible(self, request: SearchRequest) -> Visible:
+        """Return which transcripts the conversation of a request may see."""
+        is_searched = "sessions" in self._settings.memory_search.sources and request.source != "memory"
+        if not is_searched or not (request.session_key.strip() or request.session):
+            return EVERYTHING
+        from mdrecall.sessions.readers import find_visible, open_transcripts
+
+        return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
+
+    def _is_truly_empty(self) -> bool:
+        """True if the index is empty because there is nothing to index, or because searches do not look for changes."""
+        if not self._settings.memory_search.sync.on_search:
+            return True
+
+        def has_nothing_to_index() -> bool:
+            # Both in the same state of the index.
+            with self._store.chunks.snapshot():
+                is_empty = not self._store.chunks.count()
+                return is_empty and not self._refresh.runs.is_behind(self._refresh.compare())
+
+        try:
+            return self._repair(has_nothing_to_index)
+        except (StoreBusy, StoreUnavailable):
+            return False
+
+    def _search_index(self, request: SearchRequest, visible: Visible) -> SearchAnswer:
+        now = user_moment(request.now, self._settings.defaults.user_timezone)
+
+        def search() -> SearchAnswer:
+            return self._repair(lambda: self._searcher.search(request, now=now, transcripts=visible.paths))
+
+        try:
+            return search()
+        except (StoreBusy, StoreUnavailable):
+            # A connection may have broken, a standby may have cancelled the transaction, or the vectors may have just
+            # been replaced: retry once.
+            return search()
+
+    def _catch_up(self, request: SearchRequest) -> RefreshResult:
+        """Bring the index up to date as far as a search may wait; try twice if it could not be written.
+
+        Who searches only conversations looks for what was just said in one.
+        """
+        everything = request.source == "sessions"
+
+        def catch_up() -> RefreshResult:
+            refresh = self._refresh.catch_up
+            return self._repair(lambda: refresh(request.progress, request.session_key, everything=everything))
+
+        result = catch_up()
+        return catch_up() if result.is_hindered else result
+
+    def _index_issues(self, known: tuple[Issue, ...]) -> tuple[Issue, ...]:
+        """Return what is wrong with the index file, apart from what is known already."""
+        admin, issues = self._store.admin, []
+        quarantined_path, problem = admin.health()
+        if quarantined_path:
+            issues.append(Issue(admin.place, f"was damaged; it was moved to {quarantined_path} and rebuilt"))
+        if problem and not any(issue.path == admin.place for issue in (*known, *issues)):
+            issues.append(Issue(admin.place, f"is not written: {message_with_hint(problem)}"))
+        return tuple(issues)
+
+    def _explain_empty(self, issues: tuple[Issue, ...], stale: str) -> str:
+        """Return why there is nothing to search, and what to do about it."""
+        workspace = self._settings.workspace
+        if stale:
+            return f"Nothing is indexed yet: {stale.rstrip('.')}. Ask again in a moment."
+        issues = issues or self._files.scan().issues
+        if issues:
+            problem = issues[0].problem.removeprefix(issues[0].path).strip()
+            return f"No note could be indexed: {issues[0].path} {problem.rstrip('.')}."
+        if not self._settings.memory_search.sync.on_search and self._refresh.runs.is_behind(self._refresh.compare()):
+            return "The notes are not indexed yet, and sync.onSearch is off. Index them first."
+        if self._files.is_whole_folder():
+            return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
+        return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
+
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        session: str = "",
+        waits: bool = True,
+    ) -> SyncReport:
+        """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
+        if session:
+            return self._sync_session(session, waits=waits)
+        report = self._repair(lambda: self._refresh.sync(force=force, progress=progress, stop=stop))
+        if self._embedding is None:
+            return report
+        chosen = self._embedding.chosen
+        reason = chosen.unusable_reason
+        unusable = (Issue(chosen.requested, f"cannot be used: {reason}"),) if reason else ()
+        unembedded = self._repair(self._count_unembedded)
+        return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
+
+    def _sync_session(self, session: str, *, waits: bool) -> SyncReport:
+        """Index the transcript of a conversation that was just compacted, if the settings want it."""
+        search = self._settings.memory_search
+        if "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
+            return SyncReport()
+        from mdrecall.sessions.readers import find_conversation, open_transcripts
+
+        path = find_conversation(open_transcripts(self._settings), session).path
+        return self._repair(lambda: self._refresh.sync_file(path, within_s=None if waits else 0.0))
+
+    def _count_unembedded(self) -> int:
+        embedder = self._embedding.chunk_embedder if self._embedding else None
+        if embedder is None:
+            return self._store.chunks.count()
+        return embedder.count_missing() if embedder.last_error else 0
+
+    def warm(self) -> None:
+        """Get ready to answer for another backend: index what changed, and embed it where that costs nothing."""
+        self._repair(self._refresh.warm)
+
+    def status(self) -> Status:
+        """Return the whole record, from the index and the settings; nothing is indexed."""
+        return self._repair(self._describe)
+
+    def _describe(self) -> Status:
+        search, embedding = self._settings.memory_search, self._embedding
+        counts = self.index.counts()
+        used = embedding.find_embedder() if embedding else None
+        sources = self._refresh.runs.inspect(self._refresh.compare())
+        files_changed = any(is_behind for is_behind, *_ in sources.values())
+        sizes = self._store.admin.content_sizes()
+        return Status(
+            backend="builtin",
+            provider=used.provider if used else "none",
+            model=used.model if used else None,
+            requested_provider=search.provider or "auto",
+            files=sum(count.files for count in counts),
+            chunks=sum(count.chunks for count in counts),
+            dirty=files_changed or (embedding is not None and embedding.lacks_vectors(self._store)),
+            workspace_dir=self._settings.workspace,
+            db_path=self._store.admin.place,
+            extra_paths=tuple(extra.path for extra in search.extra_paths),
+            sources=search.sources,
+            source_counts=tuple(_describe_source(count, sources.get(count.source), sizes) for count in counts),
+            cache={"enabled": search.cache.enabled, "entries": sizes.cached, "maxEntries": search.cache.max_entries},
+            fts={"enabled": True, "available": True},
+            fallback=embedding.explain_fallback() if embedding else None,
+            vector=self.index.describe_vectors(),
+            batch=embedding.describe_batch(search, self._store) if embedding else describe_limits(search),
+            custom=self._describe_custom(files_changed, has_embedder=used is not None),
+            storage=self._describe_storage(sizes),
+        )
+
+    def _describe_storage(self, sizes: ContentSizes) -> dict[str, int]:
+        """Return how much space the index takes, with OpenClaw's names."""
+        place, files = self._store.admin.place, dict(self._store.admin.sizes())
+        return {
+            "databaseBytes": files.get(place, 0),
+            "walBytes": files.get(f"{place}-wal", 0),
+            "reusableBytes": sizes.reusable,
+            "embeddingCacheBytes": sizes.cache,
+            "embeddingCacheEntries": sizes.cached,
+        }
+
+    def _describe_identity(self) -> dict[str, object]:
+        """Return if the index fits the settings, with OpenClaw's names. One that does not is rebuilt by a sync."""
+        if not self._store.chunks.count():
+            return {"status": "missing", "reason": "nothing is indexed yet"}
+        if self._refresh.runs.is_outdated():
+            return {"status": "mismatched", "reason": "made with other settings or by another version"}
+        return {"status": "valid"}
+
+    def _describe_custom(self, files_changed: bool, *, has_embedder: bool) -> dict[str, object]:
+        mode = self._searcher.options.mode
+        custom: dict[str, object] = {
+            "searchMode": "fts-only" if mode == "keyword" else mode,
+            "wholeFolder": self._files.is_whole_folder(),
+            "watcher": self.watch.status(),
+            "folders": len(self._refresh.folders),
+            "filesChanged": files_changed,
+            "providerState": self._embedding.describe_provider()
+            if self._embedding
+            else {"mode": "fts-only", "reason": "Embeddings are switched off.", "attemptedProviderId": "none"},
+            "indexIdentity": self._describe_identity(),
+        }
+        chosen = self._embedding.chosen if self._embedding else None
+        if chosen and not has_embedder:
+            custom["providerUnavailableReason"] = chosen.unusable_reason
+        if chosen and (note := f"{chosen.note} {chosen.hint}".strip()):
+            custom["providerNote"] = note
+        if self._files.left_out:
+            custom["leftOut"] = list(self._files.left_out)
+        if self._reranker:
+            custom["reranker"] = self._reranker.name
+        quarantined_path, problem = self._store.admin.health()
+        if quarantined_path:
+            custom["damagedIndexKeptAt"] = quarantined_path
+        if problem:
+            custom["indexNotWritten"] = message_with_hint(problem)
+        return custom
+
+    def cancel_pending(self) -> None:
+        """End everything that is in progress where it can be resumed, without waiting for it."""
+        self._refresh.cancel_pending()
+        self.watch.stop()
+        if self._embedding is not None:
+            self._embedding.interrupt()
+        if self._reranker is not None:
+            self._reranker.interrupt()
+
+    def close(self) -> None:
+        """Release the index; may be called twice."""
+        self.cancel_pending()
+        self._refresh.close()
+        self.watch.close()
+        if self._embedding is not None:
+            self._embedding.close()
+        if self._reranker is not None:
+            self._reranker.close()
+        self._store.admin.close()
+
+
+def _describe_source(
+    count: SourceCount, found: tuple[bool, int, tuple[Issue, ...]] | None, sizes: ContentSizes
+) -> SourceStatus:
+    is_behind, files, issues = found or (None, None, ())
+    return SourceStatus(
+        *count,
+        chunk_bytes=sizes.texts.get(count.source, 0),
+        dirty=is_behind,
+        eligible=files,
+        issues=tuple(f"{issue.path}: {issue.problem}" for issue in issues),
+    )
+
+
+class BuiltinIndex:
+    """The role ``Index``."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        store: Store,
+        refresh: IndexRefresh,
+        embedding: EmbeddingStatus | None,
+    ) -> None:
+        self._settings = settings
+        self._store = store
+        self._refresh = refresh
+        self._embedding = embedding
+        self._repair = refresh.repair
+
+    def counts(self) -> tuple[SourceCount, ...]:
+        counted = {count.source: count for count in self._repair(self._store.chunks.count_by_source)}
+        sources = self._settings.memory_search.sources
+        return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
+
+    def issues(self) -> tuple[Issue, ...]:
+        return self._repair(self._refresh.list_issues)
+
+    def check(self) -> tuple[str, ...]:
+        try:
+            return self._store.admin.check()
+        except CorruptIndex as damage:
+            return (str(damage),)
+
+    def sizes(self) -> list[tuple[str, int]]:
+        return self._store.admin.sizes()
+
+    def reset(self) -> None:
+        require_notes(self._store, "Delete it there.")
+        self._store.admin.destroy()
+
+    def purge(self, progress: ProgressCallback | None = None) -> bool:
+        return self._repair(lambda: self._refresh.purge(progress))
+
+    def probe_embedding(self) -> Probe:
+        if self._embedding is None:
+            return Probe(False, "Embeddings are switched off: memorySearch.provider is none.")
+        return self._embedding.probe()
+
+    def probe_vectors(self) -> bool:
+        return self._embedding is not None and bool(self.describe_vectors()["available"])
+
+    def describe_vectors(self) -> dict[str, object]:
+        """Return how vectors are searched, and how many there are."""
+        embedding, vector = self._embedding, self._settings.memory_search.store.vector
+        if embedding is None:
+            return {"enabled": vector.enabled, "available": False}
+        return self._repair(lambda: embedding.describe_vectors(self._store, vector))
+
+    def find_text(self, path: str) -> str | None:
+        """Return the text of a note that is on another machine; None if it is not indexed either."""
+        _, _, has_notes = self._store.documents.state()
+        if has_notes:
+            return None
+        from mdrecall.text.notes import join_chunks
+
+        chunks = self._store.chunks
+        with chunks.snapshot():
+            own = (each.id for each in chunks.list_documents() if each.source == "memory" and each.path == path)
+            text = join_chunks(chunks.load(chunks.chunks_of(own)))
+        return open_tombstones(self._settings).load().mask(text, path) or None
+
+    def draw_map(self) -> NoteMap:
+        return self._mapper.draw()
+
+    def find_near(self, path: str, count: int) -> tuple[NearNote, ...]:
+        return self._mapper.near(path, count)
+
+    @cached_property
+    def _mapper(self) -> NoteMapper:
+        return build_note_map(self._embedding, self._store, self._refresh.runs.is_unchecked)

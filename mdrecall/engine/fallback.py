@@ -1,0 +1,405 @@
+"""A backend with a fallback: when the primary backend cannot answer, the same call is repeated on the other one.
+
+Only a ``BackendUnavailable`` leads to the fallback; any other error is a bug that must be seen. After a failed search
+the primary is left alone for a while (``Breaker``) and then tried in the background, so that no search waits for the
+attempt. The primary is not waited for any longer than a search may take, whatever holds it up.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple, Protocol
+
+from mdrecall import state_files
+from mdrecall.engine.background import DaemonPool, wait_for_result
+from mdrecall.engine.builtin import BuiltinBackend
+from mdrecall.errors import (
+    BackendNotReady,
+    BackendUnavailable,
+    ProgramMissing,
+    ProgramStopped,
+    ProgramTimedOut,
+    RecallError,
+    StoreBusy,
+    StoreError,
+    StoreUnavailable,
+    message_with_hint,
+)
+from mdrecall.interfaces import Backend, BackendWatch, Index
+from mdrecall.types import (
+    FallbackNotice,
+    Issue,
+    ProgressCallback,
+    SearchAnswer,
+    SearchRequest,
+    Status,
+    Stop,
+    SyncReport,
+    never,
+)
+
+# How long closing waits for calls that are in progress.
+_CLOSING_S = 5.0
+# The longest pause between two attempts: nobody should wait longer for a backend that works again.
+MAX_PAUSE_S = 600.0
+# A program may print anything as its error; the reason is shown in one line.
+_MAX_REASON_CHARS = 1_000
+# 2 ** 20 pauses are far beyond MAX_PAUSE_S; without a limit the power would overflow some day.
+_MAX_DOUBLINGS = 20
+
+
+class Outage(NamedTuple):
+    """A backend that does not answer."""
+
+    reason: str
+    since_s: float
+    """When it began, in seconds since 1970."""
+    next_s: float
+    """When the backend is tried again, in seconds since 1970."""
+    failures: int
+    costly: bool
+    """True if another attempt that fails would take long."""
+
+    def notice(self, backend: str) -> FallbackNotice:
+        """Return what an answer of another backend says about this outage."""
+        return FallbackNotice(backend, self.reason, format_time(self.since_s), format_time(self.next_s))
+
+
+class Breaker:
+    """Counts failures in a row. After each one the backend is left alone for twice as long, ten minutes at most."""
+
+    def __init__(self, path: str, first_s: float, *, now: Callable[[], float] = time.time) -> None:
+        """``path`` is the file that keeps an outage, ``first_s`` the first pause."""
+        self._path = path
+        self._first_s = first_s
+        self._now = now
+        self._lock = threading.Lock()
+        self._is_loaded = False
+        self._outage: Outage | None = None
+
+    @property
+    def outage(self) -> Outage | None:
+        """The present outage, if there is one."""
+        with self._lock:
+            return self._load()
+
+    def is_due(self) -> bool:
+        """True if the backend may be tried again."""
+        return self.seconds_left() == 0
+
+    def seconds_left(self) -> float:
+        """Return the seconds until the next attempt; 0 if the clock was set back and it would be too long."""
+        outage = self.outage
+        left_s = 0.0 if outage is None else outage.next_s - self._now()
+        return left_s if 0 < left_s <= MAX_PAUSE_S else 0.0
+
+    def record_failure(self, error: BackendUnavailable) -> Outage:
+        """Count a failure and return the outage. Failures of concurrent calls count once."""
+        with self._lock:
+            before, now = self._load(), self._now()
+            if before and now < before.next_s <= now + MAX_PAUSE_S:
+                return before
+            failures = before.failures + 1 if before else 1
+            pause_s = min(MAX_PAUSE_S, self._first_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
+            since_s = before.since_s if before else now
+            costly = isinstance(error, ProgramTimedOut)
+            reason = message_with_hint(error)[:_MAX_REASON_CHARS]
+            self._outage = Outage(reason, since_s, now + pause_s, failures, costly)
+            # If it cannot be saved, the next process only tries once more.
+            with suppress(OSError):
+                state_files.save(self._path, self._outage._asdict())
+            return self._outage
+
+    def record_recovery(self) -> None:
+        """Forget the outage."""
+        with self._lock:
+            if self._load():
+                self._outage = None
+                with suppress(OSError):
+                    os.unlink(self._path)
+
+    def _load(self) -> Outage | None:
+        if not self._is_loaded:
+            self._is_loaded = True
+            with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
+                self._outage = _parse(state_files.load(self._path))
+        return self._outage
+
+
+def _parse(state: dict[str, Any]) -> Outage:
+    outage = Outage(
+        str(state["reason"]),
+        float(state["since_s"]),
+        float(state["next_s"]),
+        int(state["failures"]),
+        bool(state["costly"]),
+    )
+    outage.notice("")  # raises if a time is out of range
+    return outage
+
+
+def format_time(seconds: float) -> str:
+    """Return a time as ISO 8601 in UTC."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class ProbedBackend(Backend, Protocol):
+    """A backend that is started and tried without a caller waiting for it."""
+
+    @property
+    def index(self) -> Index: ...
+
+    def start(self) -> None:
+        """Start what takes long, so that the first search need not wait for it; no failure is raised."""
+        ...
+
+    def probe_search(self) -> None:
+        """Run a search; raise ``BackendUnavailable`` if it fails."""
+        ...
+
+
+class FallbackBackend:
+    """Answers with the primary backend, or with the fallback while the primary cannot answer."""
+
+    def __init__(
+        self,
+        name: str,
+        primary: ProbedBackend,
+        open_fallback: Callable[[], BuiltinBackend],
+        breaker: Breaker,
+        *,
+        deny: Callable[[str], SearchAnswer | None] = lambda key: None,
+        within_s: float | None = None,
+        one_shot: bool = False,
+        waits_for_start: bool = False,
+    ) -> None:
+        """``name`` is the primary's. ``deny`` returns the answer to a session that may not search, else None.
+
+        After ``within_s`` seconds the primary is given up.
+        """
+        self._name = name
+        self._primary = primary
+        self._open_fallback = open_fallback
+        self._breaker = breaker
+        self._deny = deny
+        self._within_s = within_s
+        self._one_shot = one_shot
+        self._waits_for_start = waits_for_start
+        self._lock = threading.Lock()
+        self._opened: BuiltinBackend | None = None
+        self._closing = threading.Event()
+        self._pool = DaemonPool(f"mdrecall-{name}-or-fallback")
+        self._retrying: Future[None] | None = None
+        self._not_ready_since_s: float | None = None
+
+    @property
+    def watch(self) -> BackendWatch:
+        """The primary's watcher."""
+        return self._primary.watch
+
+    def indexes(self) -> Iterator[Index]:
+        """Yield the index of the backend that answers searches now, and then the other one."""
+        if self._breaker.outage:
+            yield self._ensure_fallback().index
+            yield self._primary.index
+        else:
+            yield self._primary.index
+            yield self._ensure_fallback().index
+
+    def start(self) -> None:
+        """Start the primary and get the fallback ready, both in the background; not in a process that answers once.
+
+        With ``waits_for_start`` this returns when the primary is ready.
+        """
+        if not self._one_shot:
+            self._pool.start(self._warm_fallback)
+            if self._waits_for_start:
+                self._primary.start()
+            else:
+                self._pool.start(self._primary.start)
+            if self._breaker.outage:
+                self._retry_later()
+
+    def search(self, request: SearchRequest) -> SearchAnswer:
+        """Return the primary's answer, or the fallback's with a notice that says why."""
+        if (denial := self._deny(request.session_key)) is not None:
+            return denial
+        outage = self._breaker.outage
+        # A process that answers once has no background to try the primary in.
+        if outage and not (self._one_shot and (self._breaker.is_due() or not outage.costly)):
+            return self._fall_back(request, None, outage.notice(self._name))
+        outcome = self._pool.submit(partial(self._primary.search, request))
+        try:
+            answer = wait_for_result(outcome, self._name, self._within_s)
+        except BackendUnavailable as error:
+            if self._closing.is_set():
+                # Closing caused it: it is no failure of the primary.
+                raise
+            if isinstance(error, BackendNotReady | ProgramStopped):
+                since_s = self._not_ready_since_s = self._not_ready_since_s or time.time()
+                reason = message_with_hint(error)
+                notice = FallbackNotice(self._name, reason, format_time(since_s), format_time(time.time()))
+            else:
+                notice = self._breaker.record_failure(error).notice(self._name)
+            return self._fall_back(request, error, notice)
+        self._not_ready_since_s = None
+        if outage:
+            self._breaker.record_recovery()
+        return answer
+
+    def sync(
+        self,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+        stop: Stop = never,
+        session: str = "",
+        waits: bool = True,
+    ) -> SyncReport:
+        """Bring the index up to date; if that fails, bring the fallback's up to date and report the failure."""
+
+        def ask(backend: Backend) -> SyncReport:
+            return backend.sync(force=force, progress=progress, stop=stop, session=session, waits=waits)
+
+        try:
+            report = ask(self._primary)
+            if self._one_shot and self._breaker.outage:
+                self._probe_primary()
+            return report
+        except BackendUnavailable as error:
+            if isinstance(error, ProgramMissing):
+                # No search can be answered either, whatever is indexed.
+                self._breaker.record_failure(error)
+                self._retry_later()
+            report = ask(self._ensure_fallback())
+            problem = f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
+            return report._replace(failed=(*report.failed, Issue(self._name, problem)))
+
+    def status(self) -> Status:
+        """Return the status of the backend that answers now; ``fallback`` describes an outage of the primary."""
+        outage = self._breaker.outage
+        if outage is None:
+            with suppress(BackendUnavailable):
+                return self._primary.status()
+            return self._ensure_fallback().status()
+        notice = outage.notice(self._name)
+        fallback = {"from": self._name, "reason": notice.reason, "since": notice.since, "nextTry": notice.next_try}
+        status = self._ensure_fallback().status()
+        custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
+        if status.fallback:
+            custom["embeddingFallback"] = status.fallback
+        own = None
+        # A server that is away has no status.
+        with suppress(BackendUnavailable):
+            own = self._primary.status().custom.get(self._name)
+        return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
+
+    def close(self) -> None:
+        """End everything that is in progress in both backends; may be called twice."""
+        self._closing.set()
+        if self._opened is not None:
+            self._opened.cancel_pending()
+        self._primary.close()
+        self._pool.drain(_CLOSING_S)
+        self._pool.release()
+        with self._lock:
+            opened, self._opened = self._opened, None
+        if opened is not None:
+            opened.close()
+
+    def _ensure_fallback(self) -> BuiltinBackend:
+        """Return the fallback, opened when it is first needed."""
+        with self._lock:
+            if self._opened is None:
+                if self._closing.is_set():
+                    raise BackendUnavailable("The memory is closed.")
+                self._opened = self._open_fallback()
+            return self._opened
+
+    def _fall_back(
+        self, request: SearchRequest, error: BackendUnavailable | None, notice: FallbackNotice
+    ) -> SearchAnswer:
+        """Return the fallback's answer; if that fails too, raise the error of the primary."""
+        try:
+            answer = self._ensure_fallback().search(request)
+        except RecallError as failure:
+            if error is None:
+                raise
+            raise error from failure
+        finally:
+            # Last, so that it uses a thread that is idle again.
+            self._retry_later()
+        return answer.replace(backend="builtin", answered_for=notice)
+
+    def _warm_fallback(self) -> None:
+        try:
+            self._ensure_fallback().warm()
+        except RecallError:
+            return  # the search that needs the fallback reports it
+
+    def _retry_later(self) -> None:
+        """Try the primary when it is due, again and again, until it answers."""
+        with self._lock:
+            is_retrying = self._retrying is not None and not self._retrying.done()
+            if self._one_shot or is_retrying or self._closing.is_set() or not self._breaker.outage:
+                return
+            self._retrying = self._pool.start(self._retry)
+
+    def _retry(self) -> None:
+        while self._breaker.outage and not self._closing.wait(self._breaker.seconds_left()):
+            if self._breaker.is_due():
+                self._probe_primary()
+
+    def _probe_primary(self) -> None:
+        try:
+            self._primary.probe_search()
+        except BackendUnavailable as error:
+            if not self._closing.is_set():
+                self._breaker.record_failure(error)
+        else:
+            self._breaker.record_recovery()
+
+
+class SharedBackend:
+    """A builtin backend whose index is on a server: it is unavailable while its server is."""
+
+    def __init__(self, backend: BuiltinBackend) -> None:
+        self._backend = backend
+        self.index = backend.index
+        self.watch = backend.watch
+        self.close = backend.close
+
+    def start(self) -> None:
+        """Do nothing: a connection is made when it is needed."""
+
+    def probe_search(self) -> None:
+        """Raise ``BackendUnavailable`` if the server does not answer."""
+        with _say_unavailable():
+            self.index.counts()
+
+    def search(self, request: SearchRequest) -> SearchAnswer:
+        with _say_unavailable():
+            return self._backend.search_or_raise(request)
+
+    def sync(self, **options: Any) -> SyncReport:
+        # Another process that indexes is no reason to index into a file.
+        with _say_unavailable((StoreUnavailable,)):
+            return self._backend.sync(**options)
+
+    def status(self) -> Status:
+        with _say_unavailable():
+            return self._backend.status()
+
+
+@contextmanager
+def _say_unavailable(kinds: tuple[type[StoreError], ...] = (StoreUnavailable, StoreBusy)) -> Iterator[None]:
+    """Raise ``BackendUnavailable`` for these errors of the store."""
+    try:
+        yield
+    except kinds as error:
+        raise BackendUnavailable(str(error), hint=error.hint) from error

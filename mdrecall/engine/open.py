@@ -1,0 +1,314 @@
+"""Opens backends: the one place where the parts are put together."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import partial
+from typing import TYPE_CHECKING
+
+from mdrecall.config.files import UnresolvedValue
+from mdrecall.config.load import STORE_DSN, Loaded
+from mdrecall.config.settings import Settings
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.engine.builtin import BuiltinBackend
+from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedsChunks, FallbackEmbedder
+from mdrecall.engine.conversations import deny_by_scope
+from mdrecall.engine.embedders import EmbedderChoice, choose_embedders, languages_dir_of
+from mdrecall.engine.embedding_status import EmbeddingStatus
+from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
+from mdrecall.engine.refresh import IndexRefresh
+from mdrecall.engine.sync_run import AnyIndexer, SyncRun, require_writable
+from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.engine.watch_loop import IndexWatcher, WatchPlan
+from mdrecall.errors import ConfigError, PackageMissing, install_command
+from mdrecall.notes.files import MemoryFiles
+from mdrecall.notes.tombstones import TombstoneFiles, open_tombstones
+from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+from mdrecall.text.words import Analyser
+from mdrecall.types import Issue
+
+if TYPE_CHECKING:
+    from mdrecall.engine.jobs import Jobs
+    from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.engine.searcher import Searcher
+    from mdrecall.extras.postgres import PostgresStore
+    from mdrecall.interfaces import DocumentWriter, Embedder, IndexedBackend, Source, Store
+    from mdrecall.notes.watch import FollowedFiles
+
+
+# A listing is kept a little longer than the time between two checks of a watcher, so that no search has to make it.
+_KEEP_SHARE = 1.25
+# A qmd that is about to report what is wrong is given this much longer than its time limit.
+_GRACE_S = 0.1
+
+
+def open_backend(loaded: Loaded, *, one_shot: bool = False) -> IndexedBackend:
+    """Open the backend that the settings ask for; with ``one_shot`` it will answer only once."""
+    if loaded.settings.memory.backend == "qmd":
+        return _open_qmd_with_fallback(loaded, one_shot=one_shot)
+    if loaded.shared_store and loaded.settings.mdrecall.store.fallback == "builtin":
+        return _open_shared_with_fallback(loaded, one_shot=one_shot)
+    return open_builtin(loaded, one_shot=one_shot)
+
+
+def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
+    """Open the backend on a server, with an index of this machine to answer while the server is away."""
+    from mdrecall.engine.fallback import Breaker, FallbackBackend, SharedBackend
+
+    settings = loaded.settings
+    own = settings.mdrecall._replace(store=settings.mdrecall.store._replace(kind="sqlite"))
+    environment = {name: value for name, value in loaded.environment.items() if name != STORE_DSN}
+    local = loaded._replace(settings=settings._replace(mdrecall=own), environment=environment)
+    opened = FallbackBackend(
+        "postgres",
+        SharedBackend(open_builtin(loaded, one_shot=one_shot)),
+        lambda: open_builtin(local, one_shot=one_shot),
+        Breaker(f"{settings.index_path}.outage.json", settings.mdrecall.qmd.first_retry_seconds),
+        one_shot=one_shot,
+    )
+    opened.start()
+    return opened
+
+
+def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
+    """Open qmd's backend, with the builtin one to answer while qmd cannot."""
+    from mdrecall.engine.fallback import Breaker, FallbackBackend
+    from mdrecall.extras.qmd.backend import QmdBackend
+
+    settings = loaded.settings
+    qmd = QmdBackend(loaded, one_shot=one_shot)
+    timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, qmd.update_wait_ms()
+    opened = FallbackBackend(
+        "qmd",
+        qmd,
+        lambda: open_builtin(loaded if one_shot else _shorten_waits(loaded), one_shot=one_shot),
+        Breaker(os.path.join(qmd.state_dir, "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
+        deny=partial(deny_by_scope, settings),
+        within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
+        one_shot=one_shot,
+        waits_for_start=settings.memory.qmd.update.waits_at_start,
+    )
+    opened.start()
+    return opened
+
+
+def _shorten_waits(loaded: Loaded) -> Loaded:
+    """Return settings for a fallback that starts when a search's time is gone: it waits for little."""
+    settings = loaded.settings
+    own, quarter_ms = settings.mdrecall, max(1, settings.memory.qmd.limits.timeout_ms // 4)
+    own = own._replace(
+        first_index_wait_ms=min(own.first_index_wait_ms, quarter_ms),
+        search_wait_ms=min(own.search_wait_ms, quarter_ms),
+        query_timeout_ms=min(own.query_timeout_ms, quarter_ms),
+        rerank=own.rerank._replace(timeout_ms=min(own.rerank.timeout_ms, quarter_ms)),
+    )
+    return loaded._replace(settings=settings._replace(mdrecall=own))
+
+
+def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
+    """Open the builtin backend, whichever one the settings ask for."""
+    settings = loaded.settings
+    files = MemoryFiles(settings, loaded.home)
+    store = _build_store(loaded, one_shot)
+    analyser = Analyser()
+    followed = None if one_shot else _follow(loaded, files)
+    forgotten = open_tombstones(settings)
+    indexers = partial(_build_indexers, settings, followed or files, analyser, forgotten)
+    embedding = _build_embedding(loaded, store) if settings.memory_search.provider != "none" else None
+    embedder = embedding.chunk_embedder if embedding else None
+    beside = embedding.beside_embedder if embedding else None
+    sync = SyncRun(store, indexers, embedder, forgotten)
+    refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
+    reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
+
+    def build_searcher() -> Searcher:
+        # A command that does not search loads no part of the ranking.
+        from mdrecall.engine.searcher import Searcher, read_ranking_options
+
+        options = read_ranking_options(settings)._replace(collections=files.collections())
+        return Searcher(
+            store.chunks,
+            analyser,
+            options,
+            embedding.vector_searcher if embedding else None,
+            why_no_vectors=embedding.chosen.unusable_reason if embedding else "vectors are switched off",
+            reranker=reranker,
+            hide=refresh.hide_forgotten,
+        )
+
+    watcher = _build_watcher(settings, store, refresh)
+    return BuiltinBackend(settings, files, store, refresh, watcher, build_searcher, embedding, reranker)
+
+
+def _follow(loaded: Loaded, files: MemoryFiles) -> FollowedFiles | None:
+    """Return the files for a process that stays alive, if the system and the settings let it follow them."""
+    settings = loaded.settings
+    polls = loaded.environment.get("WATCHFILES_FORCE_POLLING", "")
+    if sys.platform != "linux" or polls or not settings.memory_search.sync.watch:
+        return None
+    from mdrecall.notes.watch import FollowedFiles
+
+    return FollowedFiles(files, settings.mdrecall.watch.scan_seconds * _KEEP_SHARE)
+
+
+def _build_reranker(loaded: Loaded) -> RerankCaller:
+    """Return what asks the reranker of the settings; texts that leave this machine are sent without secrets."""
+    from mdrecall.engine.embedders import create_reranker
+    from mdrecall.engine.rerank import RerankCaller
+    from mdrecall.text.redact import make_redactor
+
+    own = loaded.settings.mdrecall.rerank
+    redact = None if own.provider == "local" else make_redactor(loaded.settings.logging.redact_patterns).redact
+    return RerankCaller(create_reranker(loaded), top_n=own.top_n, timeout_s=own.timeout_ms / 1000, redact=redact)
+
+
+def _build_watcher(settings: Settings, store: Store, refresh: IndexRefresh) -> IndexWatcher:
+    """Return what keeps the index up to date while its files change."""
+    sync, own = settings.memory_search.sync, settings.mdrecall
+
+    def plan(in_background: bool) -> WatchPlan | None:
+        watches = sync.watch or not in_background
+        every_s = [own.watch.scan_seconds] * watches + [sync.interval_minutes * 60] * bool(sync.interval_minutes)
+        if not every_s:
+            return None
+        return WatchPlan(
+            folders=lambda: refresh.folders if watches else (),
+            is_ignored=lambda name: name.lower() in own.ignore,
+            debounce_s=sync.watch_debounce_ms / 1000,
+            scan_s=min(every_s),
+        )
+
+    def prepare() -> None:
+        # Any read opens the index.
+        store.chunks.count()
+        require_writable(store.admin)
+
+    return IndexWatcher(store.lock("watch"), plan, refresh.sync_changes, prepare=prepare)
+
+
+def _build_indexers(
+    settings: Settings, files: Source, analyser: Analyser, forgotten: TombstoneFiles, documents: DocumentWriter
+) -> list[AnyIndexer]:
+    """Return one for each source that is searched; all documents of an index have one format."""
+    chunking = settings.memory_search.chunking
+    size = ChunkSize(chunking.tokens, chunking.overlap)
+    if "sessions" not in settings.memory_search.sources:
+        return [Indexer(documents, files, size, analyser, forgotten=forgotten)]
+    from mdrecall.engine.transcripts import TranscriptIndexer
+    from mdrecall.notes.tombstones import open_masks
+    from mdrecall.sessions.readers import open_transcripts
+
+    masks = open_masks(settings)
+    with_notes = "memory" in settings.memory_search.sources
+    # Without the notes it is another index: those that were in it must leave it.
+    index_format = describe_index_format(size, masks.of_secrets if with_notes else f"{masks.of_secrets}.only")
+    delta = settings.memory_search.sync.sessions
+    problems = (f"has a pattern that is not used: {why}" for why in masks.problems)
+    transcripts = TranscriptIndexer(
+        documents,
+        open_transcripts(settings),
+        size,
+        analyser,
+        redact=masks.redact,
+        thresholds=(delta.delta_bytes, delta.delta_messages),
+        index_format=index_format,
+        forgotten=forgotten,
+        issues=tuple(Issue("logging.redactPatterns", problem) for problem in problems),
+    )
+    notes = Indexer(documents, files, size, analyser, index_format=index_format, forgotten=forgotten)
+    return [notes, transcripts] if with_notes else [transcripts]
+
+
+def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:
+    chosen = choose_embedders(loaded)
+    if not chosen.embedders:
+        return EmbeddingStatus(chosen)
+    settings = loaded.settings
+    jobs = _build_jobs(settings, chosen.embedders[0])
+    searcher = VectorSearcher(
+        store.vectors,
+        chosen.embedders,
+        older={"offline": lambda: OfflineEmbedder(languages_dir_of(loaded))},
+        timeout_s=settings.mdrecall.query_timeout_ms / 1000,
+        fallback_reason=chosen.unusable_reason,
+        why_empty=lambda: embedder.last_failure(),
+        note=chosen.note,
+        beside=chosen.beside,
+    )
+    embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)
+    beside = None
+    if chosen.beside:
+        most = _read_most_cached(settings)
+        beside = ChunkEmbedder(store, chosen.beside, most_cached=most, keep=chosen.embedders[0].provider)
+    return EmbeddingStatus(chosen, embedder, searcher, jobs, beside)
+
+
+def _build_chunk_embedder(
+    settings: Settings, store: Store, chosen: EmbedderChoice, jobs: Jobs | None, searcher: VectorSearcher
+) -> EmbedsChunks:
+    """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
+    most = _read_most_cached(settings)
+    first, *others = chosen.embedders
+    if not others:
+        return ChunkEmbedder(store, first, most_cached=most, jobs=jobs, keep=chosen.provider_to_keep)
+    second = others[0]
+    return FallbackEmbedder(
+        ChunkEmbedder(store, first, most_cached=most, jobs=jobs, keep=second.provider),
+        ChunkEmbedder(store, second, most_cached=most, keep=first.provider),
+        searcher,
+    )
+
+
+def _read_most_cached(settings: Settings) -> int | None:
+    cache = settings.memory_search.cache
+    return cache.max_entries if cache.enabled else 0
+
+
+def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:
+    """Return the batch jobs if they are switched on and the provider offers them."""
+    batch = settings.memory_search.remote.batch
+    if not batch.enabled:
+        return None
+    from mdrecall.embed.remote.embedder import RemoteEmbedder
+    from mdrecall.embed.remote.jobs import batch_api_for
+    from mdrecall.engine.jobs import Jobs
+
+    api = batch_api_for(embedder) if isinstance(embedder, RemoteEmbedder) else None
+    if api is None:
+        return None
+    least = settings.mdrecall.remote.batch_min_chunks
+    poll_s, timeout_s = batch.poll_interval_ms / 1000, batch.timeout_minutes * 60.0
+    return Jobs(api, wait=batch.wait, at_once=batch.concurrency, poll_s=poll_s, timeout_s=timeout_s, least=least)
+
+
+def _build_store(loaded: Loaded, one_shot: bool) -> Store:
+    settings = loaded.settings
+    if loaded.shared_store:
+        return open_postgres(loaded, one_shot=one_shot)
+    workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
+    owner = Owner(settings.agent_id, workspace)
+    vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
+    engine = vectors.engine if vector.enabled else "matrix"
+    search = VectorSearch(engine, vector.extension_path, vectors.max_bytes, one_shot)
+    return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)
+
+
+def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> PostgresStore:
+    """Open the index in the database that the settings or the environment name."""
+    own, at = loaded.settings.mdrecall.store, "mdrecall.store.dsn"
+    dsn = loaded.environment.get(STORE_DSN, "").strip()
+    try:
+        dsn = dsn or loaded.credentials.reveal(own.dsn or "", at)
+    except UnresolvedValue as error:
+        raise ConfigError(str(error)) from error
+    if not dsn:
+        hint = f"Set {at} to a reference, or the variable {STORE_DSN}."
+        raise ConfigError("No database is named for the index.", hint=hint)
+    try:
+        from mdrecall.extras.postgres import PostgresStore, this_machine
+    except ImportError as error:
+        hint = f"Install it with `{install_command('postgres')}`."
+        raise PackageMissing(f"The index cannot be opened: {error}.", extra="postgres", hint=hint) from error
+    _, name = loaded.shared_store or ("", loaded.settings.agent_id)
+    return PostgresStore(dsn, name, place=this_machine(loaded.settings.workspace), one_shot=one_shot)

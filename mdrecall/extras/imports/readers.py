@@ -1,0 +1,525 @@
+"""The readers of an import: what ChatGPT, Claude, mem0, claude-mem and folders of Markdown hold, as items.
+
+Of a conversation, the branch that was seen last is read. claude-mem's database is only read, because claude-mem may be
+writing to it, and its layout has changed over the years. A folder of Markdown is copied, with a mark that says where
+it comes from; mdrecall could also read it where it is.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from itertools import chain
+from typing import Any, TypeAlias
+
+import apsw
+
+from mdrecall.config.settings import Settings
+from mdrecall.errors import BUGS, FileMissing, NotAFile, ReadError
+from mdrecall.extras.imports.exports import JsonFile, find_json, raise_unreadable, read_items
+from mdrecall.extras.imports.items import Item
+from mdrecall.extras.imports.sources import (
+    Read,
+    Request,
+    Skipped,
+    Source,
+    dict_of,
+    dicts_of,
+    first_text,
+    seconds_of,
+    text_of,
+)
+from mdrecall.notes.clock import user_time
+from mdrecall.notes.files import AGENT_FILES
+from mdrecall.notes.opening import decode, read_below
+from mdrecall.patterns import drop_ending, is_note_file
+from mdrecall.sessions.foreign_database import open_snapshot
+from mdrecall.text.notes import read_front_matter
+
+#: ``conversations.json``, or since 2026 several numbered files; with what Claude remembers, and its projects.
+_CONVERSATIONS, _MEMORIES, _PROJECTS = (
+    re.compile(rf"{name}(?:[-_]\d+)?\.json", re.IGNORECASE) for name in ("conversations", "memories", "projects")
+)
+_SPEAKERS = {"user": "User", "human": "User", "assistant": "Assistant"}
+#: What a person sees of ChatGPT's answers; reasoning, tool calls and settings are stored beside it.
+_VISIBLE = ("text", "multimodal_text", "code")
+# ChatGPT stands these for a source or a picture, between characters that no font has.
+_CITATION = re.compile("\ue200[^\ue201]{0,500}\ue201|【[^】]{0,100}†[^】]{0,100}】")
+#: OpenMemory's archive also has the same memories one a line, which are not needed twice.
+_MEM0_FILES = re.compile(r"(?:.*memor.*|export.*|mem0.*|.*openmemory.*)\.jsonl?", re.IGNORECASE)
+_NOT_IN_NAME = re.compile(r"[^\w.@+-]+")
+#: A longer name of a note would be unwieldy.
+_MAX_NAME_CHARS = 60
+#: More people than one person knows. Each note is written to the disk for itself, so that all others share one.
+_MAX_PEOPLE = 200
+#: What a session of claude-mem and the rows that belong to it are called now, and were called in 2025.
+_MEMORY_IDS = ("memory_session_id", "sdk_session_id", "session_id")
+_CONTENT_IDS = ("content_session_id", "claude_session_id", "session_id")
+_SUMMARY = {
+    "request": "Request", "investigated": "Investigated", "learned": "Learned", "completed": "Completed",
+    "next_steps": "Next steps", "notes": "Notes",
+}  # fmt: skip
+#: Files that an observation names; more are a list that nobody reads.
+_MAX_FILES = 20
+#: More rows than this one session has not made; the rest of a damaged database is left out.
+_MAX_ROWS = 20_000
+#: More notes than any person has; a folder with more is not a folder of notes.
+_MAX_NOTES = 100_000
+_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(?=$|[-_ ])")
+#: What memsearch puts above each entry to find its transcript again.
+_ANCHOR = re.compile(r"^<!-- (?:session|turn|transcript|db|rollout):.*-->\n?", re.MULTILINE)
+
+#: Who said something, the text, and when.
+_Message: TypeAlias = tuple[str, str, Any]
+_Row: TypeAlias = dict[str, Any]
+
+
+def make_reader(source: Source, path: str, settings: Settings) -> Callable[[], Iterator[Read]]:
+    """Return a function that yields the items of a source, from the beginning at each call."""
+    zone = settings.defaults.user_timezone
+
+    def local(moment: datetime) -> datetime:
+        return user_time(moment, None, zone)
+
+    request = Request(path, local, settings.mdrecall.max_file_bytes, f"{datetime.now(UTC):%Y-%m-%d}")
+    readers = {
+        "openclaw": read_openclaw, "claude-mem": read_claude_mem, "basic-memory": read_basic_memory, "mem0": read_mem0,
+        "memsearch": read_memsearch, "chatgpt": read_chatgpt, "claude": read_claude,
+    }  # fmt: skip
+    return lambda: readers[source.name](request)
+
+
+def read_chatgpt(request: Request) -> Iterator[Read]:
+    """Yield every conversation of ChatGPT's export."""
+    return _read_conversations(request, "ChatGPT", "mapping", _read_chatgpt_conversation)
+
+
+def read_claude(request: Request) -> Iterator[Read]:
+    """Yield every conversation of Claude's export, what Claude remembers of them, and the texts of projects."""
+    yield from _read_conversations(request, "Claude", "chat_messages", _read_claude_conversation)
+    if not request.path.lower().endswith(".json"):
+        for value in _read_all(find_json(request.path, _MEMORIES)):
+            yield from _read_claude_memories(dict_of(value))
+        for value in _read_all(find_json(request.path, _PROJECTS)):
+            yield from _read_claude_project(dict_of(value), request)
+
+
+def _read_all(files: Iterable[JsonFile]) -> Iterator[Any]:
+    return chain.from_iterable(map(read_items, files))
+
+
+def _try(name: str, read: Callable[..., Read], *arguments: Any) -> Read:
+    """Return what a reader makes of an item; one that nobody has thought of costs that item and not the run."""
+    try:
+        return read(*arguments)
+    except BUGS as error:
+        return Skipped(name, f"it cannot be read ({type(error).__name__})")
+
+
+def _read_conversations(
+    request: Request, program: str, field: str, read: Callable[[_Row, Request], Read]
+) -> Iterator[Read]:
+    files = find_json(request.path, _CONVERSATIONS)
+    if not files:
+        hint = "Name the archive that was downloaded, the folder it was unpacked to, or conversations.json."
+        raise NotAFile(f"There is no conversations.json in {request.path}.", path=request.path, hint=hint)
+    number = known = 0
+    for number, value in enumerate(chain.from_iterable(map(_each_conversation, files)), 1):
+        conversation = dict_of(value)
+        name = first_text(conversation, "title", "name") or f"conversation {number}"
+        is_one = field in conversation
+        known += is_one
+        wrong = Skipped(name, f"it is not a conversation of {program}")
+        yield _try(name, read, conversation, request) if is_one else wrong
+    if number and not known:
+        message = f"{request.path} has no conversations of {program}."
+        raise NotAFile(message, path=request.path, hint="Another program may have exported it.")
+
+
+def _each_conversation(file: JsonFile) -> Iterator[Any]:
+    """Yield the conversations of a file: a list of them, an object with such a list, or a single one."""
+    for value in read_items(file):
+        inner = value.get("conversations") if isinstance(value, dict) else None
+        yield from inner if isinstance(inner, list) else [value]
+
+
+def _read_chatgpt_conversation(conversation: _Row, request: Request) -> Read:
+    mapping = dict_of(conversation["mapping"])
+    name = conversation.get("current_node")
+    if not isinstance(name, str) or name not in mapping:
+        name = find_last_node(mapping)
+    nodes: list[_Row] = []
+    seen: set[str] = set()
+    while isinstance(name, str) and name in mapping and name not in seen:
+        seen.add(name)
+        nodes.append(dict_of(mapping[name]))
+        name = nodes[-1].get("parent")
+    found = [_read_chatgpt_message(dict_of(node.get("message"))) for node in reversed(nodes)]
+    return _make_item(
+        first_text(conversation, "conversation_id", "id"), text_of(conversation.get("title")), found, request,
+        [conversation.get("create_time"), conversation.get("update_time")], "https://chatgpt.com/c/",
+    )  # fmt: skip
+
+
+def find_last_node(mapping: _Row) -> str | None:
+    """Return the end of the branch with the node that was written last; not every node says when it was."""
+    times = {key: seconds_of(dict_of(dict_of(node).get("message")).get("create_time")) for key, node in mapping.items()}
+    name = max(times, key=times.__getitem__, default=None)
+    seen: set[str] = set()
+    while name is not None and name not in seen:
+        seen.add(name)
+        answers = reversed(_each(dict_of(mapping[name]).get("children")))
+        name = next((one for one in answers if isinstance(one, str) and one in mapping), name)
+    return name
+
+
+def _read_chatgpt_message(message: _Row) -> _Message | None:
+    """Return what a person said or saw; None for anything else."""
+    speaker = _SPEAKERS.get(text_of(dict_of(message.get("author")).get("role")))
+    content, metadata = dict_of(message.get("content")), dict_of(message.get("metadata"))
+    is_hidden = metadata.get("is_visually_hidden_from_conversation") or metadata.get("is_user_system_message")
+    is_for_tool = message.get("recipient") not in (None, "", "all")
+    if not speaker or is_hidden or is_for_tool or content.get("content_type", "text") not in _VISIBLE:
+        return None
+    texts = [_read_part(part) for part in _each(content.get("parts"))] or [text_of(content.get("text"))]
+    text = _CITATION.sub("", "\n\n".join(filter(None, texts))).strip()
+    return (speaker, text, message.get("create_time")) if text else None
+
+
+def _read_part(part: Any) -> str:
+    if isinstance(part, str):
+        return part.strip()
+    kind = text_of(dict_of(part).get("content_type"))
+    return text_of(dict_of(part).get("text")) or ("[image]" if "image" in kind else "")
+
+
+def _read_claude_conversation(conversation: _Row, request: Request) -> Read:
+    messages = _choose_branch(conversation, dicts_of(conversation["chat_messages"]))
+    return _make_item(
+        text_of(conversation.get("uuid")), text_of(conversation.get("name")), map(_read_claude_message, messages),
+        request, [conversation.get("created_at"), conversation.get("updated_at")], "https://claude.ai/chat/",
+    )  # fmt: skip
+
+
+def _choose_branch(conversation: _Row, messages: list[_Row]) -> list[_Row]:
+    """Return the messages of the branch that was seen last; all of them in order if they do not say what they answer.
+
+    An export does not say which branch is the current one: it is that of the message that was written last.
+    """
+    by_id = {text_of(message.get("uuid")): message for message in messages}
+    if not any(text_of(message.get("parent_message_uuid")) in by_id for message in messages):
+        return messages
+    name = text_of(conversation.get("current_leaf_message_uuid"))
+    if name not in by_id:
+        last = max(enumerate(messages), key=lambda one: (seconds_of(one[1].get("created_at")), one[0]))[1]
+        name = text_of(last.get("uuid"))
+    branch: list[_Row] = []
+    while name in by_id:
+        branch.append(by_id.pop(name))
+        name = text_of(branch[-1].get("parent_message_uuid"))
+    return branch[::-1]
+
+
+def _read_claude_message(message: _Row) -> _Message | None:
+    speaker = _SPEAKERS.get(text_of(message.get("sender")))
+    shown = [text_of(block.get("text")) for block in dicts_of(message.get("content")) if block.get("type") == "text"]
+    text = "\n\n".join(filter(None, shown)) or text_of(message.get("text"))
+    files = [*dicts_of(message.get("attachments")), *dicts_of(message.get("files"))]
+    names = filter(None, (text_of(file.get("file_name")) for file in files))
+    said = "\n\n".join(filter(None, (text, *(f"[file: {name}]" for name in names))))
+    return (speaker, said, message.get("created_at")) if speaker and said else None
+
+
+def _make_item(
+    key: str, title: str, found: Iterable[_Message | None], request: Request, times: list[Any], site: str
+) -> Read:
+    """Return a conversation; ``times`` are when it was begun and when it was changed."""
+    messages = [message for message in found if message]
+    if not key or not messages:
+        return Skipped(title or key or "a conversation", "it has no messages" if key else "it has no id")
+    said = [at for _, _, at in messages]
+    day = next(filter(None, map(request.day, (times[0], *said))), "")
+    minutes = [request.day(at, " (%Y-%m-%d %H:%M)") for at in said]
+    lines = [f"**{who}**{minute}: {text}" for (who, text, _), minute in zip(messages, minutes, strict=True)]
+    version = max(map(seconds_of, (*times, *said)))
+    url = f"{site}{key}" if re.fullmatch(r"[\w-]{1,100}", key) else ""
+    first_line = messages[0][1].split("\n")[0][:80]
+    return Item(key, title or first_line, "\n\n".join(lines), day, url=url, session=key, version=version)
+
+
+def _read_claude_project(project: _Row, request: Request) -> Iterator[Read]:
+    """Yield the documents of a project, and what Claude was told to do in it."""
+    key, name = text_of(project.get("uuid")), text_of(project.get("name")) or "a project"
+    told = {"uuid": "instructions", "filename": "instructions", "content": project.get("prompt_template")}
+    for document in (told, *dicts_of(project.get("docs"))):
+        about, text = text_of(document.get("filename")), text_of(document.get("content"))
+        day = request.day(document.get("created_at") or project.get("created_at"))
+        if text and key:
+            number = text_of(document.get("uuid")) or about
+            version = seconds_of(project.get("updated_at"))
+            yield Item(f"project:{key}:{number}", f"{name}: {about}", text, day, version=version)
+
+
+def _read_claude_memories(value: _Row) -> Iterator[Read]:
+    account = text_of(value.get("account_uuid"))
+    if text := text_of(value.get("conversations_memory")):
+        yield Item(f"memory:{account}", "What Claude remembers", text)
+    for project, memory in dict_of(value.get("project_memories")).items():
+        if text := text_of(memory):
+            yield Item(f"memory:{account}:{project}", f"What Claude remembers of a project ({project[:8]})", text)
+
+
+def read_mem0(request: Request) -> Iterator[Read]:
+    """Yield every memory of an export, in the note of the person it is about."""
+    is_known = False
+    people: set[str] = set()
+    for value in _read_all(find_json(request.path, _MEM0_FILES)):
+        group = dict_of(value)
+        names = ("results", "memories", "data", "items")
+        listed = next((group[name] for name in names if isinstance(group.get(name), list)), [value])
+        categories = {text_of(one.get("id")): text_of(one.get("name")) for one in dicts_of(group.get("categories"))}
+        owner = text_of(dict_of(group.get("user")).get("user_id"))
+        for number, memory in enumerate(listed, 1):
+            name = f"memory {number}"
+            found = _try(name, _read_memory, dict_of(memory), request, categories, owner, name)
+            if isinstance(found, Item):
+                is_known = True
+                if found.path not in people and len(people) >= _MAX_PEOPLE:
+                    found = found._replace(path="memories", tags=(found.path, *found.tags))
+                people.add(found.path)
+            yield found
+    if not is_known:
+        hint = "Save the answer of get_all as JSON, with a large top_k, or name an archive of OpenMemory."
+        raise NotAFile(f"{request.path} has no memories of mem0.", path=request.path, hint=hint)
+
+
+def _read_memory(memory: _Row, request: Request, categories: dict[str, str], owner: str, otherwise: str) -> Read:
+    name = text_of(memory.get("id")) or otherwise
+    text = first_text(memory, "memory", "content", "text", "data")
+    if not text:
+        return Skipped(name, "it has no text")
+    if memory.get("state") == "deleted":
+        return Skipped(name, "it was deleted there")
+    if "" < text_of(memory.get("expiration_date"))[:10] < request.today:
+        return Skipped(name, "it has expired")
+    owner = owner or first_text(memory, "user_id", "agent_id", "app_id", "run_id")
+    named = [text_of(one) for one in _each(memory.get("categories"))]
+    named += [categories.get(text_of(one), "") for one in _each(memory.get("category_ids"))]
+    changed = memory.get("updated_at") or memory.get("created_at")
+    return Item(
+        # A memory that was changed is another entry: the one that it replaces stays, as does its day.
+        f"{name}\0{text}", text[:60], text, request.day(memory.get("created_at")) or request.day(changed),
+        path=_NOT_IN_NAME.sub("-", owner)[:_MAX_NAME_CHARS].strip("-.") or "memories", is_entry=True,
+        tags=tuple(filter(None, named)), version=seconds_of(changed),
+    )  # fmt: skip
+
+
+def _each(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+class _Database:
+    """The tables of claude-mem, as far as they have the columns."""
+
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+        self.columns: dict[str, set[str]] = {}
+        # The row numbers of a table by the value of a column. Each table is read once: it may have no index.
+        self._places: dict[tuple[str, str], dict[Any, list[int]]] = {}
+
+    def rows(self, table: str, names: tuple[str, ...], value: Any) -> list[_Row]:
+        """Return the rows of a table in which the first of these columns that it has holds a value."""
+        column = self.find_column(table, names)
+        if not column or not value:
+            return []
+        if (places := self._places.get((table, column))) is None:
+            places = self._places[table, column] = {}
+            for number, key in self._connection.execute(f'SELECT rowid, "{column}" FROM "{table}"'):
+                places.setdefault(key, []).append(number)
+        order = ", ".join(name for name in ("created_at_epoch", "id") if name in self.columns[table]) or "rowid"
+        chosen = "rowid IN (SELECT value FROM json_each(?))"
+        numbers = json.dumps(places.get(value, [])[:_MAX_ROWS])
+        return self.run(f'SELECT * FROM "{table}" WHERE {chosen} ORDER BY {order}', (numbers,))
+
+    def find_column(self, table: str, names: tuple[str, ...]) -> str:
+        return next((name for name in names if name in self.columns.get(table, ())), "")
+
+    def run(self, query: str, values: tuple[Any, ...] = ()) -> list[_Row]:
+        cursor = self._connection.execute(query, values)
+        rows = ((cursor.get_description(), row) for row in cursor)
+        return [{column[0]: value for column, value in zip(about, row, strict=True)} for about, row in rows]
+
+
+def read_claude_mem(request: Request) -> Iterator[Read]:
+    """Yield every session of the database that has something to remember."""
+    with open_snapshot(request.path) as connection:
+        database = _Database(connection)
+        for table in ("sdk_sessions", "observations", "session_summaries", "user_prompts"):
+            # A view, or a virtual table that shows one, may be endless.
+            if database.run("SELECT 1 FROM pragma_table_list WHERE name = ? AND type = 'table'", (table,)):
+                found = database.run(f'PRAGMA table_info("{table}")')
+                database.columns[table] = {text_of(row["name"]) for row in found}
+        if not {"observations", "session_summaries"} & set(database.columns):
+            hint = "Name claude-mem's database, usually ~/.claude-mem/claude-mem.db. Stop claude-mem if it is busy."
+            raise NotAFile(f"{request.path} is not a database of claude-mem.", path=request.path, hint=hint)
+        for session in _list_sessions(database):
+            yield _try(f"session {session['memory']}", _read_session, database, session, request)
+
+
+def _list_sessions(database: _Database) -> list[_Row]:
+    """Return every session, also those that only an observation or a summary names."""
+    sessions: dict[str, _Row] = {}
+    if "sdk_sessions" in database.columns:
+        for row in database.run("SELECT * FROM sdk_sessions ORDER BY id"):
+            content, platform = first_text(row, *_CONTENT_IDS), text_of(row.get("platform_source"))
+            # Until the first observation a session has no id of its own in the memory, so that is not its key.
+            key = content if platform in ("", "claude") else f"{platform} {content}"
+            if memory := first_text(row, *_MEMORY_IDS) or key:
+                sessions[memory] = {**row, "key": key or memory, "memory": memory, "content": content}
+    for table in ("observations", "session_summaries"):
+        if column := database.find_column(table, _MEMORY_IDS):
+            for row in database.run(f'SELECT DISTINCT "{column}" AS name FROM "{table}" ORDER BY 1'):
+                if name := text_of(row["name"]):
+                    sessions.setdefault(name, {"key": name, "memory": name, "content": ""})
+    return list(sessions.values())
+
+
+def _read_session(database: _Database, session: _Row, request: Request) -> Read:
+    memory, content = session["memory"], session["content"]
+    observations = database.rows("observations", _MEMORY_IDS, memory)
+    summaries = database.rows("session_summaries", _MEMORY_IDS, memory)
+    # Sessions with several programs may have the same id, so that newer prompts name the row of their session.
+    prompts = database.rows("user_prompts", ("session_db_id",), session.get("id"))
+    prompts = prompts or database.rows("user_prompts", _CONTENT_IDS, content)
+    asked = list(dict.fromkeys(filter(None, (text_of(row.get("prompt_text")) for row in prompts))))
+    asked = asked or list(filter(None, [text_of(session.get("user_prompt"))]))
+    if not observations and not summaries and not asked:
+        return Skipped(f"session {memory}", "it is empty")
+    rows = [session, *prompts, *summaries, *observations]
+    times = [row.get("started_at_epoch") or row.get("created_at_epoch") or row.get("created_at") for row in rows]
+    project = next(filter(None, (text_of(row.get("project")) for row in rows)), "")
+    titles = [text_of(session.get("custom_title")), *(text_of(row.get("request")) for row in summaries), *asked]
+    titles += [text_of(row.get("title")) for row in observations]
+    title = next(filter(None, titles), f"Session {memory[:8]}")
+    prompts_text = "\n\n".join(("## Asked", *(f"**User**: {text}" for text in asked))) if asked else ""
+    parts = [f"Project: {project}" if project else "", prompts_text]
+    parts += [_show_summary(row) for row in summaries] + [_show_observation(row) for row in observations]
+    return Item(
+        session["key"], title[:80], "\n\n".join(filter(None, parts)), next(filter(None, map(request.day, times)), ""),
+        session=content or memory, version=max(map(seconds_of, times)),
+    )  # fmt: skip
+
+
+def _show_summary(row: _Row) -> str:
+    lines = [
+        f"- {label}: {' '.join(text.split())}" for name, label in _SUMMARY.items() if (text := text_of(row.get(name)))
+    ]
+    return "\n".join(("## Summary\n", *lines)) if lines else ""
+
+
+def _show_observation(row: _Row) -> str:
+    kind, title = text_of(row.get("type")), text_of(row.get("title"))
+    body = [text_of(row.get(name)) for name in ("subtitle", "narrative", "text")]
+    facts = "\n".join(f"- {' '.join(fact.split())}" for fact in _list(row.get("facts")))
+    files = list(dict.fromkeys([*_list(row.get("files_modified")), *_list(row.get("files_read"))]))
+    more = [("Concepts", _list(row.get("concepts"))), ("Files", files[:_MAX_FILES])]
+    about = " · ".join(f"{label}: {', '.join(values)}" for label, values in more if values)
+    heading = ": ".join(filter(None, (kind, " ".join(title.split()))))
+    shown = [*dict.fromkeys(filter(None, body)), facts, about]
+    return "\n\n".join(filter(None, (f"## {heading}" if heading else "", *shown)))
+
+
+def _list(value: Any) -> list[str]:
+    """Return a list of texts that is stored as JSON; a plain text is one of them."""
+    text = text_of(value)
+    try:
+        found = json.loads(text) if text.startswith("[") else [text]
+    except (ValueError, RecursionError):
+        found = [text]
+    return [one for one in map(text_of, found) if one]
+
+
+def read_openclaw(request: Request) -> Iterator[Read]:
+    """Yield the memory files of one of OpenClaw's workspaces: MEMORY.md, USER.md and everything below memory/."""
+    folder = os.path.join(request.path, "memory")
+    _require_folder(request.path)
+    renamed = {"MEMORY.md": "long-term", "USER.md": "about-the-user"}
+    files = [name for name in renamed if os.path.isfile(os.path.join(request.path, name))]
+    files += [f"memory/{name}" for name in _list_notes(folder)] if os.path.isdir(folder) else []
+    if not files:
+        hint = "Name the folder with MEMORY.md and memory/, usually ~/.openclaw/workspace."
+        raise NotAFile(f"{request.path} has neither MEMORY.md nor memory/.", path=request.path, hint=hint)
+    for name in files:
+        yield _read_note(request, request.path, name, renamed.get(name) or drop_ending(name.removeprefix("memory/")))
+
+
+def read_basic_memory(request: Request) -> Iterator[Read]:
+    """Yield the notes of a folder of basic-memory, whose observations and relations are Markdown already."""
+    for name in _list_notes(request.path):
+        yield _read_note(request, request.path, name, drop_ending(name), key="permalink")
+
+
+def read_memsearch(request: Request) -> Iterator[Read]:
+    """Yield the notes of memsearch: of the folder itself, or of the project that it belongs to."""
+    inner = os.path.join(request.path, ".memsearch", "memory")
+    folder = inner if os.path.isdir(inner) else request.path
+    above = os.path.dirname(folder) if folder.endswith(os.path.join(".memsearch", "memory")) else ""
+    # What it makes of the notes, if that is switched on.
+    for name, path in (("PROJECT.md", "about-the-project"), ("USER.md", "about-the-user")):
+        if above and os.path.isfile(os.path.join(above, name)):
+            yield _read_note(request, above, name, path)
+    for name in _list_notes(folder):
+        yield _read_note(request, folder, name, drop_ending(name), anchors=_ANCHOR)
+
+
+def _require_folder(folder: str) -> None:
+    if not os.path.isdir(folder):
+        is_there = os.path.lexists(folder)
+        message = f"{folder} is not a folder." if is_there else f"There is no folder {folder}."
+        error = NotAFile if is_there else FileMissing
+        raise error(message, path=folder, hint="Name the folder with the notes.")
+
+
+def _list_notes(folder: str) -> Sequence[str]:
+    """Return the Markdown files of a folder, with the folders below it that are not hidden."""
+    _require_folder(folder)
+    found: list[str] = []
+    for place, folders, names in os.walk(folder, onerror=raise_unreadable):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        inside = os.path.relpath(place, folder).replace(os.sep, "/")
+        above = "" if inside == "." else f"{inside}/"
+        found += [above + name for name in sorted(names) if is_note_file(name) and not name.startswith(".")]
+        if len(found) > _MAX_NOTES:
+            message = f"{folder} has more than {_MAX_NOTES:,} Markdown files."
+            raise NotAFile(message, path=folder, hint="Name the folder with the notes alone.")
+    if not found:
+        raise NotAFile(f"There are no Markdown files in {folder}.", path=folder, hint="Name the folder with the notes.")
+    return found
+
+
+def _read_note(
+    request: Request, folder: str, name: str, path: str, *, key: str = "", anchors: re.Pattern[str] | None = None
+) -> Read:
+    stem = drop_ending(name.rpartition("/")[2])
+    if name.rpartition("/")[2].casefold() in AGENT_FILES and name != "USER.md":
+        return Skipped(name, "agents read a file of this name as instructions")
+    try:
+        opened = read_below(folder, name, shown=name, max_bytes=request.max_bytes)
+    except ReadError as error:
+        return Skipped(name, str(error))
+    text = decode(opened.data).replace("\r\n", "\n")
+    text = anchors.sub("", text) if anchors else text
+    fields, front_lines = read_front_matter(text)
+    body = "\n".join(text.split("\n")[front_lines:])
+    if not body.strip():
+        return Skipped(name, "it is empty")
+    first = {field: values[0] for field, values in fields.items() if values}
+    tags = [tag.strip().lstrip("#") for value in fields.get("tags", ()) for tag in value.split(",")]
+    in_name = _DAY.match(stem)
+    days = [first.get(field, "")[:10] for field in ("date", "created", "created_at")]
+    day = in_name[1] if in_name else next((one for one in days if _DAY.fullmatch(one)), "")
+    return Item(
+        first.get(key, "") or name, first.get("title", ""), body, day, path=path,
+        tags=tuple(dict.fromkeys(filter(None, tags))), version=opened.stamp[1] / 1e9,
+    )  # fmt: skip

@@ -1,0 +1,239 @@
+"""Forget something: see every place that holds it, then remove or mask it there, and keep it from coming back.
+
+What is to be forgotten is sent in a form and never in an address, which a browser would remember.
+"""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from mdrecall.errors import QueryError, RecallError
+from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, join, require_owner, tag
+from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
+from mdrecall.life.forget_places import Place
+from mdrecall.text.words import fold
+
+if TYPE_CHECKING:
+    from mdrecall.types import SearchResult
+
+_TITLE = "Forget"
+#: Passages that are about it in other words; more would be about other things.
+_MAX_FOUND = 8
+_MAX_LISTED = 100
+_KINDS = {
+    "note": "Notes",
+    "deletion": "Deleted notes",
+    "transcript": "Conversations",
+    "copy": "Copies of conversations",
+    "state": "Files of mdrecall",
+    "memory": "Long-term memories",
+}
+_ACTIONS = {
+    "remove": "will be removed",
+    "mask": "will be masked",
+    "delete": "will be deleted",
+    "delete the note": "will be deleted with its note",
+    "leave out of the index": "will be left out of the index",
+}
+
+
+def show_forget(visit: Visit) -> Page:
+    """Return the page that asks what to forget, with what was forgotten."""
+    forgotten = _open(visit).list_forgotten()
+    path = visit.query.get("path", "")
+    return Page(_TITLE, join(tag("h1", _TITLE), _ask(visit, "", path), _show_forgotten(visit, forgotten)), "forget")
+
+
+def preview(visit: Visit) -> Page:
+    """Return the page with every place that would be cleared; nothing is changed."""
+    try:
+        plan = _open(visit).plan(_read_request(visit), visit.now)
+    except QueryError as error:
+        problem = tag("p", f"{error} {error.hint}", class_="problem", role="alert")
+        form = _ask(visit, visit.form.get("text", ""), visit.form.get("path", ""))
+        return Page(_TITLE, join(tag("h1", _TITLE), problem, form), "forget", 400)
+    return _show_plan(visit, plan)
+
+
+def forget(visit: Visit) -> Answer:
+    """Forget what the page has shown; if the places are others by now, show them first."""
+    forgetting = _open(visit)
+    plan = forgetting.plan(_read_request(visit), visit.now)
+    if visit.form.get("token", "") != plan.token:
+        return _show_plan(visit, plan, has_changed=True)
+    report = forgetting.apply(plan, visit.now)
+    return Redirect(visit.url("forget", done="forgotten" if report.is_complete else "unfinished"))
+
+
+def finish(visit: Visit) -> Redirect:
+    """Finish what an earlier run has left."""
+    return Redirect(visit.url("forget", done="forgotten" if _open(visit).finish() else "unfinished"))
+
+
+def undo(visit: Visit) -> Redirect:
+    """Let something come back that was forgotten."""
+    restored = _open(visit).undo(visit.form.get("id", ""))
+    return Redirect(visit.url("forget", done="restored" if restored else "allowed"))
+
+
+def _open(visit: Visit) -> Forgetting:
+    from mdrecall.plugins import open_forgetting
+
+    require_owner(visit, "Forgetting")
+    return open_forgetting(visit.memory)
+
+
+def _read_request(visit: Visit) -> ForgetRequest:
+    form = visit.form
+    text, path = form.get("text", "").strip(), form.get("path", "").strip()
+    days = visit.memory.settings.mdrecall.forget.trash_days if form.get("keep") else 0
+    return ForgetRequest(
+        (text,) if text else (),
+        (path,) if path and not text else (),
+        is_masked=form.get("how") == "mask",
+        trash_days=days,
+    )
+
+
+def _ask(visit: Visit, text: str, path: str) -> Html:
+    days = visit.memory.settings.mdrecall.forget.trash_days
+    if path and not text:
+        what = tag("p", "Everything in ", tag("strong", path), tag("input", type="hidden", name="path", value=path))
+    else:
+        field = tag("input", name="text", value=text, required=True, size=50, autocomplete="off", spellcheck="false")
+        what = tag("p", tag("label", "What to forget ", field))
+    about = "A name, a number, a phrase. Every sentence that contains it is removed: from notes, from what is found of"
+    note = tag("p", f"{about} conversations, and from long-term memories.", class_="quiet")
+    ways = (("remove", "remove the sentences"), ("mask", "write [forgotten] in their place"))
+    choices = [
+        tag("label", tag("input", type="radio", name="how", value=value, checked=value == "remove"), f" {title}")
+        for value, title in ways
+    ]
+    kept = f" keep what is removed for {days} days, so that you can undo it"
+    keep = tag("label", tag("input", type="checkbox", name="keep", value="1"), kept)
+    options = tag("fieldset", tag("legend", "In notes"), choices, keep, class_="row")
+    hint = tag("span", "This changes nothing yet.", class_="quiet")
+    button = tag("p", tag("button", "Show every place"), hint, class_="row")
+    return visit.form_tag("forget", what, None if path and not text else note, options, tag("div", button))
+
+
+def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> Page:
+    count = len(plan.places) + plan.more
+    title = f"{count:,} {'place holds' if count == 1 else 'places hold'} it" if count else "No place holds it"
+    notice = "The places have changed since you saw them. Nothing was done; look again." if has_changed else ""
+    fields = ("text", "path", "how", "keep")
+    hidden = [tag("input", type="hidden", name=name, value=visit.form.get(name, "")) for name in fields]
+    token = tag("input", type="hidden", name="token", value=plan.token)
+    button = tag("button", f"Forget it in {count:,} places" if count > 1 else "Forget it", class_="danger")
+    back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
+    act = tag("div", button, back, class_="row") if plan.has_work else tag("p", "It was forgotten before.")
+    body = join(
+        tag("h1", title),
+        tag("p", notice, class_="problem", role="alert") if notice else None,
+        [_show_places(visit, kind, [each for each in plan.places if each.kind == kind]) for kind in _KINDS],
+        tag("p", f"And {plan.more:,} more places.", class_="quiet") if plan.more else None,
+        _warn(plan),
+        visit.form_tag("forget-apply", hidden, token, act, class_="decide"),
+        _show_named(visit),
+        _show_related(visit, plan),
+    )
+    return Page(_TITLE, body, "forget", 409 if has_changed else 200)
+
+
+def _show_places(visit: Visit, kind: str, places: Sequence[Place]) -> Html | None:
+    if not places:
+        return None
+    rows = (tag("li", _name_place(visit, each), " ", tag("span", _describe(each), class_="quiet"),
+                tag("div", each.text, class_="passage") if each.text else None) for each in places)  # fmt: skip
+    return tag("section", tag("h2", f"{_KINDS[kind]} ({len(places):,})"), tag("ul", rows), class_="places")
+
+
+def _name_place(visit: Visit, place: Place) -> Child:
+    lines = {"from": place.start_line or None, "to": place.end_line or None, "anchor": f"L{place.start_line}"}
+    name = f"{place.path}, line {place.start_line}" if place.start_line else place.path
+    if place.kind == "note":
+        return tag("a", name, href=visit.url("note", path=place.path, **lines))
+    if place.kind == "transcript":
+        url = visit.url("conversation", session=place.path, record=place.start_line or None)
+        return tag("a", name, href=url)
+    return name
+
+
+def _describe(place: Place) -> str:
+    return _ACTIONS.get(place.action, place.action)
+
+
+def _warn(plan: ForgetPlan) -> Html | None:
+    warnings = dict.fromkeys(place.warning for place in plan.places if place.warning)
+    return tag("ul", (tag("li", each) for each in warnings), class_="warning") if warnings else None
+
+
+def _show_named(visit: Visit) -> Html | None:
+    """Return the notes that have it in their name, which only goes with the note."""
+    words = fold(visit.form.get("text", "").strip())
+    named = [note.path for note in visit.memory.notes() if words and words in fold(note.path)][:_MAX_FOUND]
+    if not named:
+        return None
+    rows = (
+        tag("li", tag("a", path, href=visit.url("note", path=path)), _offer(visit, path, "Forget this note"))
+        for path in named
+    )
+    return tag("section", tag("h2", "Notes that have it in their name"), tag("ul", rows), class_="places")
+
+
+def _show_related(visit: Visit, plan: ForgetPlan) -> Html | None:
+    """Return passages that may be about it in other words, each to be forgotten by its lines."""
+    text = visit.form.get("text", "").strip()
+    if not text:
+        return None
+    try:
+        found = visit.memory.search(text, source="memory", max_results=_MAX_FOUND)
+    except RecallError:
+        return None
+    covered = {(place.path, line) for place in plan.places for line in range(place.start_line, place.end_line + 1)}
+    # A weak result is about something else more often than not, and its button would forget that.
+    others = [hit for hit in found if hit.confidence != "low" and not _is_covered(hit, covered)]
+    if not others:
+        return None
+    heading = tag("h2", "Perhaps about it in other words")
+    note = tag("p", "These passages do not hold the words and stay, unless you forget them too.", class_="quiet")
+    return tag("section", heading, note, tag("ul", (_show_hit(visit, hit) for hit in others)), class_="places")
+
+
+def _is_covered(hit: "SearchResult", covered: set[tuple[str, int]]) -> bool:
+    return any((hit.path, line) in covered for line in range(hit.match_start_line, hit.match_end_line + 1))
+
+
+def _show_hit(visit: Visit, hit: "SearchResult") -> Html:
+    url = visit.url("note", path=hit.path, from_=hit.start_line, to=hit.end_line, anchor=f"L{hit.start_line}")
+    link = tag("a", hit.citation, href=url)
+    return tag("li", link, tag("div", hit.snippet, class_="passage"), _offer(visit, hit.citation, "Forget these lines"))
+
+
+def _offer(visit: Visit, path: str, title: str) -> Html:
+    """Return a button that shows what it means to forget a note, or lines of it."""
+    fields = {"path": path, "how": visit.form.get("how", ""), "keep": visit.form.get("keep", "")}
+    hidden = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
+    return visit.form_tag("forget", hidden, tag("button", title, class_="plain"))
+
+
+def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:
+    if not forgotten:
+        return None
+    rows = (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED])
+    entries = tag("ul", rows, class_="places", aria_label="What was forgotten")
+    note = "Only hashes are kept, by which it is recognised if it comes back."
+    unfinished = None
+    if not all(entry.is_done for entry in forgotten) and visit.can_change:
+        unfinished = visit.form_tag("forget-finish", tag("button", "Finish what was broken off"))
+    return join(tag("h2", "What was forgotten"), tag("p", note, class_="quiet"), unfinished, entries)
+
+
+def _show_entry(visit: Visit, entry: Forgotten) -> Html:
+    parts = ((entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "conversation"))
+    what = ", ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in parts if count)
+    state = f"kept until {entry.kept_until}" if entry.kept_until else "nothing kept"
+    when = visit.show_time(entry.at)
+    title = "Undo" if entry.kept_until else "Let it come back"
+    chosen = tag("input", type="hidden", name="id", value=entry.id)
+    form = visit.form_tag("forget-undo", chosen, tag("button", title, class_="plain")) if visit.can_change else None
+    return tag("li", when, f" · {what} · {state if entry.is_done else 'unfinished'}", form)

@@ -1,0 +1,215 @@
+"""Who may use the web page: the browser that opened the link that was printed, and nothing else that runs in it.
+
+The link holds a token that works once and becomes a cookie, which other websites' pages cannot send or read. Each
+request must name this server and must not come from another website. Every answer forbids the browser to load
+anything from elsewhere, to run a script that is not ours, and to show the page inside another one.
+"""
+
+import hmac
+import secrets
+from collections.abc import Callable, Sequence
+from http.cookies import CookieError, SimpleCookie
+from typing import TYPE_CHECKING
+
+from mdrecall.extras.page.page import ENTER, PREFIX, STATIC, Html, tag
+
+if TYPE_CHECKING:
+    from starlette.requests import Request
+    from starlette.responses import Response
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+#: Scripts, styles, pictures and requests of our own only. Without 'unsafe-inline' no attribute or element in a note
+#: can run or draw anything, even if it got through the renderer.
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self';"
+    " base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = (
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    # With no-referrer, browsers would hide the origin of our own forms.
+    (b"referrer-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), microphone=(), geolocation=()"),
+)
+#: A login form holds one token.
+_MAX_LOGIN_BYTES = 4096
+#: From here a browser that sends this header has been asked by the user, or by one of our own pages.
+_OWN_SITES = ("same-origin", "none")
+
+
+class Guard:
+    """Passes on requests of a browser that has the cookie."""
+
+    def __init__(
+        self,
+        app: "ASGIApp",
+        hosts: Callable[[str], bool],
+        origins: Sequence[str],
+        port: int,
+        server_token: str = "",
+    ) -> None:
+        """``hosts`` is true of a Host header that names this server; ``server_token`` is asked for in a form.
+
+        Without a server token there is a one-time link instead.
+        """
+        self._app = app
+        self._is_host = hosts
+        self._origins = frozenset(origins)
+        self._server_token = server_token
+        self._link_token = "" if server_token else secrets.token_urlsafe(32)
+        self._cookie = f"mdrecall-ui-{port}"
+        self._session = secrets.token_urlsafe(32)
+
+    @property
+    def link(self) -> str:
+        """The path that opens the page: with a token that works once, or the form that asks for the server's token."""
+        return f"{ENTER}?token={self._link_token}" if self._link_token else f"{PREFIX}/"
+
+    @property
+    def csrf(self) -> str:
+        """The token that a form must send."""
+        return hmac.new(self._session.encode(), b"csrf", "sha256").hexdigest()
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        from starlette.requests import Request
+
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_guarded(message: "Message") -> None:
+            if message["type"] == "http.response.start":
+                present = {name.lower() for name, _ in message["headers"]}
+                added = [] if b"cache-control" in present else [(b"cache-control", b"no-store")]
+                message = {**message, "headers": [*message["headers"], *_HEADERS, *added]}
+            await send(message)
+
+        response = await self._respond(Request(scope, receive))
+        await (response or self._app)(scope, receive, send_guarded)
+
+    async def _respond(self, request: "Request") -> "Response | None":
+        """Return the response to a request that goes no further; None if it may go on."""
+        if not self._names_us(request):
+            return _refuse(421, "This server does not go by that name.", "Use the address that mdrecall has printed.")
+        if self._is_foreign(request):
+            return _refuse(403, "Another website has sent this request.", "Open the page from its own address.")
+        path = request.url.path
+        if path == ENTER:
+            return await self._enter(request)
+        if path.startswith(STATIC) and request.method in ("GET", "HEAD"):
+            return None
+        if self._has_cookie(request):
+            return None
+        return self._ask_for_token()
+
+    def _names_us(self, request: "Request") -> bool:
+        hosts = request.headers.getlist("host")
+        return len(hosts) == 1 and self._is_host(hosts[0])
+
+    def _is_foreign(self, request: "Request") -> bool:
+        """True if a page of another website has made the request. Only a link from elsewhere may lead to the entry."""
+        origins = request.headers.getlist("origin")
+        if any(origin not in self._origins for origin in origins):
+            return True
+        is_reading = request.method in ("GET", "HEAD")
+        if not is_reading and not origins:
+            return True
+        site = request.headers.get("sec-fetch-site", "none")
+        is_link = is_reading and request.headers.get("sec-fetch-mode") == "navigate" and request.url.path == ENTER
+        return site not in _OWN_SITES and not is_link
+
+    async def _enter(self, request: "Request") -> "Response":
+        if request.method == "POST":
+            given = await _read_token(request) if self._server_token else ""
+            is_right = bool(self._server_token) and is_same(given, self._server_token)
+        else:
+            given = request.query_params.get("token", "")
+            is_right = bool(self._link_token) and is_same(given, self._link_token)
+            if is_right and request.method != "GET":
+                # A program that only asks whether the page is there, as some do with every link, does not use it up.
+                return self._let_in(with_cookie=False)
+            if is_right:
+                self._link_token = ""
+        if is_right:
+            return self._let_in(with_cookie=True)
+        if self._has_cookie(request):
+            return self._let_in(with_cookie=False)
+        return self._ask_for_token(was_wrong=bool(given))
+
+    def _let_in(self, *, with_cookie: bool) -> "Response":
+        """Lead to the first page by a page of our own: a redirect from a foreign link would come without the cookie."""
+        from starlette.responses import HTMLResponse
+
+        refresh = tag("meta", http_equiv="refresh", content=f"0; url={PREFIX}/")
+        link = tag("p", tag("a", "Open your memory", href=f"{PREFIX}/"))
+        response = HTMLResponse(_plain_page("mdrecall", link, refresh))
+        if with_cookie:
+            response.set_cookie(self._cookie, self._session, path=PREFIX, httponly=True, samesite="strict")
+        return response
+
+    def _ask_for_token(self, *, was_wrong: bool = False) -> "Response":
+        if not self._server_token:
+            problem = (
+                "This link was used before." if was_wrong else "This page needs the link that mdrecall has printed."
+            )
+            return _refuse(401, problem, "Each link works once. Run `mdrecall ui` again for a new one.")
+        from starlette.responses import HTMLResponse
+
+        field = tag("input", type="password", name="token", autocomplete="current-password", required=True)
+        warning = tag("p", "That is not the token.", class_="problem", role="alert") if was_wrong else None
+        form = tag(
+            "form",
+            tag("label", "The server's token ", field),
+            tag("button", "Open", type="submit"),
+            method="post",
+            action=ENTER,
+        )
+        body = tag("main", tag("h1", "mdrecall"), warning, form, class_="alone")
+        return HTMLResponse(_plain_page("mdrecall", body), 401)
+
+    def _has_cookie(self, request: "Request") -> bool:
+        found = []
+        for header in request.headers.getlist("cookie"):
+            try:
+                morsel = SimpleCookie(header).get(self._cookie)
+            except CookieError:
+                continue
+            if morsel is not None:
+                found.append(morsel.value)
+        return any(is_same(value, self._session) for value in found)
+
+
+def is_same(given: str, wanted: str) -> bool:
+    """True if a token is the right one; takes the same time for any, so that none is found out letter by letter."""
+    return hmac.compare_digest(given.encode(), wanted.encode())
+
+
+async def _read_token(request: "Request") -> str:
+    from urllib.parse import parse_qs
+
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > _MAX_LOGIN_BYTES:
+            return ""
+    return parse_qs(body.decode("utf-8", "replace")).get("token", [""])[0].strip()
+
+
+def _refuse(status: int, problem: str, way_out: str) -> "Response":
+    from starlette.responses import HTMLResponse
+
+    body = tag("main", tag("h1", "mdrecall"), tag("p", problem, class_="problem"), tag("p", way_out), class_="alone")
+    return HTMLResponse(_plain_page("mdrecall", body), status)
+
+
+def _plain_page(title: str, body: Html, *head: Html) -> str:
+    """Return a page without navigation, for somebody who is not let in yet."""
+    style = tag("link", rel="stylesheet", href=f"{STATIC}app.css")
+    viewport = tag("meta", name="viewport", content="width=device-width, initial-scale=1")
+    charset = tag("meta", charset="utf-8")
+    return "<!doctype html>" + tag(
+        "html", tag("head", charset, viewport, tag("title", title), style, *head), tag("body", body), lang="en"
+    )

@@ -1,0 +1,452 @@
+"""A note as HTML: every element comes from a fixed list, every text is escaped, and every line keeps its number.
+
+Nothing in a note is loaded or run. HTML in it is shown as text, a picture as its address, and a link leads to another
+note or, marked as such, to a website. A long note is shown in parts, so that no page is heavy.
+"""
+
+import posixpath
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from html import escape
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import unquote
+
+from mdrecall.extras.page.page import Child, Html, join, tag
+from mdrecall.patterns import is_note_file
+from mdrecall.text.annotations import read_annotations
+from mdrecall.text.notes import read_front_matter
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
+
+#: Deeper than anybody nests lists; the parser leaves out what is nested deeper than it may go.
+_MAX_NESTING = 50
+#: Ordinary text takes less than two steps a character. A text that needs more was made to keep a parser busy.
+_STEPS_PER_CHAR, _FREE_STEPS = 3, 10_000
+#: A longer comment is shown as text, so that nobody searches for its end again and again.
+_MAX_COMMENT_CHARS = 4000
+_MAX_SLUG_CHARS = 100
+_ELEMENTS = {
+    **{name: name for name in ("blockquote", "thead", "tbody", "tr", "em", "strong", "s")},
+    "bullet_list": "ul",
+    "list_item": "li",
+}
+_ALIGN = {"text-align:center": "center", "text-align:right": "right-aligned"}
+#: More of a comment hides the text beside it.
+_MAX_LABEL_CHARS = 300
+_AUTHOR = re.compile(r"by ([A-Za-z0-9 ._/-]{1,40})")
+_OWN = re.compile(r"mdrecall:(import|digest)\b")
+_WIKI_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,400})\]\]")
+_TASK = re.compile(r"\[([ xX])\]\s")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_EXTERNAL = ("http", "https", "mailto")
+
+
+class NoteUrls(NamedTuple):
+    """Where the links of a note lead."""
+
+    path: str
+    """The path of the note itself."""
+    note: Callable[[str, str], str]
+    """Returns the address of a note by its path, and a place in it."""
+    name: Callable[[str], str]
+    """Returns the address that finds the note that somebody calls by a name."""
+    heading: Callable[[str], str]
+    """Returns the address of a heading in the note itself, by its id."""
+
+
+class _TooComplex(Exception):
+    """The text takes longer to parse than any note that somebody has written."""
+
+
+def render_note(text: str, urls: NoteUrls, cited: tuple[int, int], first: int = 1, fence: str = "") -> Html | None:
+    """Return a note as HTML; None if it is too complex, and should be shown as it is.
+
+    A part of a note begins at the line ``first``, perhaps in a code block that ``fence`` has opened.
+    """
+    text = text.replace("\r\n", "\n").replace("\r", " ")
+    values, front_lines = read_front_matter(text if first == 1 else "")
+    skipped = first - 1
+    if values:
+        skipped = front_lines
+        text = text.split("\n", skipped)[skipped]
+    if fence:
+        skipped -= 1
+        text = f"{fence}\n{text}"
+    try:
+        tokens = _make_parser(len(text)).parse(text)
+    except (_TooComplex, RecursionError):
+        return None
+    if any(token.level >= _MAX_NESTING - 1 for token in tokens):
+        return None
+    _find_tasks(tokens)
+    _name_headings(tokens)
+    renderer = _Renderer(urls, cited, skipped)
+    return join(renderer.show_front(values), renderer.render(tokens))
+
+
+def meets(cited: tuple[int, int], first: int, last: int) -> bool:
+    """True if one of these lines is cited; none is if the first cited one is 0."""
+    return bool(cited[0]) and first <= cited[1] and last >= cited[0]
+
+
+def slug(heading: str) -> str:
+    """Return the id of a heading."""
+    return "h-" + re.sub(r"\W+", "-", heading[:_MAX_SLUG_CHARS].casefold()).strip("-")
+
+
+def _make_parser(length: int) -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    left = _FREE_STEPS + _STEPS_PER_CHAR * length
+
+    def count(state: object, *_: object) -> bool:
+        """Match nothing; end the parse when it has taken too many steps."""
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _TooComplex
+        return False
+
+    parser = MarkdownIt("commonmark", {"html": False, "linkify": False, "maxNesting": _MAX_NESTING})
+    parser.enable(["table", "strikethrough"])
+    parser.block.ruler.before("table", "count", count, {"alt": ["paragraph", "reference", "blockquote", "list"]})
+    parser.block.ruler.before("table", "comment", _read_comment_block)
+    parser.inline.ruler.before("text", "count", count)
+    parser.inline.ruler.before("link", "wiki_link", _read_wiki_link)
+    parser.inline.ruler.before("autolink", "comment", _read_comment)
+    return parser
+
+
+def _read_comment_block(state: "StateBlock", first: int, last: int, silent: bool) -> bool:
+    """Read a comment that begins a line and may hold blank lines."""
+    start = state.bMarks[first] + state.tShift[first]
+    if not state.src.startswith("<!--", start) or silent or state.is_code_block(first):
+        return False
+    end = state.src.find("-->", start + 4, start + _MAX_COMMENT_CHARS)
+    line = first
+    while end >= 0 and line < last and state.eMarks[line] < end:
+        line += 1
+    if end < 0 or line >= last or state.src[end + 3 : state.eMarks[line]].strip():
+        return False
+    token = state.push("comment", "", 0)
+    token.content, token.map = state.src[start + 4 : end], [first, line + 1]
+    state.line = line + 1
+    return True
+
+
+def _read_comment(state: "StateInline", silent: bool) -> bool:
+    if not state.src.startswith("<!--", state.pos):
+        return False
+    end = state.src.find("-->", state.pos + 4, min(state.posMax, state.pos + _MAX_COMMENT_CHARS))
+    if end < 0:
+        return False
+    if not silent:
+        state.push("comment", "", 0).content = state.src[state.pos + 4 : end]
+    state.pos = end + 3
+    return True
+
+
+def _read_wiki_link(state: "StateInline", silent: bool) -> bool:
+    found = _WIKI_LINK.match(state.src, state.pos, state.posMax)
+    if found is None or state.linkLevel:
+        return False
+    if not silent:
+        state.push("wiki_link", "", 0).content = found[1].replace("\\|", "|").strip()
+    state.pos = found.end()
+    return True
+
+
+def _find_tasks(tokens: "Sequence[Token]") -> None:
+    """Move the box of a task from the text of its list item to a mark that says if it is done."""
+    for item, inner in zip(tokens, tokens[2:], strict=False):
+        if item.type != "list_item_open" or not inner.children or inner.children[0].type != "text":
+            continue
+        text = inner.children[0]
+        if found := _TASK.match(text.content):
+            inner.meta["is_done"] = found[1] != " "
+            text.content = text.content[found.end() :]
+
+
+def _name_headings(tokens: "Sequence[Token]") -> None:
+    """Give each heading an id, by which links lead to it; of two that are the same, the first has it."""
+    names: set[str] = set()
+    for heading, inner in pairwise(tokens):
+        if heading.type == "heading_open" and (name := slug(inner.content)) not in names:
+            names.add(name)
+            heading.meta["id"] = name
+
+
+class _Renderer:
+    """Turns the tokens of one note into HTML."""
+
+    def __init__(self, urls: NoteUrls, cited: tuple[int, int], skipped: int) -> None:
+        self._urls = urls
+        self._cited = cited
+        self._skipped = skipped
+        """How many lines precede the first one that was parsed."""
+        self._numbered: set[int] = set()
+
+    def show_front(self, values: dict[str, list[str]]) -> Html | None:
+        """Return the front matter as a small table."""
+        if not values:
+            return None
+        rows = (tag("tr", tag("th", key, scope="row"), tag("td", ", ".join(each))) for key, each in values.items())
+        table = tag("table", tag("tbody", rows), class_="front", aria_label="Front matter")
+        return tag("div", self._line(1, self._skipped), table)
+
+    def render(self, tokens: "Sequence[Token]") -> Html:
+        """Return blocks, or the pieces of a line, as HTML."""
+        content: list[list[Child]] = [[]]
+        opened: list[Token] = []
+        for token in tokens:
+            if token.nesting > 0:
+                opened.append(token)
+                content.append([])
+            elif token.nesting < 0:
+                children = content.pop()
+                content[-1].append(self._wrap(opened.pop(), children))
+            else:
+                content[-1].append(self._show(token))
+        return join(content)
+
+    def _wrap(self, token: "Token", children: list[Child]) -> Html:
+        """Return an element with its content."""
+        match token.type.removesuffix("_open"):
+            case "paragraph":
+                return tag("p", children, class_="tight" if token.hidden else None)
+            case "heading":
+                # The title of the page is the only heading of the first level.
+                return tag(f"h{min(int(token.tag[1]) + 1, 6)}", children, id=token.meta.get("id"))
+            case "link":
+                return self._link(str(token.attrGet("href") or ""), children)
+            case "ordered_list":
+                start = token.attrGet("start")
+                return tag("ol", children, start=int(start) if start is not None else None)
+            case "table":
+                return tag(
+                    "div", tag("table", children), class_="scroll", tabindex=0, role="region", aria_label="Table"
+                )
+            case "th" | "td" as cell:
+                return tag(cell, children, class_=_ALIGN.get(str(token.attrGet("style"))))
+            case kind:
+                return tag(_ELEMENTS.get(kind, "span"), children)
+
+    def _show(self, token: "Token") -> Child:
+        """Return what has no end of its own: a text, a break, a picture, a block of code, the content of a block."""
+        match token.type:
+            case "inline":
+                return self._show_lines(token)
+            case "text" | "text_special":
+                return token.content
+            case "code_inline":
+                return tag("code", token.content)
+            case "fence" | "code_block":
+                return self._show_code(token)
+            case "hr":
+                return join(self._line(*self._lines_of(token)), tag("hr"))
+            case "image":
+                return _show_picture(token)
+            case "wiki_link":
+                return self._wiki_link(token.content)
+            case "comment" if token.map:
+                return tag("p", self._line(*self._lines_of(token)), _label_comment(token.content), class_="tight")
+            case "comment":
+                return _label_comment(token.content)
+            case "softbreak" | "hardbreak":
+                return tag("br")
+        return token.content
+
+    def _show_lines(self, token: "Token") -> Html:
+        """Return the content of a block, each of its lines with its number, and the cited ones marked."""
+        first, _ = self._lines_of(token)
+        pieces: list[Child] = []
+        start, line, depth, since = first, first, 0, 0
+        children = token.children or []
+        for place, child in enumerate([*children, None]):
+            is_break = child is not None and child.type in ("softbreak", "hardbreak")
+            if child is None or (is_break and not depth):
+                content = self.render(children[since:place])
+                if "is_done" in token.meta and not since:
+                    content = join(_show_task(is_done=token.meta["is_done"]), content)
+                pieces += [tag("br") if pieces else None, self._line(start, line, content)]
+                start, since = line + 1, place + 1
+            if child is not None:
+                depth += child.nesting
+                line += is_break or (child.type == "comment" and child.content.count("\n"))
+        return join(pieces)
+
+    def _line(self, first: int, last: int, content: Child = None) -> Html:
+        """Return the content of a line with its number; the first one that has the number can be linked to."""
+        is_new = first not in self._numbered
+        self._numbered.add(first)
+        element = "mark" if content is not None and meets(self._cited, first, last) else "span"
+        names: dict[str, str] = {"id": f"L{first}", "data_line": str(first)} if is_new else {}
+        return tag(element, content, class_="cited" if element == "mark" else None, **names)
+
+    def _lines_of(self, token: "Token") -> tuple[int, int]:
+        """Return the first and last line of a token, as they are in the file."""
+        first, end = token.map or [0, 1]
+        return first + 1 + self._skipped, end + self._skipped
+
+    def _show_code(self, token: "Token") -> Html:
+        first, _ = self._lines_of(token)
+        first += token.type == "fence"
+        lines = token.content.removesuffix("\n").split("\n")
+        shown = (self._line(first + number, first + number, f"{line}\n") for number, line in enumerate(lines))
+        return tag("pre", tag("code", shown), tabindex=0)
+
+    def _wiki_link(self, target: str) -> Html:
+        place, _, alias = target.partition("|")
+        name, _, heading = place.partition("#")
+        shown = alias.strip() or place.strip().lstrip("#")
+        if not name.strip():
+            return tag("a", shown, href=self._urls.heading(slug(heading)))
+        return tag("a", shown, href=self._urls.name(name.strip()), class_="wiki")
+
+    def _link(self, href: str, children: list[Child]) -> Html:
+        found = _SCHEME.match(href)
+        if found and found[1].lower() in _EXTERNAL:
+            arrow = tag("span", " ↗", aria_hidden="true")
+            how = {"target": "_blank", "rel": "noopener noreferrer", "class_": "external", "title": href}
+            return tag("a", children, arrow, href=href, **how)
+        target, _, heading = unquote(href).partition("#")
+        if not target and heading and not found:
+            return tag("a", children, href=self._urls.heading(slug(heading)))
+        if found or target.startswith("//") or not is_note_file(target):
+            return tag("span", children, tag("span", f" ({href})", class_="quiet") if href else None)
+        folder = "" if target.startswith("/") else posixpath.dirname(self._urls.path)
+        path = posixpath.normpath(posixpath.join(folder, target.lstrip("/") if not folder else target))
+        return tag("a", children, href=self._urls.note(path, slug(heading) if heading else ""), class_="wiki")
+
+
+def _show_picture(token: "Token") -> Html:
+    """Return the description and address of a picture, which is not loaded: the address may be a website's."""
+    return tag("span", "Picture: ", token.content, f" ({token.attrGet('src')})", class_="picture quiet")
+
+
+def _show_task(*, is_done: bool) -> Html:
+    return tag("input", type="checkbox", disabled=True, checked=is_done, aria_label="done" if is_done else "to do")
+
+
+def _label_comment(content: str) -> Html:
+    """Return a comment as a label. What is not an annotation of ours is shown too: agents read it."""
+    text = " ".join(content.split())
+    kind = "old" if read_annotations(f"<!--{content}-->")[1].is_superseded else ""
+    return tag("span", _describe_comment(text)[:_MAX_LABEL_CHARS], class_=f"label {kind}".strip())
+
+
+def _describe_comment(text: str) -> str:
+    _, marks = read_annotations(f"<!-- {text} -->")
+    if marks.is_superseded:
+        by = f" by {marks.superseded_by}" if marks.superseded_by else ""
+        return f"superseded{by}" + (f" on {marks.superseded_on}" if marks.superseded_on else "")
+    if marks.importance:
+        return f"importance {marks.importance} of 10"
+    if marks.triggers:
+        return f"comes to mind with: {', '.join(marks.triggers)}"
+    if marks.project:
+        return f"project: {marks.project}"
+    if found := _AUTHOR.fullmatch(text):
+        return f"written by {found[1]}"
+    if found := _OWN.match(text):
+        return "imported" if found[1] == "import" else "digest of a conversation"
+    return f"comment: {text}"
+
+
+#: What a part may weigh as HTML, rendered and as it is: with all else, a page then stays below 150 KB.
+MAX_WEIGHT = 110_000
+#: The elements around a line as it is, around a rendered one, and those of a link with its address.
+_RAW_WEIGHT, _LINE_WEIGHT, _LINK_WEIGHT = 35, 60, 120
+#: A piece of a long line ends with a word, if one ends that near.
+_WORD_CHARS = 200
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})")
+
+
+class Part(NamedTuple):
+    """Lines of a note."""
+
+    text: str
+    first: int
+    last: int
+    fence: str
+    """What has opened the code block in which the part begins; empty if it begins in none."""
+
+
+def split_note(text: str) -> list[Part]:
+    """Return the parts of a note; a short one is a single part."""
+    lines = text.removesuffix("\n").split("\n")
+    fences = list(_open_fences(lines))
+    weights = [0, *accumulate(map(_weigh, lines))]
+    parts: list[Part] = []
+    start = 0
+    while start < len(lines):
+        end = bisect_right(weights, weights[start] + MAX_WEIGHT) - 1
+        if end == start:
+            end += 1
+            parts += (Part(piece, end, end, fences[start]) for piece in _cut_line(lines[start]))
+        else:
+            if end < len(lines):
+                middle = max(start + 1, bisect_right(weights, weights[start] + MAX_WEIGHT // 2) - 1)
+                end = max(range(middle, end + 1), key=lambda line: (_rank_turn(lines, fences, line), line))
+            parts.append(Part("\n".join(lines[start:end]), start + 1, end, fences[start]))
+        start = end
+    return parts
+
+
+def find_line(parts: list[Part], line: int) -> int:
+    """Return the index of the part that holds a line; the last one if the note has fewer."""
+    return next((index for index, part in enumerate(parts) if line <= part.last), len(parts) - 1)
+
+
+def find_heading(parts: list[Part], wanted: str) -> int:
+    """Return the index of the part that holds a heading, by its slug; the first one if there is no such heading."""
+    for index, part in enumerate(parts):
+        if any(line.startswith("#") and slug(line.strip("# ")) == wanted for line in part.text.split("\n")):
+            return index
+    return 0
+
+
+def _weigh(line: str) -> int:
+    """Return about what a line weighs as HTML."""
+    if not line:
+        return _RAW_WEIGHT
+    links = line.count("[[") + line.count("](")
+    return _RAW_WEIGHT + _LINE_WEIGHT + 2 * len(escape(line).encode(errors="replace")) + links * _LINK_WEIGHT
+
+
+def _open_fences(lines: list[str]) -> Iterator[str]:
+    """Yield for each line what has opened the code block in which it begins."""
+    opened = ""
+    for line in lines:
+        yield opened
+        found = _FENCE.match(line)
+        if found and not opened:
+            opened = found[1]
+        elif found and found[1].startswith(opened) and not line[found.end() :].strip():
+            opened = ""
+
+
+def _rank_turn(lines: list[str], fences: list[str], line: int) -> int:
+    """Return how well the page is turned before a line: best before a heading, never well inside a block."""
+    if fences[line] or lines[line][:1].isspace():
+        return 0
+    if lines[line].startswith("#"):
+        return 3
+    return 2 if not lines[line - 1].strip() else 1
+
+
+def _cut_line(line: str) -> Iterator[str]:
+    while line:
+        size = min(len(line), MAX_WEIGHT // 2)
+        while _weigh(line[:size]) > MAX_WEIGHT:
+            size //= 2
+        if size < len(line):
+            size = line.rfind(" ", max(1, size - _WORD_CHARS), size) + 1 or size
+        yield line[:size]
+        line = line[size:]

@@ -1,0 +1,240 @@
+"""What every view is made of: HTML from Python values, the request of a browser about a memory, the frame of a page.
+
+Every text is escaped unless it is already HTML.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar, Union
+from urllib.parse import quote, urlencode
+
+from mdrecall.errors import ArgumentError, RecallError
+from mdrecall.notes.clock import user_time
+
+if TYPE_CHECKING:
+    from mdrecall.mcp_server.memories import Memories
+    from mdrecall.memory import Memory
+
+Child: TypeAlias = Union["Html", str, int, float, Iterable["Child"], None]
+Attribute: TypeAlias = str | int | float | bool | None
+#: Elements that have no end tag.
+_VOID = frozenset(("br", "col", "hr", "img", "input", "link", "meta", "wbr"))
+
+
+class Html(str):
+    """Text that is HTML, and is not escaped again. Only ``tag``, ``join`` and the Markdown renderer make it."""
+
+    __slots__ = ()
+
+
+def tag(element: str, /, *children: Child, **attributes: Attribute) -> Html:
+    """Return an element. ``class_`` is the attribute ``class``, ``data_path`` is ``data-path``.
+
+    An attribute that is True stands without a value; one that is None or False is left out.
+    """
+    opening = [element]
+    for key, value in attributes.items():
+        if value is True:
+            opening.append(_attribute_name(key))
+        elif value is not None and value is not False:
+            opening.append(f'{_attribute_name(key)}="{escape(str(value))}"')
+    start = f"<{' '.join(opening)}>"
+    return Html(start if element in _VOID else f"{start}{join(*children)}</{element}>")
+
+
+def join(*children: Child) -> Html:
+    """Return several pieces as one; lists are taken apart, and None is nothing."""
+    return Html("".join(map(_render, children)))
+
+
+def _render(child: Child) -> str:
+    if child is None:
+        return ""
+    if isinstance(child, Html):
+        return child
+    if isinstance(child, str | int | float):
+        return escape(str(child))
+    return "".join(map(_render, child))
+
+
+def _attribute_name(key: str) -> str:
+    """Return the name of an attribute; SVG's names in camelCase stay as they are."""
+    return key.rstrip("_").replace("_", "-")
+
+
+#: Every address of the web page begins with this, so that it can stand beside the MCP server.
+PREFIX = "/ui"
+ENTER = f"{PREFIX}/enter"
+STATIC = f"{PREFIX}/static/"
+CSRF_FIELD = "csrf"
+
+
+class Page(NamedTuple):
+    """A whole page."""
+
+    title: str
+    body: Html
+    section: str = ""
+    """The view that is marked as the current one in the navigation."""
+    status: int = 200
+
+
+class Redirect(NamedTuple):
+    """Another address to go to, after something was changed."""
+
+    url: str
+
+
+#: A page, a part of one that a script puts in its place, or another address.
+Answer: TypeAlias = Page | Html | Redirect
+
+
+class Visit(NamedTuple):
+    """One request."""
+
+    memories: "Memories"
+    name: str
+    """The name of the memory that the page is about."""
+    query: Mapping[str, str]
+    """The parameters in the address."""
+    form: Mapping[str, str]
+    """The fields of the form that was sent; empty if the page is only shown."""
+    csrf: str
+    now: datetime
+    session_key: str = ""
+    """The conversation whose rules hold for what is shown; empty for the owner of the memory, who may see all."""
+    can_change: bool = True
+    """False if notes may only be read."""
+
+    @property
+    def memory(self) -> "Memory":
+        return self.memories.get(self.name)
+
+    def url(self, view: str, **params: str | int | float | None) -> str:
+        """Return the address of a view of this memory; parameters that are empty or None are left out."""
+        return make_url(self.name, view, **params)
+
+    def show_time(self, time: float | str) -> Html:
+        """Return a time, in seconds since 1970 or as ISO 8601, as the user's clock has it."""
+        try:
+            moment = datetime.fromisoformat(time) if isinstance(time, str) else datetime.fromtimestamp(time, UTC)
+            shown = user_time(moment, None, self.memory.settings.defaults.user_timezone)
+        except (ValueError, OverflowError, OSError):
+            # A commit or the name of a folder may claim any time.
+            return tag("span", "at an unknown time")
+        return tag("time", f"{shown:%Y-%m-%d %H:%M}", datetime=f"{moment:%Y-%m-%dT%H:%M:%SZ}")
+
+    def form_tag(self, view: str, *children: Child, **attributes: str | bool | None) -> Html:
+        """Return a form that changes something, with the token that proves it is ours."""
+        token = tag("input", type="hidden", name=CSRF_FIELD, value=self.csrf)
+        return tag("form", token, *children, method="post", action=self.url(view), **attributes)
+
+
+def require_owner(visit: Visit, what: str) -> None:
+    """Raise if the page is limited to what one conversation may see, and ``what`` tells of others."""
+    if visit.session_key.strip():
+        hint = "Start the page without a session key to see it."
+        raise ArgumentError(f"{what} is for the owner of the memory.", name="session_key", hint=hint)
+
+
+def make_url(memory: str, view: str, **params: str | int | float | None) -> str:
+    """Return the address of a view of a memory."""
+    given = {name.rstrip("_"): value for name, value in params.items() if value not in (None, "")}
+    anchor = given.pop("anchor", "")
+    query = f"?{urlencode(given, errors='replace')}" if given else ""
+    return f"{PREFIX}/{quote(memory, safe='')}/{view}{query}{f'#{anchor}' if anchor else ''}"
+
+
+_Item = TypeVar("_Item")
+#: The views in the navigation, by their address.
+SECTIONS = {
+    "search": "Search",
+    "notes": "Notes",
+    "timeline": "Timeline",
+    "map": "Map",
+    "forget": "Forget",
+    "state": "State",
+}
+#: What was done before a page is shown, by the parameter ``done``. A text in the address would let a link lie.
+_DONE = {
+    "saved": "Saved.",
+    "appended": "Added.",
+    "moved": "Moved.",
+    "deleted": "Deleted. It is in the trash and can be restored.",
+    "restored": "Restored.",
+    "removed": "Removed for good.",
+    "forgotten": "Forgotten. Your own backups and version control may still hold it.",
+    "unfinished": "Something is left: another process reads an old state of the index, or a database cannot be opened.",
+    "allowed": "It may come back from now on. Nothing was kept of it.",
+    "indexing": "The index is being brought up to date.",
+}
+
+
+def render_page(page: Page, visit: Visit) -> str:
+    """Return a whole page as HTML."""
+    done = _DONE.get(visit.query.get("done", ""))
+    notice = tag("p", done, class_="notice", role="status") if done else None
+    head = tag(
+        "head",
+        tag("meta", charset="utf-8"),
+        tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        tag("meta", name="color-scheme", content="light dark"),
+        tag("title", f"{page.title} · {visit.name} · mdrecall"),
+        tag("link", rel="icon", href=f"{STATIC}icon.svg"),
+        tag("link", rel="stylesheet", href=f"{STATIC}app.css"),
+        tag("script", src=f"{STATIC}app.js", defer=True),
+    )
+    body = tag(
+        "body",
+        tag("a", "Skip to the content", href="#content", class_="skip"),
+        tag("header", tag("a", "mdrecall", href=visit.url("search"), class_="brand"), _navigate(page, visit)),
+        tag("main", notice, page.body, id="content", tabindex="-1"),
+    )
+    return "<!doctype html>" + tag("html", head, body, lang="en")
+
+
+def _navigate(page: Page, visit: Visit) -> Html:
+    links = (
+        tag("a", title, href=visit.url(view), aria_current="page" if view == page.section else None)
+        for view, title in SECTIONS.items()
+    )
+    return join(tag("nav", links, aria_label="Views"), _choose_memory(visit))
+
+
+def show_pages(
+    visit: Visit, view: str, items: Sequence[_Item], per_page: int, *kept: str
+) -> tuple[Sequence[_Item], Html | None]:
+    """Return the items of the page that the address asks for, and links to the pages before and after it.
+
+    The links keep the parameters ``kept``. There are none if everything is on one page.
+    """
+    last = max(0, (len(items) - 1) // per_page)
+    asked = visit.query.get("page", "")
+    number = min(last, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 0
+    shown = items[number * per_page : (number + 1) * per_page]
+    if not last:
+        return shown, None
+    given = {name: visit.query.get(name) for name in kept}
+    before = tag("a", "Previous", href=visit.url(view, page=number - 1, **given)) if number else None
+    after = tag("a", "Next", href=visit.url(view, page=number + 1, **given)) if number < last else None
+    said = f" Page {number + 1:,} of {last + 1:,} "
+    return shown, tag("nav", before, said, after, class_="row", aria_label="Pages")
+
+
+def _choose_memory(visit: Visit) -> Html | None:
+    """Return the list of memories, if there is more than one."""
+    if len(visit.memories.names) < 2:
+        return None
+    links: Iterable[Html] = (
+        tag("a", name, href=make_url(name, "search"), aria_current="true" if name == visit.name else None)
+        for name in visit.memories.names
+    )
+    return tag("details", tag("summary", visit.name), tag("nav", links, aria_label="Memories"), class_="memories")
+
+
+def error_page(error: RecallError, status: int) -> Page:
+    """Return a page that says what went wrong and what to do."""
+    hint = tag("p", error.hint) if error.hint else None
+    body = join(tag("h1", "That did not work"), tag("p", str(error), class_="problem", role="alert"), hint)
+    return Page("That did not work", body, status=status)

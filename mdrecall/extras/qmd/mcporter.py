@@ -1,0 +1,183 @@
+"""Calls ``qmd mcp`` through mcporter, with a configuration and a daemon that no other agent shares."""
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mdrecall import state_files
+from mdrecall.errors import (
+    BackendUnavailable,
+    ProgramStopped,
+    ProgramTimedOut,
+    ProgramUnreadable,
+)
+from mdrecall.extras.qmd.database import file_identity
+from mdrecall.extras.qmd.process import WORK_DIR, Output, Program, parse_tool_result, translate_failure
+
+# Bounds stopping the daemon; after that it is killed.
+_STOP_S = 5.0
+# How long a daemon outlives a memory that was never closed.
+_IDLE_MS = 600_000
+# What the daemon appends to its folder for its socket, and how long the path of a socket may be.
+_SOCKET_CHARS = len("/daemon/daemon-0123456789ab.sock")
+_MAX_SOCKET_CHARS = 100
+# The variables of qmd's environment that the daemon passes on, besides those that begin with QMD_.
+_PASSED_ON = ("NO_COLOR", "PWD", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
+
+
+class Mcporter:
+    """mcporter with one server in its configuration: the qmd of one agent.
+
+    With ``start_daemon`` a daemon keeps qmd and its models running between calls. A daemon that was started here ends
+    with :meth:`close`, and by itself after ten idle minutes. Without a daemon every call starts its own qmd.
+    """
+
+    def __init__(
+        self,
+        program: Program,
+        *,
+        server_name: str,
+        start_daemon: bool,
+        qmd_command: Sequence[str],
+        qmd_env: Mapping[str, str],
+        folder: str,
+        index: str = "",
+    ) -> None:
+        """``index`` is the path of the index that qmd uses."""
+        self._command = program.command
+        self._outer_env = program.env
+        self._server = server_name
+        self._start_daemon = start_daemon
+        self._qmd_command = tuple(qmd_command)
+        self._qmd_env = qmd_env
+        self._folder = folder
+        self.config_path = os.path.join(folder, "mcporter.json")
+        self._config_flag = ("--config", self.config_path)
+        self._index = index
+        self._lock = threading.Lock()
+        self._program: Program | None = None
+        self._daemon_dir = ""
+        self._daemon_is_ours = False
+        self._closed = False
+
+    def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
+        """Return the structured answer of a tool. The first call starts the daemon, within the same time."""
+        command = ["call", "--server", self._server, "--tool", tool, "--args", json.dumps(arguments)]
+        command += ["--output", "json", "--timeout", str(max(1, int(timeout_s * 1000)))]
+        with self._lock:
+            if self._closed:
+                raise ProgramStopped("mcporter was not called: the memory is closed.")
+            program = self._program = self._set_up()
+        output = program.run([*self._config_flag, *command], timeout_s=timeout_s, check=False)
+        answer = _parse_output(output, tool)
+        name = f"mcporter {self._server}.{tool}"
+        if "error" in answer and "issue" in answer:
+            raise _mcporter_error(name, answer, timeout_s)
+        if set(answer) <= {"content", "isError", "structuredContent", "_meta"}:
+            return parse_tool_result(name, answer)
+        return answer
+
+    def warm_up(self) -> None:
+        """Start nothing: the first call starts the daemon."""
+
+    def close(self) -> None:
+        """Stop the daemon that was started here, with everything it started. Later calls raise ``ProgramStopped``."""
+        with self._lock:
+            program, self._program = self._program, None
+            self._closed = True
+        if program is None:
+            return
+        program.close()
+        if self._daemon_is_ours:
+            self._stop_daemon(program.env)
+        if self._daemon_dir != self._folder:
+            shutil.rmtree(self._daemon_dir, ignore_errors=True)
+
+    def _set_up(self) -> Program:
+        try:
+            self._write_config()
+            if self._program is not None:
+                return self._program
+            self._daemon_dir = self._folder
+            if len(self._folder) + _SOCKET_CHARS > _MAX_SOCKET_CHARS:
+                parent = self._outer_env.get("TMPDIR") or "/tmp"
+                self._daemon_dir = tempfile.mkdtemp(prefix="mdrecall-", dir=parent)
+            self._daemon_is_ours = self._start_daemon and not self._daemon_pids()
+        except OSError as error:
+            raise BackendUnavailable(f"Cannot create the mcporter folder {self._folder}: {error.strerror}.") from error
+        inherited = {name: value for name, value in self._outer_env.items() if not name.startswith("MCPORTER_")}
+        return Program(self._command, env={**inherited, "MCPORTER_DAEMON_DIR": self._daemon_dir}, cwd=WORK_DIR)
+
+    def _write_config(self) -> None:
+        """Write the configuration only if it differs, because the daemon restarts when it changes.
+
+        It names the identity of the index, so that the daemon also restarts when the index has been replaced, which
+        its qmd would not notice.
+        """
+        own = {name: value for name, value in self._qmd_env.items() if name in _PASSED_ON or name.startswith("QMD_")}
+        if found := file_identity(self._index):
+            own["MDRECALL_INDEX"] = ":".join(map(str, found))
+        server = {
+            "command": self._qmd_command[0] if self._qmd_command else "",
+            "args": [*self._qmd_command[1:], "mcp"],
+            "cwd": WORK_DIR,
+            "env": own,
+            "lifecycle": "keep-alive" if self._start_daemon else "ephemeral",
+        }
+        config = {"mcpServers": {self._server: server}, "imports": [], "daemonIdleTimeoutMs": _IDLE_MS}
+        if state_files.load(self.config_path) != config:
+            state_files.save(self.config_path, config)
+
+    def _stop_daemon(self, env: Mapping[str, str]) -> None:
+        leaders = self._daemon_pids()
+        with contextlib.suppress(BackendUnavailable):
+            Program(self._command, env=env, cwd=WORK_DIR).run(
+                [*self._config_flag, "daemon", "stop"], timeout_s=_STOP_S, check=False
+            )
+        for leader in leaders:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(leader, signal.SIGKILL)
+
+    def _daemon_pids(self) -> list[int]:
+        """Return the process ids of daemons of this configuration. Each leads the group of its servers."""
+        folder = os.path.join(self._daemon_dir, "daemon")
+        found: list[int] = []
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            record = state_files.load(os.path.join(folder, name)) if name.endswith(".json") else {}
+            number = record.get("pid")
+            with contextlib.suppress(OSError):
+                if isinstance(number, int) and os.getpgid(number) == number:
+                    found += [number] if record.get("configPath") == self.config_path else []
+        return found
+
+
+def _parse_output(output: Output, what: str) -> dict[str, Any]:
+    try:
+        answer = json.loads(output.stdout)
+    except ValueError as error:
+        complaint = output.stderr.strip() or output.stdout.strip()
+        if output.code:
+            raise translate_failure(f"mcporter {what}", complaint, output.code) from error
+        raise ProgramUnreadable(f"mcporter {what} did not answer with JSON.", hint="Update mcporter.") from error
+    if isinstance(answer, list):
+        return {"results": answer}
+    if not isinstance(answer, dict):
+        raise ProgramUnreadable(f"mcporter {what} did not answer with an object.", hint="Update mcporter.")
+    return answer
+
+
+def _mcporter_error(name: str, answer: Mapping[str, Any], timeout_s: float) -> BackendUnavailable:
+    """Return the error for mcporter's report on a server that it cannot reach or that does not answer."""
+    issue = answer.get("issue")
+    raw = issue.get("rawMessage") if isinstance(issue, dict) else None
+    complaint = str(raw or answer.get("error") or "no reason given")
+    if "timed out" in complaint.lower() or "timeout" in complaint.lower():
+        hint = "Raise its time limit in the settings."
+        return ProgramTimedOut(f"{name} did not answer within {timeout_s:g} seconds.", hint=hint)
+    return translate_failure(name, complaint)

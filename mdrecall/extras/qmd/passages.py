@@ -1,0 +1,216 @@
+"""Finds the passages of a few documents that answer a query, and ranks them with the stages of the builtin index.
+
+qmd names whole files, but not how likely it is that they answer. So the files are split into chunks, and their terms
+are weighted like those of indexed notes, so that both backends have one scale of scores. How rare a word is can only be
+estimated from the files at hand, which include all files with a rare word. What qmd's models say about a file is its
+likeness.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, TypeAlias
+
+from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.engine.searcher import STAGES
+from mdrecall.extras.qmd.search import Mode
+from mdrecall.patterns import drop_ending
+from mdrecall.search.query import NO_TIMES, QueryTimes, parse_query, read_naming
+from mdrecall.search.recency import quiet_time_words
+from mdrecall.search.results import run_stages
+from mdrecall.search.score import (
+    Query,
+    ReadChunk,
+    Similarity,
+    Strengths,
+    leave_out_stop_words,
+    measure_traits,
+    rank,
+    similarity,
+    strengths,
+    weigh,
+)
+from mdrecall.search.stages import (
+    NO_MATCH,
+    Candidate,
+    RankingContext,
+    RankingOptions,
+    describe_doubt,
+    drop_low_reranked,
+    limit_results,
+    rerank_candidates,
+    reserve_note_places,
+)
+from mdrecall.text.annotations import is_for
+from mdrecall.text.markdown import split_passages, titles
+from mdrecall.text.notes import iter_note_chunks
+from mdrecall.text.words import Analyser, is_unspaced_text, stem
+from mdrecall.types import Chunk, Match, SearchAnswer, SourceName, StoredChunk, Term, Traits
+
+# The strength of a term that occurs n times is n / (n + 0.6): 0.63 for one occurrence, approaching 1 for many.
+_HALF = 0.6
+# The strength of a match by prefix or by the parts of an identifier.
+_LOOSE = 0.5
+# Sources take turns afterwards, so that neither crowds out the other, and then there are as many as asked for. qmd has
+# a reranker of its own.
+_LEFT_OUT = (reserve_note_places, limit_results, rerank_candidates, drop_low_reranked)
+_STAGES = tuple(stage for stage in STAGES if stage not in _LEFT_OUT)
+
+# How qmd's scores are read as a likeness. That of ``vsearch`` is the cosine of a model of unknown range, of which only
+# the best are seen, so nothing can be measured. That of ``query`` is from 0 to 1.
+_RANGES: Mapping[Mode, Traits] = {"vsearch": measure_traits(Traits(), 0.0, 0), "query": Traits()}
+# What all but the line that qmd names has less: enough to decide where words do not.
+_OTHER_LINE = 0.001
+
+
+class QmdDocument(NamedTuple):
+    """A file that qmd has found, as it is now."""
+
+    path: str
+    source: SourceName
+    text: str
+    mtime_ns: int = 0
+    line: int = 1
+    """The line that matches best by qmd's models, from 1."""
+    score: float = 0.0
+    """The score by qmd's models."""
+    inside: str = ""
+    """Its path in its collection."""
+
+
+# The number of a document, one of its chunks, and how often each term occurs in that.
+_Entry: TypeAlias = tuple[int, Chunk, Mapping[str, int]]
+
+
+class Located(NamedTuple):
+    """The passages that were found, best first, each with the number of its document."""
+
+    passages: Sequence[tuple[int, Candidate]]
+    caution: str = ""
+    """Why they should be doubted."""
+    empty: SearchAnswer = NO_MATCH
+    """The answer if there are none."""
+    left_out: int = 0
+    """How many entries of other projects the documents have."""
+
+
+def locate(
+    documents: Sequence[QmdDocument],
+    query: str,
+    *,
+    mode: Mode = "search",
+    total: int,
+    chunking: Chunking,
+    analyser: Analyser,
+    options: RankingOptions,
+    explain: bool = False,
+    times: QueryTimes = NO_TIMES,
+    now_ms: float = 0.0,
+    projects: frozenset[str] = frozenset(),
+) -> Located:
+    """Return the passages of the documents that contain a word of the query or that qmd's models name.
+
+    ``total`` is how many documents they were chosen from, and ``times`` the times that the query speaks of. Entries of
+    other ``projects`` are left out, if there are any.
+    """
+    every = [
+        (number, chunk, _count_terms(document.path, chunk, analyser))
+        for number, document in enumerate(documents)
+        for chunk in iter_note_chunks(document.path, document.text, tokens=chunking.tokens, overlap=chunking.overlap)
+    ]
+    entries = [entry for entry in every if is_for(entry[1].marks.project, projects)]
+    left_out = len(every) - len(entries)
+    if not entries:
+        return Located((), left_out=left_out)
+    chunk_count = math.ceil(max(total, len(documents)) * len(entries) / len(documents))
+    terms = quiet_time_words(parse_query(query), query, times)
+    matches = leave_out_stop_words([_match_term(term, entries) for term in terms])
+    naming = read_naming(query, terms)
+    weights = weigh(matches, chunk_count, naming.identifiers)
+    traits = _RANGES.get(mode)
+    candidates = _gather(documents, entries, strengths(matches, weights), traits)
+    asked = Query(weights, naming, analyser, is_unspaced=is_unspaced_text(query))
+    if traits:
+        asked = asked._replace(vector_weight=options.vector_weight, trust=1.0, traits=traits)
+    context = RankingContext(options, "hybrid" if traits else "keyword", matches, asked, query, explain, now_ms, times)
+    ranked = run_stages(_STAGES, candidates, context)
+    if isinstance(ranked, SearchAnswer):
+        return Located((), empty=ranked, left_out=left_out)
+    passages = [(entries[candidate.chunk.id][0], candidate) for candidate in ranked]
+    return Located(passages, describe_doubt(ranked, context), left_out=left_out)
+
+
+def _gather(
+    documents: Sequence[QmdDocument], entries: Sequence[_Entry], found: Strengths, traits: Traits | None
+) -> list[Candidate]:
+    """Return the chunks that contain a word of the query or, with the traits of qmd's models, that these name."""
+
+    def load(number: int) -> StoredChunk:
+        place, chunk, _ = entries[number]
+        path, source, _, mtime_ns, *_ = documents[place]
+        lines = chunk.start_line, chunk.end_line
+        return StoredChunk(number, source, path, *lines, chunk.text, chunk.trail, mtime_ns, marks=chunk.marks)
+
+    if traits is None:
+        return [Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in rank(found, len(entries))]
+    named = {_find_line(entries, number, document.line) for number, document in enumerate(documents)}
+    candidates = []
+    for number, (place, chunk, _) in enumerate(entries):
+        weighted = found.get(number)
+        if number in named or weighted.strength:
+            document = documents[place]
+            line = document.line - chunk.start_line if number in named else None
+            alike, cosines = _compare(chunk, document.score, line, traits)
+            candidates.append(Candidate(ReadChunk(load(number), weighted, alike, cosines)))
+    return candidates
+
+
+def _compare(chunk: Chunk, score: float, line: int | None, traits: Traits) -> tuple[Similarity, Sequence[float]]:
+    """Return how alike a chunk and its passages are to the query; ``line`` is the one that qmd's models name, from 0.
+
+    The score counts for the whole file: where in it the answer is, its words know better.
+    """
+    other = score - _OTHER_LINE
+    if line is None:
+        return similarity(other, None, traits), ()
+    passages = split_passages(chunk.text)
+    place = next((place for place, found in enumerate(passages) if line <= found.last_line), len(passages) - 1)
+    cosines = [score if number == place else other for number in range(len(passages))]
+    return similarity(score, None, traits), cosines
+
+
+def _find_line(entries: Sequence[_Entry], document: int, line: int) -> int | None:
+    """Return the chunk of a document that contains a line; the last one if there is no such line."""
+    own = [(number, chunk) for number, (place, chunk, _) in enumerate(entries) if place == document]
+    holding = (number for number, chunk in own if chunk.start_line <= line <= chunk.end_line)
+    return next(holding, own[-1][0] if own else None)
+
+
+def _count_terms(path: str, chunk: Chunk, analyser: Analyser) -> dict[str, int]:
+    """Count the terms of a chunk. Those of its path and of the headings above it count once."""
+    terms: dict[str, int] = {}
+    above = " ".join((drop_ending(path), *titles(chunk.trail)))
+    for text in (*chunk.text.split("\n"), above):
+        for term in analyser.terms(text):
+            terms[term] = terms.get(term, 0) + 1
+    return terms
+
+
+def _match_term(term: Term, entries: Sequence[_Entry]) -> Match:
+    """Return the chunks that contain a term; as a prefix of longer words, if it occurs nowhere as a whole."""
+    parts = [stem(part) for part in term.parts]
+    held = {
+        number: strength
+        for number, (_, _, terms) in enumerate(entries)
+        if (strength := _strength(terms, term.text, parts))
+    }
+    loose = not held and (term.prefix or term.always_prefix)
+    if loose:
+        begins = [any(known.startswith(term.text) for known in terms) for _, _, terms in entries]
+        held = dict.fromkeys((number for number, does_begin in enumerate(begins) if does_begin), _LOOSE)
+    return Match(term, held, len(held), loose)
+
+
+def _strength(terms: Mapping[str, int], text: str, parts: Sequence[str]) -> float:
+    if count := terms.get(text, 0):
+        return 1.0 if parts else count / (count + _HALF)
+    return _LOOSE if parts and all(part in terms for part in parts) else 0.0

@@ -1,0 +1,471 @@
+"""Append to, change, replace or remove a note: whole or not at all, and never through a symbolic link.
+
+Each component of a path is opened without following a link, and the file is locked by the operating system.
+
+An addition is written at the end in one call, and synced. What the file already holds is never changed: a write that
+fails is undone. If the process is killed, the addition is there as a whole or not at all, unless the system itself
+breaks off the write, which it may do for more than a page. The next addition then starts on a line of its own, and the
+broken one is not mistaken for a complete one.
+
+A change is made only if the note is still the file that was read. The new content is written to a file beside the note,
+synced, and moved over it. Lines that no edit names stay as they are, byte for byte. Other programs do not know the
+lock: text that such a program appends to the replaced file is moved into the note.
+"""
+
+import codecs
+import errno
+import fcntl
+import hashlib
+import os
+import re
+import stat
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import NamedTuple
+
+from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
+from mdrecall.locks import try_flock
+from mdrecall.notes.opening import open_in, open_parent
+from mdrecall.text.markdown import find_new_sections
+from mdrecall.types import Appended
+
+#: How long to wait for another process that is writing; after that its disk is likely to hang.
+WAIT_S = 10.0
+NEW_FILE = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
+
+#: How often to try the lock; short, because a write holds it only briefly.
+_RETRY_S = 0.002
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+#: Enough to tell programs apart. The name comes from the program itself, which could send any text.
+_MAX_AUTHOR_CHARS = 40
+_NOT_IN_AUTHOR = re.compile(r"[^A-Za-z0-9 ._/]+")
+_AUTHOR = re.compile(r"^<!-- by [A-Za-z0-9 ._/-]{1,40} -->\n?", re.MULTILINE)
+
+#: How long a replaced file is watched if another program has it open. One that appends closes it long before.
+_LATE_S = 1.0
+#: For writing, so that a read-only note is left alone, though a file could be moved over it.
+_FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+#: So much of a note's name is in that of its temporary file, which has to stay short enough for any disk.
+_MAX_NAMED = 60
+#: A file that was being written when its process was killed. The random part keeps it from being somebody's own.
+_LEFTOVER = re.compile(r"\.[^/]{1,60}\.mdrecall-[0-9a-f]{16}\.tmp")
+
+
+def append_to(
+    folder: int,
+    name: str,
+    shown: str,
+    text: str,
+    *,
+    max_bytes: int,
+    wait_s: float = WAIT_S,
+    after_blank_line: bool = False,
+    author: str = "",
+    finishes: bool = False,
+) -> Appended:
+    """Append a text to a file of an open folder; ``shown`` is how answers and errors call it.
+
+    ``max_bytes`` is how large the file may become. ``finishes`` completes the text if the note ends with its beginning,
+    which a killed process has left there. ``author`` is noted below the text, unless it is empty.
+    """
+    with open_locked_end(folder, name, shown, wait_s) as file:
+        size, data = _read_note(file, shown, max_bytes)
+        codec = find_codec(data)
+        note = data.decode(codec, "replace")
+        newline = "\r\n" if note.partition("\n")[0].endswith("\r") else "\n"
+        if finishes and (rest := _broken_rest(data, text.replace("\n", newline).encode(codec, "replace"))):
+            _write_within(file, rest, size, shown, max_bytes)
+            return Appended(shown, len(rest))
+        fresh, known = find_new_sections(_AUTHOR.sub("", note.replace("\r\n", "\n")), text.replace("\r\n", "\n"))
+        if not fresh:
+            return Appended(shown, 0, known)
+        body = sign(fresh, author)
+        body = body if body.endswith("\n") else body + "\n"
+        if note.strip("\ufeff") and not note.endswith("\n") and not body.startswith("\n"):
+            body = "\n" + body
+        if after_blank_line and note.strip("\ufeff\r\n"):
+            body = "\n" * (2 - _newlines_at_end(note)) + body.lstrip("\n")
+        written = body.replace("\n", newline).encode(codec, "replace")
+        _write_within(file, written, size, shown, max_bytes)
+        start = note.count("\n") + body[: -len(body.lstrip())].count("\n") + 1
+        return Appended(shown, len(written), known, start, (note + body.rstrip()).count("\n") + 1)
+
+
+def _read_note(file: int, shown: str, max_bytes: int) -> tuple[int, bytes]:
+    """Return the size and the content of a note that may be appended to."""
+    found = os.fstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        hint = "Move it away, or write to another note."
+        raise FileUnwritable(f"{shown} is not a regular file.", path=shown, hint=hint)
+    if found.st_size > max_bytes:
+        raise _too_large(shown, "has", max_bytes)
+    return found.st_size, _read(file, found.st_size)
+
+
+def _write_within(file: int, data: bytes, size: int, shown: str, max_bytes: int) -> None:
+    """Write at the end of a note of a size, unless it would become too large."""
+    if size + len(data) > max_bytes:
+        raise _too_large(shown, "would have", max_bytes)
+    write_at_end(file, data, size)
+
+
+@contextmanager
+def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
+    """Open a folder of the workspace, and create it if it is missing; an empty name is the workspace itself."""
+    folder = os.open(workspace, _FOLDER)
+    try:
+        for part in name.split("/") if name else ():
+            folder = _enter(folder, part)
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def _enter(root: int, name: str) -> int:
+    """Open a folder inside an open one, which is closed."""
+    with suppress(FileExistsError):
+        os.mkdir(name, dir_fd=root)
+        sync_folder(root)
+    folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=root)
+    os.close(root)
+    return folder
+
+
+@contextmanager
+def open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S) -> Iterator[int]:
+    """Open a file for appending, or create it, for this process alone; a new file that stays empty goes on failure."""
+    until = time.monotonic() + wait_s
+    while (opened := _try_to_lock(folder, name)) is None:
+        if time.monotonic() >= until:
+            message = f"Another process has locked {shown} for more than {wait_s:g} seconds."
+            raise FileBusy(message, path=shown, hint="Try again; nothing was written.")
+        time.sleep(_RETRY_S)
+    file, is_new = opened
+    try:
+        yield file
+        if is_new:
+            sync_folder(folder)
+    except BaseException:
+        with suppress(OSError):
+            if is_new and not os.fstat(file).st_size:
+                os.unlink(name, dir_fd=folder)
+        raise
+    finally:
+        os.close(file)
+
+
+def _try_to_lock(folder: int, name: str) -> tuple[int, bool] | None:
+    """Return the locked file, and True if it is new; None if another try is needed."""
+    is_new = False
+    try:
+        file = os.open(name, _APPEND, dir_fd=folder)
+    except FileNotFoundError:
+        try:
+            file, is_new = os.open(name, NEW_FILE, 0o644, dir_fd=folder), True
+        except FileExistsError:
+            return None
+    try:
+        # Another process may have replaced or removed the file before it was locked.
+        if try_flock(file) and os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder, follow_symlinks=False)):
+            return file, is_new
+    except FileNotFoundError:
+        pass
+    except BaseException:
+        os.close(file)
+        raise
+    os.close(file)
+    return None
+
+
+def _broken_rest(data: bytes, whole: bytes) -> bytes:
+    """Return what is missing of an addition whose beginning a note ends with; empty if it does not."""
+    at = data.find(whole[:1], max(0, len(data) - len(whole) + 1))
+    while at >= 0:
+        # No copies: a text of megabytes has its first character a million times.
+        if memoryview(data)[at:] == memoryview(whole)[: len(data) - at]:
+            return whole[len(data) - at :]
+        at = data.find(whole[:1], at + 1)
+    return b""
+
+
+def sign(text: str, author: str) -> str:
+    """Return a text with a last line, which Markdown does not show, that says who wrote it."""
+    name = " ".join(_NOT_IN_AUTHOR.sub("-", author).split())[:_MAX_AUTHOR_CHARS].strip("- ")
+    return f"{text.rstrip()}\n<!-- by {name} -->" if name and text.strip() else text
+
+
+def _newlines_at_end(note: str) -> int:
+    """Return how many line ends a note has at its end, at most two: one blank line is enough."""
+    ends = note.replace("\r\n", "\n")
+    return min(2, len(ends) - len(ends.rstrip("\n")))
+
+
+def _too_large(shown: str, verb: str, max_bytes: int) -> FileUnwritable:
+    message = f"{shown} {verb} more than {max_bytes:,} bytes."
+    return FileUnwritable(message, path=shown, hint="Split the file, or raise mdrecall.maxFileBytes.")
+
+
+def _read(file: int, most: int = sys.maxsize) -> bytes:
+    """Return the first bytes of a file, by default all of it."""
+    data = bytearray()
+    while part := os.pread(file, min(1 << 20, most - len(data)), len(data)):
+        data += part
+    return bytes(data)
+
+
+def find_codec(data: bytes) -> str:
+    """Return the encoding of a note: UTF-16 if it has that byte order mark, else UTF-8."""
+    if data.startswith(codecs.BOM_UTF16_LE):
+        return "utf-16-le"
+    return "utf-16-be" if data.startswith(codecs.BOM_UTF16_BE) else "utf-8"
+
+
+def write_at_end(file: int, data: bytes, size: int) -> None:
+    """Write all of the data at the end, or restore the size of the file."""
+    done = 0
+    try:
+        while done < len(data):
+            done += os.write(file, data[done:])
+        os.fsync(file)
+    except BaseException:
+        with suppress(OSError):
+            # Another process may have appended without the lock: what it wrote must not be lost.
+            if os.fstat(file).st_size == size + done:
+                os.ftruncate(file, size)
+        raise
+
+
+def sync_folder(folder: int) -> None:
+    """Write the names in a folder to the disk, if the disk supports it; the text itself has been synced."""
+    with suppress(OSError):
+        os.fsync(folder)
+
+
+def write_error(error: OSError, workspace: str, shown: str, *, verb: str = "append to") -> FileUnwritable:
+    """Return an error that says why a file cannot be written; ``verb`` says what was tried."""
+    parts = shown.split("/")
+    for name in (os.path.join(workspace, *parts[:depth]) for depth in range(1, len(parts) + 1)):
+        if error.errno in (errno.ELOOP, errno.EMLINK, errno.ENOTDIR) and os.path.islink(name):
+            hint = "Replace the link with a folder or a file."
+            return FileUnwritable(f"{shown} is reached through a symbolic link.", path=shown, hint=hint)
+    hint = "Nothing was written. Check the disk and the permissions."
+    return FileUnwritable(f"Cannot {verb} {shown}: {error.strerror or error}.", path=shown, hint=hint)
+
+
+class LineEdit(NamedTuple):
+    """Lines of a file and what stands there instead; if ``last`` is ``first - 1``, it is put before ``first``."""
+
+    first: int
+    last: int
+    lines: tuple[str, ...] = ()
+
+
+class _Note(NamedTuple):
+    """A note that is open and locked."""
+
+    folder: int
+    name: str
+    shown: str
+    file: int
+    data: bytes
+
+
+def hash_content(data: bytes) -> str:
+    """Return the hash of a file's content, by which an edit recognises what was read."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def replace_lines(workspace: str, path: str, edits: Sequence[LineEdit], expected_hash: str) -> str:
+    """Replace lines of the note ``path`` and return the hash of the new content.
+
+    Raise ``FileChanged`` if the content is not the one that ``expected_hash`` stands for.
+    """
+    with _open_locked(workspace, path, expected_hash) as note:
+        content = edit_content(note.data, edits)
+        _move_over(note, content)
+        return hash_content(content)
+
+
+def replace_content(workspace: str, path: str, content: bytes, expected_hash: str) -> str:
+    """Replace the whole note ``path`` and return the hash of the new content."""
+    with _open_locked(workspace, path, expected_hash) as note:
+        _move_over(note, content)
+        return hash_content(content)
+
+
+def remove_note(workspace: str, path: str, expected_hash: str) -> None:
+    """Delete the note ``path``."""
+    with _open_locked(workspace, path, expected_hash) as note:
+        os.unlink(note.name, dir_fd=note.folder)
+        sync_folder(note.folder)
+        _keep_late_text(note, b"")
+
+
+def edit_content(data: bytes, edits: Sequence[LineEdit]) -> bytes:
+    """Return a file's content with some lines replaced; the ends of lines and the encoding stay as they are."""
+    codec = find_codec(data)
+    end = "\n".encode(codec)
+    lines = data.split(end) if codec == "utf-8" else [line.encode(codec) for line in data.decode(codec).split("\n")]
+    if data.startswith(codecs.BOM_UTF8):
+        bom, lines[0] = codecs.BOM_UTF8, lines[0].removeprefix(codecs.BOM_UTF8)
+    elif codec == "utf-8":
+        bom = b""
+    else:
+        bom, lines[0] = data[:2], lines[0][2:]
+    returns = "\r".encode(codec)
+    tail = returns if lines[0].endswith(returns) else b""
+    below = len(lines) + 1
+    for edit in sorted(edits, reverse=True):
+        if not (1 <= edit.first <= edit.last + 1 <= below):
+            raise ValueError(f"Lines {edit.first} to {edit.last} cannot be replaced: they overlap or do not exist.")
+        below = edit.first
+        new = [line.encode(codec, "replace") + tail for line in edit.lines]
+        if edit.first > len(lines) and lines[-1] == b"":
+            lines[-1:] = [*new, b""]
+        else:
+            lines[edit.first - 1 : edit.last] = new
+    return bom + end.join(lines)
+
+
+def remove_leftovers(folder: str) -> None:
+    """Remove what killed edits have left in a folder."""
+    with suppress(OSError):
+        for name in os.listdir(folder):
+            if _LEFTOVER.fullmatch(name):
+                with suppress(OSError):
+                    os.unlink(os.path.join(folder, name))
+
+
+def _remove_leftovers_of(note: _Note) -> None:
+    """Remove what killed edits of a note have left. Nobody else edits it now, because it is locked."""
+    # A longer name is cut in the name of the leftover, which may then belong to another note.
+    if len(note.name) <= _MAX_NAMED:
+        with suppress(OSError):
+            for name in os.listdir(note.folder):
+                if name.startswith(f".{note.name}.mdrecall-") and _LEFTOVER.fullmatch(name):
+                    os.unlink(name, dir_fd=note.folder)
+
+
+@contextmanager
+def _open_locked(workspace: str, path: str, expected_hash: str) -> Iterator[_Note]:
+    """Open a note for this process alone, and make sure of its content; every failure is an error about the note."""
+    try:
+        folder, name = open_parent(workspace, path, shown=path)
+        try:
+            file = _lock(folder, name, path)
+            try:
+                data = _read(file)
+                if hash_content(data) != expected_hash:
+                    raise change_error(path)
+                yield _Note(folder, name, path, file, data)
+            finally:
+                os.close(file)
+        finally:
+            os.close(folder)
+    except FileMissing as error:
+        raise change_error(path) from error
+    except ReadError as error:
+        raise FileUnwritable(str(error), path=path, hint=error.hint) from error
+    except UnicodeError as error:
+        message = f"{path} cannot be changed: not all of it is {find_codec(data).upper()}."
+        raise FileUnwritable(message, path=path, hint="Save it as UTF-8.") from error
+    except OSError as error:
+        hint = "The note is as it was. Check the disk and the permissions."
+        raise FileUnwritable(f"Cannot change {path}: {error.strerror or error}.", path=path, hint=hint) from error
+
+
+def _lock(folder: int, name: str, shown: str) -> int:
+    until = time.monotonic() + WAIT_S
+    while True:
+        file = open_in(folder, name, _FILE, shown=shown)
+        try:
+            # Another process may have replaced the file before it was locked.
+            if try_flock(file) and os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder)):
+                return file
+        except BaseException:
+            os.close(file)
+            raise
+        os.close(file)
+        if time.monotonic() >= until:
+            message = f"Another process has locked {shown} for more than {WAIT_S:g} seconds."
+            raise FileBusy(message, path=shown, hint="Try again; the note is as it was.")
+        time.sleep(_RETRY_S)
+
+
+def _move_over(note: _Note, content: bytes) -> None:
+    """Write the content to a file beside the note and move it over the note, with the note's owner and permissions."""
+    if content == note.data:
+        return
+    _remove_leftovers_of(note)
+    found = os.fstat(note.file)
+    temporary = f".{note.name[:_MAX_NAMED]}.mdrecall-{os.urandom(8).hex()}.tmp"
+    file = os.open(temporary, _CREATE, 0o600, dir_fd=note.folder)
+    try:
+        try:
+            with suppress(PermissionError):
+                os.fchown(file, found.st_uid, found.st_gid)
+            os.fchmod(file, stat.S_IMODE(found.st_mode))
+            done = 0
+            while done < len(content):
+                done += os.write(file, content[done : done + (1 << 20)])
+            os.fsync(file)
+        finally:
+            os.close(file)
+        now = os.stat(note.name, dir_fd=note.folder, follow_symlinks=False)
+        if (now.st_ino, now.st_size, now.st_mtime_ns) != (found.st_ino, found.st_size, found.st_mtime_ns):
+            raise change_error(note.shown)
+        os.rename(temporary, note.name, src_dir_fd=note.folder, dst_dir_fd=note.folder)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=note.folder)
+        raise
+    sync_folder(note.folder)
+    _keep_late_text(note, content)
+
+
+def _keep_late_text(note: _Note, content: bytes) -> None:
+    """Bring text that another program wrote to the replaced file, up to this moment, into the note.
+
+    Appended text comes to the end of the new content. A file that was written anew is put back, and the edit fails.
+    """
+    until = time.monotonic() + _LATE_S
+    while _is_open_elsewhere(note.file) and time.monotonic() < until:
+        time.sleep(_RETRY_S)
+    late = _read(note.file)
+    is_rewritten = not late.startswith(note.data)
+    if is_rewritten and content:
+        file = _lock(note.folder, note.name, note.shown)
+        try:
+            _move_over(note._replace(file=file, data=_read(file)), late)
+        finally:
+            os.close(file)
+    elif late != note.data:
+        with open_locked_end(note.folder, note.name, note.shown) as file:
+            text, end = late.removeprefix(note.data), "\n".encode(find_codec(content))
+            starts_line = content.endswith(end) or not content or not note.data.endswith(end)
+            write_at_end(file, text if starts_line else end + text, os.fstat(file).st_size)
+    if is_rewritten:
+        raise change_error(note.shown)
+
+
+def _is_open_elsewhere(file: int) -> bool:
+    """True if another program has a file open that no longer has a name. False also if the system cannot tell."""
+    try:
+        # The system grants a lease only on a file that nobody else has open. Without a name nobody can open it again.
+        if not os.fstat(file).st_nlink:
+            fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
+    except BlockingIOError:
+        return True
+    except (OSError, AttributeError):
+        pass
+    return False
+
+
+def change_error(path: str) -> FileChanged:
+    """Return the error about a note that is not the one that was read."""
+    return FileChanged(f"{path} has changed since it was read.", path=path, hint="Nothing was written; try again.")

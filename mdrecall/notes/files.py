@@ -1,0 +1,444 @@
+"""The memory files of a workspace: which there are, and each as a document.
+
+These are ``MEMORY.md``, ``memory.md``, ``USER.md``, everything below ``memory/``, without OpenClaw the other Markdown
+files of the folder, then the extra paths. Symbolic links are not followed. A root that is missing or cannot be listed
+is reported as *lost*, so that nothing indexed from it is removed only because a disk is not mounted.
+"""
+
+import json
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from mdrecall.config.openclaw_settings import ExtraPath
+from mdrecall.config.settings import Settings
+from mdrecall.errors import NotMarkdown, ReadError
+from mdrecall.notes.opening import LARGEST, decode, is_binary, read_below, stamp_of
+from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, is_note_file, matches_glob
+from mdrecall.types import Collection, Document, Issue, Listing, SourceName, Stamp
+
+_OBSIDIAN = ".obsidian"
+_DAILY, _TEMPLATES, _IGNORED = f"{_OBSIDIAN}/daily-notes.json", f"{_OBSIDIAN}/templates.json", ".gitignore"
+#: Such a file has some hundred bytes; a larger one than this is not read.
+_MAX_BYTES = 1 << 16
+_DAY_FORMAT = "YYYY-MM-DD"
+#: The parts of a format of moment.js: a text in brackets, the marks of a day, anything else.
+_PARTS = re.compile(r"\[[^\]]*\]|Y+|M+|D+|[^YMD\[]+|\[")
+#: A line of ``.gitignore`` that names a folder without a wildcard, or takes one out again.
+_FOLDER_LINE = re.compile(r"(!?)(/?[^/*?\[\]!#\\][^*?\[\]\\]*)/")
+
+ROOT_FILES = ("MEMORY.md", "memory.md")
+#: What an agent knows about its user.
+USER_FILE = "USER.md"
+MEMORY_FOLDER = "memory"
+#: Files that agents read as instructions when they start in a folder: OpenClaw's, and those of coding agents.
+AGENT_FILES = frozenset(
+    f"{name}{NOTE_ENDING}"
+    for name in ("agents", "bootstrap", "claude", "gemini", "heartbeat", "identity", "skill", "soul", "tools", "user")
+)
+
+#: A folder may be moved while it is listed. If that happens this often in a row, the last listing is used.
+_TRIES = 3
+#: The bits of a file's mode that say what it is.
+_KIND = 0o170000
+_LINK = "is a symbolic link, which is not followed"
+
+
+def find_daily_note(workspace: str, day: str) -> str:
+    """Return the path of Obsidian's note of a day (``YYYY-MM-DD``), without ``.md``; empty if Obsidian has none."""
+    settings = _read_settings(workspace, _DAILY)
+    if settings is None:
+        return ""
+    name = _format_day(_text(settings, "format") or _DAY_FORMAT, day) or day
+    return "/".join(filter(None, f"{_text(settings, 'folder')}/{name}".split("/")))
+
+
+def find_left_out(workspace: str) -> frozenset[str]:
+    """Return the folders of a vault or repository that hold no notes: templates, and what git ignores.
+
+    A bare name is left out wherever it is, one that begins with ``/`` only there, below the workspace.
+    """
+    found: dict[str, bool] = {}
+    for line in _read(workspace, _IGNORED).splitlines():
+        if match := _FOLDER_LINE.fullmatch(line.strip()):
+            inner = match[2].strip("/")
+            found[f"/{inner}" if "/" in match[2] else inner] = not match[1]
+    if os.path.isdir(os.path.join(workspace, _OBSIDIAN)):
+        settings = _read_settings(workspace, _TEMPLATES)
+        folder = "Templates" if settings is None else _text(settings, "folder").strip("/")
+        found |= {f"/{folder}": True} if folder else {}
+    return frozenset(name for name, is_left_out in found.items() if is_left_out)
+
+
+def stamp_sources(workspace: str) -> tuple[Stamp | None, ...]:
+    """Return what changes whenever ``find_left_out`` may."""
+    stamps: list[Stamp | None] = []
+    for name in (_IGNORED, _OBSIDIAN, _TEMPLATES):
+        try:
+            stamps.append(stamp_of(os.lstat(os.path.join(workspace, name))))
+        except OSError:
+            stamps.append(None)
+    return tuple(stamps)
+
+
+def _format_day(form: str, day: str) -> str:
+    """Return a day in a format of moment.js; empty if that has other marks than those of year, month and day."""
+    year, month, number = day.split("-")
+    marks = {"YYYY": year, "YY": year[2:], "MM": month, "M": str(int(month)), "DD": number, "D": str(int(number))}
+    name = ""
+    for part in _PARTS.findall(form):
+        if part.startswith("["):
+            name += part[1:-1]
+        elif part not in marks and any(map(str.isalpha, part)):
+            return ""
+        else:
+            name += marks.get(part, part)
+    return name
+
+
+def _read_settings(workspace: str, name: str) -> Mapping[str, Any] | None:
+    """Return the settings in a file of Obsidian; None if there is none."""
+    try:
+        settings = json.loads(_read(workspace, name))
+    except (ValueError, RecursionError):
+        return None
+    return settings if isinstance(settings, dict) else None
+
+
+def _text(settings: Mapping[str, Any], name: str) -> str:
+    value = settings.get(name)
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _read(workspace: str, name: str) -> str:
+    """Return the text of a file; empty if it is missing, a link or not readable for another reason."""
+    try:
+        return decode(read_below(workspace, name, shown=name, max_bytes=_MAX_BYTES).data)
+    except ReadError:
+        return ""
+
+
+class Root(NamedTuple):
+    """A file or folder where memory files may be."""
+
+    folder: str
+    """The folder that files are opened relative to."""
+    inside: str
+    """The part of it to search: a file name, a folder below it, or everything (empty)."""
+    is_file: bool
+    pattern: str | None
+    """A glob, relative to ``inside``, that the files of a folder must match."""
+    prefix: str
+    """The path of ``folder`` as results show it: relative to the workspace, with ``/``."""
+    optional: bool = False
+    """True if it is not a problem when it is missing."""
+    left_out: frozenset[str] = frozenset()
+    """Folders that hold no notes: a name anywhere, or a path below ``folder`` that begins with ``/``."""
+
+    def leaves_out(self, path: str) -> bool:
+        """True if a folder, given by its path below ``folder``, holds no notes."""
+        return f"/{path}" in self.left_out or path.rpartition("/")[2] in self.left_out
+
+
+class _Scan:
+    """A listing while it is being built."""
+
+    def __init__(self, enter: Callable[[str], None] | None) -> None:
+        self.enter = enter
+        self.stamps: dict[str, Stamp] = {}
+        self.issues: list[Issue] = []
+        self.lost: list[str] = []
+        self.places: dict[str, tuple[str, str]] = {}
+        self.folders: dict[str, None] = {}
+        self.walked: set[str] = set()
+        """Folders of which every Markdown file is listed already."""
+        self.left_out: list[str] = []
+        self.moved = False
+
+    def add_issue(self, path: str, problem: str) -> None:
+        self.issues.append(Issue(path, problem))
+
+
+class MemoryFiles:
+    """The source ``memory``: Markdown files of one workspace."""
+
+    name: SourceName = "memory"
+
+    def __init__(self, settings: Settings, home: str) -> None:
+        self._settings = settings
+        self._home = home
+        self._holds_no_notes: tuple[object, frozenset[str]] = ((), frozenset())
+        self.left_out: tuple[str, ...] = ()
+        """The folders that the last scan left out because they hold no notes."""
+
+    def roots(self) -> tuple[Root, ...]:
+        """Return every place where memory files may be, in the order in which they are listed."""
+        workspace = self._settings.workspace
+        roots = [Root(workspace, name, True, None, "", optional=True) for name in (*ROOT_FILES, USER_FILE)]
+        roots.append(Root(workspace, MEMORY_FOLDER, False, None, "", optional=True))
+        if self.is_whole_folder():
+            roots.append(Root(workspace, "", False, None, "", left_out=self._find_left_out()))
+        # A file outside of every other root is searched because it is in a collection.
+        collections = (self._extra_root(extra) for extra, _ in self._settings.mdrecall.collections.values())
+        return tuple(dict.fromkeys([*roots, *self._extra_roots(), *collections]))
+
+    def is_whole_folder(self) -> bool:
+        """True if every Markdown file of the workspace is searched, because nothing says which ones are notes.
+
+        OpenClaw says so, and an extra path with a pattern does for a part of the workspace. A whole disk or a whole
+        home folder never is: a search there does not mean every file in it.
+        """
+        workspace = self._settings.workspace
+        if not self._settings.standalone or os.path.realpath(workspace) in (os.sep, os.path.realpath(self._home)):
+            return False
+        return all(root.pattern is None or root.folder != workspace for root in self._extra_roots())
+
+    def _find_left_out(self) -> frozenset[str]:
+        stamps = stamp_sources(self._settings.workspace)
+        if self._holds_no_notes[0] != stamps:
+            self._holds_no_notes = stamps, find_left_out(self._settings.workspace)
+        return self._holds_no_notes[1]
+
+    def list_signs(self) -> list[Root]:
+        """Return the files that decide which folders are left out, as roots, so that a change of one is noticed."""
+        workspace = self._settings.workspace
+        return [Root(workspace, name, name != _OBSIDIAN, None, "") for name in (_IGNORED, _OBSIDIAN, _TEMPLATES)]
+
+    def is_plain_folder(self) -> bool:
+        """True if the workspace is a folder of Markdown that has neither ``MEMORY.md`` nor ``memory/``."""
+        workspace = self._settings.workspace
+        return self.is_whole_folder() and not any(
+            os.path.lexists(os.path.join(workspace, name)) for name in (*ROOT_FILES, MEMORY_FOLDER)
+        )
+
+    def scan(self, enter: Callable[[str], None] | None = None) -> Listing:
+        """List every memory file once, with its stamp; ``enter`` is called with each folder before it is listed."""
+        for _ in range(_TRIES):
+            scan = _Scan(enter)
+            for root in self.roots():
+                self._scan_root(root, scan)
+            if not scan.moved:
+                break
+        workspace = self._settings.workspace
+        self.left_out = tuple(path for path in scan.left_out if os.path.join(workspace, path) not in scan.walked)
+        _drop_undecodable_names(scan)
+        _drop_duplicates(scan)
+        return Listing(scan.stamps, tuple(scan.issues), tuple(scan.lost), scan.places, tuple(scan.folders))
+
+    def read(self, path: str, listing: Listing) -> Document:
+        """Return a listed file as a document. Raise a ``ReadError`` that names it."""
+        import hashlib
+
+        seen_ns = time.time_ns()
+        folder, inside = listing.locate(path)
+        opened = read_below(folder, inside, shown=path, max_bytes=self._settings.mdrecall.max_file_bytes)
+        if is_binary(opened.data):
+            raise NotMarkdown(f"{path} is not text.", path=path, hint="Give it another ending, or save it as UTF-8.")
+        digest = hashlib.sha256(opened.data).hexdigest()
+        return Document(self.name, path, decode(opened.data), digest, opened.stamp, seen_ns)
+
+    def collections(self) -> tuple[Collection, ...]:
+        """Return the named collections of the settings, each with its path as results show it."""
+        found = []
+        for name, (extra, weight) in self._settings.mdrecall.collections.items():
+            root = self._extra_root(extra)
+            found.append(Collection(name, _join(root.prefix, root.inside), extra.pattern, weight))
+        return tuple(found)
+
+    def _extra_roots(self) -> list[Root]:
+        return [self._extra_root(extra) for extra in self._settings.memory_search.extra_paths]
+
+    def find_shown(self, place: str) -> str | None:
+        """Return the path of a file as results show it, by the first root that covers it; None if none does."""
+        for root in self.roots():
+            inside = path_inside(place, root)
+            if inside is not None and not self.is_ignored(root, inside):
+                return _join(root.prefix, inside)
+        return None
+
+    def is_ignored(self, root: Root, inside: str) -> bool:
+        """True if a path of a root is in a folder that is left out."""
+        folders = path_below(root, inside).split("/")[:-1]
+        return not root.is_file and any(
+            folder.lower() in self._settings.mdrecall.ignore or root.leaves_out("/".join(folders[:depth]))
+            for depth, folder in enumerate(folders, 1)
+        )
+
+    def _extra_root(self, extra: ExtraPath) -> Root:
+        """Return the root of an extra path: the workspace if the path is inside it, else the folder that holds it."""
+        workspace = self._settings.workspace
+        path = extra.path
+        if path == "~" or path.startswith(("~/", "~\\")):
+            path = self._home + path[1:]
+        path = os.path.normpath(os.path.join(workspace, path))
+        path = "/" + path.lstrip("/")
+        inside = _relative(path, workspace)
+        if os.path.commonpath([path, workspace]) == path and inside:
+            folder, inside = path, ""
+        elif inside.startswith("../"):
+            folder, inside = os.path.split(path)
+        else:
+            folder = workspace
+        is_file = os.path.isfile(path) or (is_note_file(path) and not os.path.isdir(path))
+        return Root(folder, inside, is_file, extra.pattern, _relative(folder, workspace))
+
+    def _scan_root(self, root: Root, scan: _Scan) -> None:
+        place = os.path.join(root.folder, root.inside)
+        shown = _join(root.prefix, root.inside) or "."
+        watched = root.folder if root.is_file else place
+        scan.folders[watched] = None
+        if scan.enter:
+            scan.enter(watched)
+        above = root.inside.split("/")[:-1]
+        if any(os.path.islink(os.path.join(root.folder, *above[:depth])) for depth in range(1, len(above) + 1)):
+            scan.add_issue(shown, "is reached through a symbolic link, which is not followed")
+            return
+        try:
+            found = os.lstat(place)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError | NotADirectoryError)
+            if not (missing and root.optional):
+                scan.add_issue(shown, "is missing" if missing else f"cannot be read: {error.strerror}")
+            if not (root.is_file and missing and os.path.isdir(os.path.dirname(place))):
+                scan.lost.append(shown)
+            return
+        if stat.S_ISLNK(found.st_mode) and root.inside:
+            scan.add_issue(shown, _LINK)
+        elif stat.S_ISREG(found.st_mode):
+            if is_note_file(root.inside):
+                scan.stamps.setdefault(shown, stamp_of(found))
+                scan.places.setdefault(shown.rpartition("/")[0], (root.folder, root.prefix))
+            elif not root.optional:
+                scan.add_issue(shown, "is not a Markdown file (.md)")
+        elif stat.S_ISDIR(found.st_mode) and not (root.is_file and root.optional):
+            self._walk(root, scan)
+
+    def _walk(self, root: Root, scan: _Scan) -> None:
+        """List a root and the folders below it. This runs over every file before every search, so it must be fast."""
+        waiting = [(os.path.join(root.folder, root.inside), root.inside)]
+        while waiting:
+            folder, inside = waiting.pop()
+            if folder in scan.walked:
+                continue
+            shown = _join(root.prefix, inside)
+            if scan.enter:
+                scan.enter(folder)
+            try:
+                # Entry by entry: a hundred thousand of them in a list would take as much memory as all the rest.
+                # With the folder open, the kernel need not find it again for each of its files.
+                with _open_folder(folder) as opened, os.scandir(opened) as entries:
+                    scan.places.setdefault(shown, (root.folder, root.prefix))
+                    below = self._list(entries, root, inside, shown, scan)
+                waiting += [(os.path.join(folder, name), path) for name, path in below]
+                scan.folders[folder] = None
+            except OSError as error:
+                if isinstance(error, FileNotFoundError) and inside != root.inside:
+                    # It existed a moment ago: another scan finds out what became of it.
+                    scan.moved = True
+                    continue
+                scan.add_issue(shown or ".", f"cannot be listed: {error.strerror}")
+                scan.lost.append(shown or ".")
+                continue
+            if root.pattern is None:
+                scan.walked.add(folder)
+
+    def _list(
+        self, entries: Iterable[os.DirEntry[str]], root: Root, inside: str, shown: str, scan: _Scan
+    ) -> list[tuple[str, str]]:
+        """Add the files of one folder to the scan. Return the names and paths of the folders in it."""
+        above, within = f"{shown}/" if shown else "", f"{inside}/" if inside else ""
+        pattern, add, folders = root.pattern, scan.stamps.setdefault, []
+        for entry in entries:
+            name = entry.name
+            try:
+                if name.endswith(NOTE_ENDINGS):
+                    found = entry.stat(follow_symlinks=False)
+                    if found.st_mode & _KIND == stat.S_IFREG:
+                        if pattern is None or matches_glob(path_below(root, within + name), pattern):
+                            # What `stamp_of` returns: to call it would take a tenth of the time of all this.
+                            # Most files were never moved or renamed: then one number in memory is both times.
+                            mtime, ctime, inode = found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+                            is_usual = 0 <= mtime <= LARGEST and inode <= LARGEST
+                            stamp = found.st_size, mtime, mtime if ctime == mtime else ctime, inode
+                            add(above + name, stamp if is_usual else stamp_of(found))
+                        continue
+                if entry.is_dir(follow_symlinks=False):
+                    if root.leaves_out(within + name):
+                        scan.left_out.append(within + name)
+                    elif name.lower() not in self._settings.mdrecall.ignore:
+                        folders.append((name, within + name))
+                elif entry.is_symlink():
+                    if is_note_file(name) or entry.is_dir():
+                        scan.add_issue(above + name, _LINK)
+                elif is_note_file(name):
+                    scan.add_issue(above + name, "is not a regular file")
+            except FileNotFoundError:
+                continue
+            except OSError as error:
+                scan.add_issue(above + name, f"cannot be read: {error.strerror}")
+                scan.lost.append(above + name)
+        return folders
+
+
+@contextmanager
+def _open_folder(path: str) -> Iterator[int]:
+    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield opened
+    finally:
+        os.close(opened)
+
+
+def path_inside(target: str, root: Root) -> str | None:
+    """Return a path relative to the folder of a root if the root covers it, else None."""
+    if os.path.commonpath([root.folder, target]) != root.folder or target == root.folder:
+        return None
+    inside = os.path.relpath(target, root.folder).replace(os.sep, "/")
+    if root.is_file:
+        return inside if inside == root.inside else None
+    if root.inside and not inside.startswith(root.inside + "/"):
+        return None
+    return inside if root.pattern is None or matches_glob(path_below(root, inside), root.pattern) else None
+
+
+def path_below(root: Root, inside: str) -> str:
+    """Return a path relative to the part of a root that is searched, as the root's pattern expects it."""
+    return inside[len(root.inside) + 1 :] if root.inside else inside
+
+
+def _drop_undecodable_names(scan: _Scan) -> None:
+    """Remove files whose name is not Unicode: no answer could name them."""
+    if "".join(scan.stamps).isascii():
+        return
+    for path in [path for path in scan.stamps if not path.isascii()]:
+        try:
+            path.encode()
+        except UnicodeEncodeError:
+            del scan.stamps[path]
+            scan.add_issue(path.encode("utf-8", "backslashreplace").decode(), "has a name that is not Unicode")
+
+
+def _drop_duplicates(scan: _Scan) -> None:
+    """Keep each file once, though two paths may lead to it: by two roots, or on a disk that ignores case."""
+    if len({stamp[3] for stamp in scan.stamps.values()}) == len(scan.stamps):
+        return
+    kept: dict[tuple[int, str], str] = {}
+    for path, stamp in list(scan.stamps.items()):
+        folder, prefix = scan.places[path.rpartition("/")[0]]
+        inside = path[len(prefix) + 1 :] if prefix else path
+        real = os.path.realpath(os.path.join(folder, inside)).casefold()
+        if kept.setdefault((stamp[3], real), path) != path:
+            del scan.stamps[path]
+
+
+def _relative(path: str, workspace: str) -> str:
+    relative = os.path.relpath(path, workspace).replace(os.sep, "/")
+    return "" if relative == "." else relative
+
+
+def _join(prefix: str, name: str) -> str:
+    return f"{prefix}/{name}" if prefix and name else prefix or name

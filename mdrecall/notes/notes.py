@@ -1,0 +1,312 @@
+"""Write notes of a workspace: which note a name means, appending to it, and new notes in ``memory/``.
+
+A memory flush appends to the note of the day and to nothing else.
+"""
+
+import errno
+import os
+import re
+import stat
+import unicodedata
+from collections.abc import Callable, Container
+from contextlib import suppress
+from datetime import date
+from typing import NamedTuple
+
+from mdrecall.errors import FileBusy, NothingToWrite, PathRefused
+from mdrecall.notes.editing import (
+    NEW_FILE,
+    WAIT_S,
+    append_to,
+    open_folder,
+    sync_folder,
+    write_at_end,
+    write_error,
+)
+from mdrecall.notes.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
+from mdrecall.patterns import NOTE_ENDING, is_note_file
+from mdrecall.types import Appended
+
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+#: A number after a point, as in ``release 1.2``, is not a file ending.
+_OTHER_ENDING = re.compile(r"\.[A-Za-z]\w{0,9}\Z")
+#: The longest file name that common file systems accept.
+_MAX_NAME_BYTES = 255
+#: After this many names that are taken, another name must be given: a loop that never ends helps nobody.
+_MAX_NAMES = 1000
+#: Control characters, half characters, line and paragraph separators.
+_BAD_CATEGORIES = frozenset(("Cc", "Cs", "Zl", "Zp"))
+#: Invisible characters and changes of direction, which make a name look like another one.
+_INVISIBLE = frozenset(
+    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u00ad\u061c\u200b\u200e\u200f\u2060\ufeff"
+)
+_HINT = (
+    "Give a day as YYYY-MM-DD, the name of a note in memory/ such as people/priya, or MEMORY.md; without a file it is"
+    " today's note."
+)
+#: Deeper than anybody sorts notes; it keeps a path within what file systems accept.
+_MAX_FOLDERS = 8
+
+
+class NotePath(NamedTuple):
+    """Where a note is, or will be."""
+
+    folder: str
+    """``memory``, a folder below it such as ``memory/people``, or empty for the workspace itself."""
+    name: str
+
+    @property
+    def shown(self) -> str:
+        return f"{self.folder}/{self.name}" if self.folder else self.name
+
+    @property
+    def is_long_term(self) -> bool:
+        """True if it is ``MEMORY.md``, which is read at the beginning of every private conversation."""
+        return not self.folder and self.name in ROOT_FILES
+
+
+def resolve_note(file: str, *, today: str, is_plain: bool = False, ignored: Container[str] = frozenset()) -> NotePath:
+    """Return the note that a name means: ``people/priya`` is ``memory/people/priya.md``.
+
+    In a plain folder of Markdown, a bare name is not in ``memory/``. ``ignored`` are folders that are never searched.
+    """
+    asked = file.strip().removeprefix("./")
+    *folders, name = (asked or today).split("/")
+    if not folders and name.casefold() in (MEMORY_FOLDER, MEMORY_FOLDER + NOTE_ENDING):
+        return NotePath("", name if name in ROOT_FILES else ROOT_FILES[0])
+    if is_plain and not folders:
+        return NotePath("", _refuse_agent_file(_note_name(name, file), file))
+    if folders and folders[0].casefold() == MEMORY_FOLDER:
+        folders = folders[1:]
+    if len(folders) > _MAX_FOLDERS or any(_is_bad_folder(folder, ignored) for folder in folders):
+        raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=_HINT)
+    found = _note_name(name, file)
+    return NotePath("/".join((MEMORY_FOLDER, *folders)), _refuse_agent_file(found, file) if folders else found)
+
+
+def resolve_daily(workspace: str, day: str, ignored: Container[str]) -> NotePath | None:
+    """Return the note that Obsidian has for a day; None without Obsidian, or if no note may be written there."""
+    is_day = _DAY.fullmatch(day) and _is_day(day)
+    *folders, name = (find_daily_note(workspace, day) if is_day else "").split("/")
+    if not name or len(folders) > _MAX_FOLDERS or any(_is_bad_folder(folder, ignored) for folder in folders):
+        return None
+    try:
+        return NotePath("/".join(folders), _refuse_agent_file(_note_name(name, name), name))
+    except PathRefused:
+        return None
+
+
+def find_existing(workspace: str, name: str, new: NotePath, find: Callable[[str], str | None]) -> NotePath:
+    """Return the note of the workspace that has a name; ``new`` if it exists, or if no note has the name.
+
+    ``find`` returns the path of a note as links mean it. Files that agents read as instructions do not count.
+    """
+    if new.is_long_term or os.path.lexists(os.path.join(workspace, new.shown)):
+        return new
+    folder, _, file = (find(name) or "").rpartition("/")
+    is_elsewhere = folder.split("/")[0] in ("..", "") and bool(folder)
+    return new if not file or is_elsewhere or file.casefold() in AGENT_FILES else NotePath(folder, file)
+
+
+def _is_bad_folder(name: str, ignored: Container[str]) -> bool:
+    """True if no note may be written into a folder of this name: hidden, misleading, or never searched."""
+    is_odd = not name.strip() or name != name.strip() or name.startswith((".", "~")) or name.endswith((".", ":"))
+    return is_odd or _has_bad_characters(name) or name.lower() in ignored or len(name.encode()) > _MAX_NAME_BYTES
+
+
+def _refuse_agent_file(name: str, file: str) -> str:
+    if name.casefold() in AGENT_FILES:
+        hint = "Agents read this file as instructions. Give another name, or write it with an editor."
+        raise PathRefused(f"{_quote(file)} is not a note that may be written.", path=file, hint=hint)
+    return name
+
+
+def append_note(
+    workspace: str, text: str, note: NotePath, *, max_bytes: int, author: str = "", finishes: bool = False
+) -> Appended:
+    """Append a text to a note, after a blank line, with its author. The note is created if it does not exist.
+
+    ``finishes`` completes a text whose beginning is at the end of the note, left there by a process that was killed.
+    """
+    if not text.strip():
+        raise NothingToWrite(f"There is nothing to append to {note.shown}.", path=note.shown, hint="Give some text.")
+    note = note._replace(folder=_existing_folder(workspace, note.folder))
+    try:
+        with open_folder(workspace, note.folder) as folder:
+            found = note._replace(name=_existing_name(note, os.listdir(folder)))
+            return append_to(
+                folder,
+                found.name,
+                found.shown,
+                text,
+                max_bytes=max_bytes,
+                after_blank_line=True,
+                author=author,
+                finishes=finishes,
+            )
+    except OSError as error:
+        raise write_error(error, workspace, note.shown) from error
+
+
+def append_daily(
+    workspace: str,
+    text: str,
+    day: str,
+    *,
+    path: str | None = None,
+    max_bytes: int,
+    wait_s: float = WAIT_S,
+    author: str = "",
+) -> Appended:
+    """Append a text to ``memory/<day>.md``. ``path`` is where the model means to write, and must be that note."""
+    shown = f"memory/{day}{NOTE_ENDING}"
+    if not _DAY.fullmatch(day):
+        raise PathRefused(f"{day!r} is not a day.", path=shown, hint="Give it as YYYY-MM-DD.")
+    if path is not None and not _is_same_file(path, workspace, shown):
+        hint = f"Write to {shown}; it is the only file that a memory flush may append to."
+        raise PathRefused(f"{path.strip()!r} is not the file of the day.", path=shown, hint=hint)
+    if not text.strip():
+        raise NothingToWrite(f"There is nothing to append to {shown}.", path=shown, hint="Give some text.")
+    try:
+        with open_folder(workspace) as folder:
+            return append_to(
+                folder, f"{day}{NOTE_ENDING}", shown, text, max_bytes=max_bytes, wait_s=wait_s, author=author
+            )
+    except OSError as error:
+        raise write_error(error, workspace, shown) from error
+
+
+def create_note(workspace: str, name: str, text: str) -> str:
+    """Write a new note into ``memory/``, with a number in its name if the name is taken. Return its path."""
+    stem, _, ending = name.rpartition(".")
+    for number in range(1, _MAX_NAMES):
+        path = f"memory/{name}" if number == 1 else f"memory/{stem}-{number}.{ending}"
+        with suppress(FileBusy):
+            create_file(workspace, path, text.encode("utf-8", "replace"))
+            return path
+    message = f"memory/{name} exists, and so do the same names with numbers."
+    raise FileBusy(message, path=name, hint="Give another name.")
+
+
+def create_file(
+    workspace: str, path: str, content: bytes, *, like: os.stat_result | None = None, shown: str = ""
+) -> None:
+    """Write a new file below the workspace, whole or not at all. Raise ``FileBusy`` if there is one.
+
+    ``like`` is the file that it is a copy of, whose permissions and times it gets. Messages call it ``shown``.
+    """
+    folder_name, _, name = path.rpartition("/")
+    shown = shown or path
+    try:
+        with open_folder(workspace, folder_name) as folder:
+            temporary = f".{name[:60]}.mdrecall-{os.urandom(8).hex()}.tmp"
+            file = os.open(temporary, NEW_FILE, 0o600 if like else 0o644, dir_fd=folder)
+            try:
+                try:
+                    write_at_end(file, content, 0)
+                    if like is not None:
+                        os.fchmod(file, stat.S_IMODE(like.st_mode))
+                        os.utime(file, ns=(like.st_atime_ns, like.st_mtime_ns))
+                finally:
+                    os.close(file)
+                _give_name(folder, temporary, name)
+            finally:
+                with suppress(OSError):
+                    os.unlink(temporary, dir_fd=folder)
+            sync_folder(folder)
+    except FileExistsError as error:
+        hint = "Nothing was written. Choose another name, add to that note instead, or move or delete it first."
+        raise FileBusy(f"{shown} already exists.", path=shown, hint=hint) from error
+    except OSError as error:
+        raise write_error(error, workspace, shown, verb="write") from error
+
+
+def _give_name(folder: int, temporary: str, name: str) -> None:
+    """Give a file its name, unless another file has it."""
+    try:
+        # Unlike a rename, a link never replaces what somebody else has put there meanwhile.
+        os.link(temporary, name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
+    except OSError as error:
+        # Some file systems, such as that of a memory card, have no links.
+        if error.errno not in (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS) or name in os.listdir(folder):
+            raise
+        os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _note_name(name: str, file: str) -> str:
+    """Return the file name of a note: composed characters, the ending ``.md``, nothing hidden or misleading."""
+    name = unicodedata.normalize("NFC", name.strip())
+    stem = name[: -len(NOTE_ENDING)] if name.casefold().endswith(NOTE_ENDING) else name
+    if not stem.strip() or stem.startswith("."):
+        raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=_HINT)
+    if _has_bad_characters(stem):
+        hint = "Leave out control characters and backslashes."
+        raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=hint)
+    if stem is name and _OTHER_ENDING.search(name):
+        hint = "Only .md files are written."
+        raise PathRefused(f"{_quote(file)} is not a Markdown file (.md).", path=file, hint=hint)
+    if len((stem + NOTE_ENDING).encode()) > _MAX_NAME_BYTES:
+        raise PathRefused(f"The name {_quote(file)} is too long.", path=file, hint="Give a shorter one.")
+    if _DAY.fullmatch(stem) and not _is_day(stem):
+        raise PathRefused(f"{stem} is not a day.", path=file, hint="Give it as YYYY-MM-DD.")
+    return stem + NOTE_ENDING
+
+
+def _has_bad_characters(name: str) -> bool:
+    return "\\" in name or any(char in _INVISIBLE or unicodedata.category(char) in _BAD_CATEGORIES for char in name)
+
+
+def _is_day(text: str) -> bool:
+    try:
+        date.fromisoformat(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _existing_folder(workspace: str, folder: str) -> str:
+    """Return the path of a folder below ``memory/`` as the disk spells it."""
+    spelled: list[str] = []
+    for name in folder.split("/"):
+        try:
+            names = os.listdir(os.path.join(workspace, *spelled)) if spelled else []
+        except OSError:
+            names = []
+        same = sorted(each for each in names if _fold(each) == _fold(name))
+        spelled.append(same[0] if same and name not in names else name)
+    return "/".join(spelled)
+
+
+def _existing_name(note: NotePath, names: list[str]) -> str:
+    """Return the name of a note as the folder spells it: two names that differ only in case are one on many disks."""
+    if note.name in names:
+        return note.name
+    if note.is_long_term:
+        return next((name for name in ROOT_FILES if name in names), ROOT_FILES[0])
+    same = sorted(name for name in names if _fold(name) == _fold(note.name) and is_note_file(name))
+    return same[0] if same else note.name
+
+
+def _fold(name: str) -> str:
+    return unicodedata.normalize("NFC", name).casefold()
+
+
+def _quote(file: str) -> str:
+    return repr(file.strip()[:80])
+
+
+def _is_same_file(path: str, workspace: str, shown: str) -> bool:
+    """True if a path, as a model may write it, is the file ``shown`` of the workspace."""
+    bare = path.strip().removeprefix("@")
+    if bare.lower().startswith("file:"):
+        from urllib.parse import unquote, urlsplit
+
+        parts = urlsplit(bare)
+        if parts.netloc not in ("", "localhost") or parts.query or parts.fragment:
+            return False
+        bare = unquote(parts.path)
+    if not bare or "\0" in bare:
+        return False
+    roots = (os.path.abspath(workspace), os.path.realpath(workspace))
+    targets = {os.path.normpath(os.path.join(root, bare)) for root in roots}
+    return not targets.isdisjoint(os.path.join(root, shown) for root in roots)

@@ -1,0 +1,164 @@
+"""The repository that a folder is in, read from its files: running git would run what a repository configures."""
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from mdrecall.config.environment import find_locations
+from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, locate_receipt
+from mdrecall.notes.opening import read_beginning
+
+if TYPE_CHECKING:
+    from mdrecall.config.load import Loaded
+
+#: How much of a line is read; a branch name is shorter.
+_MAX_BYTES = 4096
+#: How much of a repository's settings is read; the origin stands at their beginning.
+_MAX_CONFIG_BYTES = 65_536
+_ORIGIN = re.compile(r'\[remote "origin"\][^\n]*\n((?:(?!\s*\[).*\n?)*)')
+#: The title of any remote: ``[remote "origin"]``, or in an old spelling ``[remote.origin]``.
+_REMOTE = re.compile(r'^[ \t]*\[[ \t]*remote[ \t".]', re.MULTILINE | re.IGNORECASE)
+_URL = re.compile(r'^\s*url\s*=\s*"?([^"\s]+)', re.MULTILINE)
+#: ``https://user@host:443/ana/app.git`` or ``git@host:ana/app.git``. A path on this machine is neither, and a drive of
+#: Windows has one letter.
+_ADDRESS = re.compile(
+    r"(?:[a-z+]+://(?:[^@/]*@)?([a-z0-9.-]{2,})(?::[0-9]+)?/+|(?:[^@/:]+@)?([a-z0-9.-]{2,}):(?!//))(\S+)", re.IGNORECASE
+)
+
+#: An entry has about 100 bytes: an index of 40,000 files is read in a fraction of a hook's time.
+_MAX_INDEX_BYTES = 4 << 20
+_HEADER_BYTES, _ENTRY_BYTES = 12, 62
+#: The part of an entry with the length of its path; a longer path has this length and ends with a zero.
+_LONG_PATH = 0xFFF
+
+
+def place_of(folder: str) -> str:
+    """Return the name of a folder's repository and its branch, such as ``shop@main``, or the name of the folder."""
+    root = find_root(folder)
+    branch = read_branch(root) if root else ""
+    name = os.path.basename((root or folder).rstrip("/"))
+    return f"{name}@{branch}" if branch else name
+
+
+def project_keys(folder: str, workspace: str) -> tuple[str, ...]:
+    """Return what annotations may call the repository of a folder: ``host/org/repo``, ``path:…``, or its name.
+
+    Nothing for a folder that is in no repository, and for the repository of the notes themselves: it is about all
+    projects. A password in the address of the origin is not part of the key.
+    """
+    root = find_root(folder)
+    if not root or os.path.realpath(root) == os.path.realpath(workspace):
+        return ()
+    origin = _read_origin(root)
+    keys = (origin, f"path:{_escape(root)}", origin.rpartition("/")[2], _escape(os.path.basename(root)))
+    return tuple(dict.fromkeys(key for key in keys if key))
+
+
+def is_foreign(loaded: "Loaded") -> bool:
+    """True if nobody has named the workspace, and it is in a repository that is shared with others.
+
+    Others may have written its notes, and would read what is added to them: no program may take it for a memory by
+    itself. An installation for a project names the folder of the project.
+    """
+    folder, origin = loaded.values["workspace"]
+    if origin != CURRENT_FOLDER or not has_remote(folder):
+        return False
+    state_dir = find_locations(loaded.environment, folder).own_state_dir
+    return not os.path.exists(locate_receipt(state_dir, SHARED, folder))
+
+
+def has_remote(folder: str) -> bool:
+    """True if a folder is in a repository with a remote, or whose settings are too long to tell."""
+    root = find_root(os.path.realpath(folder))
+    settings = _read_settings(root) if root else ""
+    return bool(_REMOTE.search(settings)) or len(settings.encode()) >= _MAX_CONFIG_BYTES
+
+
+def _read_settings(root: str) -> str:
+    """Return the settings of a repository."""
+    git = _git_folder(root)
+    # A worktree has the settings of the repository that it belongs to.
+    common = _read_line(os.path.join(git, "commondir"))
+    return _read_text(os.path.join(git, common, "config"), _MAX_CONFIG_BYTES)
+
+
+def _read_origin(root: str) -> str:
+    """Return the origin of a repository as ``host/org/repo``; empty if it has none, or one on this machine."""
+    section = _ORIGIN.search(_read_settings(root))
+    url = _URL.search(section[1]) if section else None
+    address = _ADDRESS.fullmatch(url[1]) if url else None
+    path = address[3].strip("/").removesuffix(".git").rstrip("/") if address else ""
+    return _escape(f"{(address[1] or address[2]).lower()}/{path}") if address and path else ""
+
+
+def _escape(key: str) -> str:
+    """Return a key without the characters that end one in an annotation, as OpenClaw writes them."""
+    for char in "%;<>\r\n":
+        key = key.replace(char, f"%{ord(char):02x}")
+    return key
+
+
+def find_root(folder: str) -> str:
+    """Return the folder with ``.git`` that a folder lies in; empty if it is in no repository."""
+    here = os.path.abspath(folder) if folder else ""
+    while here:
+        if os.path.lexists(os.path.join(here, ".git")):
+            return here
+        above = os.path.dirname(here)
+        here = "" if above == here else above
+    return ""
+
+
+def read_branch(root: str) -> str:
+    """Return the branch of a repository, the beginning of the commit if there is none, or nothing."""
+    head = _read_line(os.path.join(_git_folder(root), "HEAD"))
+    return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else head[:7]
+
+
+def _git_folder(root: str) -> str:
+    """Return the folder that git keeps its files in."""
+    git = os.path.join(root, ".git")
+    if os.path.isdir(git):
+        return git
+    # A worktree or a submodule: a file says where the folder is.
+    return os.path.join(root, _read_line(git).removeprefix("gitdir:").strip())
+
+
+def _read_line(path: str) -> str:
+    return _read_text(path, _MAX_BYTES).partition("\n")[0].strip()
+
+
+def _read_text(path: str, most: int) -> str:
+    return read_beginning(path, most).decode("utf-8", "replace")
+
+
+def list_changed(root: str, most: int) -> list[str]:
+    """Return the files that were added or checked out last, the newest first; none of a repository just cloned."""
+    if not root:
+        return []
+    data = read_beginning(os.path.join(root, ".git", "index"), _MAX_INDEX_BYTES + 1)
+    # Version 4 shortens paths, and a longer index belongs to a repository too large to look through.
+    if data[:8] not in (b"DIRC\0\0\0\2", b"DIRC\0\0\0\3") or len(data) > _MAX_INDEX_BYTES:
+        return []
+    entries = _read_entries(data)
+    if len({second for second, _ in entries}) < 2:
+        return []
+    return [name for _, name in sorted(entries, reverse=True)[:most]]
+
+
+def _read_entries(data: bytes) -> list[tuple[int, str]]:
+    """Return the second in which each file changed, and its path; as many as can be read."""
+    entries = []
+    at = _HEADER_BYTES
+    for _ in range(int.from_bytes(data[8:12], "big")):
+        flags = int.from_bytes(data[at + 60 : at + 62], "big")
+        # A second word of flags is there if this bit is set.
+        start = at + _ENTRY_BYTES + (2 if flags & 0x4000 else 0)
+        length = flags & _LONG_PATH
+        end = data.find(b"\0", start) if length == _LONG_PATH else start + length
+        if data[end : end + 1] != b"\0":
+            break
+        entries.append((int.from_bytes(data[at + 8 : at + 12], "big"), os.fsdecode(data[start:end])))
+        # Entries begin at multiples of eight bytes, with one to eight zeros between them.
+        at += (end - at + 8) & ~7
+    return entries

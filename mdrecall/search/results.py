@@ -1,0 +1,389 @@
+"""Results: why each was found, answers to several queries or memories as one, and snippets within a budget."""
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from mdrecall.errors import QueryError, RecallError
+from mdrecall.search.score import (
+    CHUNK_SHARE,
+    IDENTIFIER_BONUS,
+    NEIGHBOUR_WEIGHT,
+    TITLE_WEIGHT,
+    Features,
+    Query,
+    passage_worths,
+    query_cost,
+)
+from mdrecall.search.stages import NO_MATCH, Candidate, RankingContext, Stage, find_user_factor
+from mdrecall.text.markdown import cut_units, is_user, shorten, utf16_units
+from mdrecall.types import Issue, MemoryReport, Reason, SearchAnswer, SearchResult, Why, format_citation
+
+# Fewer digits would hide that the parts add up.
+_DIGITS = 4
+# The parts that a query takes off the worth of each of its results.
+_COSTS = ("trust", "commonness", "script")
+# The parts that stages change.
+_CHANGES = ("user", "speaker", "time", "collection")
+# The sentence of each part that has one of its own, and the value at which it counted for nothing.
+_SENTENCES = {
+    "identified": (0, "holds {:.0%} of the identifiers and quoted phrases"),
+    "naming": (0, "the query names its file or heading"),
+    "speaker": (0, "speaker {:+.2f}: the query names somebody who speaks"),
+    "time": (0, "time {:+.2f}: its date matches the query"),
+    "recency": (1, "there is newer: {:.0%} of its worth, because the query asks for what holds now"),
+    "decay": (1, "age reduces the score to {:.0%}"),
+    "translated": (None, "the text around holds {:.0%} of the query's words in another language"),
+    "fileFactor": (1, "counts {:.0%} among the results, because better ones are from the same file"),
+}
+
+
+def run_stages(
+    stages: Sequence[Stage], candidates: Sequence[Candidate], context: RankingContext
+) -> list[Candidate] | SearchAnswer:
+    """Return the candidates that the stages leave; if one leaves none, an empty answer that says what was lost."""
+    current = list(candidates)
+    for stage in stages:
+        remaining = stage(current, context)
+        if not remaining:
+            return explain_empty(current, context.options.min_score)
+        current = remaining
+    return current
+
+
+def explain_empty(candidates: Sequence[Candidate], min_score: float) -> SearchAnswer:
+    """Return an empty answer that says why; ``candidates`` are those that the last stage has dropped."""
+    if not candidates or not candidates[0].shown_score:
+        return NO_MATCH
+    best = candidates[0]
+    line = best.chunk.line(best.passage.first_line)
+    action = (
+        f"The best match, {format_citation(best.chunk.path, line, line)}, has a score of {best.shown_score:.2f},"
+        f" below the minimum score of {min_score:g}. Lower the minimum score or try other words."
+    )
+    return SearchAnswer((), reason="below_min_score", action=action)
+
+
+def explain_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Attach a ``Why`` to each candidate if the request asks for it."""
+    if not context.explain:
+        return list(candidates)
+    return [
+        entry._replace(why=_explain(entry, entry.features, context) if entry.features else ()) for entry in candidates
+    ]
+
+
+def _explain(candidate: Candidate, features: Features, context: RankingContext) -> Why:
+    similarity, query = candidate.found.similarity, context.query
+    weights = query.weights
+    parts = _list_parts(candidate, features, context)
+    terms = [
+        {
+            "term": match.term.surface,
+            "weight": weights.by_term[match.term.text] / weights.total,
+            "held": match.term.text in features.chunk_held,
+            "inPassage": match.term.text in features.held,
+        }
+        for match in context.matches
+    ]
+    values: dict[str, Any] = {
+        "terms": terms,
+        "words": features.words,
+        "coverage": features.coverage,
+        "neighbours": features.neighbours,
+        "title": features.title,
+        "likeness": features.likeness,
+        "vectorWeight": query.vector_weight,
+        "identified": features.identified,
+        "naming": features.naming,
+        "speaker": candidate.speaker,
+        "time": candidate.time,
+        "recency": candidate.recency,
+        "decay": candidate.decay,
+        "translated": features.translated,
+        "fileFactor": candidate.file_factor,
+        "trust": query.trust,
+        "commonness": weights.commonness,
+        "cost": -sum(parts.get(name, 0.0) for name in _COSTS),
+        "worth": candidate.worth,
+        "parts": {name: value for name, value in parts.items() if round(value, _DIGITS)},
+    }
+    cosines = {"cosine": similarity.whole if similarity else None, "passageCosine": features.cosine}
+    known = {part: value for part, value in {**_round(values), **cosines}.items() if value is not None}
+    sentences = describe_parts(known)
+    return tuple((part, value, sentences.get(part, "")) for part, value in known.items())
+
+
+def _round(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _round(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_round(entry) for entry in value]
+    return round(value, _DIGITS) if isinstance(value, float) else value
+
+
+def describe_parts(why: Mapping[str, Any]) -> dict[str, str]:
+    """Return a sentence without a full stop for each part that counted."""
+    told = {
+        "terms": _describe_terms(why["terms"]),
+        "words": _describe_words(why),
+        "worth": f"worth {why['worth']:.2f}: " + " ".join(f"{part} {add:+.2f}" for part, add in why["parts"].items()),
+    }
+    if "likeness" in why:
+        passage = f", passage {why['passageCosine']:.2f}" if "passageCosine" in why else ""
+        cosine = f" (cosine {why['cosine']:.2f}{passage})" if "cosine" in why else ""
+        told["likeness"] = f"meaning {why['likeness']:.2f}{cosine}, {why['vectorWeight']:.0%} of the mix"
+    if why["cost"]:
+        told["cost"] = _describe_cost(why)
+    return told | {
+        part: sentence.format(why[part]) for part, (neutral, sentence) in _SENTENCES.items() if why.get(part) != neutral
+    }
+
+
+def _describe_terms(terms: Sequence[Mapping[str, Any]]) -> str:
+    named = [(f"{term['term']} {term['weight']:.0%}", term["held"], term["inPassage"]) for term in terms]
+    inside = ", ".join(name for name, _, is_inside in named if is_inside) or "none"
+    around = ", ".join(name for name, is_held, is_inside in named if is_held and not is_inside)
+    missing = ", ".join(name for name, is_held, _ in named if not is_held)
+    found = f"the passage has {inside}" + (f"; the text around it {around}" if around else "")
+    return found + (f"; missing: {missing}" if missing else "")
+
+
+def _describe_words(why: Mapping[str, Any]) -> str:
+    words = f"words {why['words']:.2f} (passage {why['coverage']:.0%} of the query"
+    words += f", beside it {why['neighbours']:.0%} more" if why["neighbours"] else ""
+    return words + (f", title {why['title']:.0%} more)" if why["title"] else ")")
+
+
+def _describe_cost(why: Mapping[str, Any]) -> str:
+    """Return what the query itself takes off the worth of its results, or adds to it."""
+    count = round(math.expm1(why["commonness"]))
+    chunks = "1 chunk" if count == 1 else f"{count} chunks"
+    takes = "takes off" if why["cost"] > 0 else "adds"
+    cost = f"the query {takes} {abs(why['cost']):.2f}: each of its words is in about {chunks}"
+    return f"{cost}, and the embedder reads {why['trust']:.0%} of it" if "likeness" in why else cost
+
+
+def _list_parts(candidate: Candidate, features: Features, context: RankingContext) -> dict[str, float]:
+    """Return what a worth consists of: what the passage had at first, and what the stages have changed."""
+    identified = candidate.found.weighted.identified
+    own = passage_worths([features], identified, context.query)[0]
+    parts = _own_parts(features, identified, context.query)
+    if features.translated is not None and own > sum(parts.values()):
+        parts = {"translation": own - features.naming, "naming": features.naming}
+    is_users = bool(candidate.passage.speaker) and is_user(candidate.passage.speaker)
+    parts["user"] = own * (find_user_factor(context) - 1) if is_users else 0.0
+    parts |= {"speaker": candidate.speaker, "time": candidate.time, "collection": candidate.weight}
+    return parts | {"recency": candidate.worth - own - sum(map(parts.__getitem__, _CHANGES))}
+
+
+def _own_parts(features: Features, chunk_identified: float, query: Query) -> dict[str, float]:
+    """Return what ``passage_worths`` adds up, part by part."""
+    alike = (CHUNK_SHARE * (features.chunk_likeness or 0.0), (1 - CHUNK_SHARE) * (features.likeness or 0.0))
+    if query.by_vectors_only:
+        return {"likeness": sum(alike)}
+    weight = 0.0 if features.likeness is None else query.vector_weight
+    chunk_weight = 0.0 if features.chunk_likeness is None else query.vector_weight
+    trust = 0.0 if features.likeness is None else query.trust
+    identified = CHUNK_SHARE * chunk_identified + (1 - CHUNK_SHARE) * features.identified
+    return {
+        "words": CHUNK_SHARE * (1 - chunk_weight) * features.words,
+        "coverage": (1 - CHUNK_SHARE) * (1 - weight) * features.coverage,
+        "likeness": chunk_weight * alike[0] + weight * alike[1],
+        "identified": IDENTIFIER_BONUS * identified,
+        "neighbours": NEIGHBOUR_WEIGHT * (1 - weight) * features.neighbours,
+        "title": TITLE_WEIGHT * features.title,
+        "naming": features.naming,
+        "trust": -query_cost(trust, 0.0, is_unspaced=False),
+        "commonness": -query_cost(0.0, query.weights.commonness, is_unspaced=False),
+        "script": -query_cost(0.0, 0.0, is_unspaced=query.is_unspaced),
+    }
+
+
+#: Each query is a search of its own, so this bounds what one call may cost.
+MAX_QUERIES = 5
+
+
+def list_queries(query: str, more: Sequence[str]) -> list[str]:
+    """Return the different queries of a request, in their order; raise ``QueryError`` if one is blank or too many."""
+    if isinstance(more, str):
+        raise QueryError("The further queries are a text.", hint="Give them as a list of texts.", name="queries")
+    every = [query, *more]
+    if any(not isinstance(entry, str) or not entry.strip() for entry in more):
+        hint = "Leave it out, or say what to look for."
+        raise QueryError("One of the queries is blank or not a text.", hint=hint, name="queries")
+    if len(every) > MAX_QUERIES:
+        raise QueryError(f"There are {len(every)} queries.", hint=f"Ask at most {MAX_QUERIES} at once.", name="queries")
+    return list(dict.fromkeys(entry.strip() for entry in every))
+
+
+def fuse_answers(queries: Sequence[str], answers: Sequence[SearchAnswer], max_results: int) -> SearchAnswer:
+    """Return one answer to several queries: the best results of all, each passage once, with the query that it suits.
+
+    A passage keeps its best score rather than a sum, so that a score goes on meaning what it means for one query.
+    """
+    found = [
+        result._replace(query=query)
+        for query, answer in zip(queries, answers, strict=True)
+        for result in answer.results
+    ]
+    kept: list[SearchResult] = []
+    for result in sorted(found, key=lambda entry: -entry.score):
+        if not any(_is_same_passage(result, other) for other in kept):
+            kept.append(result)
+    first = next((answer for answer in answers if answer.results), answers[0])
+    best = max(answers, key=lambda answer: max((entry.score for entry in answer.results), default=-1.0))
+    return first.replace(
+        results=tuple(kept[:max_results]),
+        caution=best.caution,
+        **{name: _first_of(answers, name) for name in ("degraded", "fallback", "stale", "not_reranked")},
+        issues=tuple(dict.fromkeys(issue for answer in answers for issue in answer.issues)),
+    )
+
+
+def _is_same_passage(one: SearchResult, other: SearchResult) -> bool:
+    """True if two results match some of the same lines."""
+    return (
+        (one.source, one.path) == (other.source, other.path)
+        and one.match_start_line <= other.match_end_line
+        and other.match_start_line <= one.match_end_line
+    )
+
+
+def _first_of(answers: Sequence[SearchAnswer], name: str) -> str:
+    return next((value for answer in answers if (value := getattr(answer, name))), "")
+
+
+#: If no memory has found anything, the first of these that one of them gives is the reason of the whole answer: the
+#: nearest to a result comes first.
+_REASONS: tuple[Reason, ...] = ("below_min_score", "no_match", "no_searchable_words", "index_empty", "scope_denied")
+_NOTICES = ("degraded", "fallback", "stale", "not_reranked", "withheld")
+
+
+def merge_memories(
+    outcomes: Mapping[str, SearchAnswer | RecallError], max_results: int, places: Mapping[str, str]
+) -> SearchAnswer:
+    """Return one answer of several memories, each given by its name; those that failed are named in it.
+
+    ``places`` says where the notes of a memory are: two memories of one place have the same notes. If every memory
+    failed, the error is raised.
+    """
+    answers = {name: outcome for name, outcome in outcomes.items() if isinstance(outcome, SearchAnswer)}
+    if not answers:
+        raise _join_errors({name: outcome for name, outcome in outcomes.items() if isinstance(outcome, RecallError)})
+    results = _drop_repeated(_put_in_order(answers), places)[:max_results]
+    ranks = {reason: place for place, reason in enumerate(_REASONS)}
+    nearest = min(answers.values(), key=lambda answer: ranks.get(answer.reason, len(ranks)))
+    first = answers[results[0].workspace] if results else nearest
+    notices = {notice: _join_texts({n: getattr(each, notice) for n, each in answers.items()}) for notice in _NOTICES}
+    return first.replace(
+        results=tuple(results),
+        action="" if results else _join_texts({name: each.action for name, each in answers.items()}),
+        issues=tuple(_name_issue(name, issue) for name, each in answers.items() for issue in each.issues),
+        memories=tuple(_report(name, outcome, results) for name, outcome in outcomes.items()),
+        **notices,
+    )
+
+
+def _put_in_order(answers: Mapping[str, SearchAnswer]) -> list[SearchResult]:
+    """Return all results, best first; those of one memory stay in its order, and of equals the names decide.
+
+    A memory may have put a better score below, because it is of the same file or was superseded. So no result comes
+    before one that its own memory has put above it.
+    """
+    ranked: list[tuple[float, str, int, SearchResult]] = []
+    for name, answer in answers.items():
+        lowest = float("inf")
+        for place, result in enumerate(answer.results):
+            lowest = min(lowest, result.score)
+            ranked.append((-lowest, name, place, result._replace(workspace=name)))
+    return [result for *_, result in sorted(ranked, key=lambda entry: entry[:3])]
+
+
+def _drop_repeated(results: Sequence[SearchResult], places: Mapping[str, str]) -> list[SearchResult]:
+    """Return each note's passage once, also if it is in two memories of one place, such as agents that share notes."""
+    kept: dict[tuple[object, ...], SearchResult] = {}
+    for result in results:
+        # The same path is another transcript for another agent.
+        place = places.get(result.workspace, "") if result.source == "memory" else ""
+        key = (place or result.workspace, result.source, result.citation, result.snippet)
+        kept.setdefault(key, result)
+    return list(kept.values())
+
+
+def _report(name: str, outcome: SearchAnswer | RecallError, results: Sequence[SearchResult]) -> MemoryReport:
+    if isinstance(outcome, RecallError):
+        return MemoryReport(name, error=str(outcome), action=outcome.hint)
+    count = sum(result.workspace == name for result in results)
+    return MemoryReport(name, count, outcome.reason, outcome.action if outcome.reason else "")
+
+
+def _join_errors(errors: Mapping[str, RecallError]) -> RecallError:
+    """Return one error for memories that all failed: the error itself if it is the same for all."""
+    first, *more = errors.values()
+    if all((type(error), str(error)) == (type(first), str(first)) for error in more):
+        return first
+    reasons = " ".join(f"{name}: {str(error).rstrip('.')}." for name, error in errors.items())
+    return RecallError(f"None of the memories can be searched. {reasons}", hint=first.hint)
+
+
+def _join_texts(texts: Mapping[str, str]) -> str:
+    """Return what memories say, each with its name; once if all say the same."""
+    if len(set(texts.values())) == 1:
+        return next(iter(texts.values()))
+    return " ".join(f"{name}: {text.rstrip('.')}." for name, text in texts.items() if text)
+
+
+def _name_issue(name: str, issue: Issue) -> Issue:
+    problem = f"{name}: {issue.problem}" if issue.problem.startswith(issue.path) else issue.problem
+    return Issue(f"{name}: {issue.path}", problem)
+
+
+# A shorter piece of a snippet says too little to be worth its place.
+_MIN_UNITS = 40
+# A file name may contain line breaks, and so could pretend to be more text below the line that names the source.
+_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+
+
+def _add_source(snippet: str, citation: str) -> str:
+    """Return the snippet followed by a line that names its source, if it has one."""
+    return f"{snippet.strip()}{_footer(citation)}" if citation else snippet
+
+
+def remove_source(text: str, citation: str) -> str:
+    """Return a text without the line that names its source."""
+    return text.removesuffix(_footer(citation)) if citation else text
+
+
+def fit_snippets(snippets: Iterable[tuple[str, str]], max_units: int) -> tuple[tuple[str, ...], bool]:
+    """Return the first snippets that fit, each with its source, and True if one was shortened or left out.
+
+    Each is given with its citation, which may be empty. The last one may be shortened, but never its source.
+    The first snippet is always included: in a budget too small for its source, without it.
+    """
+    texts: list[str] = []
+    left = max_units
+    for snippet, citation in snippets:
+        text = _add_source(snippet, citation)
+        if utf16_units(text) <= left:
+            texts.append(text)
+            left -= utf16_units(text)
+            continue
+        room = left - utf16_units(_add_source("", citation))
+        if room >= _MIN_UNITS:
+            texts.append(_add_source(shorten(snippet.strip(), room), citation))
+        elif not texts:
+            texts.append(cut_units(snippet.strip(), left))
+        return tuple(texts), True
+    return tuple(texts), False
+
+
+def fit_results(results: Sequence[SearchResult], max_units: int) -> list[SearchResult]:
+    """Return the first results whose snippets fit; the last snippet may be shortened."""
+    texts, _ = fit_snippets([(result.snippet, "") for result in results], max_units)
+    return [result._replace(snippet=text) for result, text in zip(results, texts, strict=False)]
+
+
+def _footer(citation: str) -> str:
+    return f"\n\nSource: {_BREAKS.sub(' ', citation)}"

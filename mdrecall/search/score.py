@@ -1,0 +1,572 @@
+"""Scores: how likely it is that a passage answers a query, from 0 to 1.
+
+Every term of a query has a weight: the rarer it is, the more it counts. Stop words count only if no other word of the
+query is found. The *words* of a chunk are the share of the query's weight that it holds, where only the eight heaviest
+terms count as the whole: words that nobody has written do not make a long question unanswerable. The *likeness* of the
+vector search is mixed in, and a chunk that holds an identifier of the query gets a bonus. So does each passage of the
+chunk; the mean of both is its *worth*, and a logistic curve maps the worth to a probability. How its numbers were
+fitted: ``docs/ranking.md``.
+
+A score does not depend on the other results of the query, as ranks or z-scores would. So it means the same in every
+workspace, and a new note does not change the scores of the old ones.
+"""
+
+import heapq
+import math
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence, Set
+from itertools import takewhile
+from typing import NamedTuple
+
+from mdrecall.search.query import Naming, is_spelled_out
+from mdrecall.text.chunk import title_text
+from mdrecall.text.markdown import Passage, heading_title, split_passages, titles
+from mdrecall.text.words import Analyser, common_beginning, count_unspaced, stem
+from mdrecall.types import Match, StoredChunk, Term, Traits
+
+# A stop word still decides between chunks that are otherwise equal, but never against a word that says something.
+STOP_WEIGHT = 0.1
+# A word that was only found as the beginning of longer words may mean something else there.
+GUESS_WEIGHT = 0.5
+# A query is as heavy as this many of its terms: a note that answers a long question holds a few of its words.
+_HEAVIEST = 8
+# The share of the best passage in the words of a chunk; the rest is how often the terms occur in the whole chunk.
+PASSAGE_SHARE = 0.15
+#: What a chunk gains that holds every identifier of the query, whatever else other chunks repeat.
+IDENTIFIER_BONUS = 0.4
+# How many chunks exactly as strong as the last one may come on top of the limit, in multiples of it.
+_MAX_TIES = 4
+
+# The logistic curve, fitted on whole question sets and rounded: 8 * worth - 3 - trust - 0.3 * commonness, and + 0.5 for
+# a query without spaces. Without a likeness (trust 0) the same worth means more, so trust has a cost. Words that many
+# chunks hold prove less; in scripts without spaces, pairs of characters that are no words count as missing words.
+_SLOPE = 8.0
+_MIDDLE = 3.0 / _SLOPE
+_TRUST_COST = 1.0 / _SLOPE
+_COMMON_COST = 0.3 / _SLOPE
+_UNSPACED_GAIN = 0.5 / _SLOPE
+
+# The same for a search by vectors only: 3.7 * worth - 3.5. Likeness alone proves less.
+_VECTOR_SLOPE = 3.7
+_VECTOR_MIDDLE = 0.95
+
+#: The share of the best passage in the likeness of a chunk; the rest is the chunk as a whole.
+WINDOW_SHARE = 0.5
+# Even a word in every chunk keeps this share of its weight, so that a query of such words only has a vector.
+_MIN_WORD_WEIGHT = 0.1
+# What a stop word counts in the vector of a query, about the middle between a word in every chunk and one in few. Its
+# own vector is short already. With 0.3 short questions, and with 1 conversations, were answered a little less often.
+_STOP_WORD_WEIGHT = 0.6
+# Up to here the likeness grows with the cosine; above it more slowly, so that it never reaches 1.
+_BEND = 0.8
+# For an embedder of unknown range: the cosine of an answer lies this share of the way from unrelated text to 1, as with
+# the embedders that were measured.
+_RELATED_SHARE = 0.55
+# The cosine of unrelated text to begin with, and how many chunks that assumption counts for: a few chunks prove little.
+_ASSUMED_UNRELATED = 0.2
+_ASSUMED_CHUNKS = 20
+# Above this, unrelated text and answers could no longer be told apart.
+_MAX_UNRELATED = 0.9
+
+
+class Weighted(NamedTuple):
+    """A chunk with what its terms are worth, before its text is read."""
+
+    chunk_id: int
+    strength: float
+    """The share of the query's weight that it holds, by how often and how densely its terms occur; 0 to 1."""
+    identified: float = 0.0
+    """The share of the query's identifiers that it holds."""
+
+
+class Weights(NamedTuple):
+    """The weight of each term of a query in this index."""
+
+    by_term: Mapping[str, float]
+    total: float
+    """The weight of the heaviest terms together."""
+    identifiers: frozenset[str]
+    """The terms that name one thing, such as ``DEC-0054``."""
+    beginnings: tuple[str, ...]
+    """The terms that were only found as the beginning of longer ones."""
+    names: Mapping[str, frozenset[str]]
+    """The words of each name, which mean the same when they occur together."""
+    commonness: float
+    """How many chunks hold the terms: the logarithm, on average, each term by its weight."""
+
+    def share(self, held: Iterable[str]) -> float:
+        """Return the share of the query's weight that these terms have; at most 1."""
+        return min(1.0, math.fsum(map(self.by_term.__getitem__, held)) / self.total)
+
+
+class Strengths(NamedTuple):
+    """The strength of every chunk that holds a term of the query."""
+
+    by_chunk: Mapping[int, float]
+    identified: Mapping[int, float]
+    """The share of the query's identifiers that a chunk holds, if any."""
+
+    def get(self, chunk_id: int) -> Weighted:
+        """Return the strength of one chunk; 0 if it holds no term."""
+        return Weighted(chunk_id, min(1.0, self.by_chunk.get(chunk_id, 0.0)), self.identified.get(chunk_id, 0.0))
+
+
+class Similarity(NamedTuple):
+    """How similar the vectors of a chunk are to the query's."""
+
+    value: float
+    """Its likeness: from 0 for an unrelated chunk to 1 for an answer."""
+    whole: float
+    """The cosine of the whole chunk."""
+    window: float
+    """The cosine of its best passage; that of the chunk if its passages have no vectors."""
+
+
+def weigh(matches: Iterable[Match], chunk_count: int, identifiers: frozenset[str] = frozenset()) -> Weights:
+    """Weigh the terms of a query by how few chunks hold them."""
+    matches = list(matches)
+    by_term = {match.term.text: _weight(match, chunk_count) for match in matches}
+    logs = math.fsum(by_term[match.term.text] * math.log1p(match.held_by) for match in matches)
+    return Weights(
+        by_term,
+        sum(heapq.nlargest(_HEAVIEST, by_term.values())) or 1.0,
+        identifiers & by_term.keys(),
+        tuple(match.term.text for match in matches if match.loose),
+        {match.term.text: frozenset(map(stem, match.term.parts)) for match in matches if match.term.parts},
+        logs / (math.fsum(by_term.values()) or 1.0),
+    )
+
+
+def leave_out_stop_words(matches: Sequence[Match]) -> list[Match]:
+    """Return the matches of a query without its stop words, unless nothing else of it was found."""
+    others = [match for match in matches if not match.term.stop]
+    return others if any(match.chunks for match in others) else list(matches)
+
+
+def strengths(matches: Iterable[Match], weights: Weights, within: Set[int] | None = None) -> Strengths:
+    """Add up the weights of the terms that each chunk holds, each by its saturation; of some chunks, if given."""
+    strength: dict[int, float] = {}
+    identified: dict[int, float] = {}
+    for match in matches:
+        weight = weights.by_term[match.term.text] / weights.total
+        for chunk_id, saturation in match.chunks.items():
+            strength[chunk_id] = strength.get(chunk_id, 0.0) + weight * saturation
+        if match.term.text in weights.identifiers:
+            for chunk_id in match.chunks:
+                identified[chunk_id] = identified.get(chunk_id, 0.0) + 1 / len(weights.identifiers)
+    if within is not None:
+        strength = {chunk_id: value for chunk_id, value in strength.items() if chunk_id in within}
+        identified = {chunk_id: value for chunk_id, value in identified.items() if chunk_id in within}
+    return Strengths(strength, identified)
+
+
+def rank(found: Strengths, limit: int) -> list[Weighted]:
+    """Return the best chunks by their terms, and those that tie with the last one."""
+    worth = found.by_chunk
+    if found.identified or max(worth.values(), default=0.0) > 1:
+        worth = {chunk_id: min(1.0, value) for chunk_id, value in worth.items()}
+        for chunk_id, share in found.identified.items():
+            worth[chunk_id] += IDENTIFIER_BONUS * share
+    return [found.get(chunk_id) for chunk_id in _strongest(worth, limit)]
+
+
+def _strongest(strength: Mapping[int, float], limit: int) -> list[int]:
+    """Return the strongest chunks and those that tie with the last one: the order of indexing must not decide."""
+    least = min(heapq.nlargest(limit, strength.values()), default=math.inf)
+    stronger = sorted([(-value, chunk_id) for chunk_id, value in strength.items() if value > least])
+    equal = [chunk_id for chunk_id, value in strength.items() if value == least]
+    best = [chunk_id for _, chunk_id in stronger] + sorted(equal)[: limit - len(stronger)]
+    return list(dict.fromkeys((*best, *equal[: _MAX_TIES * limit]))) if len(best) == limit else best
+
+
+def mix(words: float, likeness: float | None, vector_weight: float, identified: float = 0.0) -> float:
+    """Mix words and likeness into a worth; what has no vector keeps the worth of its words."""
+    bonus = IDENTIFIER_BONUS * identified
+    if likeness is None:
+        return words + bonus
+    return (1 - vector_weight) * words + vector_weight * likeness + bonus
+
+
+def probability(worth: float) -> float:
+    """Return how likely something of this worth answers the query."""
+    return 1 / (1 + math.exp(-_SLOPE * (worth - _MIDDLE)))
+
+
+def vector_probability(worth: float) -> float:
+    """Return the same for a search by vectors only, where the worth is a likeness."""
+    return 1 / (1 + math.exp(-_VECTOR_SLOPE * (worth - _VECTOR_MIDDLE)))
+
+
+def gain_by_weight(weight: float, *, by_vectors_only: bool = False) -> float:
+    """Return what to add to a worth to multiply the odds of its probability by a weight."""
+    return math.log(weight) / (_VECTOR_SLOPE if by_vectors_only else _SLOPE)
+
+
+def wordless_worth(likeness: float) -> float:
+    """Return the worth of text that cannot share a word with the query: as likely as in a search by vectors only."""
+    return _MIDDLE + _VECTOR_SLOPE / _SLOPE * (likeness - _VECTOR_MIDDLE)
+
+
+def query_cost(trust: float, commonness: float, *, is_unspaced: bool) -> float:
+    """Return what to take off the worth of all that is found for a query.
+
+    ``trust`` is how much the likeness is trusted that was mixed in; 0 if there is none.
+    """
+    return _TRUST_COST * trust + _COMMON_COST * commonness - (_UNSPACED_GAIN if is_unspaced else 0.0)
+
+
+def idf(held_by: int, chunk_count: int) -> float:
+    """Return the inverse document frequency of a term that ``held_by`` chunks hold, as BM25 defines it."""
+    count = max(1, held_by)
+    return math.log(1 + (max(chunk_count, count) - count + 0.5) / (count + 0.5))
+
+
+def _weight(match: Match, chunk_count: int) -> float:
+    # A word that no chunk contains, so that the chunks only contain longer words like it.
+    is_guess = match.loose and match.term.surface.isalpha() and not match.term.always_prefix
+    factor = STOP_WEIGHT if match.term.stop else GUESS_WEIGHT if is_guess else 1.0
+    return idf(match.held_by, chunk_count) * factor
+
+
+def similarity(whole: float, window: float | None, traits: Traits) -> Similarity:
+    """Convert cosines, whose range depends on the embedder, to a likeness that means the same for all of them."""
+    best = whole if window is None else window
+    return Similarity(likeness((1 - WINDOW_SHARE) * whole + WINDOW_SHARE * best, traits), whole, best)
+
+
+def likeness(cosine: float, traits: Traits) -> float:
+    """Return 0 for the cosine of unrelated text, and nearly 1 for that of an answer."""
+    return likenesses([cosine], traits)[0]
+
+
+def likenesses(cosines: Sequence[float], traits: Traits) -> list[float]:
+    """Return the likeness of each cosine."""
+    unrelated, span = traits.unrelated, traits.related - traits.unrelated
+    scaled = [(cosine - unrelated) / span for cosine in cosines]
+    # The values above are bent, so that they stay below 1 and the closer of two close chunks stays ahead.
+    return [
+        value
+        if 0 <= value <= _BEND
+        else 1 - (1 - _BEND) * math.exp((_BEND - value) / (1 - _BEND))
+        if value > 0
+        else 0.0
+        for value in scaled
+    ]
+
+
+def measure_traits(traits: Traits, mean: float, count: int) -> Traits:
+    """Return the traits of an embedder of unknown range, from the mean cosine of a query with ``count`` chunks.
+
+    Few chunks prove little, because all of them may be related to the query.
+    """
+    unrelated = (max(0.0, mean) * count + _ASSUMED_UNRELATED * _ASSUMED_CHUNKS) / (count + _ASSUMED_CHUNKS)
+    unrelated = min(unrelated, _MAX_UNRELATED)
+    return traits._replace(unrelated=unrelated, related=unrelated + _RELATED_SHARE * (1 - unrelated))
+
+
+def most_promising(
+    entries: Sequence[Weighted], cosines: Mapping[int, float], traits: Traits, weight: float, size: int
+) -> list[Weighted]:
+    """Return the best chunks by what is known before their text is read, and those that tie with the last one."""
+
+    def order(entry: Weighted) -> float:
+        cosine = cosines.get(entry.chunk_id)
+        near = None if cosine is None else likeness(cosine, traits)
+        return -mix(entry.strength, near, weight, entry.identified)
+
+    ordered = sorted(entries, key=lambda entry: (order(entry), entry.chunk_id))
+    return ordered[:size] + list(takewhile(lambda entry: order(entry) == order(ordered[size - 1]), ordered[size:]))
+
+
+def word_weights(matches: Iterable[Match], chunk_count: int, terms: Iterable[Term] = ()) -> dict[str, float]:
+    """Return how much each word of a query counts in its vector: the more chunks hold it, the less.
+
+    A word in every chunk of a workspace, such as a speaker's name, does not tell chunks apart. A word that no chunk
+    holds counts fully, because the keyword search cannot find it. Stop words among ``terms`` that were not looked up
+    count less than others, whatever the chunks hold.
+    """
+    most = idf(1, chunk_count)
+
+    def weight(match: Match) -> float:
+        if match.chunks and not match.loose:
+            return math.sqrt(max(_MIN_WORD_WEIGHT, idf(match.held_by, chunk_count) / most))
+        return 1.0
+
+    unmatched = {term.surface: _STOP_WORD_WEIGHT for term in terms if term.stop}
+    return unmatched | {match.term.surface: weight(match) for match in matches}
+
+
+# The share of its chunk in the worth of a passage: the text around it is evidence too. With more, conversations show
+# more of the evidence, and notes of many short facts less; with less it is the other way round.
+CHUNK_SHARE = 0.4
+# What the words of the two passages beside it count, as far as it does not hold them itself.
+NEIGHBOUR_WEIGHT = 0.2
+# What the words of the path and of the headings count, as far as the passage does not hold them itself.
+TITLE_WEIGHT = 0.3
+# What translated words count beside the likeness of a text in another script, and what knowing them adds to it. Fitted
+# on English questions about Chinese paragraphs: 3.9 * likeness + 2.9 * words - 2.8. Of the offset only half is taken
+# (0.1 instead of 0.2), so that unrelated notes in another language do not pass weak ones in the query's own.
+TRANSLATED_WEIGHT = 0.8
+_TRANSLATED_OFFSET = 0.1
+
+# Passages are remembered for this many characters of text, which is about 3,000 chunks. It takes 12 MB.
+_MOST_REMEMBERED_CHARS = 4_000_000
+
+_NONE: frozenset[str] = frozenset()
+_BEYOND_ASCII = r"[^\x00-\x7f\s]"
+
+
+class Query(NamedTuple):
+    """What the features of a passage are measured against."""
+
+    weights: Weights
+    naming: Naming
+    analyser: Analyser
+    vector_weight: float = 0.0
+    """The share of the likeness in the worth."""
+    trust: float = 0.0
+    """The share of the query that the embedder understands."""
+    traits: Traits | None = None
+    by_vectors_only: bool = False
+    is_unspaced: bool = False
+    """True if the query is mostly in a script without spaces between words."""
+    texts: "TextMemory | None" = None
+    """The texts of earlier searches; None if there is no memory of them."""
+    projects: frozenset[str] = frozenset()
+    """The projects at hand, whose entries come before others that hold the same words."""
+
+
+class ReadChunk(NamedTuple):
+    """A chunk that was found, with its text and what is known of it before the text is read."""
+
+    chunk: StoredChunk
+    weighted: Weighted
+    similarity: Similarity | None = None
+    cosines: Sequence[float] = ()
+    """The cosines of its passages; empty if they have no vectors."""
+    translated: float | None = None
+    """The share of the query's words that it holds in another language; None if it is in the query's own script."""
+
+
+class Features(NamedTuple):
+    """What a passage holds of a query; every share is from 0 to 1."""
+
+    words: float
+    """The share of the query's weight that its chunk holds."""
+    coverage: float
+    """The share that the passage holds by itself."""
+    neighbours: float
+    """The share that the passages beside it add."""
+    title: float
+    """The share that the path and the headings add."""
+    likeness: float | None
+    """The likeness of the passage, or of its chunk if passages have no vectors; None without a vector."""
+    chunk_likeness: float | None
+    cosine: float | None
+    identified: float
+    """The share of identifiers and quoted phrases that the passage holds."""
+    naming: float
+    """The bonus for being asked for by name."""
+    held: frozenset[str]
+    """The terms that the passage holds."""
+    chunk_held: frozenset[str]
+    """The terms that any passage of the chunk or its title holds."""
+    translated: float | None = None
+    """The share of the query's words that its chunk holds in another language.
+
+    None unless one of the two is Chinese, Japanese or Korean and the other is not.
+    """
+
+
+class TextMemory:
+    """Remembers how texts are cut into passages: the same notes return."""
+
+    def __init__(self) -> None:
+        self._passages: dict[str, list[Passage]] = {}
+        self._chars = 0
+
+    def split(self, text: str) -> list[Passage]:
+        """Return the passages of a text."""
+        passages = self._passages.get(text)
+        if passages is None:
+            passages = split_passages(text)
+            self._chars += len(text)
+            if self._chars > _MOST_REMEMBERED_CHARS:
+                self._passages, self._chars = {}, len(text)
+            self._passages[text] = passages
+        return passages
+
+
+class TermFinder:
+    """Finds the terms of one query in texts, and remembers the words that it has seen: most of them return."""
+
+    def __init__(self, weights: Weights, analyser: Analyser, texts: TextMemory | None = None) -> None:
+        self.texts = texts or TextMemory()
+        self._weights = weights
+        self._analyser = analyser
+        self._wanted = weights.by_term.keys() | frozenset().union(*weights.names.values())
+        self._keys = {common_beginning(term) for term in (*self._wanted, *weights.beginnings) if term.isascii()}
+        self._holds: dict[str, frozenset[str]] = {}
+        self._shares: dict[frozenset[str], float] = {_NONE: 0.0}
+
+    def find(self, text: str) -> frozenset[str]:
+        """Return the query terms that a text holds."""
+        held = _NONE.union(*self._find_words(text).values())
+        return self._add_names(held, text) if held and self._weights.names else held
+
+    def find_each(self, text: str, passages: Sequence[Passage]) -> list[frozenset[str]]:
+        """Return the query terms that each passage of a text holds."""
+        if self._weights.names or count_unspaced(text):
+            return [self.find(text[entry.start : entry.end]) for entry in passages]
+        held = [_NONE] * len(passages)
+        starts = [entry.start for entry in passages]
+        for start, terms in self._find_words(text).items():
+            held[bisect_right(starts, start) - 1] |= terms
+        return held
+
+    def _find_words(self, text: str) -> dict[int, frozenset[str]]:
+        """Return where the words begin that hold terms of the query, each with its terms.
+
+        A word is what stands between spaces. In ASCII the beginning of a term stands in it as it is, so looking for
+        that is enough; every other word is read.
+        """
+        found: dict[int, frozenset[str]] = {}
+        lower = text.lower()
+        if len(lower) != len(text):
+            # Some letters become two in lower case; those beyond ASCII are not looked for.
+            lower = re.sub(_BEYOND_ASCII, "?", text).lower()
+        for key in self._keys:
+            at = lower.find(key)
+            while at >= 0:
+                at = lower.find(key, self._read_around(text, at, found))
+        if not text.isascii():
+            end = 0
+            for beyond in re.finditer(_BEYOND_ASCII, text):
+                if beyond.start() >= end:
+                    end = self._read_around(text, beyond.start(), found)
+        return found
+
+    def _read_around(self, text: str, at: int, found: dict[int, frozenset[str]]) -> int:
+        """Add the word around a character to what was found, if it holds a term. Return where to look on."""
+        before = text[:at].rsplit(None, 1)[-1] if at and not text[at - 1].isspace() else ""
+        word = before + text[at:].split(None, 1)[0]
+        start = at - len(before)
+        held = self._holds.get(word)
+        if held is None:
+            held = self._holds[word] = self._read(word)
+        if held:
+            found[start] = held
+        return start + len(word)
+
+    def share(self, held: frozenset[str]) -> float:
+        """Return the share of the query's weight that these terms have."""
+        share = self._shares.get(held)
+        if share is None:
+            share = self._shares[held] = self._weights.share(held)
+        return share
+
+    def _read(self, word: str) -> frozenset[str]:
+        """Return the terms of the query that a word holds."""
+        terms = self._analyser.terms_of(word)
+        begun = (one for one in self._weights.beginnings if any(term.startswith(one) for term in terms))
+        return (terms & self._wanted).union(begun)
+
+    def _add_names(self, held: frozenset[str], text: str) -> frozenset[str]:
+        """Add the names whose words are all there, and leave out words that only names consist of."""
+        weights = self._weights
+        # The words of an identifier must be side by side: 1, 2 and 3 somewhere in a text are not version 1.2.3.
+        named = (
+            name
+            for name, parts in weights.names.items()
+            if name not in held and parts <= held and (name not in weights.identifiers or is_spelled_out(name, text))
+        )
+        return held.union(named).intersection(weights.by_term)
+
+
+def read_passages(found: ReadChunk, query: Query, finder: TermFinder) -> list[tuple[Passage, Features]]:
+    """Return the passages of a chunk in reading order, each with its features."""
+    text, path = found.chunk.text, found.chunk.path
+    passages = finder.texts.split(text)
+    held, above = [_NONE] * len(passages), _NONE
+    has_words = bool(found.weighted.strength)  # Otherwise only its vector was found, and there is no term to look for.
+    if has_words:
+        held = finder.find_each(text, passages)
+        above = finder.find("\n".join((title_text(path), *titles(found.chunk.trail))))
+    share = finder.share
+    identifiers = query.weights.identifiers
+    identifier_count = len(identifiers) + len(query.naming.phrases)
+    coverage = [share(terms) for terms in held]
+    words = (1 - PASSAGE_SHARE) * found.weighted.strength + PASSAGE_SHARE * max(coverage)
+    chunk_held = above.union(*held)
+    whole = found.similarity.value if found.similarity else None
+    alike = likenesses(found.cosines, query.traits) if query.traits else [whole] * len(found.cosines)
+    file_bonus = query.naming.file_bonus(path)
+    lines = text.split("\n")
+    # What the passages before and after hold; the first and the last have one neighbour only.
+    around = (_NONE, *held, _NONE)
+    read = []
+    last_heading, titled = -1, above
+    naming = max(file_bonus, query.naming.heading_bonus(next(reversed(titles(found.chunk.trail)), "")))
+    for place, passage in enumerate(passages):
+        if passage.heading != last_heading:
+            last_heading, heading = passage.heading, heading_title(lines[passage.heading].strip())
+            titled = above | finder.find(heading) if has_words else above
+            naming = max(file_bonus, query.naming.heading_bonus(heading))
+        own, covered = held[place], coverage[place]
+        nearby = around[place] | own | around[place + 2]
+        has_cosine = place < len(alike)
+        # In the order of the fields: there are about a hundred for each query.
+        features = Features(
+            words,
+            covered,
+            share(nearby) - covered if nearby else 0.0,
+            share(titled | own) - covered if titled else 0.0,
+            alike[place] if has_cosine else whole,
+            whole,
+            found.cosines[place] if has_cosine else None,
+            (len(identifiers & own) + query.naming.find_phrases(text[passage.start : passage.end])) / identifier_count
+            if identifier_count
+            else 0.0,
+            naming,
+            own,
+            chunk_held,
+            found.translated,
+        )
+        read.append((passage, features))
+    return read
+
+
+def passage_worths(read: Sequence[Features], chunk_identified: float, query: Query) -> list[float]:
+    """Return the worth of each passage of a chunk: the mean of both, and what its neighbours and title add."""
+    if query.by_vectors_only:
+        return [_alike(features) for features in read]
+    # A chunk has a vector or none, and so have all its passages.
+    first = read[0]
+    weight = query.vector_weight if first.likeness is not None else 0.0
+    whole = CHUNK_SHARE * mix(first.words, first.chunk_likeness, weight, chunk_identified)
+    cost = find_cost(first, query)
+    worths = []
+    for features in read:
+        own = mix(features.coverage, features.likeness, weight, features.identified)
+        more = NEIGHBOUR_WEIGHT * (1 - weight) * features.neighbours + TITLE_WEIGHT * features.title + features.naming
+        worth = whole + (1 - CHUNK_SHARE) * own + more - cost
+        if features.translated is not None:
+            # Other scripts share no words, or a number or a name by chance: then the likeness says more, as far as the
+            # query is understood.
+            words = TRANSLATED_WEIGHT * features.translated + _TRANSLATED_OFFSET * bool(features.translated)
+            worth = max(worth, wordless_worth(query.trust * (_alike(features) + words)) + features.naming)
+        worths.append(worth)
+    return worths
+
+
+def _alike(features: Features) -> float:
+    return CHUNK_SHARE * (features.chunk_likeness or 0.0) + (1 - CHUNK_SHARE) * (features.likeness or 0.0)
+
+
+def find_cost(features: Features, query: Query) -> float:
+    """Return what is taken off the worth of a passage because of the query; nothing in a search by vectors only."""
+    if query.by_vectors_only:
+        return 0.0
+    trust = 0.0 if features.likeness is None else query.trust
+    return query_cost(trust, query.weights.commonness, is_unspaced=query.is_unspaced)

@@ -1,0 +1,612 @@
+"""The stages that turn the candidates of a search into its results.
+
+A stage takes the candidates and the ranking context, and returns the candidates that stay, with more known about them
+or in another order. Stages are pure functions. ``engine.searcher.STAGES`` lists them in the order in which they run.
+"""
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from typing import NamedTuple, TypeAlias
+
+from mdrecall.patterns import NOTE_ENDING_PATTERN
+from mdrecall.search.query import NO_TIMES, QueryTimes, is_in_collection
+from mdrecall.search.score import (
+    Features,
+    Query,
+    ReadChunk,
+    TermFinder,
+    gain_by_weight,
+    passage_worths,
+    probability,
+    read_passages,
+    vector_probability,
+)
+from mdrecall.text.days import chunk_day, day_number, format_day, ms_of_day
+from mdrecall.text.markdown import (
+    MAX_SNIPPET_UNITS,
+    NO_PASSAGE,
+    Passage,
+    heading_above,
+    is_user,
+    show_around,
+    utf16_units,
+)
+from mdrecall.text.words import fold
+from mdrecall.types import Collection, Marks, Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of
+
+# The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
+_USER_FACTOR = 1.1
+# Below this, a best match is right about every fourth time.
+_WEAK = 0.2
+# All results together show about this much: the fewer there are, the more of the lines around each.
+_SHOWN_UNITS = 4_000
+
+#: The answer to a query of punctuation only.
+NO_SEARCHABLE_WORDS = SearchAnswer(
+    (), reason="no_searchable_words", action="The query has no letter or digit. Search for a word, a name or a number."
+)
+#: The answer if no chunk has anything to do with the query.
+NO_MATCH = SearchAnswer(
+    (), reason="no_match", action="Nothing in the memory matches these words. Try other words, or part of a name."
+)
+
+
+class RankingOptions(NamedTuple):
+    """How results are ranked: the settings, with what the request asks for in their place."""
+
+    max_results: int
+    min_score: float
+    mode: Mode = "keyword"
+    candidate_multiplier: int = 4
+    vector_weight: float = 0.0
+    mmr_lambda: float | None = None
+    """The weight of relevance against diversity (1 is relevance only); None leaves the order to the scores."""
+    half_life_days: int | None = None
+    """The age in days at which a note counts half; None means that age does not matter."""
+    max_per_file: int | None = None
+    min_reranked_score: float = 0.0
+    """The minimum score that the request asks for. That of the settings holds before a reranker, not after it:
+    rerankers differ in what a low score means."""
+    collections: tuple[Collection, ...] = ()
+    """Named parts of the notes, some of which weigh more or less."""
+
+
+class Rerank(NamedTuple):
+    """How the best candidates of one search are reranked. The call may take time and may fail."""
+
+    name: str
+    """The reranker, for results."""
+    top_n: int
+    """How many candidates it reads; never fewer than there are results."""
+    score: Callable[[Sequence[str]], Sequence[float | None]]
+    """Returns how probable it is that each text answers the query; None where that is not known, empty if it failed."""
+
+
+class RankingContext(NamedTuple):
+    """What the stages know about the search that they rank."""
+
+    options: RankingOptions
+    mode: Mode
+    """How the candidates were found: ``keyword`` if vectors could not be searched."""
+    matches: Sequence[Match]
+    query: Query
+    text: str = ""
+    """The query as it was asked."""
+    explain: bool = False
+    now_ms: float = 0.0
+    times: QueryTimes = NO_TIMES
+    rerank: Rerank | None = None
+
+
+class Candidate(NamedTuple):
+    """A chunk, or after ``find_passages`` a passage, that may become a result, and what is known about it so far."""
+
+    found: ReadChunk
+    passage: Passage = NO_PASSAGE
+    """The lines that were ranked."""
+    place: int = 0
+    """The place of the passage in its chunk."""
+    features: Features | None = None
+    worth: float = 0.0
+    """What it is worth, from which the score is made."""
+    decay: float = 1.0
+    weight: float = 0.0
+    """What the weight of its collection changes in its worth."""
+    speaker: float = 0.0
+    """What its speaker changes in its worth."""
+    time: float = 0.0
+    """What it gains because its date matches the query."""
+    recency: float = 1.0
+    """The factor for being older than its near equals, if the query asks for what holds at present."""
+    more: tuple[Passage, ...] = ()
+    """The passages beside it that are shown with it."""
+    score: float = 0.0
+    file_factor: float = 1.0
+    """The factor for coming after several better ones from its file. It decides which results there are, no score."""
+    why: Why = ()
+    reranked: float | None = None
+    """The reranker's score, which is shown instead of the score; None if it has none."""
+    scored_by: str = ""
+    """The reranker that ``reranked`` is from."""
+
+    @property
+    def shown_score(self) -> float:
+        return self.score if self.reranked is None else self.reranked
+
+    @property
+    def chunk(self) -> StoredChunk:
+        return self.found.chunk
+
+
+Stage: TypeAlias = Callable[[Sequence[Candidate], RankingContext], list[Candidate]]
+
+
+def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Replace each chunk by its passages, each with its features and its worth."""
+    query = context.query
+    finder = TermFinder(query.weights, query.analyser, query.texts)
+    user_factor: float | None = None
+    passages = []
+    for candidate in candidates:
+        found = candidate.found
+        read = read_passages(found, query, finder)
+        worths = passage_worths([features for _, features in read], found.weighted.identified, query)
+        # A passage without a word of the query says nothing, unless only the title or another form of a word was found.
+        is_silent = bool(found.weighted.strength) and not any(features.coverage for _, features in read)
+        for place, ((passage, features), worth) in enumerate(zip(read, worths, strict=True)):
+            has_words = features.coverage or (is_silent and not place)
+            if has_words or features.likeness or features.naming or features.neighbours:
+                if passage.speaker and is_user(passage.speaker):
+                    user_factor = user_factor or find_user_factor(context)
+                    worth *= user_factor
+                passages.append(Candidate(found, passage, place, features, worth))
+    return passages
+
+
+def find_user_factor(context: RankingContext) -> float:
+    """Return what the words of the user count: a little more, unless the query asks for those of the assistant."""
+    return 1.0 if re.search(_ASSISTANT, context.text, re.IGNORECASE) else _USER_FACTOR
+
+
+def prefer_speakers(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Rank the words of others lower if the query names somebody who speaks."""
+    named = find_named_speakers((entry.passage.speaker for entry in candidates), context.text)
+    if not named:
+        return list(candidates)
+    best = {True: 0.0, False: 0.0}
+    for entry in candidates:
+        if speaker := entry.passage.speaker:
+            best[speaker in named] = max(best[speaker in named], entry.worth)
+    # If the words of others lead, every passage loses by that: the memory may hold no answer at all.
+    loss = _DOUBT * max(0.0, best[False] - best[True])
+    changed = []
+    for entry in candidates:
+        is_other = entry.passage.speaker and entry.passage.speaker not in named
+        change = (-_OTHER_COST if is_other else 0.0) - loss
+        changed.append(entry._replace(worth=entry.worth + change, speaker=change) if change else entry)
+    return changed
+
+
+def apply_age(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Give older notes a smaller factor, if the settings ask for temporal decay."""
+    half_life_days = context.options.half_life_days
+    if half_life_days is None:
+        return list(candidates)
+    aged = []
+    for entry in candidates:
+        time_ms = note_time_ms(entry.chunk.path, entry.chunk.mtime_ns / 1e6)
+        is_named = entry.features is not None and (entry.features.identified == 1 or entry.features.naming > 0)
+        aged.append(entry._replace(decay=decay_factor(time_ms, context.now_ms, half_life_days, is_named=is_named)))
+    return aged
+
+
+def score_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Map worth and age to one score, and sort best first."""
+    scored = [entry._replace(score=score_of(entry, context)) for entry in candidates]
+    return sorted(scored, key=_order)
+
+
+def score_of(entry: Candidate, context: RankingContext) -> float:
+    """Return the score of a candidate by its worth and its age."""
+    return (vector_probability if context.query.by_vectors_only else probability)(entry.worth) * entry.decay
+
+
+def _order(entry: Candidate) -> tuple[float, float, str, int, int]:
+    # Path and line decide between equals: the order in which chunks were indexed must not.
+    chunk = entry.found.chunk
+    return -entry.score, -entry.worth, chunk.path, chunk.start_line, entry.place
+
+
+def merge_neighbours(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Join passages that follow each other, at the place of the best, and drop those that overlapping chunks repeat."""
+    merged: list[Candidate] = []
+    by_chunk: dict[int, list[int]] = {}
+    chunks_of: dict[str, list[int]] = {}
+    most = context.options.max_results
+    for rank, entry in enumerate(candidates):
+        chunk = entry.found.chunk
+        own = by_chunk.get(chunk.id)
+        siblings = chunks_of.setdefault(chunk.path, [])
+        # Most files have one chunk among the candidates, with nothing to compare.
+        if len(siblings) > (own is not None):
+            others = (number for sibling in siblings if sibling != chunk.id for number in by_chunk[sibling])
+            text = chunk.text[entry.passage.start : entry.passage.end]
+            if any(text in _shown_text(merged[number]) for number in others):
+                continue
+        if own is None:
+            own = by_chunk[chunk.id] = []
+            siblings.append(chunk.id)
+        # A passage that would be no result by itself would only make its neighbour longer.
+        elif rank < most and (beside := next((n for n in own if _can_join(merged[n], entry)), None)) is not None:
+            merged[beside] = merged[beside]._replace(more=(*merged[beside].more, entry.passage))
+            continue
+        own.append(len(merged))
+        merged.append(entry)
+    return merged
+
+
+def _shown_text(entry: Candidate) -> str:
+    span = shown_span(entry)
+    return entry.chunk.text[span.start : span.end]
+
+
+def _can_join(shown: Candidate, entry: Candidate) -> bool:
+    """True if a passage follows or precedes what is shown, only blank lines between them, and both are not too long."""
+    span, passage, text = shown_span(shown), entry.passage, entry.chunk.text
+    start, end = min(span.start, passage.start), max(span.end, passage.end)
+    between = text[span.end : passage.start] if passage.start >= span.end else text[passage.end : span.start]
+    return not between.strip() and utf16_units(text[start:end]) <= MAX_SNIPPET_UNITS
+
+
+def shown_span(entry: Candidate) -> Passage:
+    """Return the passage and those that are shown with it as one."""
+    if not entry.more:
+        return entry.passage
+    every = sorted((entry.passage, *entry.more))
+    return entry.passage._replace(
+        start=every[0].start, end=every[-1].end, first_line=every[0].first_line, last_line=every[-1].last_line
+    )
+
+
+def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Drop the candidates below the minimum score. Age and weight order results and hide none: they do not count."""
+
+    def score_before(entry: Candidate) -> float:
+        return entry.score if entry.weight >= 0 else score_of(entry._replace(worth=entry.worth - entry.weight), context)
+
+    least = context.options.min_score
+    return [entry for entry in candidates if score_before(entry) >= least * entry.decay]
+
+
+def limit_per_file(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Keep only the best few candidates of each file, if the settings limit them."""
+    most = context.options.max_per_file
+    if most is None:
+        return list(candidates)
+    places = places_in_files([entry.chunk.path for entry in candidates])
+    return [entry for entry, place in zip(candidates, places, strict=True) if place < most]
+
+
+def spread_over_files(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Choose as many results as were asked for, of which one file has fewer than its scores would give it.
+
+    They come first, in the order of their scores, and the others after them.
+    """
+    places = places_in_files([entry.found.chunk.path for entry in candidates])
+    factors = [_REPEATED_FILE ** max(0, place + 1 - _FULL_RESULTS) for place in places]
+    order = sorted(range(len(candidates)), key=lambda place: -candidates[place].score * factors[place])
+    chosen, rest = order[: context.options.max_results], order[context.options.max_results :]
+    ordered = ((candidates[place], factors[place]) for place in (*sorted(chosen), *sorted(rest)))
+    return [entry if factor == 1 else entry._replace(file_factor=factor) for entry, factor in ordered]
+
+
+def rerank_candidates(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Let a reranker, if there is one, put the best candidates in order; those that it has no score for come after."""
+    rerank = context.rerank
+    if rerank is None:
+        return list(candidates)
+    count = max(rerank.top_n, context.options.max_results)
+    best, rest = candidates[:count], candidates[count:]
+    scores = rerank.score([_text_to_rerank(entry) for entry in best])
+    if not scores:
+        return list(candidates)
+    pairs = list(zip(best, scores, strict=True))
+    known = [entry._replace(reranked=score, scored_by=rerank.name) for entry, score in pairs if score is not None]
+    unknown = [entry for entry, score in pairs if score is None]
+    return [*sorted(known, key=lambda entry: -entry.shown_score), *unknown, *rest]
+
+
+def drop_low_reranked(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Drop what the reranker scores below the minimum score of the request."""
+    return [entry for entry in candidates if entry.shown_score >= context.options.min_reranked_score]
+
+
+def _text_to_rerank(entry: Candidate) -> str:
+    """Return what is shown of a candidate, below its path and headings, without which a few lines may say little."""
+    heading = heading_above(entry.chunk.trail, entry.chunk.text, entry.passage)
+    return "\n".join(filter(None, (entry.chunk.path, heading, show_around(entry.chunk.text, shown_span(entry))[0])))
+
+
+def diversify_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Move candidates that repeat better ones further down, but never below one that lacks an identifier they hold."""
+    mmr_lambda = context.options.mmr_lambda
+    if mmr_lambda is None:
+        return list(candidates)
+    ordered: list[Candidate] = []
+    for share in sorted({identifier_share(entry) for entry in candidates}, reverse=True):
+        group = [entry for entry in candidates if identifier_share(entry) == share]
+        terms = [context.query.analyser.terms(show_around(entry.chunk.text, shown_span(entry))[0]) for entry in group]
+        ordered += [group[place] for place in diversify([entry.score for entry in group], terms, mmr_lambda)]
+    return ordered
+
+
+def identifier_share(entry: Candidate) -> float:
+    """Return the share of the query's identifiers that a candidate holds; one that lacks any comes after it."""
+    return entry.features.identified if entry.features else 0.0
+
+
+def reserve_note_places(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Keep half of the places for notes: drop the sessions that would take more, as long as there are notes.
+
+    Transcripts hold far more text than notes and repeat the words of the query, so they would fill every place.
+    """
+    places = context.options.max_results
+    sessions = [entry for entry in candidates if entry.found.chunk.source == "sessions"]
+    if not sessions:
+        return list(candidates)
+    note_count = len(candidates) - len(sessions)
+    allowed = max(places - note_count, (places + 1) // 2)
+    dropped = {(entry.chunk.id, entry.place) for entry in sessions[allowed:]}
+    return [entry for entry in candidates if (entry.chunk.id, entry.place) not in dropped]
+
+
+def limit_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Keep as many results as were asked for."""
+    return list(candidates[: context.options.max_results])
+
+
+def to_results(
+    candidates: Sequence[Candidate], *, places: int = 0, max_units: int = MAX_SNIPPET_UNITS
+) -> tuple[SearchResult, ...]:
+    """Return the candidates as results; the fewer there are, the more of the lines around each is shown.
+
+    ``places`` is how many of them will be shown in the end, if not all.
+    """
+    count = min(places or len(candidates), len(candidates))
+    units = min(max_units, _SHOWN_UNITS // max(1, count))
+    taken: dict[str, set[int]] = {}
+    for entry in candidates[:count]:
+        span = shown_span(entry)
+        lines = range(span.first_line, span.last_line + 1)
+        taken.setdefault(entry.chunk.path, set()).update(map(entry.chunk.line, lines))
+    return tuple(
+        _to_result(candidate, units, max_units, taken.get(candidate.chunk.path, set())) for candidate in candidates
+    )
+
+
+def _to_result(candidate: Candidate, max_units: int, limit: int, taken: set[int]) -> SearchResult:
+    """Return a candidate as a result: the lines that are shown, those that match, and the headings above them.
+
+    ``taken`` are the lines of its file that some result shows in any case; those that this one adds join them.
+    """
+    chunk, passage, span = candidate.chunk, candidate.passage, shown_span(candidate)
+    day = chunk_day(chunk)
+    avoid: set[int] = set()
+    if span.end - span.start < max_units:
+        avoid = _lines_of(chunk, taken)
+    shown, first, last = show_around(chunk.text, span, max_units, avoid, limit)
+    taken.update(map(chunk.line, range(first, last + 1)))
+    return SearchResult(
+        path=chunk.path,
+        start_line=chunk.line(first),
+        end_line=chunk.line(last),
+        score=round(candidate.shown_score, 4),
+        snippet=shown,
+        source=chunk.source,
+        match_start_line=chunk.line(min(max(passage.first_line, first), last)),
+        match_end_line=chunk.line(min(passage.last_line, last)),
+        heading=heading_above(chunk.trail, chunk.text, passage),
+        why=candidate.why,
+        confidence=confidence_of(candidate.score),
+        speaker=passage.speaker,
+        date="" if day is None else format_day(day),
+        scored_by=candidate.scored_by,
+        importance=chunk.marks.importance,
+        triggers=chunk.marks.triggers,
+        project=chunk.marks.project,
+        origin=chunk.marks.origin,
+        superseded=chunk.marks.is_superseded,
+        superseded_by=chunk.marks.superseded_by,
+    )
+
+
+def _lines_of(chunk: StoredChunk, numbers: set[int]) -> set[int]:
+    """Return the lines of a chunk, counted from 0, that have these numbers in its file."""
+    if not chunk.records:
+        return {number - chunk.start_line for number in numbers}
+    return {line for line in range(chunk.text.count("\n") + 1) if chunk.line(line) in numbers}
+
+
+def describe_doubt(candidates: Sequence[Candidate], context: RankingContext) -> str:
+    """Return a sentence if the best result probably does not answer the query; empty if there is no reason to doubt."""
+    best = max(candidates, key=lambda entry: entry.score)
+    speaker = best.passage.speaker
+    if best.speaker and speaker and find_named_speakers([speaker], context.text):
+        return ""
+    if best.speaker and speaker:
+        return f"The query names another speaker: the best match was said by {speaker}."
+    if best.score < _WEAK:
+        return "Probably not in memory: even the best match is weak."
+    if confidence_of(best.score) == "low":
+        return "Not sure: the best match may not answer the query."
+    return ""
+
+
+#: The factor that a note keeps at any age if it holds every identifier that a query asks for. It is below 1, so that of
+#: two such notes the newer comes first.
+NAMED_FACTOR = 0.97
+
+# Daily notes may have a slug, and be in folders of any depth: memory/2026/11/2026-11-14-late-talk.md.
+_DAILY = r"(?:^|/)memory/(?:.*/)?(\d{4})-(\d{2})-(\d{2})(?:-[^/]*)?" + NOTE_ENDING_PATTERN + "$"
+_MS_A_DAY = 86_400_000
+_LONG_LIVED = ("MEMORY.md", "memory.md", "USER.md")
+
+
+def note_time_ms(path: str, mtime_ms: float | None) -> float | None:
+    """Return the time of a note in milliseconds since 1970; None for a note that does not age.
+
+    A daily note is as old as the day in its name. ``MEMORY.md``, ``USER.md`` and other files in ``memory/`` do not age.
+    Any other file is as old as its last change.
+    """
+    if day := re.search(_DAILY, path):
+        number = day_number(*map(int, day.groups()))
+        if number is not None:
+            return ms_of_day(number)
+    path = path.removeprefix("./")
+    if path in _LONG_LIVED or (path.startswith("memory/") and not day):
+        return None
+    return mtime_ms
+
+
+def decay_factor(time_ms: float | None, now_ms: float, half_life_days: float, *, is_named: bool = False) -> float:
+    """Return the factor for a note of this time, which halves with every half-life.
+
+    ``is_named`` says that the note holds every identifier of the query: it keeps most of its score at any age.
+    """
+    if time_ms is None:
+        return 1.0
+    age_days = max(0.0, now_ms - time_ms) / _MS_A_DAY
+    factor: float = 0.5 ** (age_days / half_life_days)
+    return NAMED_FACTOR + (1 - NAMED_FACTOR) * factor if is_named else factor
+
+
+def weigh_collections(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Multiply the odds of the notes of a collection by its weight; of several, the one named first decides."""
+    heavy = [one for one in context.options.collections if one.weight != 1]
+    if not heavy:
+        return list(candidates)
+    weighed = []
+    for entry in candidates:
+        weight = next((one.weight for one in heavy if is_in_collection(entry.chunk.path, one)), 1.0)
+        gain = gain_by_weight(weight, by_vectors_only=context.query.by_vectors_only)
+        weighed.append(entry._replace(worth=entry.worth + gain, weight=gain) if gain else entry)
+    return weighed
+
+
+# Three results of a file count fully: a fact and what belongs to it. Each further one counts this much of the one
+# before, because a file that was shown several times has probably said what it knows.
+_FULL_RESULTS = 3
+_REPEATED_FILE = 0.8
+
+
+def diversify(scores: Sequence[float], words: Sequence[Set[str]], weight: float) -> list[int]:
+    """Return the order of results by maximal marginal relevance (MMR): high scores that repeat no earlier result.
+
+    ``weight`` is the share of the score, the rest is the overlap of words; 1 leaves the order to the scores.
+    """
+    left = sorted(range(len(scores)), key=lambda place: (-scores[place], place))
+    if weight >= 1 or len(left) <= 1:
+        return left
+    least, most = min(scores), max(scores)
+    relevance = [(score - least) / (most - least) if most > least else 1.0 for score in scores]
+    repetition = [0.0] * len(scores)
+    taken: list[int] = []
+    while left:
+        best = max(
+            left, key=lambda place: (weight * relevance[place] - (1 - weight) * repetition[place], scores[place])
+        )
+        left.remove(best)
+        taken.append(best)
+        for place in left:
+            repetition[place] = max(repetition[place], overlap(words[place], words[best]))
+    return taken
+
+
+def places_in_files(files: Sequence[str]) -> list[int]:
+    """Return the place of each result among those of its file, counted from 0."""
+    counts: dict[str, int] = {}
+    places = []
+    for file in files:
+        places.append(counts.get(file, 0))
+        counts[file] = places[-1] + 1
+    return places
+
+
+def overlap(left: Set[str], right: Set[str]) -> float:
+    """Return the share of words that two texts have in common; two texts without words are the same."""
+    if not left and not right:
+        return 1.0
+    return len(left & right) / len(left | right)
+
+
+def interleave_sources(results: Sequence[SearchResult], most: int) -> list[SearchResult]:
+    """Return the first ``most`` results; of several sources one result each in turn, beginning with the best."""
+    by_source: dict[str, list[SearchResult]] = {}
+    for result in results:
+        by_source.setdefault(result.source, []).append(result)
+    if len(by_source) < 2:
+        return list(results[:most])
+    groups = sorted(by_source.values(), key=lambda group: -group[0].score)
+    longest = max(map(len, groups))
+    turns = [group[turn] for turn in range(longest) for group in groups if turn < len(group)]
+    return turns[:most]
+
+
+#: As in OpenClaw: what an entry of a project at hand counts beside others, and one of another project.
+_CURRENT_PROJECT, _OTHER_PROJECT = 1.15, 0.9
+
+
+def _weigh(marks: Marks, projects: frozenset[str]) -> float:
+    """Return what an entry counts beside others: 0.8 for an importance of 1, 1.25 for 10; more in its own project."""
+    factor = 1.0 if marks.importance is None else 0.75 + 0.05 * marks.importance
+    if not marks.project or not projects:
+        return factor
+    return factor * (_OTHER_PROJECT if projects.isdisjoint(marks.project.split("; ")) else _CURRENT_PROJECT)
+
+
+def prefer_important(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Order candidates that hold the same words by score, importance and project, among the places that they have.
+
+    No score changes: it says how likely an entry answers the query, which does not depend on how important it is.
+    """
+    ordered, current = list(candidates), context.query.projects
+    marks = [entry.chunk.marks for entry in candidates]
+    if all(one.importance is None and not (current and one.project) for one in marks):
+        return ordered
+    factors = [_weigh(one, current) for one in marks]
+    groups: dict[Hashable, list[int]] = {}
+    for place, entry in enumerate(candidates):
+        # Importance decides between entries of one source with the same words and names of the query.
+        features = entry.features
+        held = (features.held, features.identified, features.naming) if features else ()
+        groups.setdefault((entry.chunk.source, held), []).append(place)
+    for places in groups.values():
+        best_first = sorted(places, key=lambda place: (-candidates[place].score * factors[place], place))
+        for place, chosen in zip(places, best_first, strict=True):
+            ordered[place] = candidates[chosen]
+    return ordered
+
+
+# What the words of another speaker lose if the query names one.
+_OTHER_COST = 0.1
+# How much of the lead of another speaker's words becomes doubt that the memory holds an answer at all. Questions that
+# name the wrong speaker are told from others with an AUC of .60 at 0, .66 at 0.5, .70 at 1.
+_DOUBT = 1.0
+_WORD = r"[^\W\d_]+"
+# Shorter words of a name are initials and particles.
+_MIN_NAME_CHARS = 3
+_ASSISTANT = (
+    r"\b(?:assistant|you (?:had |have |just |once |also )?(?:said|told|gave|wrote|recommend|suggest|mention|list|provid"
+    r"|explain|propos|advis)|your (?:recommendation|suggestion|advice|answer|reply|list))"
+)
+
+
+def find_named_speakers(speakers: Iterable[str], query: str) -> set[str]:
+    """Return which of the speakers a query names, by their whole name or a part of it."""
+    some = set(speakers) - {""}
+    words = set(re.findall(_WORD, fold(query))) if some else set()
+    return {speaker for speaker in some if words & _names_of(speaker)}
+
+
+def _names_of(speaker: str) -> set[str]:
+    return {word for word in re.findall(_WORD, fold(speaker)) if len(word) >= _MIN_NAME_CHARS or not word.isascii()}

@@ -1,0 +1,1 @@
+"""Conversations: who sees which, what was said in them, and what is saved of them."""

@@ -1,0 +1,507 @@
+"""The conversations of coding agents as transcripts of a memory: those that are followed, and those that were imported.
+
+They are private, so nothing is read until somebody asks for it. ``hosts.json`` says which hosts are followed, and for
+which folders. What was imported once is copied, with secrets masked and without tool output, because a host may delete
+its own files. Line ``n`` of a copy is record ``n`` of the original, so that citations stay valid.
+
+The path of a conversation is ``sessions/<host>/<session>.jsonl``, wherever and however the host keeps it. If it is both
+followed and imported, the host's own file is read as long as it exists.
+"""
+
+import json
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, NamedTuple
+
+from mdrecall.config.load import Loaded
+from mdrecall.config.settings import Settings
+from mdrecall.config.workspace import HOSTS_FILE
+from mdrecall.errors import FileMissing, PathOutside, QueryError, ReadError, SessionsError
+from mdrecall.interfaces import OpenTranscript
+from mdrecall.notes.opening import stamp_of
+from mdrecall.notes.repository import find_root
+from mdrecall.notes.tombstones import TombstoneFiles, open_masks, open_tombstones
+from mdrecall.sessions.host_formats import About
+from mdrecall.sessions.hosts import (
+    HOSTS,
+    OPENCODE,
+    SPEAKERS,
+    HostFiles,
+    find_conversations,
+    find_host_files,
+    list_files,
+    list_sessions,
+    open_host_file,
+    open_session,
+    session_of,
+)
+from mdrecall.sessions.jsonl import (
+    MAX_LINE_BYTES,
+    OpenJsonl,
+    as_object,
+    as_text,
+    day_of,
+    one_line,
+    open_jsonl,
+    parse_blocks,
+    parse_object,
+)
+from mdrecall.state_files import draft, load, save
+from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
+
+#: The hosts whose conversations can be read.
+HOST_NAMES = (*(row.name for row in HOSTS), OPENCODE)
+#: What the first records say about each transcript, so that a search need not open every one.
+CACHE_FILE = "hosts-cache.json"
+_PATH = re.compile(rf"sessions/({'|'.join(HOST_NAMES)})/([A-Za-z0-9][A-Za-z0-9._-]{{0,200}})\.jsonl")
+_COPIES = "hosts"
+_ENDING = ".jsonl"
+#: More transcripts of a host are not looked at: the newest ones count, and each costs a search some microseconds.
+_MAX_FILES = 5_000
+_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+#: A report names at most this many problems.
+_MAX_ISSUES = 20
+
+
+class FollowedHost(NamedTuple):
+    """A host whose conversations are read where the host keeps them."""
+
+    root: str
+    """The folder with its transcripts, or its database."""
+    folders: tuple[str, ...] = ()
+    """The folders whose conversations are read; empty for all of them."""
+
+    def wants(self, about: About) -> bool:
+        """True if a conversation is one of those to read."""
+        return not about.is_subagent and (not self.folders or any(is_inside(about.folder, at) for at in self.folders))
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """True if a path is a folder or lies in it, by their names alone."""
+    return bool(path) and (path == folder or path.startswith(folder.rstrip(os.sep) + os.sep))
+
+
+class HostState:
+    """The hosts of one agent's memory, below the folder of the agent."""
+
+    def __init__(self, folder: str) -> None:
+        self._path = os.path.join(folder, HOSTS_FILE)
+        self.copies = os.path.join(folder, _COPIES)
+
+    def list_followed(self) -> dict[str, FollowedHost]:
+        """Return the hosts that are followed, by name."""
+        entries = load(self._path).get("follow")
+        return {
+            host: FollowedHost(entry["root"], tuple(at for at in entry.get("folders") or () if isinstance(at, str)))
+            for host, entry in (entries if isinstance(entries, dict) else {}).items()
+            if isinstance(entry, dict) and isinstance(entry.get("root"), str)
+        }
+
+    def follow(self, host: str, wanted: FollowedHost) -> FollowedHost:
+        """Follow a host, for further folders if it is followed already; return what is read from now on."""
+        known = self.list_followed()
+        before = known.get(host)
+        is_narrower = before is not None and not before.folders
+        folders = () if is_narrower or not wanted.folders else (*(before.folders if before else ()), *wanted.folders)
+        known[host] = FollowedHost(wanted.root, tuple(dict.fromkeys(folders)))
+        self._save(known)
+        return known[host]
+
+    def switch_on(self) -> None:
+        """Let imported conversations be searched, without following a host."""
+        self._save(self.list_followed())
+
+    def forget(self, host: str) -> None:
+        """Follow a host no longer, and delete the copies of its conversations."""
+        import shutil
+
+        known = self.list_followed()
+        known.pop(host, None)
+        try:
+            shutil.rmtree(os.path.join(self.copies, host))
+        except FileNotFoundError:
+            pass
+        except OSError as error:
+            raise _write_error(self.copies, error) from error
+        with suppress(OSError):
+            os.rmdir(self.copies)
+        self._save(known)
+
+    def _save(self, known: Mapping[str, FollowedHost]) -> None:
+        try:
+            if known or os.path.isdir(self.copies):
+                entries = {host: {"root": at.root, "folders": list(at.folders)} for host, at in known.items()}
+                save(self._path, {"follow": entries})
+            elif os.path.exists(self._path):
+                os.unlink(self._path)
+        except OSError as error:
+            raise _write_error(self._path, error) from error
+
+    def list_copies(self) -> Iterator[tuple[str, str, Stamp]]:
+        """Yield the host, the session and the stamp of every copy."""
+        for host in _names(self.copies):
+            for name in _names(os.path.join(self.copies, host)):
+                with suppress(OSError):
+                    found = os.lstat(os.path.join(self.copies, host, name))
+                    if name.endswith(_ENDING) and not name.startswith(".") and stat.S_ISREG(found.st_mode):
+                        yield host, name.removesuffix(_ENDING), stamp_of(found)
+
+    def read_about(self, host: str, session: str) -> About:
+        """Return what a copy says about its conversation."""
+        try:
+            with open(os.path.join(self.copies, copy_name(host, session)), "rb") as file:
+                values = as_object(parse_object(file.readline(MAX_LINE_BYTES)).get("conversation"))
+                folder, branch, title = (as_text(values.get(name)) for name in ("folder", "branch", "title"))
+                return About(folder, branch, title)
+        except OSError:
+            return About()
+
+    def copy(self, found: "HostConversation", redact: Callable[[str], str]) -> int:
+        """Write the copy of a conversation as a whole, unless it has no message; return how many it has."""
+        path = os.path.join(self.copies, copy_name(found.host, found.session))
+        about = {"folder": found.about.folder, "branch": found.about.branch, "title": redact(found.about.title)}
+        messages = 0
+        try:
+            with found.open() as opened, draft(path) as target:
+                for record in opened.records():
+                    line = _message_line(record.redact_text(redact))
+                    if record.number == 1:
+                        line["conversation"] = about
+                    target.file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
+                    messages += record.is_message
+                if messages:
+                    target.publish()
+                    os.utime(path, ns=(found.stamp[1], found.stamp[1]))
+        except OSError as error:
+            raise _write_error(path, error) from error
+        return messages
+
+
+def copy_name(host: str, session: str) -> str:
+    """Return the path of a copy below the folder of all copies."""
+    return f"{host}/{session}{_ENDING}"
+
+
+def _message_line(record: TranscriptRecord) -> dict[str, Any]:
+    if not record.is_message:
+        return {}
+    message = {"role": record.speaker.lower(), "content": record.text}
+    return {"type": "message", **({"timestamp": f"{record.day}T12:00:00Z"} if record.day else {}), "message": message}
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        raise ReadError(f"Cannot list {folder}: {error.strerror}.", path=folder) from error
+
+
+def _write_error(path: str, error: OSError) -> SessionsError:
+    return SessionsError(
+        f"Cannot write {path}: {error.strerror or error}.", hint="Check the disk and the permissions, then try again."
+    )
+
+
+class HostConversation(NamedTuple):
+    """A conversation that a memory may read, and where it is."""
+
+    host: str
+    session: str
+    about: About
+    stamp: Stamp
+    open: Callable[[], AbstractContextManager[OpenTranscript]]
+    folder: str
+    """The folder that its file is in."""
+
+    @property
+    def path(self) -> str:
+        return f"sessions/{self.host}/{self.session}.jsonl"
+
+
+class HostTranscripts:
+    """The conversations of coding agents in one agent's memory."""
+
+    name: SourceName = "sessions"
+
+    def __init__(self, folder: str, forgotten: TombstoneFiles | None = None) -> None:
+        self._state = HostState(folder)
+        self._cache = AboutCache(os.path.join(folder, CACHE_FILE), forgotten)
+        self._found: dict[str, HostConversation] = {}
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "HostTranscripts":
+        """Return the reader of the hosts that were switched on for the configured agent."""
+        return cls(settings.agent_folder, open_tombstones(settings))
+
+    def scan(self) -> Listing:
+        """List every conversation with its stamp. Links are reported and not followed."""
+        issues: list[Issue] = []
+        found: dict[str, HostConversation] = {}
+        lost: list[str] = []
+        folders: list[str] = []
+        for host, wanted in self._state.list_followed().items():
+            folders.append(os.path.dirname(wanted.root) if host == OPENCODE else wanted.root)
+            problems = len(issues)
+            found.update((each.path, each) for each in list_wanted(host, wanted, self._cache, issues))
+            lost += [f"sessions/{host}" for issue in issues[problems:] if "cannot be" in issue.problem][:1]
+        self._cache.save()
+        for each in self._copies():
+            found.setdefault(each.path, each)
+        self._found = found
+        folders += [each.folder for each in found.values()]
+        stamps = {path: each.stamp for path, each in found.items()}
+        return Listing(stamps, tuple(issues), tuple(lost), {}, tuple(dict.fromkeys(folders)))
+
+    def _copies(self) -> Iterator[HostConversation]:
+        for host, session, stamp in self._state.list_copies():
+            if host in HOST_NAMES:
+                folder, inside = self._state.copies, copy_name(host, session)
+                opener = partial(open_jsonl, folder, inside, _read_copy, shown=f"sessions/{inside}")
+                yield HostConversation(host, session, About(), stamp, opener, os.path.join(folder, host))
+
+    def owns(self, path: str) -> bool:
+        """True if a path has the form of a conversation's."""
+        return is_host_path(path)
+
+    def find(self, session: str, listing: Listing) -> str | None:
+        """Return the path of a conversation given by its session, with or without the host before it."""
+        own = (path for path in listing.stamps if self.owns(path))
+        return next((path for path in own if path == session or path.endswith(f"/{session}.jsonl")), None)
+
+    def describe(self, path: str, stamp: Stamp) -> Conversation:
+        """Return what is known about a conversation: its host, folder, branch and title."""
+        host, session = self._split(path)
+        found = self._found.get(path)
+        about = found.about if found and found.about != About() else self._state.read_about(host, session)
+        return Conversation(
+            session, path, stamp[0], stamp[1] / 1e9, False, host, about.folder, about.branch, about.title
+        )
+
+    def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
+        """Open a conversation by its path. Tools are never among what it gives."""
+        self._split(path)
+        if path not in self._found:
+            self.scan()
+        if path not in self._found:
+            raise FileMissing(f"There is no transcript {path}.", path=path)
+        return self._found[path].open()
+
+    def _split(self, path: str) -> tuple[str, str]:
+        found = _PATH.fullmatch(path)
+        if found is None:
+            raise PathOutside(f"{path} is not a conversation of a coding agent.", path=path)
+        return found[1], found[2]
+
+
+def is_host_path(path: str) -> bool:
+    """True if a path has the form of a coding agent's conversation."""
+    return _PATH.fullmatch(path) is not None
+
+
+def export_name(path: str) -> str:
+    """Return a file name without an ending for a transcript: its session, after the coding agent that has it."""
+    folder, _, session = path.removeprefix("sessions/").removesuffix(_ENDING).rpartition("/")
+    return f"{folder}--{session}" if folder in HOST_NAMES else session
+
+
+class AboutCache:
+    """What the first records of transcripts say, kept between processes. Losing it costs only time."""
+
+    def __init__(self, path: str, forgotten: TombstoneFiles | None = None) -> None:
+        """``forgotten`` says which titles are not kept."""
+        self._forgotten = forgotten
+        self._path = path
+        self._known: dict[str, list[object]] | None = None
+        self._has_changed = False
+
+    def read(self, row: HostFiles, root: str, path: str, stamp: Stamp) -> About:
+        """Return what a transcript says about itself, from its file if it has not said everything yet."""
+        if self._known is None:
+            self._known = load(self._path)
+        file = os.path.join(root, path)
+        known = self._known.get(file)
+        if isinstance(known, list) and len(known) == 5 and known[0] == stamp[3]:
+            return About(str(known[1]), str(known[2]), str(known[3]), known[4] is True)
+        try:
+            with open_host_file(row, root, path, shown=file) as opened:
+                about = opened.about()
+        except ReadError:
+            return About()
+        if self._forgotten and (forgotten := self._forgotten.load()):
+            is_forgotten = forgotten.is_forgotten_transcript(f"sessions/{row.name}/{session_of(row, path)}.jsonl")
+            about = about._replace(title="" if is_forgotten else forgotten.mask(about.title))
+        if about.folder and about.title:
+            self._known[file] = [stamp[3], *about]
+            self._has_changed = True
+        return about
+
+    def save(self) -> None:
+        """Write what is new; a folder that cannot be written to is no reason to fail."""
+        if self._has_changed and self._known is not None:
+            newest = dict(list(self._known.items())[-len(HOSTS) * _MAX_FILES :])
+            try:
+                save(self._path, newest)
+            except OSError:
+                return
+            self._has_changed = False
+
+
+def list_wanted(host: str, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]) -> Iterator[HostConversation]:
+    """Yield the conversations of a host that are wanted, without those of sub-agents."""
+    row = find_host_files(host)
+    listed = _list_opencode(wanted.root, issues) if row is None else _list_jsonl(row, wanted, cache, issues)
+    return (each for each in listed if wanted.wants(each.about) and is_host_path(each.path))
+
+
+def _list_jsonl(
+    row: HostFiles, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]
+) -> Iterator[HostConversation]:
+    root = wanted.root
+    files = sorted(list_files(row, root, issues, wanted.folders), key=lambda entry: -entry[1][1])[:_MAX_FILES]
+    for path, stamp in files:
+        session = session_of(row, path)
+        folder = os.path.dirname(os.path.join(root, path))
+        about = cache.read(row, root, path, stamp)
+        yield HostConversation(row.name, session, about, stamp, partial(_open_live, row, root, path), folder)
+
+
+@contextmanager
+def _open_live(row: HostFiles, root: str, path: str) -> Iterator[OpenTranscript]:
+    with open_host_file(row, root, path, shown=os.path.join(root, path)) as opened:
+        yield opened.file
+
+
+def _list_opencode(path: str, issues: list[Issue]) -> Iterator[HostConversation]:
+    try:
+        sessions = list_sessions(path)
+    except ReadError as error:
+        issues.append(Issue(path, f"cannot be read: {error}"))
+        return
+    for session, about, stamp in sorted(sessions, key=lambda row: -row[2][1])[:_MAX_FILES]:
+        opener = partial(open_session, path, session)
+        yield HostConversation(OPENCODE, session, about, stamp, opener, os.path.dirname(path))
+
+
+def _read_copy(file: OpenJsonl, start: int, number: int) -> Iterator[TranscriptRecord]:
+    """Yield the records of a copy."""
+    return parse_blocks(file.blocks(start), _parse_copy, start=start, number=number)
+
+
+def _parse_copy(line: bytes) -> tuple[str, str, str, str] | None:
+    record = parse_object(line)
+    message = as_object(record.get("message"))
+    speaker, origin = SPEAKERS.get(as_text(message.get("role")), ("", ""))
+    text = one_line(as_text(message.get("content")))
+    return (speaker, text, day_of(record.get("timestamp")), origin) if speaker and text else None
+
+
+class HostSummary(NamedTuple):
+    """What there is of a host."""
+
+    host: str
+    root: str
+    """Where its conversations are; empty if there are none."""
+    conversations: int
+    of_folder: int
+    """How many of them are about the project that the caller is in."""
+    followed: FollowedHost | None
+    imported: int
+
+
+class HostChoice:
+    """A host, and the conversations of it that somebody asks for."""
+
+    def __init__(self, host: str, loaded: Loaded, env: Mapping[str, str], folder: str) -> None:
+        """``folder`` is one of the project whose conversations are meant; empty for every project."""
+        self.host = host
+        self._settings = loaded.settings
+        self._state = HostState(loaded.settings.agent_folder)
+        self._cache = _open_cache(loaded.settings)
+        self._wanted = FollowedHost(find_conversations(host, env), find_project(folder) if folder else ())
+
+    def follow(self) -> FollowedHost:
+        """Read the conversations from now on, where the host keeps them."""
+        self._require_root()
+        return self._state.follow(self.host, self._wanted)
+
+    def copy_all(self, since: str) -> tuple[int, int, list[str]]:
+        """Copy the conversations as they are now; those that went on no later than a day are left out.
+
+        Return how many conversations and messages were copied, and the first problems.
+        """
+        self._require_root()
+        from_ns = _parse_day(since)
+        redact, forgotten = open_masks(self._settings).redact, open_tombstones(self._settings).load()
+        issues: list[Issue] = []
+        counts: list[int] = []
+        for each in list_wanted(self.host, self._wanted, self._cache, issues):
+            if each.stamp[1] >= from_ns and not forgotten.is_forgotten_transcript(each.path):
+                try:
+                    counts.append(self._state.copy(each, redact))
+                except ReadError as error:
+                    issues.append(Issue(each.path, str(error)))
+        if any(counts):
+            self._state.switch_on()
+        self._cache.save()
+        shown = [f"{issue.path} {issue.problem}" for issue in issues[:_MAX_ISSUES]]
+        return sum(count > 0 for count in counts), sum(counts), shown
+
+    def count_copies(self) -> int:
+        """Return how many conversations of the host were imported."""
+        return sum(host == self.host for host, _, _ in self._state.list_copies())
+
+    def forget(self) -> None:
+        """Read nothing of the host any more, and delete the copies."""
+        self._state.forget(self.host)
+
+    def _require_root(self) -> None:
+        if not os.path.exists(self._wanted.root):
+            hint = "Check that the host runs for this user and has had a conversation."
+            raise FileMissing(
+                f"{self.host} has no conversations in {self._wanted.root}.", path=self._wanted.root, hint=hint
+            )
+
+
+def _open_cache(settings: Settings) -> AboutCache:
+    return AboutCache(os.path.join(settings.agent_folder, CACHE_FILE), open_tombstones(settings))
+
+
+def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list[HostSummary]:
+    """Return what there is of each host, and how much of it is about the project that a folder is in."""
+    state, cache = HostState(loaded.settings.agent_folder), _open_cache(loaded.settings)
+    followed, copies = state.list_followed(), [host for host, _, _ in state.list_copies()]
+    own = FollowedHost("", find_project(folder))
+    summaries = []
+    for host in HOST_NAMES:
+        root = find_conversations(host, env)
+        found = [each.about for each in list_wanted(host, FollowedHost(root), cache, [])]
+        ours = sum(own.wants(about) for about in found)
+        shown = root if os.path.exists(root) else ""
+        summaries.append(HostSummary(host, shown, len(found), ours, followed.get(host), copies.count(host)))
+    if followed or copies:
+        cache.save()
+    return summaries
+
+
+def find_project(folder: str) -> tuple[str, ...]:
+    """Return the repository that a folder is in, else the folder; by each of its names if a link leads to it."""
+    return tuple(dict.fromkeys(find_root(path) or path for path in (os.path.abspath(folder), os.path.realpath(folder))))
+
+
+def _parse_day(day: str) -> int:
+    """Return the beginning of a day in nanoseconds since 1970; 0 for none."""
+    if not day:
+        return 0
+    try:
+        if not _DAY.fullmatch(day):
+            raise ValueError(day)
+        return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * 10**9
+    except (ValueError, OverflowError) as error:
+        raise QueryError(f"{day!r} is not a day.", hint="Write it as 2026-02-10.") from error

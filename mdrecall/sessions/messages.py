@@ -1,0 +1,351 @@
+"""Messages: ``NO_REPLY``, text that memory injects, sentences that decide something, triggers, and the prompt.
+
+Text that memory puts into a conversation is marked when it goes in, and left out when the conversation is read. Without
+the mark, a transcript would bring it back into the index and the notes, and memory would feed on itself.
+
+Words that decide something or leave something open were compiled for this project, in eleven languages. They
+are folded as the analyser folds them, so accents and capitals do not matter. A word that means something else in
+another language, such as *mai* or *car*, is only listed inside a phrase.
+
+The numbers of triggers are OpenClaw's. A word counts in any of its forms, and in scripts without spaces by its
+characters.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from functools import cache
+from typing import Literal, TypeAlias
+
+from mdrecall.text.words import fold, is_unspaced, stem, surface_words, tokens
+
+NO_REPLY = "NO_REPLY"
+
+
+def is_silent(text: str) -> bool:
+    """True if a text is nothing but the token."""
+    return text.strip() == NO_REPLY
+
+
+def visible_text(text: str) -> str:
+    """Return a text without a token at its end; empty if it is nothing else."""
+    start = _token_start(text, at_start=True)
+    return text if start is None else text[:start]
+
+
+class ReplyStream:
+    """An answer that arrives in pieces: everything is shown at once, except an end that may become the token."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._at_start = True
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece. Return the text that may be shown now."""
+        self._held += piece
+        return self._release(_hold_from(self._held, at_start=self._at_start))
+
+    def end(self) -> str:
+        """End the answer. Return the text that was held back and is not the token."""
+        start = _token_start(self._held, at_start=self._at_start)
+        shown = self._release(len(self._held) if start is None else start)
+        self._held = ""
+        return shown
+
+    def _release(self, count: int) -> str:
+        shown, self._held = self._held[:count], self._held[count:]
+        self._at_start = self._at_start and not shown
+        return shown
+
+
+def _token_start(text: str, *, at_start: bool) -> int | None:
+    """Return where a token at the end begins, with the blanks and stars before it; None if there is none."""
+    before = text.rstrip().rstrip("*").removesuffix(NO_REPLY)
+    return _edge(before, at_start=at_start) if len(before) < len(text.rstrip().rstrip("*")) else None
+
+
+def _hold_from(text: str, *, at_start: bool) -> int:
+    """Return from where on to hold a text back, because what follows may still make it the token."""
+    opening = text.strip().upper()
+    if at_start and (not opening or ("_" in opening and NO_REPLY.startswith(opening))):
+        return 0
+    start = _token_start(text, at_start=at_start)
+    for length in range(len(NO_REPLY) - 1, 0, -1):
+        if start is None and text.endswith(NO_REPLY[:length]):
+            start = _edge(text[:-length], at_start=at_start)
+    if start is None:
+        start = _edge(text, at_start=at_start)
+    return len(text) if start is None else start
+
+
+def _edge(before: str, *, at_start: bool) -> int | None:
+    """Return where the blanks and stars at the end of a text begin; None if there are none, except at the start."""
+    end = len(before)
+    while end and (before[end - 1].isspace() or before[end - 1] == "*"):
+        end -= 1
+    return end if end < len(before) or (at_start and not end) else None
+
+
+_MEMORY = "mdrecall-memory"
+#: Elements that hosts put around what hooks inject. Only complete ones are removed: people write about them too.
+_OF_HOSTS = ("hook_context", "hook_prompt", "system-reminder", "system_reminder", "qwen:user-prompt-submit-context")
+_NAMES = "|".join((_MEMORY, *_OF_HOSTS))
+# Gemini writes the angle brackets of an injected text as entities. A tag has few attributes: the limit keeps the search
+# linear.
+_TAG = re.compile(rf"(?:<|&lt;)(?P<end>/?)(?P<name>{_NAMES})(?:\s[^<>]{{0,400}}?)?(?:>|&gt;)", re.IGNORECASE)
+_LIKE_A_TAG = re.compile(rf"(?:<|&lt;)\s{{0,9}}/?\s{{0,9}}(?:{_NAMES})", re.IGNORECASE)
+#: How Claude Code introduces the text of a hook, which goes on to the end of the message.
+_INTRODUCED = " hook additional context: "
+_INTRODUCTION = re.compile(rf"^[A-Z][A-Za-z]{{3,40}}{_INTRODUCED}", re.MULTILINE)
+
+
+def wrap_memory(text: str, word: str) -> str:
+    """Return a text between the marks of memory; nothing inside it can end the block.
+
+    ``word`` is random and stands in both tags. A program reads only true tags, but a model may also read one that is
+    written with entities, invisible characters or other brackets: whoever wrote the text cannot know the word.
+    """
+    inside = _LIKE_A_TAG.sub(lambda found: re.sub("[-_]", " ", found[0]), text.strip())
+    return f"<{_MEMORY} {word}>\n{inside}\n</{_MEMORY} {word}>"
+
+
+def strip_memory(text: str) -> str:
+    """Return a text without what memory or a hook put into it.
+
+    A block of memory that has lost its beginning or its end is removed from the start or to the end of the text.
+    """
+    # Most texts hold none of the names, and looking for words is far quicker than a pattern.
+    lower = text.lower()
+    tags = list(_TAG.finditer(text)) if any(name in lower for name in (_MEMORY, *_OF_HOSTS)) else []
+    ranges = [found for name in (_MEMORY, *_OF_HOSTS) for found in _find_blocks(text, tags, name)] if tags else []
+    if introduction := _INTRODUCED in text and _INTRODUCTION.search(text):
+        ranges.append((introduction.start(), len(text)))
+    return _remove(text, sorted(ranges)).strip() if ranges else text
+
+
+def _find_blocks(text: str, tags: list[re.Match[str]], name: str) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    begun: list[int] = []
+    for tag in tags:
+        if tag["name"].lower() != name:
+            continue
+        if not tag["end"]:
+            begun.append(tag.start())
+        elif begun:
+            found.append((begun.pop(), tag.end()))
+        elif name == _MEMORY:
+            found.append((0, tag.end()))
+    if begun and name == _MEMORY:
+        found.append((begun[0], len(text)))
+    return found
+
+
+def _remove(text: str, ranges: list[tuple[int, int]]) -> str:
+    """Return a text without some ranges, which are in order and may overlap."""
+    kept: list[str] = []
+    end = 0
+    for start, following in ranges:
+        kept.append(text[end : max(start, end)])
+        end = max(end, following)
+    return "".join((*kept, text[end:]))
+
+
+Kind: TypeAlias = Literal["decision", "open"]
+
+#: A shorter sentence, such as "Don't." or "Not yet.", says nothing by itself. It is counted in bytes, because three
+#: characters of Chinese say as much as nine letters.
+_MIN_BYTES = 15
+
+# A line ends a sentence, and so does a full stop that a blank follows.
+_END = re.compile(r"(?<=[.!?…])[\"'”’)*_]*\s+|(?<=[。！？])[」』）]?|\n+")
+_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+# What begins a line in Markdown: a heading, a list item with its box, a quotation, the borders of a table.
+_LEAD = re.compile(r"(?:[#>|\s]|[-*+]\s|\d{1,3}[.)]\s|\[[ xX]\]\s)+")
+_QUESTION = ("?", "？")
+
+
+# The words of each kind as alternatives of a pattern, one language after the other, each on lines of its own.
+_SPACED: dict[Kind, str] = {
+    "decision": (
+        r"decided|decision|agreed|settled on|instead of|rather than|because|from now on|going forward|no longer"
+        r"|do not|don['’]?t (?!know|think|see)|always|never (?!mind)|we (?:will )?keep|we (?:will )?use|prefer"
+        r"|remember that"
+        r"|entschieden|entscheidung|beschlossen|vereinbart|weil|statt|anstatt|stattdessen|ab (?:jetzt|sofort)"
+        r"|von nun an|künftig|in zukunft|immer(?! noch)|niemals|nie (?:wieder|mehr)|nicht mehr"
+        r"|wir (?:nehmen|behalten|bleiben)"
+        r"|décidé|décision|convenu|parce qu|puisqu|au lieu d|plutôt qu|désormais|dorénavant|à partir de maintenant"
+        r"|toujours(?! pas)|jamais|il ne faut pas|on garde|nous gardons"
+        r"|decidimos|decidido|decisión|acordamos|acordado|porque|en lugar de|en vez de|a partir de ahora"
+        r"|de ahora en adelante|siempre|nunca|ya no"
+        r"|abbiamo deciso|deciso|decisione|concordato|perché|invece di|al posto di|d['’]ora in poi|da ora in poi|sempre"
+        r"|non usare|mai più"
+        r"|decisão|combinamos|combinado|em vez de|ao invés de|a partir de agora|daqui em diante|não use"
+        r"|besloten|beslissing|afgesproken|omdat|in plaats van|vanaf nu|voortaan|altijd|nooit"
+        r"|решили|решено|решение|договорились|потому что|вместо|отныне|с этого момента|всегда|никогда|больше не"
+    ),
+    "open": (
+        r"todo|fixme|not (?:done |solved |fixed )?yet|still (?:fails?|failing|broken|open|needs?|missing|have to|to do)"
+        r"|open question|unresolved|unsolved|left to do|next steps?|follow[- ]up|flaky|blocked (?:by|on)"
+        r"|noch (?:nicht|offen|kaputt|zu tun)|immer noch|fehlt noch|muss noch|müssen noch|schlägt noch|offene frage"
+        r"|ungelöst|nächste schritte"
+        r"|à faire|reste à|pas encore|toujours pas|échoue (?:encore|toujours)|en suspens|prochaines? étapes?"
+        r"|pendientes?|por hacer|todavía (?:no|falla)|aún (?:no|falla)|sigue fallando|próximos? pasos?|falta por"
+        r"|da fare|non ancora|ancora non|fallisce ancora|in sospeso|resta da|manca ancora|prossimi passi"
+        r"|pendências?|pendente|ainda (?:não|falha)|continua (?:falhando|a falhar)|próximos passos"
+        r"|nog niet|nog open|moet nog|moeten nog|faalt nog|nog te doen|volgende stap(?:pen)?"
+        r"|ещё не|пока не|осталось|всё ещё|не решено|открытый вопрос|следующий шаг|нужно будет"
+    ),
+}
+_UNSPACED: dict[Kind, str] = {
+    "decision": (
+        r"决定|決定|约定|約定|因为|因為|从现在起|從現在起|从今以后|今后|今後|以后都|以後都|不要|总是|總是|一律|而不是|改用"
+        r"|決め(?:た|まし)|ことにし(?:た|まし|ます)|これからは|なぜなら|必ず|常に|いつも|しないで|ではなく|代わりに"
+        r"|결정|하기로 (?:했|함|하)|앞으로는|왜냐하면|때문에|항상|절대|하지 마|대신"
+    ),
+    "open": (
+        r"待办|待辦|还没|還沒|尚未|未解决|未解決|仍然失败|仍然失敗|还是失败|還是失敗|下一步|遗留|遺留"
+        r"|まだ|未対応|未完了|残ってい|後で|あとで|要確認|次のステップ"
+        r"|아직|미해결|나중에|남아 있|남았|해야 할|할 일|다음 단계"
+    ),
+}
+
+
+@cache
+def _patterns(kind: Kind) -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a kind for folded text, compiled at their first use, which takes milliseconds.
+
+    One for scripts with spaces between words and one for those without: together they would take twice as long.
+    """
+    return re.compile(rf"(?<!\w)(?:{fold(_SPACED[kind])})(?!\w)"), re.compile(fold(_UNSPACED[kind]))
+
+
+def _has_marker(folded: str, kind: Kind) -> bool:
+    spaced, unspaced = _patterns(kind)
+    return bool(spaced.search(folded) or (not folded.isascii() and unspaced.search(folded)))
+
+
+def find_marked(text: str) -> Iterator[tuple[Kind, str]]:
+    """Yield the sentences of a Markdown text that leave something open or decide something, code left out.
+
+    A question decides nothing, though it may leave something open.
+    """
+    for sentence in _sentences(_FENCE.sub("\n", text).split("\n")):
+        folded = fold(sentence)
+        if _has_marker(folded, "open"):
+            yield "open", sentence
+        elif not sentence.endswith(_QUESTION) and _has_marker(folded, "decision"):
+            yield "decision", sentence
+
+
+def _sentences(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        bare = line[lead.end() :] if (lead := _LEAD.match(line)) else line
+        for sentence in _END.split(bare):
+            if len(sentence.strip().encode("utf-8", "replace")) >= _MIN_BYTES:
+                yield " ".join(sentence.split())
+
+
+#: An entry with at least this score is shown.
+MIN_SCORE = 0.65
+#: What the phrases count in a score; the search has the rest.
+_PHRASE_WEIGHT = 0.8
+_ONE_WORD = 0.85
+_SHARE_WEIGHT = 0.8
+# Two words of a phrase are as much evidence as there is.
+_ENOUGH_HITS = 2
+# Shorter words have too many neighbours that mean something else.
+_MIN_PREFIX, _MIN_OTHER_PREFIX = 6, 4
+_MAX_ENDING = 3
+
+
+class Message:
+    """The words of a message, read once for all phrases."""
+
+    def __init__(self, text: str) -> None:
+        self._words = frozenset(_words(text))
+        self._beginnings = {word[:_MIN_OTHER_PREFIX] for word in self._words}
+
+    def has(self, word: str) -> bool:
+        """True if the message has a word of a phrase, or another form of it."""
+        if word in self._words:
+            return True
+        if len(word) < _MIN_OTHER_PREFIX or word[:_MIN_OTHER_PREFIX] not in self._beginnings:
+            return False
+        return any(_is_form(word, other) for other in self._words)
+
+    def score_phrase(self, phrase: str) -> float:
+        """Return how much of a trigger phrase the message has, 0 to 1."""
+        words = _words(phrase)
+        if not words:
+            return 0.0
+        hits = sum(self.has(word) for word in words)
+        # A phrase of a script without spaces is one word, all of whose characters must be there.
+        if len(words) == 1 or all(is_unspaced(word[0]) for word in words):
+            return _ONE_WORD if hits == len(words) else 0.0
+        share = hits / len(words)
+        return _SHARE_WEIGHT * share + (1 - _SHARE_WEIGHT) * min(1.0, hits / _ENOUGH_HITS)
+
+    def score_triggers(self, triggers: Iterable[str]) -> float:
+        """Return the best of the phrases of an entry."""
+        return max((self.score_phrase(phrase) for phrase in triggers), default=0.0)
+
+
+def combine_scores(phrase_score: float, search_score: float) -> float:
+    """Return the score of an entry by its phrases and by a search for the message, each 0 to 1."""
+    return _PHRASE_WEIGHT * phrase_score + (1 - _PHRASE_WEIGHT) * search_score
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a text in their basic form, each once; pairs of characters in scripts without spaces."""
+    found: list[str] = []
+    for token in tokens(text):
+        surface = surface_words(token)
+        pairs = [word for word in surface if is_unspaced(word[0])]
+        # The analyser ends a run of such characters with the last one alone, which is part of a pair already.
+        single = pairs[-1:] if len(pairs) > 1 and len(pairs[-1]) == 1 else []
+        found += [word if word in pairs else stem(word) for word in surface if word not in single]
+    return list(dict.fromkeys(found))
+
+
+def _is_form(word: str, other: str) -> bool:
+    """True if two words are probably forms of one: in most languages only the ending differs."""
+    shorter, longer = sorted((word, other), key=len)
+    if len(longer) - len(shorter) > _MAX_ENDING or is_unspaced(word[0]) or not (word + other).isalpha():
+        return False
+    if word.isascii() and other.isascii():
+        # English forms have the same stem already.
+        return len(shorter) >= _MIN_PREFIX and longer.startswith(shorter)
+    return len(shorter) > _MIN_OTHER_PREFIX and longer.startswith(shorter[:-1])
+
+
+Citations = Literal["auto", "on", "off"]
+
+_TOPICS = "earlier work, decisions, dates, people, preferences or todos"
+
+
+def cites(mode: str, chat_type: str) -> bool:
+    """True if answers name their source: always, never, or with ``auto`` where one person talks with the agent."""
+    return mode == "on" or (mode != "off" and chat_type == "direct")
+
+
+def recall_section(*, tools: Collection[str], citations: str, chat_type: str) -> str:
+    """Return the section ``Memory Recall``; empty if the agent has neither tool."""
+    can_search, can_read = "memory_search" in tools, "memory_get" in tools
+    if not (can_search or can_read):
+        return ""
+    steps = []
+    if can_search:
+        steps.append(f"run memory_search over MEMORY.md and memory/*.md before you answer anything about {_TOPICS}")
+    if can_read:
+        after = "then use memory_get" if can_search else f"use memory_get before you answer anything about {_TOPICS}"
+        steps.append(f"{after} to read only the lines you need")
+    advice = "; ".join(steps)
+    if can_search and "session_get" in tools:
+        advice += "; read a result in sessions/ with session_get"
+    if {"sessions_search", "sessions_history"} <= set(tools):
+        advice += "; for the exact words of a past conversation use sessions_search, then sessions_history"
+    doubt = "If you are still unsure after that, say that you looked."
+    if cites(citations, chat_type):
+        source = "Name the source as `Source: <path#line>` where that helps the user to check."
+    else:
+        source = "Do not mention paths or line numbers unless the user asks for them."
+    return f"## Memory Recall\n\n{advice[0].upper()}{advice[1:]}. {doubt}\n{source}\n"
