@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple
 from mdrecall.config.load import Loaded, load, own_index_folder
 from mdrecall.errors import BackendUnavailable, ConfigError, ProgramMissing, RecallError, message_with_hint
 from mdrecall.memory import Memory
+from mdrecall.optional import import_extra
 from mdrecall.types import Issue, Status
 
 #: Other programs watch files too, so a limit that this one would use half of is likely to be reached.
@@ -148,10 +149,8 @@ def _check_qmd(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Fin
     """Check that qmd is installed, recent enough, and answers. If not, the builtin backend answers instead."""
     if loaded.settings.memory.backend != "qmd":
         return
-    from mdrecall.extras.qmd.process import check_qmd
-
     try:
-        version = check_qmd(loaded.settings, loaded.environment, loaded.home)
+        version = import_extra("qmd", "process").check_qmd(loaded.settings, loaded.environment, loaded.home)
     except BackendUnavailable as error:
         fix = error.hint or "Until this is fixed, the builtin backend answers."
         yield Finding("qmd", "wrong", str(error), fix)

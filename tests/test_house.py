@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,55 @@ def test_imports_point_down_only() -> None:
     command = [str(Path(sys.executable).with_name("lint-imports"))]
     done = subprocess.run(command, cwd=PROJECT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout
+
+
+def imported_modules(path: Path, modules: set[str]) -> set[str]:
+    """Return the modules of mdrecall that a file imports anywhere but for types."""
+    tree = ast.parse(path.read_text())
+    typed = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for inner in ast.walk(node)
+    }
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if id(node) in typed:
+            continue
+        if isinstance(node, ast.ImportFrom) and node.module:
+            names = {f"{node.module}.{name.name}" for name in node.names}
+            found |= (names & modules) or {node.module}
+        elif isinstance(node, ast.Import):
+            found |= {name.name for name in node.names}
+    return found & modules
+
+
+def test_no_file_imports_itself_through_others() -> None:
+    def name(path: Path) -> str:
+        return ".".join(path.relative_to(PROJECT).with_suffix("").parts).removesuffix(".__init__")
+
+    files = {name(path): path for path in ROOT.rglob("*.py")}
+    graph = {module: imported_modules(path, set(files)) - {module} for module, path in files.items()}
+    tuple(TopologicalSorter(graph).static_order())
+
+
+def test_no_private_name_of_the_standard_library_is_used() -> None:
+    found = []
+    for path in ROOT.rglob("*.py"):
+        nodes = list(ast.walk(ast.parse(path.read_text())))
+        modules = {name.name for node in nodes if isinstance(node, ast.Import) for name in node.names}
+        for node in nodes:
+            names: list[str] = []
+            if isinstance(node, ast.Import):
+                names = [name.name for name in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.module.startswith("mdrecall"):
+                names = [f"{node.module}.{name.name}" for name in node.names]
+            elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+                names = [f"{node.value.id}.{node.attr}"] if node.value.id in modules else []
+            private = re.compile(r"(?:^|\.)_(?!_)")
+            found += [f"{path.relative_to(ROOT)}: {each}" for each in names if private.search(each)]
+    # It has an underscore because it ends a process at once, and is documented.
+    assert [each for each in found if not each.endswith(": os._exit")] == []
 
 
 def error_classes() -> list[type[errors.RecallError]]:
@@ -178,7 +228,7 @@ ROOMS = {
     "text": (5297, 16),
     "tools": (1502, 5),
     "types": (1133, 6),
-    ".": (3063, 15),
+    ".": (3082, 16),
 }
 #: Files of mdrecall that take part in a call, and calls of its functions, when the same was asked before. Calls are
 #: rounded up: they differ a little between versions of Python.

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import ReadError, ScopeDenied
+from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
 from mdrecall.types import Conversation, MessagePage, ReadResult, SearchAnswer
 
@@ -105,9 +106,7 @@ def load_note(settings: Settings, home: str, path: str) -> tuple[str, str]:
 
 def _load_from_collection(settings: Settings, home: str, path: str) -> tuple[str, str] | None:
     """Return the path and text of a note in a collection of qmd; None if it is in none of them."""
-    from mdrecall.extras.qmd.collections import open_paths
-
-    paths = open_paths(settings, home)
+    paths = import_extra("qmd", "collections").open_paths(settings, home)
     file = paths.resolve_path(path) if path and "\0" not in path else None
     if file is None or not is_note_file(file.inside):
         return None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.credentials import Access, Credentials
@@ -22,6 +21,7 @@ from mdrecall.errors import (
     install_command,
     message_with_hint,
 )
+from mdrecall.optional import import_extra, is_installed
 from mdrecall.types import Secret
 
 if TYPE_CHECKING:
@@ -33,25 +33,15 @@ if TYPE_CHECKING:
 AUTOMATIC = ("openai", "gemini", "voyage", "mistral")
 #: Providers without an address: beside them, ``memorySearch.remote`` and ``model`` can only be meant for the fallback.
 _WITHOUT_ADDRESS = ("offline", "minilm", "local")
-#: The providers that run a model on this machine: the module of each, and the package and the extra that it needs.
-_EXTRAS = {
-    "minilm": ("mdrecall.extras.minilm", "onnxruntime", "minilm"),
-    "local": ("mdrecall.extras.gguf", "xllamacpp", "gguf"),
-}
+#: The providers that run a model on this machine, each with its extra.
+_EXTRAS = {"minilm": "minilm", "local": "gguf"}
 _RERANK = "mdrecall.rerank"
-
-
-def import_extra(name: str) -> Any:
-    """Return the module of a provider on this machine; loading its model needs the extra."""
-    return import_module(_EXTRAS[name][0])
 
 
 def find_missing_extra(name: str) -> str:
     """Return the extra that a provider needs and that is not installed; empty if there is none."""
-    from importlib.util import find_spec
-
-    _, package, extra = _EXTRAS.get(name, ("", "", ""))
-    return extra if package and find_spec(package) is None else ""
+    extra = _EXTRAS.get(name, "")
+    return "" if not extra or is_installed(extra) else extra
 
 
 class EmbedderChoice(NamedTuple):
@@ -204,7 +194,9 @@ class EmbedderChooser:
             return OfflineEmbedder(languages_dir_of(self._loaded))
         if name in _EXTRAS:
             path = expand_home(self._search.local.model_path or "", self._loaded.home)
-            made: Embedder = import_extra(name).open_embedder(path, cache_dir_of(self._loaded), self._loaded.hub)
+            made: Embedder = import_extra(_EXTRAS[name]).open_embedder(
+                path, cache_dir_of(self._loaded), self._loaded.hub
+            )
             return made
         return self._remote(name, uses_remote, uses_model)
 
@@ -344,7 +336,7 @@ def create_reranker(loaded: Loaded) -> Reranker:
         model = expand_home(own.model.strip(), loaded.home)
         if not model:
             raise EmbedderUnavailable("local has no default reranker.", hint=f"Set {_RERANK}.model to a GGUF file.")
-        made: Reranker = import_extra("local").open_reranker(model, cache_dir_of(loaded), loaded.hub)
+        made: Reranker = import_extra("gguf").open_reranker(model, cache_dir_of(loaded), loaded.hub)
         return made
     except (EmbedderError, ConfigError) as error:
         return UnusableReranker(provider, message_with_hint(error))

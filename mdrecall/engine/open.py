@@ -24,6 +24,7 @@ from mdrecall.engine.watch_loop import IndexWatcher, WatchPlan
 from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import TombstoneFiles, open_tombstones
+from mdrecall.optional import import_extra
 from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
 from mdrecall.text.words import Analyser
 from mdrecall.types import Issue
@@ -74,10 +75,9 @@ def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBack
 def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
     """Open qmd's backend, with the builtin one to answer while qmd cannot."""
     from mdrecall.engine.fallback import Breaker, FallbackBackend
-    from mdrecall.extras.qmd.backend import QmdBackend
 
     settings = loaded.settings
-    qmd = QmdBackend(loaded, one_shot=one_shot)
+    qmd = import_extra("qmd", "backend").QmdBackend(loaded, one_shot=one_shot)
     timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, qmd.update_wait_ms()
     opened = FallbackBackend(
         "qmd",
@@ -306,9 +306,11 @@ def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> PostgresStore:
         hint = f"Set {at} to a reference, or the variable {STORE_DSN}."
         raise ConfigError("No database is named for the index.", hint=hint)
     try:
-        from mdrecall.extras.postgres import PostgresStore, this_machine
+        postgres = import_extra("postgres")
     except ImportError as error:
         hint = f"Install it with `{install_command('postgres')}`."
         raise PackageMissing(f"The index cannot be opened: {error}.", extra="postgres", hint=hint) from error
     _, name = loaded.shared_store or ("", loaded.settings.agent_id)
-    return PostgresStore(dsn, name, place=this_machine(loaded.settings.workspace), one_shot=one_shot)
+    place = postgres.this_machine(loaded.settings.workspace)
+    store: PostgresStore = postgres.PostgresStore(dsn, name, place=place, one_shot=one_shot)
+    return store

@@ -6,7 +6,6 @@ A broken plugin is reported and takes nothing down. The names in ``__all__`` are
 import logging
 import os
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -15,6 +14,7 @@ from mdrecall.config.load import Loaded
 from mdrecall.config.openclaw_settings import Plugins
 from mdrecall.errors import RecallError, install_command, suggest_name
 from mdrecall.memory import Memory
+from mdrecall.optional import import_extra
 from mdrecall.tools.toolset import Toolset
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Slot(NamedTuple):
 
 def import_lancedb() -> Any:
     """Return the module of long-term memories, which needs the extra ``lancedb`` once memories are opened."""
-    return import_module("mdrecall.extras.lancedb.plugin")
+    return import_extra("lancedb", "plugin")
 
 
 def choose_plugin(plugins: Plugins) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """Searches and reads: the request, its terms, the answer with its results, and the lines of a file."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, datetime
 from typing import (
-    TYPE_CHECKING,
     Any,
     Concatenate,
     Literal,
@@ -15,13 +15,6 @@ from typing import (
 
 from mdrecall.types.documents import Issue, Origin, SourceName, format_citation
 from mdrecall.types.sync import ProgressCallback
-
-if TYPE_CHECKING:
-    from datetime import date, datetime
-else:
-    # What `datetime` gives out under its own name, without its slow twin in Python. Names in quotes would cost more:
-    # `typing` compiles each, which took 3 % of a cold search.
-    from _datetime import date, datetime
 
 Mode: TypeAlias = Literal["keyword", "vector", "hybrid"]
 MODES: tuple[Mode, ...] = ("keyword", "vector", "hybrid")
