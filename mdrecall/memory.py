@@ -101,8 +101,8 @@ class Memory:
     ) -> Self:
         """Open the memory of a workspace: by default the current folder if it has notes, else the configured one.
 
-        ``overrides`` are ``memorySearch`` settings by their dotted name; they override every file. ``one_shot`` says
-        that the process asks one question: nothing is loaded or started that pays off only for more.
+        ``overrides`` are ``memorySearch`` settings by their dotted name. ``one_shot`` says that the process asks one
+        question: nothing is started that pays off only for more.
         """
         folder, file = (None if path is None else os.fspath(path) for path in (workspace, config))
         loaded = load(env=env, workspace=folder, agent=agent, config=file, overrides=overrides)
@@ -182,9 +182,8 @@ class Memory:
     ) -> ReadResult:
         """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused.
 
-        ``path`` may be a citation, such as ``memory/2026-02-10.md#L3-L9``; its lines count unless others are given.
-        At most ``max_chars`` (50,000) are returned: ``next_from`` is the line to continue from, and if the first line
-        was cut, ``next_char`` is the ``from_char`` that reads on in it.
+        ``path`` may be a citation, such as ``memory/2026-02-10.md#L3-L9``. At most ``max_chars`` (50,000) are returned:
+        ``next_from`` is the line, and ``next_char`` the ``from_char``, to continue from.
         """
         from mdrecall.notes.reader import MAX_READ_UNITS, select_lines
 
@@ -263,23 +262,17 @@ class Memory:
         ``reason`` is only logged. Once ``stop``, which is called between files, returns True, the sync ends: what is
         done is kept, and the report says what is left.
         """
-        # A process that has not loaded it keeps no log, and loading takes as long as reading a dozen notes.
+        # A process that has not loaded it keeps no log.
         if logging := sys.modules.get("logging"):
             logging.getLogger(__name__).debug("Syncing the memory of %s: %s.", self.settings.agent_id, reason)
         return self._backend.sync(force=force, progress=progress, stop=stop)
 
     def sessions(self, session_key: str = "") -> list[Conversation]:
-        """Return the transcripts of this agent's conversations, the one that changed last first.
-
-        With a ``session_key`` only those that this conversation may see.
-        """
+        """Return the transcripts of this agent that the conversation of a key may see, the last changed first."""
         return self._transcripts.list_all(session_key)
 
     def compacted(self, session: str) -> SyncReport:
-        """Index the transcript of a conversation that was just compacted, however little it has grown.
-
-        ``compaction.postIndexSync`` says if this call waits for that.
-        """
+        """Index the transcript of a conversation that was just compacted, as ``compaction.postIndexSync`` says."""
         how = self.settings.compaction.post_index_sync
         return SyncReport() if how == "off" else self._backend.sync(session=session, waits=how != "async")
 
@@ -358,10 +351,7 @@ class Memory:
         return self._index().find_near(path, max(1, count))
 
     def links(self, name: str) -> NoteLinks:
-        """Return which notes a note links to and which link to it; the disk is asked, not the index.
-
-        The note is named by its path, its file name, an alias or its title.
-        """
+        """Return which notes a note, named by its path, file name, alias or title, links to and which link to it."""
         return self._open_links().links_of(name)
 
     def _open_links(self) -> LinkedNotes:
@@ -403,10 +393,7 @@ class Memory:
             index.reset()
 
     def purge(self, progress: ProgressCallback | None = None) -> bool:
-        """Build the index again without what was forgotten, and leave nothing of it behind.
-
-        False if another process still reads an earlier state; the next call finishes it.
-        """
+        """Build the index again without what was forgotten; False if another process still reads an earlier state."""
         is_done = [index.purge(progress) for index in self._backend.indexes()]
         return all(is_done)
 
