@@ -130,7 +130,10 @@ class Answers:
     def answer(self, request: Request) -> Json:
         """Return the result of a request, or raise ``ProtocolError``; this may take as long as a search does."""
         try:
-            result = self.methods[request.method](request, self._find_session_key(request))
+            value = request.meta.get(SESSION_KEY)
+            # The server's own session key counts more than the one in the request.
+            session_key = self._own_key or (value.strip() if isinstance(value, str) else "")
+            result = self.methods[request.method](request, session_key)
         except ProtocolError:
             raise
         except BaseException as bug:
@@ -142,11 +145,6 @@ class Answers:
             # The client will use the tools soon.
             run_in_background(self._warm_up, name="mdrecall-warm-up")
         return result
-
-    def _find_session_key(self, request: Request) -> str:
-        """Return the server's own session key if it was started with one, else the one in the request."""
-        value = request.meta.get(SESSION_KEY)
-        return self._own_key or (value.strip() if isinstance(value, str) else "")
 
     def _warm_up(self) -> None:
         """Open the first memory."""

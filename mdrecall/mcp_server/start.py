@@ -30,14 +30,6 @@ _log = logging.getLogger(__name__)
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
-def _require_sdk() -> None:
-    """Raise if the MCP SDK is not installed."""
-    # The package mcp_types came with version 2 of the SDK.
-    if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
-        message = "A server over HTTP needs the package mcp, version 2 or later, which is not installed."
-        raise RecallError(message, hint=f"Install it with `{install_command('mcp')}`.")
-
-
 def run_http(
     selection: Selection,
     endpoint: "HttpEndpoint",
@@ -55,7 +47,10 @@ def run_http(
     exit_on_signals()
     log_to_stderr()
     served = select_memories(selection)
-    _require_sdk()
+    # The package mcp_types came with version 2 of the SDK.
+    if importlib.util.find_spec("mcp") is None or importlib.util.find_spec("mcp_types") is None:
+        message = "A server over HTTP needs the package mcp, version 2 or later, which is not installed."
+        raise RecallError(message, hint=f"Install it with `{install_command('mcp')}`.")
     listening = endpoint.listen()
     # From here on it takes about a second, because the SDK is loaded.
     import asyncio

@@ -121,7 +121,7 @@ def test_a_forced_update_that_comes_while_one_runs_is_done_after_it(world: World
         assert updater.status()["updating"]
         later = pool.submit(updater.run, "manual", force=True)
         joined = pool.submit(updater.run, "search")
-        until(lambda: updater.callers == 3)
+        until(lambda: updater._flight.callers == 3)
         go.set()
         assert joined.result(PATIENCE_S) is first.result(PATIENCE_S)
         assert later.result(PATIENCE_S) is not first.result(PATIENCE_S)
@@ -250,7 +250,7 @@ def test_closing_ends_what_runs_drops_what_waits_and_may_be_done_twice(world: Wo
     assert begun.wait(PATIENCE_S)
     with ThreadPoolExecutor(1) as pool:
         later = pool.submit(updater.run, "manual", force=True)
-        until(lambda: updater.callers == 2)
+        until(lambda: updater._flight.callers == 2)
         updater.close()
         updater.close()
         assert later.result(PATIENCE_S).skipped == "closed"

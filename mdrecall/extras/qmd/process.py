@@ -225,7 +225,9 @@ class Program:
                 if stop():
                     raise ProgramStopped(f"{name} was stopped.")
                 if time.monotonic() - began > timeout_s:
-                    raise _timeout_error(name, timeout_s)
+                    limit = f"{max(0.1, round(timeout_s, 1)):g} seconds"
+                    hint = "Raise its time limit in the settings, or index fewer files."
+                    raise ProgramTimedOut(f"{name} did not answer within {limit} and was killed.", hint=hint)
         finally:
             kill_group(process)
             reader.close()
@@ -258,13 +260,6 @@ class Program:
             process = spawn((*self.command, *arguments), env=self.env, cwd=self.cwd)
             self._running.add(process)
         return process
-
-
-def _timeout_error(name: str, timeout_s: float) -> ProgramTimedOut:
-    hint = "Raise its time limit in the settings, or index fewer files."
-    return ProgramTimedOut(
-        f"{name} did not answer within {max(0.1, round(timeout_s, 1)):g} seconds and was killed.", hint=hint
-    )
 
 
 def spawn(

@@ -404,9 +404,7 @@ class Updater:
         """
         if progress:
             progress(Progress(0, 1, "qmd update"))
-        if self._closing.is_set():
-            report = UpdateReport("closed")
-        elif not force and self._flight.is_idle and self._is_recent():
+        if not force and self._flight.is_idle and self._is_recent() and not self._closing.is_set():
             report = UpdateReport("debounced")
         else:
             report = self._run_or_share(reason, force, stop)
@@ -435,11 +433,6 @@ class Updater:
         if report.skipped == "debounced":
             return RefreshResult((), "files changed a moment ago; qmd indexes them with the next update")
         return RefreshResult(report.issues)
-
-    @property
-    def callers(self) -> int:
-        """How many callers make an update or wait for one."""
-        return self._flight.callers
 
     def is_behind(self) -> bool:
         """True if files have changed since qmd last read them, whichever process made it do so."""
@@ -491,6 +484,8 @@ class Updater:
         def is_stopped() -> bool:
             return stop() or self._closing.is_set()
 
+        if self._closing.is_set():
+            return UpdateReport("closed")
         try:
             # Only a wait with a limit has no result.
             return self._flight.run((reason, force, is_stopped), fresh=force, stop=is_stopped) or UpdateReport()
@@ -507,10 +502,8 @@ class Updater:
 
     def _run_unattended(self, reason: str, *, force: bool = False) -> None:
         """Update without a caller that waits for it. The status shows what failed."""
-        try:
+        with suppress(BackendUnavailable):
             self.run(reason, force=force)
-        except BackendUnavailable:
-            return
 
     def _run_shared(self, requests: Sequence[tuple[str, bool, Stop]], is_queued: bool) -> UpdateReport:
         reason, force, stop = requests[0]
