@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 _LEGACY_DIRS = (".clawdbot", ".moldbot", ".moltbot")
+_STATE_DIRS = ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
 _CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
 
 
@@ -34,8 +35,9 @@ def find_locations(env: Mapping[str, str], cwd: str) -> Locations:
     home = _home(env, cwd)
     state_dir = _state_dir(env, home, cwd)
     own_state_dir = _own_state_dir(env, home, cwd)
-    return Locations(home, state_dir, _config_path(env, home, cwd, state_dir), own_state_dir,
-                  _own_config_path(env, home, cwd, own_state_dir))  # fmt: skip
+    own_config = os.path.join(own_state_dir, "mdrecall.json")
+    own_config = _find_named(env, home, cwd, "MDRECALL_CONFIG") or (own_config if os.path.isfile(own_config) else "")
+    return Locations(home, state_dir, _config_path(env, home, cwd, state_dir), own_state_dir, own_config or None)
 
 
 def default_workspace(locations: Locations, env: Mapping[str, str]) -> str:
@@ -87,17 +89,20 @@ def shorten(path: str, home: str) -> str:
     return "~" + path[len(home) :] if path == home or path.startswith(home + os.sep) else path
 
 
+def _find_named(env: Mapping[str, str], home: str, cwd: str, *variables: str) -> str:
+    """Return the path that the first of some variables names; empty if none is set."""
+    return next((expand(path, home, cwd) for name in variables if (path := env.get(name, "").strip())), "")
+
+
 def _home(env: Mapping[str, str], cwd: str) -> str:
     system = env.get("HOME", "").strip() or env.get("USERPROFILE", "").strip() or os.path.expanduser("~")
     system = os.path.normpath(os.path.join(cwd, system)) if not system.startswith("~") else cwd
-    override = env.get("OPENCLAW_HOME", "").strip()
-    return expand(override, system, cwd) if override else system
+    return _find_named(env, system, cwd, "OPENCLAW_HOME") or system
 
 
 def _state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
-    for variable in ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR"):
-        if override := env.get(variable, "").strip():
-            return expand(override, home, cwd)
+    if named := _find_named(env, home, cwd, *_STATE_DIRS):
+        return named
     current = os.path.join(home, ".openclaw")
     if env.get("OPENCLAW_TEST_FAST") == "1" or os.path.isdir(current):
         return current
@@ -106,11 +111,10 @@ def _state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
 
 
 def _config_path(env: Mapping[str, str], home: str, cwd: str, state_dir: str) -> str | None:
-    for variable in ("OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH"):
-        if override := env.get(variable, "").strip():
-            return expand(override, home, cwd)
+    if named := _find_named(env, home, cwd, "OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH"):
+        return named
     folders = [state_dir]
-    if not (env.get("OPENCLAW_STATE_DIR", "").strip() or env.get("CLAWDBOT_STATE_DIR", "").strip()):
+    if not _find_named(env, home, cwd, *_STATE_DIRS):
         legacy = () if env.get("OPENCLAW_TEST_FAST") == "1" else _LEGACY_DIRS
         folders += [os.path.join(home, name) for name in (".openclaw", *legacy)]
     candidates = (os.path.join(folder, name) for folder in folders for name in _CONFIG_NAMES)
@@ -118,19 +122,12 @@ def _config_path(env: Mapping[str, str], home: str, cwd: str, state_dir: str) ->
 
 
 def _own_state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
-    if override := env.get("MDRECALL_STATE_DIR", "").strip():
-        return expand(override, home, cwd)
+    if named := _find_named(env, home, cwd, "MDRECALL_STATE_DIR"):
+        return named
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Application Support", "mdrecall")
     base = env.get("XDG_STATE_HOME", "").strip()
     return os.path.join(base if os.path.isabs(base) else os.path.join(home, ".local", "state"), "mdrecall")
-
-
-def _own_config_path(env: Mapping[str, str], home: str, cwd: str, own_state_dir: str) -> str | None:
-    if override := env.get("MDRECALL_CONFIG", "").strip():
-        return expand(override, home, cwd)
-    path = os.path.join(own_state_dir, "mdrecall.json")
-    return path if os.path.isfile(path) else None
 
 
 class ProgramFolders(NamedTuple):
