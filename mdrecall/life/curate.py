@@ -11,7 +11,7 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote
 
 from mdrecall.errors import FileMissing, FileUnwritable, PathRefused, ReadError
@@ -55,7 +55,7 @@ class NoteContent(NamedTuple):
     @property
     def text(self) -> str:
         """The text as a form shows it."""
-        return "".join(line.text + ("\n" if line.end else "") for line in _split(self.data))
+        return "".join(text + ("\n" if end else "") for text, end, _, _ in _split(self.data))
 
 
 class DeletedNote(NamedTuple):
@@ -70,14 +70,8 @@ class DeletedNote(NamedTuple):
     bytes: int
 
 
-class _Line(NamedTuple):
-    text: str
-    """What a form shows of it."""
-    end: str
-    """Its line end: empty for a last line that has none."""
-    raw: bytes
-    is_plain: bool
-    """True if the text is all of it. Else it holds bytes that are not text."""
+#: What a form shows of a line, its line end, its bytes, and True if the text is all of it.
+_Line: TypeAlias = tuple[str, str, bytes, bool]
 
 
 class Curator:
@@ -113,7 +107,7 @@ class Curator:
     def create(self, path: str, text: str, now: datetime) -> str:
         """Write a new note and return its path. Raise ``FileBusy`` if there is one."""
         place = self._place_new(path, now)
-        content = "".join(line.text + "\n" for line in _split(text.encode())).encode()
+        content = "".join(f"{shown}\n" for shown, _, _, _ in _split(text.encode())).encode()
         self._check_size(content, place.path)
         create_file(place.root, place.inside, content, shown=place.path)
         return place.path
@@ -206,19 +200,20 @@ def merge_text(data: bytes, text: str, path: str) -> bytes:
     Raise ``FileUnwritable`` if a line was changed that holds bytes which a form cannot show.
     """
     old, new = list(_split(data)), list(_split(text.encode("utf-8", "replace")))
-    shown = [(line.text, bool(line.end)) for line in old]
-    given = [(line.text, bool(line.end)) for line in new]
+    shown = [(text, bool(end)) for text, end, _, _ in old]
+    given = [(text, bool(end)) for text, end, _, _ in new]
     first = count_same(shown, given)
     last = count_same(shown[first:][::-1], given[first:][::-1])
     changed = old[first : len(old) - last]
-    if bad := next((number for number, line in enumerate(changed, first + 1) if not line.is_plain), 0):
+    if bad := next((number for number, line in enumerate(changed, first + 1) if not line[3]), 0):
         message = f"Line {bad} of {path} holds bytes that are not text, which a form would lose."
         raise FileUnwritable(message, path=path, hint="Nothing was written. Change that line with an editor.")
     codec = find_codec(data)
-    end = old[0].end if old and old[0].end else "\n"
-    middle = [(line.text + (end if line.end else "")).encode(codec) for line in new[first : len(new) - last]]
-    bom = data[: len(data) - sum(len(line.raw) for line in old)]
-    return b"".join((bom, *(line.raw for line in old[:first]), *middle, *(line.raw for line in old[len(old) - last :])))
+    end = (old[0][1] if old else "") or "\n"
+    middle = [(said + (end if is_ended else "")).encode(codec) for said, is_ended in given[first : len(new) - last]]
+    raw = [line[2] for line in old]
+    bom = data[: len(data) - sum(map(len, raw))]
+    return b"".join((bom, *raw[:first], *middle, *raw[len(raw) - last :]))
 
 
 def count_same(one: Sequence[object], two: Sequence[object]) -> int:
@@ -242,7 +237,7 @@ def _split(data: bytes) -> Iterator[_Line]:
         bare = line.rstrip("\r\n")
         end = line[len(bare) :]
         shown = _UNSHOWABLE.sub("\ufffd", bare)
-        yield _Line(shown, end, line.encode(codec, errors), shown == bare)
+        yield shown, end, line.encode(codec, errors), shown == bare
 
 
 def put_into_deleted(workspace: str, path: str, data: bytes, found: os.stat_result, now: datetime) -> DeletedNote:
