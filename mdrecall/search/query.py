@@ -9,7 +9,7 @@ they are recognised here by a few words, and the rules are loaded only for the o
 
 import re
 from collections.abc import Container, Iterable, Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from mdrecall.errors import QueryError, suggest_name
 from mdrecall.patterns import NOTE_ENDING, compile_later, is_note_file, matches_glob
@@ -305,12 +305,6 @@ def _normalise(name: str) -> str:
     return " ".join(name.replace("-", " ").replace("_", " ").split())
 
 
-class DayLike(Protocol):
-    """A ``datetime.date``, as far as it is needed here; the core has no clock."""
-
-    def toordinal(self) -> int: ...
-
-
 class DayLimits(NamedTuple):
     """The days to search, both included; None means no limit."""
 
@@ -321,15 +315,9 @@ class DayLimits(NamedTuple):
         """True if a day is within the limits."""
         return (self.first is None or self.first <= day) and (self.last is None or day <= self.last)
 
-    def explain_empty(self) -> SearchAnswer:
-        """Return an empty answer that says that no note is within the limits."""
-        since = "" if self.first is None else f" since {format_day(self.first)}"
-        until = "" if self.last is None else f" until {format_day(self.last)}"
-        return SearchAnswer((), reason="no_match", action=f"There is no note{since}{until}. Choose other days.")
 
-
-def read_limits(since: str | DayLike | None, until: str | DayLike | None, today: int) -> DayLimits | None:
-    """Return the days that a request is limited to; None if it is not. Raise ``QueryError`` for what is no time."""
+def read_limits(since: Any, until: Any, today: int) -> DayLimits | None:
+    """Return the days from one text or date to another; None without both. Raise ``QueryError`` for what is no time."""
     if since is None and until is None:
         return None
     first = None if since is None else _read_limit("since", since, today)[0]
@@ -340,7 +328,7 @@ def read_limits(since: str | DayLike | None, until: str | DayLike | None, today:
     return DayLimits(first, last)
 
 
-def _read_limit(name: str, value: str | DayLike, today: int) -> tuple[int, int]:
+def _read_limit(name: str, value: Any, today: int) -> tuple[int, int]:
     if not isinstance(value, str):
         return value.toordinal(), value.toordinal()
     found = read_range(value, today)
@@ -366,7 +354,9 @@ class NoteFilter(NamedTuple):
             return False
         if self.collections and not any(is_in_collection(path, one) for one in self.collections):
             return False
-        return not self.tags or has_tags(tags, self.tags)
+        # A tag holds those below it, as ``work`` holds ``work/travel``.
+        own = [f"{_fold(tag)}/" for tag in tags]
+        return all(any(tag.startswith(f"{_fold(one)}/") for tag in own) for one in self.tags)
 
     @property
     def description(self) -> str:
@@ -413,20 +403,13 @@ def is_in_collection(path: str, collection: Collection) -> bool:
     return collection.pattern is None or path == collection.place or matches_glob(below, collection.pattern)
 
 
-def has_tags(tags: Iterable[str], wanted: Iterable[str]) -> bool:
-    """True if every wanted tag is among some tags; a tag holds those below it, as ``work`` holds ``work/travel``."""
-    own = [f"{_fold(tag)}/" for tag in tags]
-    return all(any(tag.startswith(f"{_fold(one)}/") for tag in own) for one in wanted)
-
-
 def explain_filter(only: NoteFilter | None, limits: DayLimits | None) -> SearchAnswer:
     """Return an empty answer that says that no note is within the limits of a request."""
-    days = limits.explain_empty() if limits else SearchAnswer((), reason="no_match")
-    if only is None:
-        return days
-    since = days.action.removeprefix("There is no note").partition(".")[0]
-    action = f"There is no note {only.description}{since}. Change the filter or leave it out."
-    return SearchAnswer((), reason="no_match", action=action)
+    first, last = limits or (None, None)
+    since = "" if first is None else f" since {format_day(first)}"
+    until = "" if last is None else f" until {format_day(last)}"
+    which = f" {only.description}{since}{until}. Change the filter or leave it out." if only else ""
+    return SearchAnswer((), "no_match", f"There is no note{which or f'{since}{until}. Choose other days.'}")
 
 
 def name_filter(answer: SearchAnswer, only: NoteFilter | None) -> SearchAnswer:

@@ -7,7 +7,7 @@ from itertools import groupby, product
 from mdrecall.errors import QueryError
 from mdrecall.life import promotion
 from mdrecall.search import recency
-from mdrecall.search.query import QueryTimes, parse_query, read_limits, read_range, read_times
+from mdrecall.search.query import QueryTimes, explain_filter, parse_query, read_limits, read_range, read_times
 from mdrecall.text import days
 from mdrecall.text.redact.masking import find, make_redactor, redact
 from mdrecall.text.redact.user_patterns import compile_patterns
@@ -201,7 +201,7 @@ def record_recency() -> Iterator[str]:
                 if limits is None
                 else [limits.has(day) for edge in limits if edge for day in range(edge - 1, edge + 2)]
             )
-            yield f"{since} {until} {limits} {near} {limits.explain_empty().action if limits else ''}"
+            yield f"{since} {until} {limits} {near} {explain_filter(None, limits).action if limits else ''}"
 
 
 #: Patterns of users at every limit of what may take long, each beside the next one that is refused.

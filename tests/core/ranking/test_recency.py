@@ -5,7 +5,7 @@ from datetime import date
 import pytest
 
 from mdrecall.errors import QueryError
-from mdrecall.search.query import DayLimits, parse_query, read_limits, read_times
+from mdrecall.search.query import DayLimits, explain_filter, parse_query, read_limits, read_times
 from mdrecall.search.recency import (
     is_only_time,
     nearest_days,
@@ -149,7 +149,7 @@ def test_both_limits_are_within_them_and_an_empty_answer_names_them() -> None:
     assert [limits.has(number) for number in (9, 10, 12, 13)] == [False, True, True, False]
     assert DayLimits(10).has(99)
     assert not DayLimits(None, 12).has(13)
-    said = [DayLimits(*pair).explain_empty().action for pair in ((1, 2), (1, None), (None, 2))]
+    said = [explain_filter(None, DayLimits(*pair)).action for pair in ((1, 2), (1, None), (None, 2))]
     assert said == [
         "There is no note since 0001-01-01 until 0001-01-02. Choose other days.",
         "There is no note since 0001-01-01. Choose other days.",
