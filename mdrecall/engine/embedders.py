@@ -225,7 +225,9 @@ class EmbedderChooser:
         url = _check_url(provider, access.base_url)
         model = provider.model_name(self._search.model if uses_model else "")
         dimensions = self._search.output_dimensionality if uses_model else None
-        _check_model(provider, model, dimensions)
+        if not model:
+            hint = "Set memorySearch.model to a model that the server has."
+            raise EmbedderUnavailable(f"{name} has no default model.", hint=hint)
         return RemoteEmbedder(
             provider,
             model,
@@ -288,17 +290,6 @@ def check_address(name: str, url: str, *, hint: str) -> str:
         message = f"The address of {name} at {parts.hostname} contains a user name or password."
         raise EmbedderUnavailable(message, hint=hint)
     return url
-
-
-def _check_model(provider: Provider, model: str, dimensions: int | None) -> None:
-    if not model:
-        hint = "Set memorySearch.model to a model that the server has."
-        raise EmbedderUnavailable(f"{provider.name} has no default model.", hint=hint)
-    sizes = provider.sizes.get(model)
-    if dimensions and sizes and dimensions not in sizes:
-        allowed = ", ".join(str(size) for size in sizes)
-        hint = f"Set memorySearch.outputDimensionality to one of {allowed}, or leave it out."
-        raise EmbedderUnavailable(f"{model} does not offer vectors of {dimensions} numbers.", hint=hint)
 
 
 def _make_endpoint(loaded: Loaded, name: str, url: str, access: Access, keys: tuple[Secret, ...]) -> Endpoint:

@@ -235,15 +235,6 @@ def test_a_named_provider_without_a_key_leaves_the_words_and_says_which_key_is_m
         ({"provider": "ollama", "remote": {"baseUrl": "http://me:pw@h/v1"}}, "contains a user name or password"),
         ({"provider": "ollama", "remote": {"baseUrl": "${NOT_SET}"}}, "NOT_SET"),
         ({"provider": "ollama", "remote": {"headers": {"X-A": "${NOT_SET}"}}}, "NOT_SET"),
-        (
-            {
-                "provider": "gemini",
-                "model": "gemini-embedding-2-preview",
-                "outputDimensionality": 5,
-                "remote": {"apiKey": "AIza"},
-            },
-            "768, 1536, 3072",
-        ),
     ],
 )
 def test_settings_that_cannot_work_leave_the_words_and_say_why(

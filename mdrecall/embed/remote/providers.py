@@ -129,8 +129,6 @@ class Provider(NamedTuple):
     """A pattern of what an address may end with, but is not part of it."""
     waits_for_model: bool = False
     """True if the first answer may take as long as loading a model, so that a slow query is not cancelled."""
-    sizes: Mapping[str, tuple[int, ...]] = {}
-    """The vector lengths that a model offers, where it is known to refuse others."""
     uses_prompts: bool = False
     """True if texts need the prompts that the model was trained with; other providers add them themselves."""
     model_signs: tuple[str, ...] = ()
@@ -169,7 +167,7 @@ PROVIDERS: Mapping[str, Provider] = {
         Provider("gemini", "https://generativelanguage.googleapis.com/v1beta", "gemini-embedding-001",
                  _GEMINI, ("models/", "gemini/", "google/"), True, 200_000,
                  input_bytes={"gemini-embedding-2": 8192, "gemini-embedding-2-preview": 8192, "": 2048},
-                 url_end="/openai(/.*)?", sizes={"gemini-embedding-2-preview": (768, 1536, 3072)},
+                 url_end="/openai(/.*)?",
                  model_signs=("gemini", "google/", "models/", "text-embedding-004", "text-embedding-005"),
                  key_sign="AIza"),
         Provider("voyage", "https://api.voyageai.com/v1", "voyage-4-large", _VOYAGE, ("voyage/",), True, 240_000,
