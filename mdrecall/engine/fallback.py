@@ -156,11 +156,9 @@ class ProbedBackend(Backend, Protocol):
 
     def start(self) -> None:
         """Start what takes long, so that the first search need not wait for it; no failure is raised."""
-        ...
 
     def probe_search(self) -> None:
         """Run a search; raise ``BackendUnavailable`` if it fails."""
-        ...
 
 
 class FallbackBackend:

@@ -51,15 +51,12 @@ class OtherPlaces(Protocol):
     @property
     def name(self) -> str:
         """The place as people know it."""
-        ...
 
     def find(self, forgotten: Tombstones) -> list[Place]:
         """Return what is to be forgotten there."""
-        ...
 
     def clear(self, forgotten: Tombstones) -> None:
         """Remove it, so that no byte of it is left."""
-        ...
 
 
 class NoteChange(NamedTuple):

@@ -33,11 +33,9 @@ class Hooks(Protocol):
 
     def before_agent_start(self, prompt: str, session_key: str = "") -> str:
         """Return a text to put before the prompt; empty for none."""
-        ...
 
     def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
         """Take note of a finished turn; ``messages`` is the whole run, oldest first, each with role and content."""
-        ...
 
 
 class _NoHooks:
