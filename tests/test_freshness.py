@@ -16,7 +16,7 @@ from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
 from mdrecall.notes.files import MemoryFiles
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from mdrecall.text.words import Analyser
 from mdrecall.types import Listing, Progress, SearchAnswer
 from tests.conftest import Workspace, examples
@@ -557,7 +557,7 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
     workspace.write("memory/a.md", "walrus")
     workspace.write("memory/bad.md", "poison")
     settings = workspace.memory().settings
-    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    owner = (settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
     analyser = Breaking(error)
     indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), analyser)

@@ -25,7 +25,7 @@ from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import TombstoneFiles, open_tombstones
 from mdrecall.optional import import_extra
-from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+from mdrecall.store.sqlite import SqliteStore, VectorSearch
 from mdrecall.text.words import Analyser
 from mdrecall.types import Issue
 
@@ -287,7 +287,7 @@ def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     if loaded.shared_store:
         return open_postgres(loaded, one_shot=one_shot)
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
-    owner = Owner(settings.agent_id, workspace)
+    owner = (settings.agent_id, workspace)
     vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
     engine = vectors.engine if vector.enabled else "matrix"
     search = VectorSearch(engine, vector.extension_path, vectors.max_bytes, one_shot)

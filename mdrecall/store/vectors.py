@@ -52,26 +52,12 @@ def to_int8(vectors: Sequence[bytes]) -> list[bytes]:
     return [_round(read_floats(vector)) for vector in vectors]
 
 
-def to_floats(vector: bytes) -> bytes:
-    """Return a vector of signed bytes as 32-bit floats of unit length; zero if it has no length."""
-    numbers = array("b", vector)
-    length = sum(number * number for number in numbers) ** 0.5 or 1.0
-    return write_floats(array("f", [number / length for number in numbers]))
-
-
 def read_floats(vector: bytes) -> "array[float]":
     """Return the numbers of a vector of little-endian 32-bit floats."""
     numbers = array("f", vector)
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers
-
-
-def write_floats(numbers: "array[float]") -> bytes:
-    """Return numbers as little-endian 32-bit floats."""
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers.tobytes()
 
 
 def _round(numbers: "array[float]") -> bytes:

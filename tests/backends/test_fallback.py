@@ -7,7 +7,7 @@ import pytest
 from mdrecall.cli.main import main
 from mdrecall.config.load import load
 from mdrecall.engine.embedding_status import report_providers
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from tests.backends.settings import (
     NOTES,
     OTHER_KEY,
@@ -44,7 +44,7 @@ def configured(workspace: Workspace, openai: ProviderServer, voyage: ProviderSer
 
 def spaces(workspace: Workspace) -> dict[str, int]:
     """How many vectors of each provider are stored, all of one length."""
-    store = SqliteStore(str(workspace.index), is_ours=True, owner=Owner("main", str(workspace.path.resolve())))
+    store = SqliteStore(str(workspace.index), is_ours=True, owner=("main", str(workspace.path.resolve())))
     found = {entry.space.provider: store.chunks.count(entry.id) for entry in store.vectors.spaces()}
     assert len(found) == len(store.vectors.spaces())
     store.admin.close()

@@ -9,7 +9,7 @@ from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.search.score import similarity
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from mdrecall.types import Traits
 from tests.engine.embedders import HashEmbedder
 from tests.store.stores import indexed
@@ -22,7 +22,7 @@ SYNONYMS = {"walrus": "seal", "sleeps": "dozes"}
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[SqliteStore]:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=("main", "/workspace"))
     store.documents.put([indexed(path, text) for path, text in NOTES.items()], "r")
     ChunkEmbedder(store, first_embedder(), keep="beside").fill()
     yield store

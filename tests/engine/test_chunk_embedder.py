@@ -15,13 +15,13 @@ from mdrecall.errors import EmbedderUnavailable
 from mdrecall.interfaces import Embedder
 from mdrecall.memory import Memory
 from mdrecall.search.stages import RankingOptions
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from mdrecall.text.words import Analyser
 from mdrecall.types import Embedding, EmbedInput, Progress, SearchAnswer, SearchRequest, Traits
 from tests.conftest import Workspace, values_of
 from tests.engine.embedders import SLOW, HashEmbedder
 
-OWNER = Owner("main", "/w")
+OWNER = ("main", "/w")
 SYNONYMS = {"walrus": "tusker"}
 
 
@@ -57,7 +57,7 @@ def bench(workspace: Workspace) -> Bench:
     workspace.configure('{memorySearch: {provider: "none"}}')
     memory = workspace.memory()
     settings = memory.settings
-    owner = Owner(settings.agent_id, str(Path(settings.workspace).resolve()))
+    owner = (settings.agent_id, str(Path(settings.workspace).resolve()))
     return Bench(workspace, memory, SqliteStore(settings.index_path, is_ours=True, owner=owner))
 
 

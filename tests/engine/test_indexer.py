@@ -13,7 +13,7 @@ import pytest
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.indexer import ChunkSize, Indexer
 from mdrecall.notes.files import MemoryFiles
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.documents import SqliteDocuments
 from mdrecall.text.words import Analyser
 from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Issue, Listing, Progress, SourceName
@@ -380,7 +380,7 @@ def test_a_file_that_went_away_after_the_comparison_has_no_new_content(workspace
     memory = workspace.memory()
     memory.sync()
     settings = memory.settings
-    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    owner = (settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
     source = MemoryFiles(settings, str(workspace.home))
     indexer = Indexer(store.documents, source, ChunkSize(400, 80), Analyser())
@@ -465,7 +465,7 @@ def test_a_file_that_another_process_has_indexed_again_meanwhile_stays(workspace
     memory = workspace.memory()
     memory.sync()
     settings = memory.settings
-    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    owner = (settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
     indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser())
     path.unlink()
@@ -484,7 +484,7 @@ def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(
 ) -> None:
     workspace.write("memory/a.md", "walrus a")
     settings = workspace.memory().settings
-    owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+    owner = (settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
     source = MemoryFiles(settings, str(workspace.home))
     scan = source.scan

@@ -15,7 +15,7 @@ from mdrecall.engine.vector_search import VectorSearcher
 from mdrecall.errors import EmbedderError, EmbedderUnavailable, InputRefused
 from mdrecall.interfaces import Embedder
 from mdrecall.search.stages import RankingOptions
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from mdrecall.text.words import Analyser
 from mdrecall.types import MODES, Mode, SearchAnswer, SearchRequest, Traits
 from tests.conftest import Workspace, values_of
@@ -44,7 +44,7 @@ class NoteIndex(NamedTuple):
 
 @pytest.fixture
 def note_index(tmp_path: Path) -> Iterator[NoteIndex]:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=("main", "/workspace"))
     store.documents.put([indexed(path, text) for path, text in NOTES.items()], "r")
     ChunkEmbedder(store, HashEmbedder()).fill()
     yield NoteIndex(store)
@@ -172,7 +172,7 @@ def test_a_vector_of_another_length_leaves_the_words(note_index: NoteIndex) -> N
 
 
 def test_before_any_vector_is_there_the_words_answer(tmp_path: Path) -> None:
-    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=("main", "/workspace"))
     store.documents.put([indexed("a.md", "the walrus sleeps")], "r")
     answer = NoteIndex(store).searcher(OfflineEmbedder()).search(ask("walrus"))
     assert (answer.mode, answer.degraded, len(answer)) == ("keyword", "no chunk has a vector yet", 1)

@@ -9,7 +9,7 @@ import apsw
 from mdrecall.engine.indexer import ChunkSize, describe_index_format
 from mdrecall.engine.transcripts import TranscriptIndexer
 from mdrecall.sessions.openclaw import OpenClawTranscripts
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.tables import add_function
 from mdrecall.text.words import Analyser
 
@@ -30,7 +30,7 @@ class TranscriptFolder:
         self.folder = base / "sessions"
         self.folder.mkdir()
         self.base = base
-        self.store = SqliteStore(str(base / "index.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+        self.store = SqliteStore(str(base / "index.sqlite"), is_ours=True, owner=("main", "/workspace"))
         self.indexer = self.indexer_on(self.store, thresholds)
 
     def indexer_on(self, store: SqliteStore, thresholds: tuple[int, int] = AT_ONCE) -> TranscriptIndexer:
@@ -72,7 +72,7 @@ class TranscriptFolder:
         return found
 
     def reindexed(self) -> list[tuple[Any, ...]]:
-        store = SqliteStore(str(self.base / "anew.sqlite"), is_ours=True, owner=Owner("main", "/workspace"))
+        store = SqliteStore(str(self.base / "anew.sqlite"), is_ours=True, owner=("main", "/workspace"))
         try:
             self.indexer_on(store).sync()
             return self.content(store)

@@ -15,7 +15,7 @@ from mdrecall.engine.builtin import BuiltinBackend
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.locks import FileLock
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite.connect import IndexLocation, Owner, connect
+from mdrecall.store.sqlite.connect import IndexLocation, connect
 from mdrecall.store.sqlite.tables import PAGE_SIZE
 from mdrecall.types import Issue, SearchAnswer, SearchRequest, Visible
 from tests.conftest import Workspace, examples
@@ -127,7 +127,7 @@ def test_a_new_file_without_tables_is_not_taken_for_a_damaged_index(workspace: W
     memory.sync()
     memory.close()
     opened = memory.settings.index_path
-    location = IndexLocation(opened, True, Owner(memory.settings.agent_id, memory.settings.workspace))
+    location = IndexLocation(opened, True, (memory.settings.agent_id, memory.settings.workspace))
     # Another process has deleted the index and is about to create the tables of the new one.
     index.write_bytes(b"")
     with closing(connect(location, writable=False)) as db:

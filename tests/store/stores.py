@@ -15,14 +15,14 @@ from typing import TypeAlias
 
 from mdrecall.interfaces import Store
 from mdrecall.search.query import parse_query
-from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+from mdrecall.store.sqlite import SqliteStore, VectorSearch
 from mdrecall.text.chunk import chunk_markdown
 from mdrecall.text.words import Analyser
 from mdrecall.types import Document, Embedding, IndexedChunk, Space, StoredSpace
 from tests.postgres_server import POOLER, POSTGRES
 
 STAMP = (1, 2, 3, 4)
-OWNER = Owner("main", "/workspace")
+OWNER = ("main", "/workspace")
 SPACE = Space("test", "axes", "f1", 4)
 OTHER = Space("test", "other", "f2", 4)
 Vector: TypeAlias = tuple[float, ...]

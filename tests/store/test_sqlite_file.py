@@ -13,7 +13,7 @@ import pytest
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
 from mdrecall.search.query import parse_query
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.tables import APPLICATION_ID, VERSION
 from mdrecall.types import Embedding, Space
 from tests.store.stores import OWNER, STAMP, found_in, indexed
@@ -118,7 +118,7 @@ def test_an_older_index_of_another_agent_is_left_as_it_is(store: SqliteStore) ->
     make_older(store)
     before = Path(store.file_path).read_bytes()
     with pytest.raises(ForeignDatabase, match="agent main"):
-        SqliteStore(store.file_path, is_ours=False, owner=Owner("other", "/workspace")).admin.open()
+        SqliteStore(store.file_path, is_ours=False, owner=("other", "/workspace")).admin.open()
     assert Path(store.file_path).read_bytes() == before
 
 
@@ -238,7 +238,7 @@ def test_damage_that_sqlite_itself_does_not_notice_is_damage(store: SqliteStore,
 def test_the_index_of_another_agent_is_left_as_it_is(store: SqliteStore) -> None:
     store.documents.put([indexed("a.md", "walrus")], "r")
     with pytest.raises(ForeignDatabase, match="agent main") as raised:
-        SqliteStore(store.file_path, is_ours=False, owner=Owner("other", "/workspace")).admin.open()
+        SqliteStore(store.file_path, is_ours=False, owner=("other", "/workspace")).admin.open()
     assert "{agentId}" in raised.value.hint
     assert found_in(store, "walrus") == {"a.md"}
 
@@ -246,7 +246,7 @@ def test_the_index_of_another_agent_is_left_as_it_is(store: SqliteStore) -> None
 def test_of_another_workspace_nothing_is_kept(store: SqliteStore) -> None:
     store.documents.put([indexed("a.md", "walrus")], "r")
     store.admin.close()
-    moved = SqliteStore(store.file_path, is_ours=False, owner=Owner("main", "/elsewhere"))
+    moved = SqliteStore(store.file_path, is_ours=False, owner=("main", "/elsewhere"))
     assert found_in(moved, "walrus") == set()
     moved.documents.put([indexed("b.md", "walrus")], "r")
     assert found_in(moved, "walrus") == {"b.md"}

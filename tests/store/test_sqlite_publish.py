@@ -16,7 +16,7 @@ from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
 from mdrecall.notes.files import MemoryFiles
-from mdrecall.store.sqlite import Owner, SqliteStore
+from mdrecall.store.sqlite import SqliteStore
 from mdrecall.text.words import Analyser
 from mdrecall.types import Progress, SearchAnswer
 from tests.conftest import Workspace
@@ -94,8 +94,8 @@ def test_a_rebuild_that_fails_changes_nothing_and_leaves_nothing_behind(opened: 
 
 _REBUILD = """
 import sys
-from mdrecall.store.sqlite import Owner, SqliteStore
-store = SqliteStore(sys.argv[1], is_ours=True, owner=Owner(*sys.argv[2:]))
+from mdrecall.store.sqlite import SqliteStore
+store = SqliteStore(sys.argv[1], is_ours=True, owner=tuple(sys.argv[2:]))
 with store.rebuild(0) as (fresh, publish):
     fresh.chunks.count()
     print("building", flush=True)
@@ -293,7 +293,7 @@ class Slow:
 
     def __init__(self, workspace: Workspace, embedder: HashEmbedder) -> None:
         settings = workspace.memory().settings
-        owner = Owner(settings.agent_id, os.path.realpath(settings.workspace))
+        owner = (settings.agent_id, os.path.realpath(settings.workspace))
         self.store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
         files, size = MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80)
         self.filler = ChunkEmbedder(self.store, embedder)

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite import Owner, SqliteStore, VectorSearch
+from mdrecall.store.sqlite import SqliteStore, VectorSearch
 from mdrecall.types import Embedding, Space
 from tests.conftest import Workspace, examples
 from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
@@ -164,7 +164,7 @@ def test_a_matrix_forgets_the_vectors_of_an_index_that_another_workspace_took_ov
     put(matrix, "a.md", (1, 0, 0, 0))
     query = pack((1, 0, 0, 0))
     assert len(matrix.vectors.nearest(find_space(matrix), query, 5)) == 1
-    taker = SqliteStore(matrix.file_path, is_ours=True, owner=Owner("main", "/elsewhere"))
+    taker = SqliteStore(matrix.file_path, is_ours=True, owner=("main", "/elsewhere"))
     chunk = put(taker, "b.md", (0, 1, 0, 0))
     taker.admin.close()
     assert matrix.vectors.nearest(find_space(matrix), query, 5) == [(chunk, 0.0)]

@@ -384,7 +384,11 @@ class Database:
                 self._free.release()
 
     def _take(self) -> Connection:
-        while idle := self._pop_idle():
+        while True:
+            with self._lock:
+                if not self._idle:
+                    break
+                idle = self._idle.pop()
             # A server says nothing to an idle connection, unless to end it.
             if self._read_answer(idle) and not select.select([idle.fileno()], [], [], 0)[0]:
                 return idle
@@ -430,10 +434,6 @@ class Database:
             while answer := db.pgconn.get_result():
                 is_good = answer.status == ExecStatus.COMMAND_OK
         return is_good
-
-    def _pop_idle(self) -> "Connection | None":
-        with self._lock:
-            return self._idle.pop() if self._idle else None
 
     def _give_back(self, db: Connection) -> None:
         """Keep a connection for the next use, unless it is broken or in the middle of something."""
@@ -500,7 +500,9 @@ class Database:
         read = select_state(self.workspace, gen, is_writing=is_writing)
         found = read_state(db.execute(f"{begin}; {self.set_up(is_writing=is_writing)}; {read}"))
         if found is None and is_writing:
-            self._add_workspace(db)
+            new = "INSERT INTO mdrecall.{}({}) VALUES(%s, %s) ON CONFLICT DO NOTHING"
+            db.execute(new.format("workspaces", "id, name"), (self.workspace, self.name))
+            db.execute(new.format("generations", "workspace_id, gen"), (self.workspace, 1))
             found = read_state(db.execute(read))
         return Transaction(db, self.workspace, gen, found, is_writing)
 
@@ -516,16 +518,6 @@ class Database:
             "idle_in_transaction_session_timeout": _IDLE_MS,
         }
         return "SELECT " + ", ".join(f"set_config('{name}', '{value:d}', true)" for name, value in settings.items())
-
-    def _add_workspace(self, db: Connection) -> None:
-        db.execute(
-            "INSERT INTO mdrecall.workspaces(id, name) VALUES(%s, %s) ON CONFLICT DO NOTHING",
-            (self.workspace, self.name),
-        )
-        db.execute(
-            "INSERT INTO mdrecall.generations(workspace_id, gen) VALUES(%s, 1) ON CONFLICT DO NOTHING",
-            (self.workspace,),
-        )
 
     def _ensure_tables(self, db: Connection) -> None:
         if self._has_tables:

@@ -223,13 +223,6 @@ _READER_KB = 400
 _BUSY_MS = 5_000
 
 
-class Owner(NamedTuple):
-    """The agent and the workspace whose notes an index holds."""
-
-    agent: str
-    workspace: str
-
-
 class IndexLocation(NamedTuple):
     """The path of an index, and what may be done there."""
 
@@ -237,7 +230,8 @@ class IndexLocation(NamedTuple):
     is_ours: bool
     """True if only mdrecall writes to this path, so that a file without a readable header is a damaged index and not
     other data."""
-    owner: Owner
+    owner: tuple[str, str]
+    """The agent and the workspace whose notes it holds."""
     disposable: bool = False
     """True if it is built to be copied, so that nothing needs to survive a crash."""
 
@@ -358,7 +352,7 @@ def _open_attached(location: IndexLocation, flags: int) -> apsw.Connection:
 
 
 def _check_readable(db: apsw.Connection, location: IndexLocation) -> None:
-    if single(db, "PRAGMA user_version") != VERSION or _read_owner(db) != location.owner._asdict():
+    if single(db, "PRAGMA user_version") != VERSION or _read_owner(db) != location.owner:
         raise StoreUnavailable(f"The index {location.path} cannot be used without changing it.")
 
 
@@ -410,29 +404,32 @@ def _header(location: IndexLocation) -> bytes:
             file.xClose()
 
 
-def _read_owner(db: apsw.Connection) -> dict[str, str]:
-    return dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
+def _read_owner(db: apsw.Connection) -> tuple[str, ...]:
+    """Return the agent and the workspace whose notes an index holds; nothing if nobody has claimed it."""
+    return tuple(
+        value for (value,) in rows(db, "SELECT value FROM meta WHERE key IN ('agent', 'workspace') ORDER BY key")
+    )
 
 
 def _check_agent(db: apsw.Connection, location: IndexLocation) -> None:
     """Raise if an index of whichever format is another agent's, before anything in it is changed."""
     if not single(db, "SELECT count(*) FROM sqlite_schema WHERE name='meta'"):
         return
-    agent = _read_owner(db).get("agent", location.owner.agent)
-    if agent != location.owner.agent:
+    known = _read_owner(db)
+    if known and known[0] != location.owner[0]:
         hint = "Use {agentId} in memorySearch.store.path, so that each agent has its own index."
-        raise ForeignDatabase(f"{location.path} is the index of agent {agent}. It was not changed.", hint=hint)
+        raise ForeignDatabase(f"{location.path} is the index of agent {known[0]}. It was not changed.", hint=hint)
 
 
 def _claim(db: apsw.Connection, location: IndexLocation) -> None:
     """Record the owner of an index, and empty it if it is another workspace's."""
-    known, owner = _read_owner(db), location.owner._asdict()
-    if known == owner:
+    known = _read_owner(db)
+    if known == location.owner:
         return
     with transaction(db):
         if known:
             create_tables(db)
-        db.executemany("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", list(owner.items()))
+        db.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('agent', ?), ('workspace', ?)", location.owner)
 
 
 def _foreign(path: str, what: str) -> ForeignDatabase:

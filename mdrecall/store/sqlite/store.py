@@ -10,7 +10,7 @@ import apsw
 from mdrecall.locks import FileLock
 from mdrecall.store.common import StampCache, make_job
 from mdrecall.store.sqlite import sidecar_files
-from mdrecall.store.sqlite.connect import IndexLocation, Owner
+from mdrecall.store.sqlite.connect import IndexLocation
 from mdrecall.store.sqlite.documents import SqliteChunks, SqliteDocuments
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.tables import (
@@ -37,7 +37,7 @@ class SqliteStore:
         path: str,
         *,
         is_ours: bool,
-        owner: Owner,
+        owner: tuple[str, str],
         search: VectorSearch = _USUAL,
         disposable: bool = False,
     ) -> None:
