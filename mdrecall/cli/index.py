@@ -144,11 +144,7 @@ def _delete(
         delete()
     if files and not options.json:
         print(f"Deleted.{after}" if is_deleted else "Nothing was deleted.")
-    return {
-        "agentId": agent,
-        "deleted": is_deleted,
-        "files": [{"path": path, "bytes": size} for path, size in files],
-    }
+    return {"agentId": agent, "deleted": is_deleted, "files": [{"path": path, "bytes": size} for path, size in files]}
 
 
 def add_watch(parser: CommandParser) -> None:

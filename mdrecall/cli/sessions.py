@@ -165,12 +165,7 @@ def _save(options: argparse.Namespace) -> int:
     more = {"messages": options.messages} if options.messages else {}
     with open_memory(options) as memory:
         path = save_session(
-            memory,
-            options.session,
-            now=datetime.now(UTC),
-            session_key=options.session_key,
-            slug=options.slug,
-            **more,
+            memory, options.session, now=datetime.now(UTC), session_key=options.session_key, slug=options.slug, **more
         )
     show(options, {"path": path}, f"Saved as {path}.")
     return 0

@@ -25,13 +25,9 @@ from mdrecall.errors import (
 from mdrecall.search.results import MAX_QUERIES, fit_snippets, remove_source
 from mdrecall.sessions.messages import cites
 from mdrecall.sessions.visibility import chat_type_of, parse
-from mdrecall.tools.sessions import (
-    SESSIONS_HISTORY,
-    SESSIONS_SEARCH,
-    SessionsHistory,
-    SessionsSearch,
-)
+from mdrecall.tools.sessions import SESSIONS_HISTORY, SESSIONS_SEARCH, session_tools
 from mdrecall.tools.toolset import (
+    FunctionTool,
     Tool,
     ToolAnswer,
     Toolset,
@@ -231,37 +227,11 @@ def answer_failed_search(error: RecallError) -> ToolAnswer:
     return _answer_failure(_describe_failure(error))
 
 
-class MemoryGet:
-    """Reads lines of one memory file."""
-
-    spec = GET
-
-    def __init__(self, memory: "Memory") -> None:
-        self._memory = memory
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        return _call_read(self._memory.read, arguments, READ_NOTICE, format_read)
-
-
-class SessionGet:
-    """Reads records of one transcript on behalf of a conversation, which must be one that may search."""
-
-    spec = SESSION_GET
-
-    def __init__(self, memory: "Memory", session_key: str = "") -> None:
-        self._memory = memory
-        self._session_key = session_key
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        read = partial(self._memory.read_session, session_key=self._session_key)
-        return _call_read(read, arguments, SESSION_NOTICE, format_session)
-
-
 def _call_read(
     read: Callable[..., ReadResult],
-    arguments: Mapping[str, Any],
     notice: str,
     render: Callable[[Mapping[str, Any]], str],
+    arguments: Mapping[str, Any],
 ) -> ToolAnswer:
     """Return the answer of a tool that reads lines; ``notice`` tells the model what their text is."""
     path = read_text(arguments, "path", required=True)
@@ -305,10 +275,12 @@ def memory_tools(
     """
     if parse(session_key).kind == "subagent":
         return []
-    tools: list[Tool] = [MemorySearch(memory, session_key, progress), MemoryGet(memory)]
+    get = FunctionTool(GET, partial(_call_read, memory.read, READ_NOTICE, format_read))
+    tools: list[Tool] = [MemorySearch(memory, session_key, progress), get]
     if memory.settings.searches_sessions:
-        tools.append(SessionGet(memory, session_key))
-        tools += [SessionsSearch(memory, session_key, progress), SessionsHistory(memory, session_key)]
+        read = partial(memory.read_session, session_key=session_key)
+        tools.append(FunctionTool(SESSION_GET, partial(_call_read, read, SESSION_NOTICE, format_session)))
+        tools += session_tools(memory, session_key, progress)
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
         tools.append(MemoryAppend(memory, session_key, author))
     if _may_forget(memory.settings, can_append) and _is_own(session_key, memory.settings):

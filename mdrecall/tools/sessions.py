@@ -4,12 +4,15 @@ They answer under OpenClaw's names. A ``messageId`` is the number of a record in
 """
 
 from collections.abc import Mapping, Sequence, Set
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.errors import ArgumentError, QueryError, RecallError, ScopeDenied
 from mdrecall.text.markdown import ELLIPSIS, cut_units, shorten, utf16_units
 from mdrecall.text.words import fold, surface_words, tokens
 from mdrecall.tools.toolset import (
+    FunctionTool,
+    Tool,
     ToolAnswer,
     ToolSpec,
     action_for_error,
@@ -170,68 +173,52 @@ def read_history(
     return details | ({"nextOffset": after + len(kept)} if earlier > 0 else {}) | ({"notice": NOTICE} if kept else {})
 
 
-class SessionsSearch:
-    """Searches past conversations on behalf of one."""
-
-    spec = SESSIONS_SEARCH
-
-    def __init__(self, memory: "Memory", session_key: str = "", progress: ProgressCallback | None = None) -> None:
-        self._memory = memory
-        self._session_key = session_key
-        self._progress = progress
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        query = read_text(arguments, "query", required=True)
-        session = read_text(arguments, "sessionKey")
-        limit = read_integer(arguments, "limit", least=1, most=MAX_HITS) or DEFAULT_HITS
-        try:
-            details = search_sessions(
-                self._memory,
-                query,
-                session=session,
-                limit=limit,
-                session_key=self._session_key,
-                progress=self._progress,
-            )
-        except QueryError as error:
-            raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
-        except RecallError as error:
-            return _answer_failure(error)
-        if not details["results"]:
-            details["action"] = f"{details['action']} {_NO_HIT_ADVICE}".strip()
-        return answer(details, plain=format_hits(details))
+def session_tools(memory: "Memory", session_key: str, progress: ProgressCallback | None) -> list[Tool]:
+    """Return the tools that search and read past conversations on behalf of one."""
+    search = partial(_call_search, memory, session_key, progress)
+    history = partial(_call_history, memory, session_key)
+    return [FunctionTool(SESSIONS_SEARCH, search), FunctionTool(SESSIONS_HISTORY, history)]
 
 
-class SessionsHistory:
-    """Reads past conversations on behalf of one."""
+def _call_search(
+    memory: "Memory", session_key: str, progress: ProgressCallback | None, arguments: Mapping[str, Any]
+) -> ToolAnswer:
+    query = read_text(arguments, "query", required=True)
+    session = read_text(arguments, "sessionKey")
+    limit = read_integer(arguments, "limit", least=1, most=MAX_HITS) or DEFAULT_HITS
+    asked: dict[str, Any] = {"session": session, "limit": limit, "session_key": session_key}
+    try:
+        details = search_sessions(memory, query, progress=progress, **asked)
+    except QueryError as error:
+        raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
+    except RecallError as error:
+        return _answer_failure(error)
+    if not details["results"]:
+        details["action"] = f"{details['action']} {_NO_HIT_ADVICE}".strip()
+    return answer(details, plain=format_hits(details))
 
-    spec = SESSIONS_HISTORY
 
-    def __init__(self, memory: "Memory", session_key: str = "") -> None:
-        self._memory = memory
-        self._session_key = session_key
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        session = read_text(arguments, "sessionKey", required=True)
-        message, session_id = read_text(arguments, "messageId"), read_text(arguments, "sessionId")
-        limit = read_integer(arguments, "limit", least=1, most=MAX_MESSAGES) or DEFAULT_MESSAGES
-        offset = read_integer(arguments, "offset", least=0, most=_MAX_OFFSET) or 0
-        if message and not (message.isascii() and message.isdigit() and len(message) < 16):
-            raise ArgumentError(f"messageId {message[:40]!r} is not the number of a message.", name="messageId")
-        try:
-            details = read_history(
-                self._memory,
-                session,
-                limit=limit,
-                offset=offset,
-                message=int(message) if message else None,
-                session_id=session_id,
-                session_key=self._session_key,
-                with_tools=read_flag(arguments, "includeTools"),
-            )
-        except RecallError as error:
-            return _answer_failure(error)
-        return answer(details, plain=format_history(details))
+def _call_history(memory: "Memory", session_key: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+    session = read_text(arguments, "sessionKey", required=True)
+    message, session_id = read_text(arguments, "messageId"), read_text(arguments, "sessionId")
+    limit = read_integer(arguments, "limit", least=1, most=MAX_MESSAGES) or DEFAULT_MESSAGES
+    offset = read_integer(arguments, "offset", least=0, most=_MAX_OFFSET) or 0
+    if message and not (message.isascii() and message.isdigit() and len(message) < 16):
+        raise ArgumentError(f"messageId {message[:40]!r} is not the number of a message.", name="messageId")
+    try:
+        details = read_history(
+            memory,
+            session,
+            limit=limit,
+            offset=offset,
+            message=int(message) if message else None,
+            session_id=session_id,
+            session_key=session_key,
+            with_tools=read_flag(arguments, "includeTools"),
+        )
+    except RecallError as error:
+        return _answer_failure(error)
+    return answer(details, plain=format_history(details))
 
 
 def _answer_failure(error: RecallError) -> ToolAnswer:

@@ -12,7 +12,7 @@ import json
 import logging
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol
 
@@ -238,6 +238,13 @@ class Tool(Protocol):
     def spec(self) -> ToolSpec: ...
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer: ...
+
+
+class FunctionTool(NamedTuple):
+    """A tool that is a function of the arguments that a model passes."""
+
+    spec: ToolSpec
+    call: Callable[[Mapping[str, Any]], ToolAnswer]
 
 
 class Toolset:

@@ -19,10 +19,9 @@ for name in ("openai", "anthropic", "langchain_core", "llama_index", "agents", "
     sys.modules[name] = None
 from mdrecall.adapters import anthropic, langchain, llamaindex, openai, openai_agents, pydantic_ai
 from mdrecall.errors import PackageMissing
-from mdrecall.tools.notes import MemoryGet
-from mdrecall.tools.toolset import Toolset
-from types import SimpleNamespace
-tools = Toolset([MemoryGet(SimpleNamespace(read=print))])
+from mdrecall.tools.notes import GET
+from mdrecall.tools.toolset import FunctionTool, Toolset, read_text
+tools = Toolset([FunctionTool(GET, lambda arguments: read_text(arguments, "path", required=True))])
 for offer in (langchain.langchain_tools, llamaindex.llamaindex_tools, openai_agents.openai_agents_tools,
               pydantic_ai.pydantic_ai_tools):
     try:

@@ -131,10 +131,7 @@ LISTED = """\
 def test_the_misses_come_first_and_every_question_has_its_rank(notes: Workspace, run: Run) -> None:
     ran = run("eval", "q.jsonl")
     assert (ran.code, ran.err) == (0, "")
-    assert ran.out.split("\n\n")[:2] == [
-        "5 questions, 1 missed",
-        LISTED,
-    ]
+    assert ran.out.split("\n\n")[:2] == ["5 questions, 1 missed", LISTED]
 
 
 def test_the_figures_are_a_table_with_a_row_for_each_category(notes: Workspace, run: Run) -> None:

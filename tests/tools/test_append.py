@@ -57,11 +57,7 @@ def test_what_is_appended_is_told_found_and_read(workspace: Path, env: dict[str,
 def test_a_bad_argument_is_named(workspace: Path, env: dict[str, str], arguments: object, name: str) -> None:
     with open_writable(workspace, env) as memory:
         told = Toolset(memory_tools(memory)).call("memory_append", arguments)
-    assert (told.is_error, told.details["argument"], told.details["status"]) == (
-        True,
-        name,
-        400,
-    )
+    assert (told.is_error, told.details["argument"], told.details["status"]) == (True, name, 400)
 
 
 @pytest.mark.parametrize("arguments", [{}, {"text": ""}, {"text": " \n"}])

@@ -4,7 +4,8 @@ A model sees memories as data in a fence, with nothing in it that passes for mar
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 
 from mdrecall.config.declare import InvalidValue, duration_ms
@@ -13,6 +14,7 @@ from mdrecall.extras.lancedb.capture import CATEGORIES
 from mdrecall.extras.lancedb.memories import DEFAULT_IMPORTANCE, LongTermMemory, Match, parse_id
 from mdrecall.text.markdown import cut_units, utf16_units
 from mdrecall.tools.toolset import (
+    FunctionTool,
     Tool,
     ToolAnswer,
     ToolSpec,
@@ -83,27 +85,10 @@ FORGET = ToolSpec(
 )
 
 
-class LtmTool:
-    """A tool on the long-term memory of one agent."""
-
-    def __init__(
-        self,
-        spec: ToolSpec,
-        run: Callable[[LongTermMemory, Mapping[str, Any]], ToolAnswer],
-        memories: LongTermMemory,
-    ) -> None:
-        self.spec = spec
-        self._run = run
-        self._memories = memories
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        return self._run(self._memories, arguments)
-
-
 def ltm_tools(memories: LongTermMemory) -> list[Tool]:
     """Return the tools of a long-term memory."""
     tools = ((RECALL, recall_memories), (STORE, store_memory), (FORGET, forget_memory))
-    return [LtmTool(spec, run, memories) for spec, run in tools]
+    return [FunctionTool(spec, partial(run, memories)) for spec, run in tools]
 
 
 def recall_memories(memories: LongTermMemory, arguments: Mapping[str, Any]) -> ToolAnswer:

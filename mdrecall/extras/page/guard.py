@@ -44,12 +44,7 @@ class Guard:
     """Passes on requests of a browser that has the cookie."""
 
     def __init__(
-        self,
-        app: "ASGIApp",
-        hosts: Callable[[str], bool],
-        origins: Sequence[str],
-        port: int,
-        server_token: str = "",
+        self, app: "ASGIApp", hosts: Callable[[str], bool], origins: Sequence[str], port: int, server_token: str = ""
     ) -> None:
         """``hosts`` is true of a Host header that names this server; ``server_token`` is asked for in a form.
 

@@ -194,12 +194,7 @@ def _show_result(visit: Visit, result: SearchResult, stems: "Collection[str]") -
     passage = tag("pre", _show_passage(result, stems), class_="passage", lang="")
     return tag(
         "li",
-        tag(
-            "div",
-            tag("a", title, href=place, class_="title"),
-            show_score(result),
-            class_="row",
-        ),
+        tag("div", tag("a", title, href=place, class_="title"), show_score(result), class_="row"),
         tag("p", tag("span", result.citation, class_="mono"), *_describe(result), class_="quiet facts"),
         passage,
         _offer_why(visit, result),
