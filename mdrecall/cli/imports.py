@@ -48,13 +48,22 @@ def add_import(parser: CommandParser) -> None:
 
 
 def run_import(options: argparse.Namespace) -> int:
-    _check_options(options)
-    if options.source == "backup":
+    is_backup = options.source == "backup"
+    for name in ("since", "into") if is_backup else ("overwrite", "settings"):
+        if getattr(options, name):
+            where = "every source but backup" if is_backup else "`import backup`"
+            raise QueryError(f"--{name} does not work here.", hint=f"It works with {where}.", name=name)
+    if is_backup:
         return restore_backup(options)
+    from datetime import date
+
     from mdrecall.extras.imports.sources import find_path, find_source, is_read_in_place
 
     source = find_source(options.source)
-    since = _parse_day(options.since) if options.since else ""
+    try:
+        since = date.fromisoformat(options.since).isoformat() if options.since else ""
+    except ValueError:
+        raise QueryError(f"{options.since!r} is not a day.", hint="Give it as YYYY-MM-DD.", name="since") from None
     loaded = load_settings(options)
     env, cwd, _ = options.caller
     path = find_path(
@@ -65,24 +74,6 @@ def run_import(options: argparse.Namespace) -> int:
         show(options, {"source": options.source, "path": path, "inPlace": True}, told)
         return 0
     return _import_source(options, loaded, source, path, since)
-
-
-def _check_options(options: argparse.Namespace) -> None:
-    """Refuse options that would have no effect."""
-    is_backup = options.source == "backup"
-    for name in ("since", "into") if is_backup else ("overwrite", "settings"):
-        if getattr(options, name):
-            where = "every source but backup" if is_backup else "`import backup`"
-            raise QueryError(f"--{name} does not work here.", hint=f"It works with {where}.", name=name)
-
-
-def _parse_day(text: str) -> str:
-    from datetime import date
-
-    try:
-        return date.fromisoformat(text).isoformat()
-    except ValueError:
-        raise QueryError(f"{text!r} is not a day.", hint="Give it as YYYY-MM-DD.", name="since") from None
 
 
 def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Source", path: str, since: str) -> int:
@@ -102,8 +93,12 @@ def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Sourc
         print_json(_imported_to_json(options, path, plan, len(written), failed))
     else:
         _print_plan(source, path, plan)
-        _print_end(options, source, plan, len(written))
-        _print_problems([*plan.skipped, *failed])
+        _print_import_end(options, source, plan, len(written))
+        problems = [*plan.skipped, *failed]
+        for one in problems[:_MAX_SHOWN]:
+            print_warning(shorten_home_in_text(printable(f"{one.name[:80]}: {one.problem}")))
+        if len(problems) > _MAX_SHOWN:
+            print(f"  … and {len(problems) - _MAX_SHOWN:,} more", file=sys.stderr)
     if failed:
         return 2
     return 0 if plan.changes else 1
@@ -132,18 +127,21 @@ def _imported_to_json(
 
 def _print_plan(source: "Source", path: str, plan: "Plan") -> None:
     print(style(f"{source.name}: {shorten_home(path)}", "bold"))
-    for note, count in _count_by_note(plan)[:_MAX_SHOWN]:
-        entries = f"  ({plural(count, 'entry', 'entries')})" if count else ""
-        print(f"  {printable(note)}{entries}")
-    hidden = len(_count_by_note(plan)) - _MAX_SHOWN
-    if hidden > 0:
-        print(f"  … and {plural(hidden, 'more note')}")
+    # The notes that are written, with the number of entries of those that are lists.
+    entries: dict[str, int] = {}
+    for change in plan.changes.values():
+        if change.action in ("new", "changed"):
+            entries[change.path] = entries.get(change.path, 0) + change.is_entry
+    for note, count in list(entries.items())[:_MAX_SHOWN]:
+        print(f"  {printable(note)}" + (f"  ({plural(count, 'entry', 'entries')})" if count else ""))
+    if len(entries) > _MAX_SHOWN:
+        print(f"  … and {plural(len(entries) - _MAX_SHOWN, 'more note')}")
     counts = [(plan.count(action), label) for action, label in _NOTE_LABELS.items()] + [(len(plan.skipped), "skipped")]
     if shown := ", ".join(f"{count:,} {label}" for count, label in counts if count):
         print(f"{shown}.")
 
 
-def _print_end(options: argparse.Namespace, source: "Source", plan: "Plan", written: int) -> None:
+def _print_import_end(options: argparse.Namespace, source: "Source", plan: "Plan", written: int) -> None:
     planned = [change for change in plan.changes.values() if change.action in ("new", "changed")]
     size = sum(change.bytes for change in planned)
     if not planned:
@@ -156,22 +154,6 @@ def _print_end(options: argparse.Namespace, source: "Source", plan: "Plan", writ
         print(f"Imported {written:,} of {len(planned):,}. Import again to complete it; nothing is doubled.")
     else:
         print(f"Imported ({size:,} bytes). The next search finds it.")
-
-
-def _count_by_note(plan: "Plan") -> list[tuple[str, int]]:
-    """Return the notes that are written, with the number of entries of those that are lists."""
-    counts: dict[str, int] = {}
-    for change in plan.changes.values():
-        if change.action in ("new", "changed"):
-            counts[change.path] = counts.get(change.path, 0) + change.is_entry
-    return list(counts.items())
-
-
-def _print_problems(problems: "list[Skipped]") -> None:
-    for one in problems[:_MAX_SHOWN]:
-        print_warning(shorten_home_in_text(printable(f"{one.name[:80]}: {one.problem}")))
-    if len(problems) > _MAX_SHOWN:
-        print(f"  … and {len(problems) - _MAX_SHOWN:,} more", file=sys.stderr)
 
 
 _FILE_LABELS = {
@@ -256,20 +238,13 @@ def _print_restored(
             print_warning(shorten_home_in_text(printable(f"{one.name}: {one.problem}")))
     if problem:
         print_warning(printable(problem))
-    _print_restore_end(options, files, memories)
-
-
-def _print_restore_end(options: argparse.Namespace, files: "list[Restored]", memories: int) -> None:
     differing = sum(one.action == "differs" for one in files)
     is_new = memories or any(one.action == "new" for one in files)
     if differing and not options.overwrite:
-        print(f"What differs here stays as it is ({plural(differing, 'file')}). To replace it, add --overwrite.")
+        print(f"Kept {plural(differing, 'different local file')}; use --overwrite to replace.")
     if options.apply:
-        print(
-            "Restored. The next search finds it."
-            if is_new or (differing and options.overwrite)
-            else "Nothing was written."
-        )
+        is_written = is_new or (differing and options.overwrite)
+        print("Restored. The next search finds it." if is_written else "Nothing was written.")
     elif is_new or differing:
         print("Nothing is written yet. To restore, add --apply.")
 

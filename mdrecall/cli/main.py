@@ -87,6 +87,7 @@ options:
   -V, --version     print the version
   --licenses        with --version: print the licences of code and data
 
+To try it on sample notes, run `mdrecall search --demo`.
 Exit codes: 0 success, 1 nothing found, 2 error."""
 
 

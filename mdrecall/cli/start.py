@@ -53,7 +53,8 @@ ANSWERED, DECLINED = b"A", b"D"
 def main() -> int:
     """Run the command of this process and return its exit code."""
     arguments = sys.argv[1:]
-    if arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments) and not _is_typed():
+    is_typed = sys.stdin is not None and sys.stdin.isatty()
+    if arguments[:1] == ["hook"] and not {"-h", "--help"}.intersection(arguments) and not is_typed:
         _run_hook(arguments)
     if arguments and arguments[0] in WARM_COMMANDS and not _RUN_HERE.intersection(arguments):
         try:
@@ -77,11 +78,6 @@ def _run_here(arguments: "list[str]") -> int:
     finally:
         # The end of the process frees everything; a last search for garbage is a tenth of a short command.
         gc.freeze()
-
-
-def _is_typed() -> bool:
-    """True if a person has typed the command."""
-    return sys.stdin is not None and sys.stdin.isatty()
 
 
 def _run_hook(arguments: "list[str]") -> "NoReturn":

@@ -38,7 +38,7 @@ def test_a_preview_lists_what_is_new_or_different_and_counts_the_rest(capsys: py
         "  new             /n/1.md",
         "  different here  /n/0.md",
         "2 new, 1 different here, 3 the same here, 1 forgotten, 1 left in the archive, 2 long-term memories.",
-        "What differs here stays as it is (1 file). To replace it, add --overwrite.",
+        "Kept 1 different local file; use --overwrite to replace.",
         "Nothing is written yet. To restore, add --apply.",
     ]
     assert err == ""
@@ -67,7 +67,7 @@ def test_the_last_line_says_whether_something_was_written(
     files = [one for action in actions for one in restored(action)]
     out, _ = report(capsys, files, memories, apply=True, overwrite=overwrite)
     assert out.splitlines()[-1] == said
-    assert ("add --overwrite" in out) is ("differs" in actions and not overwrite)
+    assert ("use --overwrite" in out) is ("differs" in actions and not overwrite)
 
 
 def test_an_archive_with_nothing_new_asks_for_nothing(capsys: pytest.CaptureFixture[str]) -> None:
