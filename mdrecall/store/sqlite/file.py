@@ -350,9 +350,9 @@ class IndexFile:
 
     def find_connection(self) -> apsw.Connection:
         """Return the connection of this thread that sees what it has written."""
-        return getattr(self._local, "inside", None) or self._reader()
-
-    def _reader(self) -> apsw.Connection:
+        inside: apsw.Connection | None = getattr(self._local, "inside", None)
+        if inside is not None:
+            return inside
         db: apsw.Connection | None = getattr(self._local, "db", None)
         if db is not None:
             if _is_in_use(db) or (self._is_open() and self._local.generation == self._generation):
