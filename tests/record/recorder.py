@@ -106,6 +106,9 @@ class Recorder:
             return [self._neutral(entry) for entry in value]
         if key in VARIES and isinstance(value, int | float | str):
             return f"<{key}>"
+        if isinstance(value, float):
+            # An answer is its order and its keys; how sure it is may differ in the third digit.
+            return round(value, 2)
         return self._neutral_text(value) if isinstance(value, str) else value
 
     def _neutral_text(self, text: str) -> str:
