@@ -220,7 +220,7 @@ ROOMS = {
     "interfaces": (550, 2),
     "life": (3687, 12),
     "mcp_server": (2871, 10),
-    "notes": (2598, 10),
+    "notes": (2622, 10),
     "plugins": (147, 1),
     "search": (2347, 6),
     "sessions": (4631, 15),
