@@ -588,7 +588,7 @@ def test_a_damaged_index_is_rebuilt_and_the_search_answers(workspace: Workspace,
 
 
 HEAVY = {
-    "asyncio", "concurrent.futures", "dataclasses", "datetime", "difflib", "inspect", "logging",
+    "asyncio", "concurrent.futures", "dataclasses", "difflib", "inspect", "logging",
     "numpy", "pyjson5", "shutil", "sqlite3", "subprocess", "tempfile", "tokenizers",
     "mdrecall.extras.minilm", "mdrecall.embed.offline.word_vectors",
 }  # fmt: skip
