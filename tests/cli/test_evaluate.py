@@ -134,45 +134,6 @@ def test_the_misses_come_first_and_every_question_has_its_rank(notes: Workspace,
     assert ran.out.split("\n\n")[:2] == ["5 questions, 1 missed", LISTED]
 
 
-def test_the_figures_are_a_table_with_a_row_for_each_category(notes: Workspace, run: Run) -> None:
-    table = run("eval", "q.jsonl", "--k", "3,1").out.split("\n\n")[2].splitlines()
-    assert [line.split() for line in table] == [
-        ["questions", "hit@1", "hit@3", "recall@1", "recall@3", "mrr", "shown@4000"],
-        ["all", "5", "0.600", "0.800", "0.600", "0.800", "0.700", "0.800"],
-        ["sea", "2", "1.000", "1.000", "1.000", "1.000", "1.000", "1.000"],
-        ["land", "2", "0.500", "1.000", "0.500", "1.000", "0.750", "1.000"],
-    ]
-    assert len({len(line) for line in table}) == 1
-
-
-def test_failures_shows_only_the_misses(notes: Workspace, run: Run) -> None:
-    out = run("eval", "q.jsonl", "--failures").out
-    assert "giraffe" in out
-    assert "zebra" not in out
-    assert [result["query"] for result in answered(run, "--failures")["results"]] == ["giraffe"]
-
-
-def test_the_json_has_the_figures_and_every_question(notes: Workspace, run: Run) -> None:
-    found = answered(run)
-    assert found["questions"] == 5
-    assert (found["settings"], found["mode"]) == ({}, "keyword")
-    assert list(found["figures"]) == [
-        *("hit@1", "hit@3", "hit@6", "hit@10"), *("recall@1", "recall@3", "recall@6", "recall@10"), "mrr",
-        "shown@4000",
-    ]  # fmt: skip
-    assert (found["figures"]["hit@1"], found["figures"]["hit@6"], found["figures"]["mrr"]) == (0.6, 0.8, 0.7)
-    assert [(entry["category"], entry["questions"]) for entry in found["categories"]] == [("sea", 2), ("land", 2)]
-    first = found["results"][0]
-    assert 0 < first.pop("score") <= 1
-    assert first.pop("confidence") in ("high", "medium", "low")
-    assert first == {
-        "line": 1, "id": "w1", "category": "sea", "query": "where does the walrus sleep",
-        "expect": ["memory/sea.md#L3"], "ranks": [1], "shown": [34], "rank": 1, "cameFirst": "memory/sea.md#L1-L7",
-    }  # fmt: skip
-    assert found["results"][4]["ranks"] == [None]
-    assert found["results"][4]["reason"] == "no_match"
-
-
 def test_questions_that_no_note_answers_measure_the_scores(notes: Workspace, run: Run) -> None:
     with (notes.path / "q.jsonl").open("a") as file:
         file.write('{"query": "unicorn walrus", "expect": []}\n{"query": "dragon", "expect": []}\n')
