@@ -3,12 +3,16 @@
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.types import SearchResult
 
 #: For each expectation of a question, the rank (from 1) of the first result that meets it; None if none does.
 Ranks: TypeAlias = tuple[int | None, ...]
+
+#: Where the expectations of one question are met: their ranks, and for each the characters of the snippets that are
+#: read until its text is shown; None if never.
+Reached: TypeAlias = tuple[Ranks, tuple[int | None, ...]]
 
 #: Means by the name of the figure: ``hit@6``, ``recall@6``, ``mrr``, ``shown@4000``.
 Figures: TypeAlias = dict[str, float]
@@ -49,14 +53,6 @@ class Expectation(NamedTuple):
         return f"{self.path}#L{first}" + (f"-L{last}" if last != first else "")
 
 
-class Reached(NamedTuple):
-    """Where the expectations of one question are met."""
-
-    ranks: Ranks
-    shown: tuple[int | None, ...] = ()
-    """For each expectation, the characters of the snippets that are read until its text is shown; None if never."""
-
-
 class ScoreBin(NamedTuple):
     """The questions whose best score lies from ``low`` to ``high``."""
 
@@ -66,19 +62,6 @@ class ScoreBin(NamedTuple):
     mean_score: float
     share_right: float
     """The share of them whose best result is right."""
-
-
-class Difference(NamedTuple):
-    """One figure of two runs over the same questions."""
-
-    figure: str
-    first: float
-    second: float
-    difference: float
-    low: float
-    """The lower end of the 95 % interval of the difference."""
-    high: float
-    could_be_chance: bool
 
 
 def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult]) -> Ranks:
@@ -165,8 +148,8 @@ def figure(name: str, reached: Reached) -> float:
     """Return one figure of one question."""
     kind, _, cut = name.partition("@")
     if kind == "mrr":
-        return 1 / (best_rank(reached.ranks) or math.inf)
-    places = reached.shown if kind == "shown" else reached.ranks
+        return 1 / (best_rank(reached[0]) or math.inf)
+    places = reached[1] if kind == "shown" else reached[0]
     met = sum(place is not None and place <= int(cut) for place in places)
     return float(met > 0) if kind == "hit" else met / len(places)
 
@@ -176,8 +159,11 @@ def means(names: Iterable[str], questions: Sequence[Reached]) -> Figures:
     return {name: math.fsum(figure(name, reached) for reached in questions) / len(questions) for name in names}
 
 
-def compare(names: Sequence[str], first: Sequence[Reached], second: Sequence[Reached]) -> list[Difference]:
-    """Compare two runs, with the interval of each difference from a paired bootstrap over the questions."""
+def compare(names: Sequence[str], first: Sequence[Reached], second: Sequence[Reached]) -> list[dict[str, Any]]:
+    """Compare two runs, with the interval of each difference from a paired bootstrap over the questions.
+
+    Each figure has the means of both runs, their difference, the ends of its 95 % interval, and if it could be chance.
+    """
     columns = [
         [figure(name, after) - figure(name, before) for before, after in zip(first, second, strict=True)]
         for name in names
@@ -186,8 +172,9 @@ def compare(names: Sequence[str], first: Sequence[Reached], second: Sequence[Rea
     found = []
     for name, column, (low, high) in zip(names, columns, intervals, strict=True):
         could_be_chance = low <= 0 <= high or sum(map(bool, column)) < _MIN_CHANGED
-        first_mean, second_mean = before[name], after[name]
-        found.append(Difference(name, first_mean, second_mean, second_mean - first_mean, low, high, could_be_chance))
+        means_of_both = {"first": before[name], "second": after[name], "difference": after[name] - before[name]}
+        interval = {"low": low, "high": high, "couldBeChance": could_be_chance}
+        found.append({"figure": name, **means_of_both, **interval})
     return found
 
 

@@ -76,7 +76,7 @@ class Outcome(NamedTuple):
     @property
     def reached(self) -> Reached:
         """Where the expectations are met."""
-        return Reached(self.ranks, self.shown)
+        return self.ranks, self.shown
 
     @property
     def rank(self) -> int | None:

@@ -238,7 +238,7 @@ def _group_to_json(names: list[str], name: str | None, evaluation: Evaluation, p
 
 def _differences(names: list[str], first: Evaluation, second: Evaluation, places: list[int]) -> list[dict[str, Any]]:
     pairs = ([one.answerable[place].reached for place in places] for one in (first, second))
-    return [_round_all(to_json(entry)) for entry in compare(names, *pairs)]
+    return [_round_all(entry) for entry in compare(names, *pairs)]
 
 
 def _question_to_json(outcome: Outcome) -> dict[str, Any]:

@@ -138,13 +138,13 @@ def record_metrics() -> Iterator[str]:
     yield f"{[tuple(one) for one in bins]} {eval_metrics.calibration_error(bins)} {eval_metrics.calibration_error([])}"
     names = eval_metrics.figure_names((6, 1, 6), (400, 100))
     reached = [
-        eval_metrics.Reached(ranks, shown)
+        (ranks, shown)
         for ranks, shown in (((1,), (90,)), ((None, 3), (None, 101)), ((7, 2), (400, 50)), ((None,), (None,)))
     ]
-    yield f"{names} {eval_metrics.means(names, reached)} {[eval_metrics.best_rank(one.ranks) for one in reached]}"
+    yield f"{names} {eval_metrics.means(names, reached)} {[eval_metrics.best_rank(one[0]) for one in reached]}"
     for turn in (0, 1, 2):
         other = reached[turn:] + reached[:turn]
-        yield str([tuple(one) for one in eval_metrics.compare(names, reached * 3, other * 3)])
+        yield str([tuple(one.values()) for one in eval_metrics.compare(names, reached * 3, other * 3)])
 
 
 def record_topics() -> Iterator[str]:
