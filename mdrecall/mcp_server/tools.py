@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from mdrecall.errors import RecallError, message_with_hint
@@ -15,6 +16,7 @@ from mdrecall.mcp_server.memories import Memories, ServedMemory, find_plugin, ma
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
 from mdrecall.sessions.visibility import parse
 from mdrecall.tools.toolset import (
+    FunctionTool,
     ToolAnswer,
     Toolset,
     ToolSpec,
@@ -128,7 +130,7 @@ class Toolbox:
     def _search_several(
         self, names: tuple[str, ...], arguments: dict[str, Any], session_key: str, progress: ProgressCallback | None
     ) -> ToolAnswer:
-        from mdrecall.tools.notes import SeveralSearch
+        from mdrecall.tools.notes import SEARCH, search_several
 
         def make_tools(name: str) -> tuple["Memory", Toolset]:
             memory = self._memories.get(name)
@@ -138,8 +140,9 @@ class Toolbox:
             for name in names:
                 stack.enter_context(self._memories.progress(name).subscribe(progress))
             # The first one says how the answer looks, because a memory that fails has no say in it.
-            tool = SeveralSearch(names, make_tools, self._memories.describe(names[0]).loaded.settings, session_key)
-            return Toolset([tool]).call(_SEARCH_TOOL, arguments)
+            settings = self._memories.describe(names[0]).loaded.settings
+            search = FunctionTool(SEARCH, partial(search_several, names, make_tools, settings, session_key))
+            return Toolset([search]).call(_SEARCH_TOOL, arguments)
 
     def _pop_workspaces(self, tool: str, arguments: dict[str, Any], session_key: str) -> tuple[str, ...]:
         """Take ``workspaces`` out of the arguments of a search and return the memories that it names, each once."""

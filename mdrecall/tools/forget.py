@@ -42,50 +42,47 @@ FORGET = ToolSpec(
 )
 
 
-class MemoryForget:
-    """Forgets a text in the notes, the index and the conversations of one memory."""
+def call_forget(memory: Memory, arguments: Mapping[str, Any]) -> ToolAnswer:
+    """Forget a text in the notes, the index and the conversations of one memory."""
+    text = read_text(arguments, "text", required=True)
+    token = read_text(arguments, "confirm")
+    if len(text) < (_LEAST_CHARS if text.isascii() else _LEAST_WIDE):
+        raise ArgumentError("text is too short to forget it.", name="text", hint="Give a whole phrase.")
+    now = datetime.now(UTC)
+    try:
+        forgetting = Forgetting(memory)
+        days = memory.settings.mdrecall.forget.trash_days
+        plan = forgetting.plan(ForgetRequest(phrases=(text,), trash_days=days), now)
+        _require_few(forgetting, plan, now)
+        if not token:
+            return _answer_plan(plan)
+        if token != plan.token:
+            hint = "Call it without confirm, show the user the places, and use the token of that call."
+            raise ArgumentError("confirm is not the token for these places.", name="confirm", hint=hint)
+        report = forgetting.apply(plan, now)
+    except QueryError as error:
+        raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
+    except ArgumentError:
+        raise
+    except RecallError as error:
+        fields = error_fields(error)
+        return answer({"forgotten": False} | fields, is_error=True, plain=" ".join(fields.values()))
+    plain = f"Forgotten. For {days} days the user can undo it with `mdrecall forget --undo {report.id}`."
+    if not report.is_complete:
+        plain += " Another process still reads an earlier state of the index; call it again to finish."
+    return answer({"forgotten": True, "id": report.id, "complete": report.is_complete}, plain=plain)
 
-    spec = FORGET
 
-    def __init__(self, memory: Memory) -> None:
-        self._memory = memory
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        text = read_text(arguments, "text", required=True)
-        token = read_text(arguments, "confirm")
-        if len(text) < (_LEAST_CHARS if text.isascii() else _LEAST_WIDE):
-            raise ArgumentError("text is too short to forget it.", name="text", hint="Give a whole phrase.")
-        now = datetime.now(UTC)
-        try:
-            forgetting = Forgetting(self._memory)
-            days = self._memory.settings.mdrecall.forget.trash_days
-            plan = forgetting.plan(ForgetRequest(phrases=(text,), trash_days=days), now)
-            self._require_few(forgetting, plan, now)
-            if not token:
-                return _answer_plan(plan)
-            if token != plan.token:
-                hint = "Call it without confirm, show the user the places, and use the token of that call."
-                raise ArgumentError("confirm is not the token for these places.", name="confirm", hint=hint)
-            report = forgetting.apply(plan, now)
-        except QueryError as error:
-            raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
-        except ArgumentError:
-            raise
-        except RecallError as error:
-            fields = error_fields(error)
-            return answer({"forgotten": False} | fields, is_error=True, plain=" ".join(fields.values()))
-        return _answer_report(report.id, is_complete=report.is_complete, days=days)
-
-    def _require_few(self, forgetting: Forgetting, plan: ForgetPlan, now: datetime) -> None:
-        hint = "Tell the user to run `mdrecall forget`."
-        count = len(plan.places) + plan.more
-        if count > _MAX_PLACES:
-            message = f"The text is in {count} places, more than the {_MAX_PLACES} that this tool may clear."
-            raise ArgumentError(message, name="text", hint=hint)
-        today = f"{now:%Y-%m-%d}"
-        if sum(entry.at.startswith(today) for entry in forgetting.list_forgotten()) >= _MAX_A_DAY:
-            message = f"Something was forgotten {_MAX_A_DAY} times today, which is as often as this tool may."
-            raise ArgumentError(message, name="text", hint=hint)
+def _require_few(forgetting: Forgetting, plan: ForgetPlan, now: datetime) -> None:
+    hint = "Tell the user to run `mdrecall forget`."
+    count = len(plan.places) + plan.more
+    if count > _MAX_PLACES:
+        message = f"The text is in {count} places, more than the {_MAX_PLACES} that this tool may clear."
+        raise ArgumentError(message, name="text", hint=hint)
+    today = f"{now:%Y-%m-%d}"
+    if sum(entry.at.startswith(today) for entry in forgetting.list_forgotten()) >= _MAX_A_DAY:
+        message = f"Something was forgotten {_MAX_A_DAY} times today, which is as often as this tool may."
+        raise ArgumentError(message, name="text", hint=hint)
 
 
 def _answer_plan(plan: ForgetPlan) -> ToolAnswer:
@@ -102,10 +99,3 @@ def _answer_plan(plan: ForgetPlan) -> ToolAnswer:
     head = f"{held} it. Nothing was changed." if places else "No place holds it."
     tail = f"If the user agrees, call memory_forget again with confirm={plan.token}." if places else ""
     return answer(details, plain="\n".join(filter(None, (head, *shown, tail))))
-
-
-def _answer_report(id: str, *, is_complete: bool, days: int) -> ToolAnswer:
-    plain = f"Forgotten. For {days} days the user can undo it with `mdrecall forget --undo {id}`."
-    if not is_complete:
-        plain += " Another process still reads an earlier state of the index; call it again to finish."
-    return answer({"forgotten": True, "id": id, "complete": is_complete}, plain=plain)

@@ -7,21 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from mdrecall import errors
 from mdrecall.config.settings import Settings
-from mdrecall.errors import (
-    ArgumentError,
-    EmbedderError,
-    FileMissing,
-    MemoryDisabled,
-    NothingToWrite,
-    PathOutside,
-    PathRefused,
-    QueryError,
-    RateLimited,
-    ReadError,
-    RecallError,
-    WriteError,
-)
+from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.search.results import MAX_QUERIES, fit_snippets, remove_source
 from mdrecall.sessions.messages import cites
 from mdrecall.sessions.visibility import chat_type_of, parse
@@ -46,7 +34,7 @@ from mdrecall.tools.toolset import (
     read_text,
     read_texts,
 )
-from mdrecall.types import ProgressCallback, ReadResult, SearchAnswer, SearchRequest, SearchResult, SourceName
+from mdrecall.types import ProgressCallback, ReadResult, SearchAnswer, SearchRequest, SourceName
 from mdrecall.types.documents import format_citation
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json, result_to_json
 
@@ -207,7 +195,11 @@ def answer_search(found: SearchAnswer, corpus: str | None, settings: Settings, s
     """Return the answer to a search as a model gets it."""
     mode, most = settings.memory.citations, settings.mdrecall.tools.max_chars
     max_chars = min(most, settings.memory.qmd.limits.max_injected_chars) if found.backend == "qmd" else most
-    results, is_cut = _fit_results(found, is_cited=cites(mode, chat_type_of(session_key)), max_chars=max_chars)
+    is_cited = cites(mode, chat_type_of(session_key))
+    kept, is_cut = fit_snippets([(each.snippet, each.citation if is_cited else "") for each in found], max_chars)
+    results = [result_to_json(each) | {"snippet": text} for each, text in zip(found, kept, strict=False)]
+    for result in results if not is_cited else ():
+        del result["citation"]
     details = answer_to_json(found, results) | {"citations": mode}
     details["provider"] = found.provider or "none"
     details["corpus"] = [corpus] if corpus in ("memory", "sessions") else list_corpora(settings, found.backend)
@@ -222,7 +214,7 @@ def answer_search(found: SearchAnswer, corpus: str | None, settings: Settings, s
 
 def answer_failed_search(error: RecallError) -> ToolAnswer:
     """Return the answer to a search that could not be made; raise if the arguments are to blame."""
-    if isinstance(error, QueryError):
+    if isinstance(error, errors.QueryError):
         raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
     return _answer_failure(_describe_failure(error))
 
@@ -242,12 +234,12 @@ def _call_read(
         details = read_to_json(read(path, from_line=from_line, lines=lines, from_char=from_char))
         details |= {"notice": notice} if details["text"] else {}
         return answer(details, plain=render(details))
-    except FileMissing as error:
+    except errors.FileMissing as error:
         return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
-    except PathOutside as error:
+    except errors.PathOutside as error:
         refused = {"status": "error", "code": "MEMORY_PATH_NOT_ALLOWED", "path": path, "text": ""}
         return _answer_failure(refused | error_fields(error), is_error=True)
-    except ReadError as error:
+    except errors.ReadError as error:
         # Memory is not switched off because one path is refused, so this answer is not `disabled`.
         return _answer_failure({"path": path, "text": ""} | error_fields(error), is_error=True)
     except RecallError as error:
@@ -275,6 +267,8 @@ def memory_tools(
     """
     if parse(session_key).kind == "subagent":
         return []
+    # It is the agent's main conversation, or nobody says which one it is.
+    is_own = not session_key.strip() or parse(session_key).is_main_of(memory.settings.agent_id)
     get = FunctionTool(GET, partial(_call_read, memory.read, READ_NOTICE, format_read))
     tools: list[Tool] = [MemorySearch(memory, session_key, progress), get]
     if memory.settings.searches_sessions:
@@ -282,22 +276,18 @@ def memory_tools(
         tools.append(FunctionTool(SESSION_GET, partial(_call_read, read, SESSION_NOTICE, format_session)))
         tools += session_tools(memory, session_key, progress)
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
-        tools.append(MemoryAppend(memory, session_key, author))
-    if _may_forget(memory.settings, can_append) and _is_own(session_key, memory.settings):
-        from mdrecall.tools.forget import MemoryForget
+        call = partial(_call_append, memory, session_key, author, is_own)
+        tools.append(FunctionTool(append_spec(may_choose=is_own), call))
+    if _may_forget(memory.settings, can_append) and is_own:
+        from mdrecall.tools.forget import FORGET, call_forget
 
-        tools.append(MemoryForget(memory))
+        tools.append(FunctionTool(FORGET, partial(call_forget, memory)))
     return tools
 
 
 def _may_forget(settings: Settings, can_append: bool | None) -> bool:
     """True if the tool that forgets is offered: where notes must not be written, it is not."""
     return settings.mdrecall.forget.tool and can_append is not False
-
-
-def _is_own(session_key: str, settings: Settings) -> bool:
-    """True if a conversation is the agent's main one, or nobody says which one it is."""
-    return not session_key.strip() or parse(session_key).is_main_of(settings.agent_id)
 
 
 def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
@@ -314,26 +304,11 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
     return specs
 
 
-def _fit_results(found: SearchAnswer, *, is_cited: bool, max_chars: int) -> tuple[list[dict[str, Any]], bool]:
-    """Return the results as a model gets them, cut to the budget, and True if something was cut."""
-    texts = [(result.snippet, result.citation if is_cited else "") for result in found]
-    kept, is_cut = fit_snippets(texts, max_chars)
-    results = [_result_to_json(result, text, is_cited) for result, text in zip(found, kept, strict=False)]
-    return results, is_cut
-
-
-def _result_to_json(result: SearchResult, snippet: str, is_cited: bool) -> dict[str, Any]:
-    details = result_to_json(result) | {"snippet": snippet}
-    if not is_cited:
-        del details["citation"]
-    return details
-
-
 def _describe_failure(error: RecallError) -> dict[str, Any]:
     """Return the answer to a search that could not be made; the class of the error decides what it says."""
-    if isinstance(error, RateLimited):
+    if isinstance(error, errors.RateLimited):
         warning = "Memory cannot be searched: the embedding provider's rate limit or quota is used up."
-    elif isinstance(error, EmbedderError):
+    elif isinstance(error, errors.EmbedderError):
         warning = "Memory cannot be searched: the embedding provider has a problem."
     else:
         warning = "Memory cannot be searched: the index or its settings have a problem."
@@ -351,95 +326,68 @@ def append_spec(*, may_choose: bool) -> ToolSpec:
     return ToolSpec("memory_append", _APPEND_DESCRIPTION.format(where=where), parameters, writes=True)
 
 
-class MemoryAppend:
-    """Appends to any note in the agent's main private conversation, and to today's note in any other."""
+def _call_append(
+    memory: "Memory", session_key: str, author: str, is_own: bool, arguments: Mapping[str, Any]
+) -> ToolAnswer:
+    """Append to any note in the agent's main private conversation, and to today's note in any other."""
+    from mdrecall.life.supersede import add_replacement, find_replaced
 
-    def __init__(self, memory: "Memory", session_key: str = "", author: str = "") -> None:
-        self._memory = memory
-        self._session_key = session_key
-        self._author = author
-
-    @property
-    def spec(self) -> ToolSpec:
-        return append_spec(may_choose=self._is_own())
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        text = read_text(arguments, "text", required=True, trim=False)
-        file, supersedes = read_text(arguments, "file"), read_text(arguments, "supersedes")
-        if supersedes and not self._is_own():
-            # What is said in a group must not make private notes count less.
-            hint = "Leave it out; only the agent's main private conversation may mark notes."
-            raise ArgumentError("This conversation may not mark a line as superseded.", name="supersedes", hint=hint)
-        try:
-            details = self._append(text, file, supersedes)
-            return answer(details, plain=format_append(details))
-        except ArgumentError:
-            raise
-        except NothingToWrite as error:
-            raise ArgumentError(str(error), name="text", hint=action_for_error(error)) from error
-        except PathRefused as error:
-            raise ArgumentError(str(error), name="file", hint=action_for_error(error)) from error
-        except RecallError as error:
-            path = error.path if isinstance(error, WriteError) else file
-            return _answer_failure({"path": path, "bytes": 0} | error_fields(error), is_error=True)
-
-    def _is_own(self) -> bool:
-        """True in the agent's main private conversation."""
-        return _is_own(self._session_key, self._memory.settings)
-
-    def _append(self, text: str, file: str, supersedes: str) -> dict[str, Any]:
-        """Return what was written, the line that it replaces, or those that it seems to replace."""
-        from mdrecall.life.supersede import add_replacement, find_replaced
-
-        memory, key, author = self._memory, self._session_key, self._author
+    text = read_text(arguments, "text", required=True, trim=False)
+    file, supersedes = read_text(arguments, "file"), read_text(arguments, "supersedes")
+    if supersedes and not is_own:
+        # What is said in a group must not make private notes count less.
+        hint = "Leave it out; only the agent's main private conversation may mark notes."
+        raise ArgumentError("This conversation may not mark a line as superseded.", name="supersedes", hint=hint)
+    try:
         if supersedes:
-            appended, old = add_replacement(memory, text, supersedes, file=file, session_key=key, author=author)
-            return appended_to_json(appended) | {"superseded": old.to_json()}
-        appended = memory.append(text, file=file, session_key=key, author=author)
-        lines = find_replaced(memory, text, appended) if appended.bytes and self._is_own() else []
-        suggested = [line.to_json() for line in lines]
-        return appended_to_json(appended) | ({"mayReplace": suggested} if suggested else {})
+            appended, old = add_replacement(memory, text, supersedes, file=file, session_key=session_key, author=author)
+            details = appended_to_json(appended) | {"superseded": old.to_json()}
+        else:
+            appended = memory.append(text, file=file, session_key=session_key, author=author)
+            lines = find_replaced(memory, text, appended) if appended.bytes and is_own else []
+            suggested = [line.to_json() for line in lines]
+            details = appended_to_json(appended) | ({"mayReplace": suggested} if suggested else {})
+        return answer(details, plain=format_append(details))
+    except ArgumentError:
+        raise
+    except (errors.NothingToWrite, errors.PathRefused) as error:
+        name = "file" if isinstance(error, errors.PathRefused) else "text"
+        raise ArgumentError(str(error), name=name, hint=action_for_error(error)) from error
+    except RecallError as error:
+        path = error.path if isinstance(error, errors.WriteError) else file
+        return _answer_failure({"path": path, "bytes": 0} | error_fields(error), is_error=True)
 
 
-class SeveralSearch:
-    """Searches each memory with the tool that the conversation has for it, so that the rules of each memory hold."""
+def search_several(
+    names: Sequence[str],
+    make_tools: Callable[[str], tuple["Memory", Toolset]],
+    settings: Settings,
+    session_key: str,
+    arguments: Mapping[str, Any],
+) -> ToolAnswer:
+    """Search each memory with the tool that the conversation has for it, so that the rules of each memory hold.
 
-    spec = SEARCH
+    ``make_tools`` opens a memory by its name; ``settings`` say how the answer looks.
+    """
+    from mdrecall.several import Found, merge_found, search_each
 
-    def __init__(
-        self,
-        names: Sequence[str],
-        make_tools: Callable[[str], tuple["Memory", Toolset]],
-        settings: Settings,
-        session_key: str = "",
-    ) -> None:
-        """``make_tools`` opens a memory by its name; ``settings`` say how the answer looks."""
-        self._names = names
-        self._make_tools = make_tools
-        self._settings = settings
-        self._session_key = session_key
+    request, corpus = parse_search(arguments)
 
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        from mdrecall.several import merge_found, search_each
-
-        request, corpus = parse_search(arguments)
-        outcomes = search_each({name: partial(self._search, name, request) for name in self._names})
-        try:
-            found = merge_found(outcomes, request.max_results)
-        except RecallError as error:
-            return answer_failed_search(error)
-        record_shown(outcomes, request.query, found, self._session_key)
-        return answer_search(found, corpus, self._settings, self._session_key)
-
-    def _search(self, name: str, request: SearchRequest) -> "Found":
-        from mdrecall.several import Found
-
-        memory, tools = self._make_tools(name)
+    def search(name: str) -> Found:
+        memory, tools = make_tools(name)
         for tool in tools:
             if isinstance(tool, MemorySearch):
                 return Found.of(memory, tool.search(request))
         # Another plugin is in its memory slot.
-        raise MemoryDisabled("This memory has no notes to search.", hint="Use its own tools.")
+        raise errors.MemoryDisabled("This memory has no notes to search.", hint="Use its own tools.")
+
+    outcomes = search_each({name: partial(search, name) for name in names})
+    try:
+        found = merge_found(outcomes, request.max_results)
+    except RecallError as error:
+        return answer_failed_search(error)
+    record_shown(outcomes, request.query, found, session_key)
+    return answer_search(found, corpus, settings, session_key)
 
 
 def record_shown(
@@ -463,7 +411,9 @@ def list_corpora(settings: Settings, backend: str) -> list[SourceName]:
 def format_search(details: Mapping[str, Any]) -> str:
     """Return the answer to a search: a line about all of it, then a line with the source of each snippet above it."""
     results = details["results"]
-    about = [_count_results(results, details), details.get("caution", ""), details.get("action", "")]
+    count = f"{len(results)} result{'s' * (len(results) > 1)}, confidence {details.get('confidence')}."
+    count = count if results else f"No results ({details.get('reason', '')})."
+    about = [count, details.get("caution", ""), details.get("action", "")]
     about += [f"{text}: {details[name]['reason'].rstrip('.')}." for name, text in _NOTICES.items() if name in details]
     about += [f"{quote_path(issue['path'])}: {issue['problem']}" for issue in details.get("issues", ())]
     about += _list_memories(details)
@@ -508,12 +458,6 @@ def format_append(details: Mapping[str, Any]) -> str:
     return flatten(" ".join(filter(None, (said, *more))))
 
 
-def _count_results(results: list[dict[str, Any]], details: Mapping[str, Any]) -> str:
-    if not results:
-        return f"No results ({details.get('reason', '')})."
-    return f"{len(results)} result{'s' * (len(results) > 1)}, confidence {details['confidence']}."
-
-
 def _list_memories(details: Mapping[str, Any]) -> list[str]:
     """Return which of several memories could not be searched, and if there is no result, why each has none."""
     memories = details.get("memories", ())
@@ -528,10 +472,11 @@ def _head(result: Mapping[str, Any], snippet: str) -> str:
     who_and_when = ["" if speaker in snippet else speaker, "" if day in result["path"] else day]
     workspace = f"workspace {result['workspace']}" if "workspace" in result else ""
     more = ", ".join(filter(None, (workspace, *who_and_when, *_list_marks(result))))
-    is_shown = heading.rsplit(" › ", 1)[-1] in snippet
-    head = f"{_place(result)} {result['score']:.2f} {result['confidence']}"
-    head += f" [{more}]" if more else ""
-    return flatten(head if is_shown else f"{head} {_shorten(heading)}")
+    head = f"{_place(result)} {result['score']:.2f} {result['confidence']}" + (f" [{more}]" if more else "")
+    if heading.rsplit(" › ", 1)[-1] in snippet:
+        return flatten(head)
+    is_long = len(heading) > _MAX_HEADING_CHARS
+    return flatten(f"{head} {heading[: _MAX_HEADING_CHARS - 1] + '…' if is_long else heading}")
 
 
 def _list_marks(result: Mapping[str, Any]) -> list[str]:
@@ -547,15 +492,7 @@ def _place(lines: Mapping[str, Any]) -> str:
 
 def _put_above(which: str, details: Mapping[str, Any]) -> str:
     """Return the text that was read below a line about it."""
-    about = [which, _say_how_to_read_on(details), details.get("notice", "")]
-    return f"{' '.join(filter(None, about))}\n\n{details['text']}"
-
-
-def _say_how_to_read_on(details: Mapping[str, Any]) -> str:
+    next_ = f"Read on with from={details['nextFrom']}." if "nextFrom" in details else ""
     if "nextChar" in details:
-        return f"It was cut; read on with from={details['from']} and fromChar={details['nextChar']}."
-    return f"Read on with from={details['nextFrom']}." if "nextFrom" in details else ""
-
-
-def _shorten(heading: str) -> str:
-    return heading if len(heading) <= _MAX_HEADING_CHARS else heading[: _MAX_HEADING_CHARS - 1] + "…"
+        next_ = f"It was cut; read on with from={details['from']} and fromChar={details['nextChar']}."
+    return f"{' '.join(filter(None, (which, next_, details.get('notice', ''))))}\n\n{details['text']}"

@@ -124,31 +124,17 @@ def search_sessions(
     hits = [_find_message(memory, result, known[result.path], query, session_key) for result in shown]
     hits.sort(key=lambda hit: hit[0])
     unique = list({place: hit for _, place, hit in reversed(hits)}.values())[::-1]
-    results = unique[:limit]
-    return _limit_bytes(_describe_search(memory, found, results, session, session_key))
+    return _limit_bytes(_describe_search(memory, found, unique[:limit], session, session_key))
 
 
 def read_history(
-    memory: "Memory",
-    session: str,
-    *,
-    limit: int = DEFAULT_MESSAGES,
-    offset: int = 0,
-    message: int | None = None,
-    session_id: str = "",
-    session_key: str = "",
-    with_tools: bool = False,
+    memory: "Memory", session: str, *, message: int | None = None, with_tools: bool = False, **options: Any
 ) -> dict[str, Any]:
-    """Return the last messages of a conversation, or those around one; raise ``FileMissing`` if it is not there."""
-    page = memory.read_messages(
-        session,
-        limit=limit,
-        offset=offset,
-        record=message,
-        session_id=session_id,
-        session_key=session_key,
-        with_tools=with_tools,
-    )
+    """Return the last messages of a conversation, or those around one; raise ``FileMissing`` if it is not there.
+
+    The other ``options`` are those of ``Memory.read_messages``.
+    """
+    page = memory.read_messages(session, record=message, with_tools=with_tools, **options)
     shown = [_message_to_json(record) for record in page.messages]
     kept = _fit_messages(shown, message)
     is_cut = any(entry.pop("isCut") for entry in shown)
@@ -186,9 +172,10 @@ def _call_search(
     query = read_text(arguments, "query", required=True)
     session = read_text(arguments, "sessionKey")
     limit = read_integer(arguments, "limit", least=1, most=MAX_HITS) or DEFAULT_HITS
-    asked: dict[str, Any] = {"session": session, "limit": limit, "session_key": session_key}
     try:
-        details = search_sessions(memory, query, progress=progress, **asked)
+        details = search_sessions(
+            memory, query, session=session, limit=limit, session_key=session_key, progress=progress
+        )
     except QueryError as error:
         raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
     except RecallError as error:
@@ -206,16 +193,9 @@ def _call_history(memory: "Memory", session_key: str, arguments: Mapping[str, An
     if message and not (message.isascii() and message.isdigit() and len(message) < 16):
         raise ArgumentError(f"messageId {message[:40]!r} is not the number of a message.", name="messageId")
     try:
-        details = read_history(
-            memory,
-            session,
-            limit=limit,
-            offset=offset,
-            message=int(message) if message else None,
-            session_id=session_id,
-            session_key=session_key,
-            with_tools=read_flag(arguments, "includeTools"),
-        )
+        asked = {"limit": limit, "offset": offset, "session_id": session_id, "session_key": session_key}
+        number, with_tools = int(message) if message else None, read_flag(arguments, "includeTools")
+        details = read_history(memory, session, message=number, with_tools=with_tools, **asked)
     except RecallError as error:
         return _answer_failure(error)
     return answer(details, plain=format_history(details))
