@@ -31,9 +31,8 @@ def settings_table() -> str:
     for prefix, section in SECTIONS.items():
         for name, setting in each_setting(section):
             full = f"{prefix}.{name}"
-            used = " •" if setting.is_used else ""
             default = "–" if setting.default is None else f"`{json.dumps(setting.default, ensure_ascii=False)}`"
-            lines.append(f"| `{full}`{used} | {setting.rule.accepts} | {default} | {setting.about} |")
+            lines.append(f"| `{full}` | {setting.rule.accepts} | {default} | {setting.about} |")
     return "\n".join(lines)
 
 

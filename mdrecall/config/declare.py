@@ -110,10 +110,6 @@ def list_of(item: Rule[T], most: int | None = None) -> Rule[tuple[T, ...]]:
     return Rule(accepts, read, {"type": "array", "items": item.schema} | ({} if most is None else {"maxItems": most}))
 
 
-def anything() -> Rule[Any]:
-    return Rule("anything", lambda value: value, {})
-
-
 def map_of(item: Rule[T]) -> Rule[dict[str, T]]:
     accepts = f"an object whose values are {item.accepts}"
 
@@ -239,8 +235,6 @@ class Setting(NamedTuple):
     """Brings an accepted value into the range that is used."""
     hide: Callable[[Any], Any] | None = None
     """Wraps a secret value, so that it is not shown by chance."""
-    is_used: bool = True
-    """False for a setting of OpenClaw that is accepted and has no effect."""
 
     @property
     def secret(self) -> bool:
@@ -251,13 +245,13 @@ class Setting(NamedTuple):
 @overload
 def setting(rule: Rule[T], default: None, about: str) -> T | None: ...
 @overload
-def setting(rule: Rule[T], default: T, about: str, *, is_used: bool = True) -> T: ...
+def setting(rule: Rule[T], default: T, about: str) -> T: ...
 @overload
 def setting(rule: Rule[T], default: U, about: str, *, fix: Callable[[T], U]) -> U: ...
 @overload
 def setting(rule: Rule[T], default: None, about: str, *, hide: Callable[[T], U]) -> U | None: ...
 @overload
-def setting(rule: Rule[T], default: object, about: str, *, hide: Callable[[T], U], is_used: bool = True) -> U: ...
+def setting(rule: Rule[T], default: object, about: str, *, hide: Callable[[T], U]) -> U: ...
 def setting(
     rule: Rule[Any],
     default: Any,
@@ -265,10 +259,9 @@ def setting(
     *,
     fix: Callable[[Any], Any] | None = None,
     hide: Callable[[Any], Any] | None = None,
-    is_used: bool = True,
 ) -> Any:
     """Declare a setting as the default of a field; a type checker takes it for a value of the field's type."""
-    return Setting(rule, default, about, fix, hide, is_used)
+    return Setting(rule, default, about, fix, hide)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -282,7 +275,7 @@ class Section:
     is_strict: ClassVar[bool] = True
     """True if an unknown name is an error; False where OpenClaw keeps other settings in the same object."""
     dropped: ClassVar[tuple[str, ...]] = ()
-    """Names of settings of earlier versions: accepted with any value, and not used."""
+    """Names of settings of OpenClaw or of earlier versions that have no effect: accepted with any value."""
 
     def __init_subclass__(cls, *, is_strict: bool = True, dropped: tuple[str, ...] = ()) -> None:
         declared = [(field, value) for field, value in vars(cls).items() if isinstance(value, Setting | Section)]

@@ -84,8 +84,7 @@ def _build(section: type[Section], values: Mapping[str, Any]) -> Section:
     for name, value in values.items():
         entry = section.entries.get(name)
         if isinstance(entry, Setting):
-            shown = entry.hide(value) if entry.hide and value is not None else value
-            made[section.fields[name]] = shown if entry.is_used else entry.default
+            made[section.fields[name]] = entry.hide(value) if entry.hide and value is not None else value
         elif entry is not None:
             made[section.fields[name]] = _build(entry, value)
     return section(**made)

@@ -6,7 +6,7 @@ OpenClaw decides what its file may hold, so nothing in it stops mdrecall: see ``
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from mdrecall.config.declare import Section, Setting, each_setting
+from mdrecall.config.declare import Section, Setting
 from mdrecall.config.layers import Layer, look_up
 from mdrecall.config.openclaw_settings import PER_AGENT, PROVIDERS
 from mdrecall.config.settings import SECTIONS
@@ -121,11 +121,7 @@ def _branch(section: type[Section]) -> dict[str, Any]:
     branch: dict[str, Any] = {"*": _ALL} if section.is_strict else {}
     branch |= dict.fromkeys(section.dropped)
     for name, entry in section.entries.items():
-        if isinstance(entry, Setting):
-            branch[name] = _ALL if entry.is_used else None
-        else:
-            has_used = any(setting.is_used for _, setting in each_setting(entry))
-            branch[name] = _branch(entry) if has_used else None
+        branch[name] = _ALL if isinstance(entry, Setting) else _branch(entry)
     return branch
 
 
@@ -171,10 +167,8 @@ def _open(properties: dict[str, Any]) -> dict[str, Any]:
 
 
 def _section(section: type[Section]) -> dict[str, Any]:
-    schema: dict[str, Any] = {
-        "type": "object",
-        "properties": {name: _entry(entry) for name, entry in section.entries.items()},
-    }
+    dropped: dict[str, Any] = {name: {"description": "Has no effect."} for name in section.dropped}
+    schema = _open(dropped | {name: _entry(entry) for name, entry in section.entries.items()})
     return schema | {"additionalProperties": False} if section.is_strict else schema
 
 

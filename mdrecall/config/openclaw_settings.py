@@ -5,7 +5,6 @@ from typing import Any, NamedTuple
 
 from mdrecall.config.declare import (
     Section,
-    anything,
     choice,
     duration_ms,
     either,
@@ -67,9 +66,7 @@ class Remote(Section):
 class Local(Section):
     """``memorySearch.local``: models on this machine."""
 
-    model_path: str | None = setting(
-        text(), None, "A GGUF file, an `hf:` reference or a URL; for minilm, the folder with its files."
-    )
+    model_path: str | None = setting(text(), None, "A GGUF file, an `hf:` reference or a URL; for minilm, a folder.")
     model_cache_dir: str | None = setting(text(), None, "The folder for downloaded models.")
 
 
@@ -78,18 +75,11 @@ class VectorStore(Section):  # memorySearch.store.vector
     extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
 
 
-class Fts(Section):  # memorySearch.store.fts
-    tokenizer: str = setting(
-        choice("unicode61", "trigram"), "unicode61", "Has no effect: one index serves both.", is_used=False
-    )
-
-
-class StoreSettings(Section):
+class StoreSettings(Section, dropped=("fts",)):
     """``memorySearch.store``: the index."""
 
     driver: str = setting(choice("sqlite"), "sqlite", "The database for the index.")
     path: str | None = setting(text(), None, "The index file; `{agentId}` stands for the agent.")
-    fts: Fts = Fts()
     vector: VectorStore = VectorStore()
 
 
@@ -101,9 +91,7 @@ class Chunking(Section):  # memorySearch.chunking
 class SessionSync(Section):
     """``memorySearch.sync.sessions``: when a grown transcript is indexed."""
 
-    delta_bytes: int = setting(
-        whole(0), 100_000, "Index a transcript after it grew by this many bytes; 0 means any growth."
-    )
+    delta_bytes: int = setting(whole(0), 100_000, "Index a transcript after it grew by this many bytes; 0 means any.")
     delta_messages: int = setting(whole(0), 50, "Index a transcript after it grew by this many messages.")
     post_compaction_force: bool = setting(flag(), True, "Index a session's transcript after its compaction.")
 
@@ -114,12 +102,8 @@ class SyncSettings(Section):
     on_session_start: bool = setting(flag(), True, "Update the index when a session starts.")
     on_search: bool = setting(flag(), True, "Index changed files before a search.")
     watch: bool = setting(flag(), True, "Watch files for changes.")
-    watch_debounce_ms: int = setting(
-        whole(0), 1500, "How long files must stay unchanged before they are indexed, in milliseconds."
-    )
-    interval_minutes: int = setting(
-        whole(0), 0, "How often to check for changes even without events, in minutes; 0 means never."
-    )
+    watch_debounce_ms: int = setting(whole(0), 1500, "How many milliseconds files must rest before they are indexed.")
+    interval_minutes: int = setting(whole(0), 0, "Also check for changes every so many minutes; 0 means never.")
     sessions: SessionSync = SessionSync()
 
 
@@ -139,9 +123,7 @@ class Hybrid(Section):
     """``memorySearch.query.hybrid``: keyword and vector search together."""
 
     enabled: bool = setting(flag(), True, "Combine keyword and vector search; if off, vectors only.")
-    vector_weight: float = setting(
-        number(0, 1), 0.35, "The weight of vector search; both weights are divided by their sum."
-    )
+    vector_weight: float = setting(number(0, 1), 0.35, "The weight of vector search; both are divided by their sum.")
     text_weight: float = setting(number(0, 1), 0.65, "The weight of keyword search.")
     candidate_multiplier: int = setting(
         whole(1), 4, "How many candidates are ranked per result, 1 to 20.", fix=_clamp(1, 20)
@@ -167,14 +149,6 @@ class Experimental(Section):  # memorySearch.experimental
     session_memory: bool = setting(flag(), False, "Allow `sessions` among the sources.")
 
 
-class Multimodal(Section):  # memorySearch.multimodal
-    enabled: bool = setting(flag(), False, "Has no effect: images and audio files are not indexed.", is_used=False)
-    modalities: tuple[str, ...] = setting(
-        list_of(choice("image", "audio", "all")), ("all",), "Has no effect.", is_used=False
-    )
-    max_file_bytes: int = setting(whole(1), 10 * 1024 * 1024, "Has no effect.", is_used=False)
-
-
 class ExtraPath(NamedTuple):
     """A folder or file besides the memory files; ``pattern`` limits a folder to some of its files."""
 
@@ -182,14 +156,12 @@ class ExtraPath(NamedTuple):
     pattern: str | None = None
 
 
-class MemorySearch(Section):
+class MemorySearch(Section, dropped=("multimodal",)):
     """``memorySearch``: the settings of an agent's search."""
 
     enabled: bool = setting(flag(), True, "Give this agent a memory.")
     sources: tuple[SourceName, ...] = setting(
-        list_of(choice("memory", "sessions")),
-        ("memory",),
-        "What is searched: notes (`memory`), transcripts (`sessions`).",
+        list_of(choice("memory", "sessions")), ("memory",), "Search notes (`memory`), transcripts (`sessions`)."
     )
     extra_paths: tuple[ExtraPath, ...] = setting(
         list_of(_EXTRA_PATH), (), "More Markdown files or folders; `{path, pattern}` limits a folder to a glob pattern."
@@ -217,10 +189,7 @@ class MemorySearch(Section):
     sync: SyncSettings = SyncSettings()
     query: QuerySettings = QuerySettings()
     cache: Cache = Cache()
-    output_dimensionality: int | None = setting(
-        whole(1), None, "The length of the vectors, for models that offer a choice."
-    )
-    multimodal: Multimodal = Multimodal()
+    output_dimensionality: int | None = setting(whole(1), None, "The length of the vectors, if a model offers several.")
 
 
 DEFAULT_SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}
@@ -257,21 +226,15 @@ class QmdSessions(Section):  # memory.qmd.sessions
 
 class QmdUpdate(Section):  # memory.qmd.update
     interval: int = setting(duration_ms(), 300_000, "How often qmd updates its index; 0 means never.")
-    debounce_ms: int = setting(
-        whole(0), 15_000, "Skip an update if the last one is more recent than this, in milliseconds."
-    )
+    debounce_ms: int = setting(whole(0), 15_000, "Skip an update so soon after the last one, in milliseconds.")
     on_boot: bool = setting(flag(), True, "Update qmd's index at the start.")
     wait_for_boot_sync: bool = setting(flag(), False, "Make the start wait for that update.")
     embed_interval: int = setting(duration_ms(), 3_600_000, "How often qmd embeds.")
     command_timeout_ms: int = setting(
         whole(0), 30_000, "The timeout for a short command, in milliseconds.", fix=lambda ms: ms or 30_000
     )
-    update_timeout_ms: int = setting(
-        whole(0), 120_000, "The timeout for an update, in milliseconds.", fix=lambda ms: ms or 120_000
-    )
-    embed_timeout_ms: int = setting(
-        whole(0), 120_000, "The timeout for embedding, in milliseconds.", fix=lambda ms: ms or 120_000
-    )
+    update_timeout_ms: int = setting(whole(0), 120_000, "The milliseconds for an update.", fix=lambda ms: ms or 120_000)
+    embed_timeout_ms: int = setting(whole(0), 120_000, "The milliseconds for embedding.", fix=lambda ms: ms or 120_000)
 
     @property
     def waits_at_start(self) -> bool:
@@ -295,9 +258,7 @@ class Mcporter(Section):  # memory.qmd.mcporter
 class Qmd(Section):
     """``memory.qmd``: the qmd backend."""
 
-    command: str = setting(
-        text(), "qmd", "The command for qmd; quotes and backslashes work as in a shell.", fix=_strip_or("qmd")
-    )
+    command: str = setting(text(), "qmd", "The command for qmd; quotes work as in a shell.", fix=_strip_or("qmd"))
     search_mode: str = setting(choice("search", "vsearch", "query"), "search", "Which qmd command answers a search.")
     include_default_memory: bool = setting(flag(), True, "Make the memory files a collection.")
     paths: tuple[dict[str, str], ...] = setting(
@@ -308,9 +269,7 @@ class Qmd(Section):
     sessions: QmdSessions = QmdSessions()
     update: QmdUpdate = QmdUpdate()
     limits: QmdLimits = QmdLimits()
-    scope: dict[str, Any] = setting(
-        _SCOPE, DEFAULT_SCOPE, "Which conversations may search; if set, it replaces the default."
-    )
+    scope: dict[str, Any] = setting(_SCOPE, DEFAULT_SCOPE, "Which conversations may search; it replaces the default.")
     mcporter: Mcporter = Mcporter()
 
 
@@ -318,9 +277,7 @@ class MemoryBackend(Section):
     """``memory``: which backend answers."""
 
     backend: str = setting(choice("builtin", "qmd"), "builtin", "The backend that answers searches.")
-    citations: str = setting(
-        choice("auto", "on", "off"), "auto", "Cite sources in answers; `auto` does so in direct chats."
-    )
+    citations: str = setting(choice("auto", "on", "off"), "auto", "Cite sources in answers; `auto`: in direct chats.")
     qmd: Qmd = Qmd()
 
 
@@ -330,12 +287,8 @@ class MemoryFlush(Section):  # agents.defaults.compaction.memoryFlush
     force_flush_transcript_bytes: int = setting(
         size_bytes(), 2 * 1024 * 1024, "Also save them when the transcript has grown by this many bytes; 0 means never."
     )
-    model: str | None = setting(
-        text(), None, "The model that the agent should flush with, as `provider/model`.", fix=_blank_is_none
-    )
-    prompt: str | None = setting(
-        text(), None, "The user prompt of the flush; if blank, the built-in one.", fix=_blank_is_none
-    )
+    model: str | None = setting(text(), None, "The model to flush with, as `provider/model`.", fix=_blank_is_none)
+    prompt: str | None = setting(text(), None, "The user prompt of the flush, if not the default.", fix=_blank_is_none)
     system_prompt: str | None = setting(
         text(), None, "The system prompt of the flush; if blank, the built-in one.", fix=_blank_is_none
     )
@@ -348,29 +301,22 @@ class Compaction(Section, is_strict=False):  # agents.defaults.compaction
     reserve_tokens_floor: int = setting(whole(0), 20_000, "The fewest tokens that compaction keeps free.")
     memory_flush: MemoryFlush = MemoryFlush()
     post_index_sync: str = setting(
-        choice("off", "async", "await"),
-        "async",
-        "How the transcript is indexed after compaction: not at all, in the background, or before going on.",
+        choice("off", "async", "await"), "async", "Index the transcript after compaction; `async` is in the background."
     )
 
 
-class StartupContext(Section):
+class StartupContext(Section, dropped=("maxFileBytes",)):
     """``agents.defaults.startupContext``: the notes that a new session shows."""
 
     enabled: bool = setting(flag(), True, "Show the newest daily notes when a new session starts.")
-    apply_on: tuple[str, ...] = setting(
-        list_of(choice("new", "reset")), ("new", "reset"), "After which command: `/new`, `/reset`."
-    )
+    apply_on: tuple[str, ...] = setting(list_of(choice("new", "reset")), ("new", "reset"), "After `/new` or `/reset`.")
     daily_memory_days: int = setting(whole(1, 14), 2, "For how many days, today included.")
-    max_file_bytes: int = setting(whole(1, 65_536), 16_384, "Has no effect: a large note is cut.", is_used=False)
     max_file_chars: int = setting(whole(1, 10_000), 1_200, "How many characters of one note.")
     max_total_chars: int = setting(whole(1, 50_000), 2_800, "How many characters of all notes.")
 
 
 class ContextLimits(Section, is_strict=False):  # agents.defaults.contextLimits
-    memory_get_max_chars: int = setting(
-        whole(1, 250_000), 12_000, "How many characters one memory_get returns to a model."
-    )
+    memory_get_max_chars: int = setting(whole(1, 250_000), 12_000, "How many characters one memory_get returns.")
 
 
 class Sandbox(Section, is_strict=False):  # agents.defaults.sandbox
@@ -390,15 +336,11 @@ class AgentDefaults(Section, is_strict=False):
     user_timezone: str | None = setting(
         text(), None, "The user's time zone, such as Europe/Zurich; if not set, this machine's."
     )
-    time_format: str = setting(
-        choice("auto", "12", "24"), "auto", "The format of times in prompts; `auto` is 24 hours."
-    )
+    time_format: str = setting(choice("auto", "12", "24"), "auto", "The format of times in prompts; `auto`: 24 hours.")
     bootstrap_max_chars: int = setting(
         whole(1), 20_000, "How many characters of one file are shown when a session starts; of USER.md at most 4000."
     )
-    bootstrap_total_max_chars: int = setting(
-        whole(1), 60_000, "How many characters of all files are shown when a session starts."
-    )
+    bootstrap_total_max_chars: int = setting(whole(1), 60_000, "How many characters of all files a new session shows.")
     startup_context: StartupContext = StartupContext()
     context_limits: ContextLimits = ContextLimits()
     sandbox: Sandbox = Sandbox()
@@ -439,9 +381,7 @@ class SessionRules(Section, is_strict=False):  # session
 
 
 class Slots(Section, is_strict=False):  # plugins.slots
-    memory: str = setting(
-        text(), "memory-core", "The plugin in the memory slot; `none` for no plugin.", fix=_strip_or("memory-core")
-    )
+    memory: str = setting(text(), "memory-core", "The plugin in the slot, or `none`.", fix=_strip_or("memory-core"))
 
 
 class Plugins(Section, is_strict=False):  # plugins
@@ -474,28 +414,17 @@ class LanceDbEmbedding(Section):
     )
 
 
-class LanceDb(Section):
-    """``plugins.entries.memory-lancedb.config``."""
+class LanceDb(Section, dropped=("storageOptions",)):
+    """``plugins.entries.memory-lancedb.config``; options for an object store come from the environment."""
 
     embedding: LanceDbEmbedding = LanceDbEmbedding()
     db_path: str | None = setting(text(), None, "The path or address of the database.")
     auto_capture: bool = setting(flag(), False, "Save what a user says if it sounds worth remembering.")
     auto_recall: bool = setting(flag(), True, "Put relevant memories before the prompt.")
-    capture_max_chars: int = setting(
-        number(100, 10_000), 500, "Do not save messages longer than this many characters.", fix=int
-    )
-    recall_max_chars: int = setting(
-        number(100, 10_000), 1000, "Use this many characters of a prompt, and of each recalled memory.", fix=int
-    )
+    capture_max_chars: int = setting(number(100, 10_000), 500, "Do not save messages with more characters.", fix=int)
+    recall_max_chars: int = setting(number(100, 10_000), 1000, "Characters of a prompt, and of each memory.", fix=int)
     custom_triggers: tuple[str, ...] = setting(
         list_of(text(100), 50), (), "More words or phrases that make a message worth saving."
-    )
-    storage_options: Any = setting(
-        map_of(anything()),
-        {},
-        "Has no effect: options for an object store come from the environment.",
-        hide=hide_text,
-        is_used=False,
     )
 
 

@@ -37,9 +37,7 @@ class WarmOptions(Section):
     """``mdrecall.warm``: a process that has a memory open answers the commands of others."""
 
     enabled: bool = setting(flag(), True, "Let a process that has the memory open answer the commands of this user.")
-    idle_minutes: int = setting(
-        whole(1), 30, "End a process that only waits for commands after this many minutes without one."
-    )
+    idle_minutes: int = setting(whole(1), 30, "End a process that only waits for commands after so many idle minutes.")
 
 
 class RemoteRequests(Section):  # mdrecall.remote
@@ -47,31 +45,21 @@ class RemoteRequests(Section):  # mdrecall.remote
     batch_min_chunks: int = setting(whole(1), 1, "Embed fewer chunks than this directly, even with batch jobs on.")
 
 
-class FlushOptions(Section):  # mdrecall.flush
-    checkpoint: bool = setting(flag(), False, "Has no effect: save a session as a note instead.", is_used=False)
-
-
 class QmdOptions(Section):  # mdrecall.qmd
     session: bool = setting(flag(), True, "Keep `qmd mcp` running to answer searches while a memory stays open.")
-    first_retry_seconds: int = setting(
-        whole(1), 15, "How long to wait after a failure before qmd is tried again; doubled each time, up to 10 minutes."
-    )
+    first_retry_seconds: int = setting(whole(1), 15, "How long qmd rests after a failure; doubled, up to 10 minutes.")
 
 
 class ToolOptions(Section):  # mdrecall.tools
     max_chars: int = setting(whole(200), 4_000, "How many characters of notes one memory_search returns to a model.")
     append: bool = setting(
-        flag(),
-        False,
-        "Offer agents the tool memory_append, which writes notes. MCP servers do unless this is set to false.",
+        flag(), False, "Offer agents memory_append, which writes notes. MCP servers do unless this is set to false."
     )
 
 
 class ForgetOptions(Section):  # mdrecall.forget
     trash_days: int = setting(whole(1), 30, "How many days the trash keeps what was removed from notes.")
-    tool: bool = setting(
-        flag(), False, "Offer agents the tool memory_forget, which removes a text after showing where it is."
-    )
+    tool: bool = setting(flag(), False, "Offer agents the tool memory_forget, which shows a text before it removes it.")
 
 
 class VectorOptions(Section):  # mdrecall.vectors
@@ -101,21 +89,12 @@ class RerankOptions(Section):
 class StoreOptions(Section):
     """``mdrecall.store``: where the index is."""
 
-    kind: str = setting(
-        choice("sqlite", "postgres"), "sqlite", "In a file of this machine, or in a database that machines share."
-    )
+    kind: str = setting(choice("sqlite", "postgres"), "sqlite", "In a file here, or in a database that machines share.")
     dsn: Any = setting(
-        SECRET,
-        None,
-        "How to reach the database: a string with `${VAR}`, or a reference. The variable MDRECALL_STORE_DSN wins.",
-        hide=hide_text,
+        SECRET, None, "A string with `${VAR}`, or a reference; the variable MDRECALL_STORE_DSN wins.", hide=hide_text
     )
-    workspace: str = setting(
-        text(), "", "The name of this memory in the database; the agent's id and the folder's name if not set."
-    )
-    fallback: str = setting(
-        choice("none", "builtin"), "none", "Who answers while the database is away: nobody, or an index in a file."
-    )
+    workspace: str = setting(text(), "", "The name of this memory in the database; agent and folder if not set.")
+    fallback: str = setting(choice("none", "builtin"), "none", "While the database is away, `builtin` uses a file.")
 
 
 class HostOptions(Section):
@@ -140,17 +119,13 @@ class RecallOptions(Section):
 class PromoteOptions(Section, dropped=("schedule",)):
     """``mdrecall.promote``: which often recalled statements become long-term."""
 
-    limit: int | None = setting(
-        whole(1), None, "How many statements are promoted at once; OpenClaw's value if not set."
-    )
-    min_score: float | None = setting(number(0, 1), None, "The least score; OpenClaw's value if not set.")
-    min_recall_count: int | None = setting(whole(0), None, "The least number of signals; OpenClaw's value if not set.")
+    limit: int | None = setting(whole(1), None, "How many statements are promoted at once; if not set, OpenClaw's.")
+    min_score: float | None = setting(number(0, 1), None, "The least score; if not set, OpenClaw's.")
+    min_recall_count: int | None = setting(whole(0), None, "The least number of signals; if not set, OpenClaw's.")
     min_unique_queries: int | None = setting(
-        whole(0), None, "How many different queries must have found it; OpenClaw's value if not set."
+        whole(0), None, "How many different queries must have found it; if not set, OpenClaw's."
     )
-    max_age_days: int | None = setting(
-        whole(1), None, "How many days ago it may have been found last; OpenClaw's value if not set."
-    )
+    max_age_days: int | None = setting(whole(1), None, "How old the last find may be, in days; if not set, OpenClaw's.")
     min_days: int = setting(whole(0), 2, "On how many different days it must have been found.")
     max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
 
@@ -162,11 +137,7 @@ class SessionOptions(Section):  # mdrecall.sessions
         "Which conversations one may see: private ones each other and others only themselves, or as OpenClaw's settings"
         " say (`tools.sessions.visibility`).",
     )
-    with_notes: bool | None = setting(
-        flag(),
-        None,
-        "Find conversations in a search that does not ask for them; if not set, only if `sources` has `sessions`.",
-    )
+    with_notes: bool | None = setting(flag(), None, "Also find conversations; if not set, if `sources` has `sessions`.")
 
 
 _COLLECTION = record({"path": text(), "pattern": text(), "weight": number(0.1, 10)}, required=("path",))
@@ -180,25 +151,18 @@ def _read_collections(values: Mapping[str, Any]) -> dict[str, tuple[ExtraPath, f
     }
 
 
-class MdrecallSettings(Section, dropped=("activity",)):
+class MdrecallSettings(Section, dropped=("activity", "flush")):
     """``mdrecall``: the settings that only mdrecall has."""
 
     max_file_bytes: int = setting(size_bytes(), 32 * 1024 * 1024, "Skip files larger than this and report them.")
     ignore: tuple[str, ...] = setting(list_of(text()), IGNORED_FOLDERS, "Names of folders to skip.")
-    max_per_file: int | None = setting(
-        whole(1), None, "The maximum number of results from one file; unlimited if not set."
-    )
+    max_per_file: int | None = setting(whole(1), None, "The most results from one file; unlimited if not set.")
     query_timeout_ms: int = setting(whole(1), 3000, "How long a search waits for a remote embedder, in milliseconds.")
-    search_wait_ms: int = setting(
-        whole(0), 250, "How long a search waits for changed files to be indexed, in milliseconds."
-    )
-    first_index_wait_ms: int = setting(
-        whole(0), 30_000, "How long a search waits while the first index is built, in milliseconds."
-    )
+    search_wait_ms: int = setting(whole(0), 250, "How long a search waits for changed files, in milliseconds.")
+    first_index_wait_ms: int = setting(whole(0), 30_000, "How many milliseconds a search waits for the first index.")
     watch: WatchOptions = WatchOptions()
     warm: WarmOptions = WarmOptions()
     remote: RemoteRequests = RemoteRequests()
-    flush: FlushOptions = FlushOptions()
     qmd: QmdOptions = QmdOptions()
     tools: ToolOptions = ToolOptions()
     forget: ForgetOptions = ForgetOptions()
