@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 
 from mdrecall.config.load import Loaded, load
 from mdrecall.config.settings import Settings
-from mdrecall.engine.conversations import Transcripts, load_note
+from mdrecall.engine.conversations import load_note, open_conversation, open_readers
 from mdrecall.errors import FileMissing, MemoryDisabled, PathRefused, QueryError
 from mdrecall.types import (
     Appended,
@@ -72,7 +72,6 @@ class Memory:
         self._opened = backend
         self._release = release
         self._opening = threading.Lock()
-        self._transcripts = Transcripts(settings)
         self._linked: LinkedNotes | None = None
 
     @property
@@ -269,7 +268,11 @@ class Memory:
 
     def sessions(self, session_key: str = "") -> list[Conversation]:
         """Return the transcripts of this agent that the conversation of a key may see, the last changed first."""
-        return self._transcripts.list_all(session_key)
+        from mdrecall.sessions.readers import filter_visible, list_conversations
+
+        transcripts, masks = open_readers(self.settings)
+        visible, _ = filter_visible(self.settings, list_conversations(transcripts), session_key)
+        return [each._replace(title=masks.redact(each.title)) if each.title else each for each in visible]
 
     def compacted(self, session: str) -> SyncReport:
         """Index the transcript of a conversation that was just compacted, as ``compaction.postIndexSync`` says."""
@@ -290,7 +293,10 @@ class Memory:
         Lines are records. A conversation, named by its ``session_key``, that may not search may not read either
         (``ScopeDenied``), and a transcript that it may not see is missing (``FileMissing``).
         """
-        return self._transcripts.read(session, session_key, from_line=from_line, lines=lines, from_char=from_char)
+        from mdrecall.sessions.readers import read_transcript
+
+        transcripts, found, redact = open_conversation(self.settings, session, session_key)
+        return read_transcript(transcripts, found.path, redact, from_line=from_line, lines=lines, from_char=from_char)
 
     def read_messages(
         self,
@@ -309,15 +315,11 @@ class Memory:
         newest ones; ``record`` asks for those around the record of that number. ``session_id`` chooses one of several
         transcripts. ``with_tools`` adds calls of tools and their results.
         """
-        return self._transcripts.read_messages(
-            session,
-            limit=max(1, limit),
-            offset=max(0, offset),
-            record=record,
-            session_id=session_id,
-            session_key=session_key,
-            with_tools=with_tools,
-        )
+        from mdrecall.sessions.readers import read_messages
+
+        opened = open_conversation(self.settings, session, session_key, session_id)
+        limit, offset = max(1, limit), max(0, offset)
+        return read_messages(*opened, limit=limit, offset=offset, record=record, with_tools=with_tools)
 
     def watch(self) -> None:
         """Watch the files in the background until the memory is closed, as the ``sync`` settings say."""

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.engine.indexer import Indexer
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.errors import StoreBusy, StoreUnavailable
 from mdrecall.locks import FileLock
@@ -560,7 +561,7 @@ def test_a_note_that_breaks_the_analysis_is_named_skipped_and_tried_again_when_i
     owner = (settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
     analyser = Breaking(error)
-    indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), analyser)
+    indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), Chunking(), analyser)
     try:
         for _ in range(3):
             report = indexer.sync()

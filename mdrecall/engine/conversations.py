@@ -2,80 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import ReadError, ScopeDenied
 from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
-from mdrecall.types import Conversation, MessagePage, ReadResult, SearchAnswer
+from mdrecall.types import Conversation, SearchAnswer
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import TranscriptReader
     from mdrecall.notes.tombstones import Masks
 
 
-class Transcripts:
-    """The transcripts of one agent, as far as a conversation may see them, without secrets."""
+def open_readers(settings: Settings) -> tuple[TranscriptReader, Masks]:
+    """Return what reads the transcripts of an agent, and what masks their texts."""
+    from mdrecall.notes.tombstones import open_masks
+    from mdrecall.sessions.readers import open_transcripts
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
+    return open_transcripts(settings), open_masks(settings)
 
-    def list_all(self, session_key: str = "") -> list[Conversation]:
-        """Return the transcripts that a conversation may see, the one that changed last first."""
-        from mdrecall.sessions.readers import filter_visible, list_conversations
 
-        transcripts, masks = self._open()
-        visible, _ = filter_visible(self._settings, list_conversations(transcripts), session_key)
-        return [each._replace(title=masks.redact(each.title)) if each.title else each for each in visible]
+def open_conversation(
+    settings: Settings, session: str, session_key: str, session_id: str = ""
+) -> tuple[TranscriptReader, Conversation, Callable[[str], str]]:
+    """Return what reads a conversation that another one may read, the conversation, and what masks its texts.
 
-    def read(
-        self, session: str, session_key: str, *, from_line: int | None, lines: int | None, from_char: int
-    ) -> ReadResult:
-        """Return the messages in a range of records."""
-        from mdrecall.sessions.readers import read_transcript
+    Raise ``ScopeDenied`` where a search is denied.
+    """
+    from mdrecall.sessions.readers import find_readable
 
-        transcripts, masks = self._open()
-        path = self._find(transcripts, session, session_key).path
-        return read_transcript(transcripts, path, masks.redact, from_line=from_line, lines=lines, from_char=from_char)
-
-    def read_messages(
-        self,
-        session: str,
-        *,
-        limit: int,
-        offset: int,
-        record: int | None,
-        session_id: str,
-        session_key: str,
-        with_tools: bool,
-    ) -> MessagePage:
-        """Return the last messages before ``offset`` others, or those around a record."""
-        from mdrecall.sessions.readers import read_messages
-
-        transcripts, masks = self._open()
-        found = self._find(transcripts, session, session_key, session_id)
-        return read_messages(
-            transcripts, found, masks.redact, limit=limit, offset=offset, record=record, with_tools=with_tools
-        )
-
-    def _open(self) -> tuple[TranscriptReader, Masks]:
-        from mdrecall.notes.tombstones import open_masks
-        from mdrecall.sessions.readers import open_transcripts
-
-        return open_transcripts(self._settings), open_masks(self._settings)
-
-    def _find(
-        self, transcripts: TranscriptReader, session: str, session_key: str, session_id: str = ""
-    ) -> Conversation:
-        """Return a conversation that another one may read; raise ``ScopeDenied`` where a search is denied."""
-        from mdrecall.sessions.readers import find_readable
-
-        denial = deny_by_scope(self._settings, session_key) if self._settings.memory.backend == "qmd" else None
-        if denial is not None:
-            message = f"{session} cannot be read in this conversation."
-            raise ScopeDenied(message, path=session, hint=denial.action)
-        return find_readable(self._settings, transcripts, session, session_key, session_id)
+    denial = deny_by_scope(settings, session_key) if settings.memory.backend == "qmd" else None
+    if denial is not None:
+        message = f"{session} cannot be read in this conversation."
+        raise ScopeDenied(message, path=session, hint=denial.action)
+    transcripts, masks = open_readers(settings)
+    return transcripts, find_readable(settings, transcripts, session, session_key, session_id), masks.redact
 
 
 def deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:

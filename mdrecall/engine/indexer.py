@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from mdrecall.config.openclaw_settings import Chunking
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.chunk import CHUNKER_VERSION, title_text
@@ -40,13 +41,6 @@ _LONG_CHARS = 1_000_000
 _MAX_NAMED = 100
 #: What a file that has another stamp than the index is: ``settled`` is the same, and its new stamp can be trusted.
 FileState: TypeAlias = Literal["changed", "same", "settled", "gone", "unreadable"]
-
-
-class ChunkSize(NamedTuple):
-    """How large chunks are, and how much they overlap."""
-
-    tokens: int
-    overlap: int
 
 
 class FileChanges(NamedTuple):
@@ -96,10 +90,10 @@ class FileChanges(NamedTuple):
 _Prepared: TypeAlias = tuple[Document, list[IndexedChunk] | None, FileChange]
 
 
-class _Work:
+class SyncWork:
     """What a sync has to do, and what it has done so far."""
 
-    def __init__(self, plan: FileChanges, progress: ProgressCallback | None, masks: str) -> None:
+    def __init__(self, plan: FileChanges, progress: ProgressCallback | None, masks: str = "") -> None:
         self.plan = plan
         self.progress = progress
         self.masks = masks
@@ -110,6 +104,7 @@ class _Work:
         self.counts: Counter[str] = Counter()
         self.failed: list[Issue] = []
         self.too_long: list[Issue] = []
+        self.issues = list(plan.listing.issues)
         self.removed: list[str] = []
         self.settled: list[Document] = []
         self.batch: list[_Prepared] = []
@@ -125,6 +120,21 @@ class _Work:
         if self.progress and self.plan.unsettled:
             self.progress(Progress(self.done, len(self.plan.unsettled), label))
 
+    def report(self) -> SyncReport:
+        added, changed, removed = (self.counts[kind] for kind in ("added", "changed", "removed"))
+        left = len(self.plan.unsettled) - self.done + len(self.too_long)
+        return SyncReport(
+            added=added,
+            changed=changed,
+            removed=removed,
+            unchanged=len(self.plan.listing.stamps) - added - changed - len(self.failed) - left,
+            left=left,
+            failed=(*self.failed, *self.too_long),
+            kept=self.plan.describe_kept(),
+            issues=tuple(self.issues),
+            changes=tuple(self.changes),
+        )
+
 
 class Indexer:
     """Writes the documents of a source into a store."""
@@ -133,7 +143,7 @@ class Indexer:
         self,
         documents: DocumentWriter,
         source: Source,
-        size: ChunkSize,
+        size: Chunking,
         analyser: Analyser,
         *,
         index_format: str = "",
@@ -190,7 +200,7 @@ class Indexer:
         Documents are written in batches, each with the vectors that ``embed`` makes in the same transaction. The last
         batch also removes documents, so that a sync of a few files happens as a whole or not at all.
         """
-        work = _Work(changes or self.compare(), progress, self._forgotten.load().fingerprint)
+        work = SyncWork(changes or self.compare(), progress, self._forgotten.load().fingerprint)
         for path in work.plan.unsettled:
             if stop():
                 break
@@ -199,15 +209,14 @@ class Indexer:
             work.done += 1
             if work.chars >= _BATCH_CHARS or len(work.batch) >= _BATCH_DOCUMENTS:
                 self._write(work, embed)
-        left = len(work.plan.unsettled) - work.done + len(work.too_long)
         if work.done == len(work.plan.unsettled):
             work.removed += self._still_vanished(work.plan)
         if work.batch or work.settled or work.removed:
             self._write(work, embed)
         work.report_progress("")
-        return self._report(work, left)
+        return work.report()
 
-    def _write(self, work: _Work, embed: Callable[[], object] | None) -> None:
+    def _write(self, work: SyncWork, embed: Callable[[], object] | None) -> None:
         """Write a batch; if one of its documents cannot be written, write each of the others by itself."""
         batch, work.batch, work.chars = work.batch, [], 0
         try:
@@ -222,7 +231,7 @@ class Indexer:
                 work.batch = part
                 self._write(work, embed)
 
-    def _write_at_once(self, work: _Work, batch: list[_Prepared], embed: Callable[[], object] | None) -> None:
+    def _write_at_once(self, work: SyncWork, batch: list[_Prepared], embed: Callable[[], object] | None) -> None:
         """Write documents, new stamps and removals in one transaction."""
         gone = [path for path in work.removed if path in work.plan.known]
 
@@ -241,7 +250,7 @@ class Indexer:
         work.note(FileChange(path, "removed") for path in gone)
         work.settled, work.removed = [], []
 
-    def _report_bug(self, document: Document, error: Exception, work: _Work) -> None:
+    def _report_bug(self, document: Document, error: Exception, work: SyncWork) -> None:
         """Report a file that cannot be indexed, and leave it alone until it changes."""
         issue = Issue(document.path, f"cannot be indexed, which is a bug: {type(error).__name__}: {error}")
         self._broken[document.path] = document.stamp, issue
@@ -264,25 +273,10 @@ class Indexer:
         except (FileMissing, KeyError):
             return True
         except ReadError:
-            return False
+            pass
         return False
 
-    def _report(self, work: _Work, left: int) -> SyncReport:
-        added, changed, removed = (work.counts[kind] for kind in ("added", "changed", "removed"))
-        listing = work.plan.listing
-        return SyncReport(
-            added=added,
-            changed=changed,
-            removed=removed,
-            unchanged=len(listing.stamps) - added - changed - len(work.failed) - left,
-            left=left,
-            failed=(*work.failed, *work.too_long),
-            kept=work.plan.describe_kept(),
-            issues=listing.issues,
-            changes=tuple(work.changes),
-        )
-
-    def _index_file(self, path: str, work: _Work) -> None:
+    def _index_file(self, path: str, work: SyncWork) -> None:
         from mdrecall.text.notes import read_fields
 
         document = self._read(path, work)
@@ -310,7 +304,7 @@ class Indexer:
         work.batch.append((document._replace(text=kept, fields=fields), chunks, change))
         work.chars += _BATCH_CHARS if is_long else len(document.text)
 
-    def _read(self, path: str, work: _Work) -> Document | None:
+    def _read(self, path: str, work: SyncWork) -> Document | None:
         stamp, issue = self._broken.get(path, ((), None))
         if issue and stamp == work.plan.listing.stamps[path]:
             work.failed.append(issue)
@@ -320,7 +314,7 @@ class Indexer:
             return document._replace(text=self._forgotten.last.mask(document.text, path))
         except FileMissing:
             # The next comparison tells whether the file is gone, or the folder that it is in.
-            return None
+            pass
         except ReadError as error:
             work.failed.append(Issue(path, str(error)))
             if not isinstance(error, FileUnreadable):
@@ -330,8 +324,7 @@ class Indexer:
     def _index(self, document: Document) -> Iterator[IndexedChunk]:
         from mdrecall.text.notes import iter_note_chunks
 
-        name = title_text(document.path)
-        size = self._size
+        name, size = title_text(document.path), self._size
         for chunk in iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap):
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable_lines((name, *titles(chunk.trail)))
@@ -364,7 +357,7 @@ def _describe_kept(count: int) -> str:
     return f"cannot be read; the {files} kept until it can be read or indexing is forced"
 
 
-def describe_index_format(size: ChunkSize, more: str = "") -> str:
+def describe_index_format(size: Chunking, more: str = "") -> str:
     """Return what chunks and terms depend on besides the text; an index of another format is rebuilt."""
     return f"{ANALYSER_VERSION}.{CHUNKER_VERSION}.{size.tokens}.{size.overlap}{more and '.'}{more}"
 

@@ -16,7 +16,7 @@ from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedsChunks, Fallback
 from mdrecall.engine.conversations import deny_by_scope
 from mdrecall.engine.embedders import EmbedderChoice, choose_embedders, languages_dir_of
 from mdrecall.engine.embedding_status import EmbeddingStatus
-from mdrecall.engine.indexer import ChunkSize, Indexer, describe_index_format
+from mdrecall.engine.indexer import Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.engine.sync_run import AnyIndexer, SyncRun, require_writable
 from mdrecall.engine.vector_search import VectorSearcher
@@ -191,8 +191,7 @@ def _build_indexers(
     settings: Settings, files: Source, analyser: Analyser, forgotten: TombstoneFiles, documents: DocumentWriter
 ) -> list[AnyIndexer]:
     """Return one for each source that is searched; all documents of an index have one format."""
-    chunking = settings.memory_search.chunking
-    size = ChunkSize(chunking.tokens, chunking.overlap)
+    size = settings.memory_search.chunking
     if "sessions" not in settings.memory_search.sources:
         return [Indexer(documents, files, size, analyser, forgotten=forgotten)]
     from mdrecall.engine.transcripts import TranscriptIndexer

@@ -361,11 +361,5 @@ def _report_rebuild(
         changes += [FileChange(path, "removed") for path in old if path not in new]
         same += sum(old.get(path) == digest for path, digest in new.items())
     added, changed, removed = (sum(entry.kind == kind for entry in changes) for kind in ("added", "changed", "removed"))
-    return last._replace(
-        added=added,
-        changed=changed,
-        removed=removed,
-        unchanged=same,
-        changes=tuple(changes[:_MAX_CHANGES]),
-        rebuilt=True,
-    )
+    last = last._replace(added=added, changed=changed, removed=removed, unchanged=same)
+    return last._replace(changes=tuple(changes[:_MAX_CHANGES]), rebuilt=True)

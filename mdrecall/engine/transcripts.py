@@ -7,11 +7,12 @@ digest of what precedes the last part, is the same. Otherwise the transcript is 
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.engine.indexer import ChunkSize, FileChanges, FileState
+from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.engine.indexer import FileChanges, FileState, SyncWork
 from mdrecall.errors import BUGS, FileMissing, ReadError
 from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
 from mdrecall.notes.tombstones import TombstoneFiles
@@ -26,7 +27,6 @@ from mdrecall.types import (
     Issue,
     Listing,
     Marks,
-    Progress,
     ProgressCallback,
     Stamp,
     Stop,
@@ -51,8 +51,6 @@ _WRITE_CHARS = 500_000
 _WRITE_PARTS = 200
 #: A transcript that has not changed for this long is indexed however little it has grown.
 _IDLE_S = 600.0
-#: A report names at most this many files.
-_MAX_NAMED = 100
 
 
 class _Part(NamedTuple):
@@ -68,7 +66,7 @@ class TranscriptIndexer:
         self,
         documents: DocumentWriter,
         source: TranscriptReader,
-        size: ChunkSize,
+        size: Chunking,
         analyser: Analyser,
         *,
         redact: Callable[[str], str],
@@ -123,39 +121,28 @@ class TranscriptIndexer:
         embed: Callable[[], object] | None = None,
     ) -> SyncReport:
         """Index what was added since the last time, and remove transcripts that no longer exist."""
-        changes = changes or self.compare(everything=True)
+        work = SyncWork(changes or self.compare(everything=True), progress)
         known = self._documents.transcripts()
-        indexed: list[FileChange] = []
-        failed: list[Issue] = []
-        issues: list[Issue] = []
-        done = 0
-        for path in changes.unsettled:
+        for path in work.plan.unsettled:
             if stop():
                 break
-            if progress:
-                progress(Progress(done, len(changes.unsettled), path))
+            work.report_progress(path)
             try:
-                if not self._index(path, known.get(path), stop, embed, issues):
+                if not self._index(path, known.get(path), stop, embed, work.issues):
                     break
-                indexed.append(FileChange(path, "changed" if path in known else "added"))
+                work.note([FileChange(path, "changed" if path in known else "added")])
             except FileMissing:
                 pass
             except ReadError as error:
-                failed.append(Issue(path, str(error)))
+                work.failed.append(Issue(path, str(error)))
             except BUGS as error:
-                failed.append(Issue(path, f"cannot be indexed, which is a bug: {type(error).__name__}: {error}"))
-            done += 1
-        left = len(changes.unsettled) - done
-        gone = [] if left else self._remove_gone([path for path in changes.vanished if path in known])
-        # Until the bytes of a forgotten one are erased, an empty one stands for it: every run knows what is left to do.
-        empty = [_make_empty(path) for path in gone if path in changes.listing.forgotten]
-        for transcript in empty:
-            _, masks, _ = self._documents.state()
-            self._documents.put((), self.index_format, masks, state=transcript)
-        if progress and changes.unsettled:
-            progress(Progress(done, len(changes.unsettled), ""))
-        indexed += [FileChange(path, "removed") for path in gone]
-        return _report(changes, indexed, failed, [*changes.listing.issues, *issues], left)
+                problem = f"cannot be indexed, which is a bug: {type(error).__name__}: {error}"
+                work.failed.append(Issue(path, problem))
+            work.done += 1
+        if work.done == len(work.plan.unsettled):
+            self._remove_gone(work, known)
+        work.report_progress("")
+        return work.report()
 
     def _is_due(self, path: str, known: Transcript | None, stamp: Stamp) -> bool:
         """True if a transcript has grown by enough, has not changed for long, or is another file than before."""
@@ -173,12 +160,17 @@ class TranscriptIndexer:
         except ReadError:
             return True
 
-    def _remove_gone(self, paths: list[str]) -> list[str]:
-        """Remove those transcripts from the index that no longer exist, and return them."""
-        gone = [path for path in paths if self._is_gone(path)]
+    def _remove_gone(self, work: SyncWork, known: Mapping[str, Transcript]) -> None:
+        """Remove those transcripts from the index that no longer exist."""
+        gone = [path for path in work.plan.vanished if path in known and self._is_gone(path)]
         if gone:
             self._documents.remove({"sessions": gone})
-        return gone
+        # Until the bytes of a forgotten one are erased, an empty one stands for it: every run knows what is left to do.
+        for path in gone:
+            if path in work.plan.listing.forgotten:
+                _, masks, _ = self._documents.state()
+                self._documents.put((), self.index_format, masks, state=_make_empty(path))
+        work.note(FileChange(path, "removed") for path in gone)
 
     def _is_gone(self, path: str) -> bool:
         """True if a transcript no longer exists, or no reader knows its format any more."""
@@ -344,20 +336,3 @@ def _noon_ns(day: str) -> int:
         return int(datetime.fromisoformat(f"{day}T12:00:00+00:00").timestamp() * 1e9) if day else 0
     except (ValueError, OverflowError):
         return 0
-
-
-def _report(
-    changes: FileChanges, indexed: list[FileChange], failed: list[Issue], issues: list[Issue], left: int
-) -> SyncReport:
-    count = {kind: sum(change.kind == kind for change in indexed) for kind in ("added", "changed", "removed")}
-    return SyncReport(
-        added=count["added"],
-        changed=count["changed"],
-        removed=count["removed"],
-        unchanged=len(changes.listing.stamps) - count["added"] - count["changed"] - len(failed) - left,
-        left=left,
-        failed=tuple(failed),
-        kept=changes.describe_kept(),
-        issues=tuple(issues),
-        changes=tuple(indexed[:_MAX_NAMED]),
-    )

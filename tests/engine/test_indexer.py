@@ -10,8 +10,9 @@ from typing import Any
 import apsw
 import pytest
 
+from mdrecall.config.openclaw_settings import Chunking
 from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.engine.indexer import Indexer
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.documents import SqliteDocuments
@@ -52,14 +53,14 @@ def test_comparing_only_what_changed_finds_the_same(seed: int) -> None:
         return Stamps(stamps, draw.sample(PATHS, 2) if can_remove else (), newer)
 
     draw, fixed = random.Random(seed), Fixed()
-    indexer = Indexer(fixed, fixed, ChunkSize(400, 80), Analyser())  # type: ignore[arg-type]
+    indexer = Indexer(fixed, fixed, Chunking(), Analyser())  # type: ignore[arg-type]
     for _ in range(200):
         if draw.random() < 0.7:
             fixed.known = change(fixed.known, can_remove=True)
         if draw.random() < 0.7:
             fixed.listing = fixed.listing._replace(stamps=change(fixed.listing.stamps, draw.random() < 0.3))
         if draw.random() < 0.8:
-            new = Indexer(fixed, fixed, ChunkSize(400, 80), Analyser())  # type: ignore[arg-type]
+            new = Indexer(fixed, fixed, Chunking(), Analyser())  # type: ignore[arg-type]
             assert indexer.compare() == new.compare()
 
 
@@ -383,7 +384,7 @@ def test_a_file_that_went_away_after_the_comparison_has_no_new_content(workspace
     owner = (settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
     source = MemoryFiles(settings, str(workspace.home))
-    indexer = Indexer(store.documents, source, ChunkSize(400, 80), Analyser())
+    indexer = Indexer(store.documents, source, Chunking(), Analyser())
     for name, text in (("a", "a penguin"), ("b", "a seal"), ("c", "walrus")):
         path = workspace.write(f"memory/{name}.md", text)
         os.utime(path, ns=(LONG_AGO_NS + 10**9, LONG_AGO_NS + 10**9))
@@ -467,7 +468,7 @@ def test_a_file_that_another_process_has_indexed_again_meanwhile_stays(workspace
     settings = memory.settings
     owner = (settings.agent_id, os.path.realpath(settings.workspace))
     store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
-    indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80), Analyser())
+    indexer = Indexer(store.documents, MemoryFiles(settings, str(workspace.home)), Chunking(), Analyser())
     path.unlink()
     changes = indexer.compare()
     assert changes.vanished == ["memory/a.md"]
@@ -495,6 +496,6 @@ def test_a_note_that_another_process_indexes_during_the_scan_is_not_missing(
         return scan()
 
     monkeypatch.setattr(source, "scan", index_meanwhile)
-    indexer = Indexer(store.documents, source, ChunkSize(400, 80), Analyser())
+    indexer = Indexer(store.documents, source, Chunking(), Analyser())
     assert indexer.compare().vanished == []
     store.admin.close()

@@ -6,14 +6,15 @@ from typing import Any
 
 import apsw
 
-from mdrecall.engine.indexer import ChunkSize, describe_index_format
+from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.engine.indexer import describe_index_format
 from mdrecall.engine.transcripts import TranscriptIndexer
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.store.sqlite import SqliteStore
 from mdrecall.store.sqlite.tables import add_function
 from mdrecall.text.words import Analyser
 
-SIZE = ChunkSize(32, 8)
+SIZE = Chunking(tokens=32, overlap=8)
 AT_ONCE = (0, 0)
 LONG_AGO = 1_600_000_000
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import apsw
 import pytest
 
+from mdrecall.config.openclaw_settings import Chunking
 from mdrecall.engine.chunk_embedder import ChunkEmbedder
-from mdrecall.engine.indexer import ChunkSize, Indexer
+from mdrecall.engine.indexer import Indexer
 from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.errors import EmbedderUnavailable, StoreBusy, StoreUnavailable
 from mdrecall.memory import Memory
@@ -295,7 +296,7 @@ class Slow:
         settings = workspace.memory().settings
         owner = (settings.agent_id, os.path.realpath(settings.workspace))
         self.store = SqliteStore(settings.index_path, is_ours=True, owner=owner)
-        files, size = MemoryFiles(settings, str(workspace.home)), ChunkSize(400, 80)
+        files, size = MemoryFiles(settings, str(workspace.home)), Chunking()
         self.filler = ChunkEmbedder(self.store, embedder)
         self.sync = SyncRun(self.store, lambda documents: [Indexer(documents, files, size, Analyser())], self.filler)
 
@@ -391,7 +392,7 @@ def test_a_purge_keeps_the_cached_embeddings_of_what_is_left_and_no_other(worksp
     store = opened()
     memory = workspace.memory()
     files = MemoryFiles(memory.settings, str(workspace.home))
-    size, filler = ChunkSize(400, 80), ChunkEmbedder(store, HashEmbedder())
+    size, filler = Chunking(), ChunkEmbedder(store, HashEmbedder())
     run = SyncRun(store, lambda documents: [Indexer(documents, files, size, Analyser())], filler)
     run.run()
     run.embed_missing()
