@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from mdrecall.errors import EmbedderError, ProgramTimedOut
+from mdrecall.errors import EmbedderError
 from mdrecall.types import Stop, never
 
 if TYPE_CHECKING:
@@ -137,14 +137,8 @@ def _run(job: _Job) -> Callable[[], None]:
     return lambda: outcome.set_result(result)
 
 
-def wait_for_result(outcome: Future[_T], name: str, within_s: float | None) -> _T:
-    """Return the result of a call to ``name``; raise ``ProgramTimedOut`` after a time, and leave the call alone."""
-    if not _wait(outcome, within_s):
-        raise ProgramTimedOut(f"{name} did not answer within {within_s:.1f} seconds.")
-    return outcome.result()
-
-
-def _wait(outcome: Future[_T], within_s: float | None) -> bool:
+def wait_for(outcome: Future[_T], within_s: float | None) -> bool:
+    """Wait for the end of a call; False if that takes too long."""
     from concurrent.futures import wait
 
     return bool(wait([outcome], timeout=within_s).done)
@@ -167,7 +161,7 @@ class DeadlineCalls:
     def run(self, name: str, act: Callable[[], _T]) -> _T:
         """Return the result of a call to the part ``name``; raise its ``EmbedderError``, or ``Unavailable``."""
         future = self._start(name, act)
-        if not _wait(future, self._timeout_s):
+        if not wait_for(future, self._timeout_s):
             self._hung_at = time.monotonic()
             if future.done():
                 self._hung_at = None
@@ -199,26 +193,22 @@ class _Flight(Generic[_Request, _Result]):
     def __init__(self, *, is_queued: bool) -> None:
         self.requests: list[_Request] = []
         self.is_queued = is_queued
-        self._is_done = False
+        self.has_ended = False
         self.error: BaseException | None = None
-        self._result: _Result | None = None
+        self.value: _Result | None = None
 
     def position(self, request: _Request) -> int:
         """Return the index of a request, or -1 if it joined after the run had begun."""
         return next((index for index, other in enumerate(self.requests) if other is request), -1)
 
-    def end(self, result: _Result | None, error: BaseException | None) -> None:
-        """Record the outcome."""
-        self._is_done, self.error, self._result = True, error, result
-
     def is_done(self) -> bool:
         """True once there is an outcome."""
-        return self._is_done
+        return self.has_ended
 
     def result(self) -> _Result | None:
         """Return the result of a run that has ended, or raise its error."""
         if self.error is None:
-            return self._result
+            return self.value
         try:
             raise self.error
         finally:
@@ -364,19 +354,15 @@ class SingleFlight(Generic[_Request, _Result]):
         if own is not None:
             with self._changed:
                 flight.requests.insert(0, flight.requests.pop(flight.position(own)))
-        result, error = self._attempt(flight.requests, flight.is_queued)
+        try:
+            flight.value = self._act(flight.requests, flight.is_queued)
+        except BaseException as error:
+            flight.error = error
         with self._changed:
-            flight.end(result, error)
+            flight.has_ended = True
             self._running = None
             self._changed.notify_all()
-        del flight, error
-
-    def _attempt(self, requests: Sequence[_Request], is_queued: bool) -> tuple[_Result | None, BaseException | None]:
-        """Make a run and return its result or its error."""
-        try:
-            return self._act(requests, is_queued), None
-        except BaseException as error:
-            return None, error
+        del flight
 
     def _work_in_background(self) -> None:
         if self._worker is None or not self._worker.is_alive():

@@ -225,6 +225,8 @@ class EmbedderChooser:
         url = _check_url(provider, access.base_url)
         model = provider.model_name(self._search.model if uses_model else "")
         dimensions = self._search.output_dimensionality if uses_model else None
+        shared = self._search.input_type or ""
+        input_types = self._search.query_input_type or shared, self._search.document_input_type or shared
         if not model:
             hint = "Set memorySearch.model to a model that the server has."
             raise EmbedderUnavailable(f"{name} has no default model.", hint=hint)
@@ -233,16 +235,10 @@ class EmbedderChooser:
             model,
             _make_endpoint(self._loaded, name, url, access, access.keys),
             dimensions=dimensions,
-            input_types=_find_input_types(self._search) if uses_model else ("", ""),
+            input_types=input_types if uses_model else ("", ""),
             concurrency=self._settings.mdrecall.remote.concurrency,
             query_s=self._settings.mdrecall.query_timeout_ms / 1000,
         )
-
-
-def _find_input_types(search: MemorySearch) -> tuple[str, str]:
-    """Return the ``input_type`` of queries and of notes; empty where none is configured."""
-    shared = search.input_type or ""
-    return search.query_input_type or shared, search.document_input_type or shared
 
 
 def cache_dir_of(loaded: Loaded) -> str:

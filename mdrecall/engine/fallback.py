@@ -16,7 +16,7 @@ from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from mdrecall import state_files
-from mdrecall.engine.background import DaemonPool, wait_for_result
+from mdrecall.engine.background import DaemonPool, wait_for
 from mdrecall.engine.builtin import BuiltinBackend
 from mdrecall.errors import (
     BackendNotReady,
@@ -233,7 +233,9 @@ class FallbackBackend:
             return self._fall_back(request, None, outage.notice(self._name))
         outcome = self._pool.submit(partial(self._primary.search, request))
         try:
-            answer = wait_for_result(outcome, self._name, self._within_s)
+            if not wait_for(outcome, self._within_s):
+                raise ProgramTimedOut(f"{self._name} did not answer within {self._within_s:.1f} seconds.")
+            answer = outcome.result()
         except BackendUnavailable as error:
             if self._closing.is_set():
                 # Closing caused it: it is no failure of the primary.

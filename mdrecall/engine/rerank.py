@@ -29,9 +29,17 @@ class RerankCaller:
         self._failed_at: float | None = None
         self._problem = ""
 
-    def begin(self, query: str) -> "RerankRun":
-        """Return the reranking of one search."""
-        return RerankRun(self, query)
+    def prepare(self, query: str, problems: list[str]) -> Rerank:
+        """Return the reranking of one search; ``problems`` gets why the results are not reranked."""
+
+        def score(texts: Sequence[str]) -> Sequence[float | None]:
+            try:
+                return self.score(query, texts)
+            except Unavailable as problem:
+                problems.append(str(problem))
+                return ()
+
+        return Rerank(self.name, self.top_n, score)
 
     def score(self, query: str, texts: Sequence[str]) -> list[float | None]:
         """Return how probable it is that each text answers; raise ``Unavailable`` with the reason if that fails."""
@@ -56,21 +64,3 @@ class RerankCaller:
 
     def close(self) -> None:
         self._reranker.close()
-
-
-class RerankRun:
-    """The reranking of one search."""
-
-    def __init__(self, caller: RerankCaller, query: str) -> None:
-        self.rerank = Rerank(caller.name, caller.top_n, self._score)
-        self.problem = ""
-        """Why the results are not reranked; empty if they are."""
-        self._caller = caller
-        self._query = query
-
-    def _score(self, texts: Sequence[str]) -> Sequence[float | None]:
-        try:
-            return self._caller.score(self._query, texts)
-        except Unavailable as problem:
-            self.problem = str(problem)
-            return ()

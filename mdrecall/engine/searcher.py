@@ -283,9 +283,10 @@ class _Search:
         """Run the stages, with the reranker if there is one; the answer says why that failed."""
         if self._searcher.reranker is None:
             return _run_stages(candidates, context)
-        run = self._searcher.reranker.begin(context.text)
-        answer = _run_stages(candidates, context._replace(rerank=run.rerank))
-        return answer.replace(not_reranked=run.problem) if run.problem else answer
+        problems: list[str] = []
+        rerank = self._searcher.reranker.prepare(context.text, problems)
+        answer = _run_stages(candidates, context._replace(rerank=rerank))
+        return answer.replace(not_reranked=problems[-1]) if problems else answer
 
     def _embed_before(self) -> None:
         """Embed a query before the store is read, unless the embedder never waits and so can use the word weights."""

@@ -42,11 +42,12 @@ def caller_of(reranker: ScriptedReranker, redact: Callable[[str], str] | None = 
 
 def test_what_is_sent_is_redacted_and_of_a_bounded_length() -> None:
     reranker = ScriptedReranker()
-    run = caller_of(reranker, str.upper).begin("tea")
-    assert (run.rerank.name, run.rerank.top_n) == ("scripted", 7)
-    assert run.rerank.score(["x" * 4_001, "y"]) == [0.5, 0.5]
+    problems: list[str] = []
+    rerank = caller_of(reranker, str.upper).prepare("tea", problems)
+    assert (rerank.name, rerank.top_n) == ("scripted", 7)
+    assert rerank.score(["x" * 4_001, "y"]) == [0.5, 0.5]
     assert reranker.asked == [("TEA", ["X" * 4_000, "Y"])]
-    assert run.problem == ""
+    assert problems == []
 
 
 def test_after_a_failure_it_rests_and_the_answer_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -55,12 +56,10 @@ def test_after_a_failure_it_rests_and_the_answer_says_why(monkeypatch: pytest.Mo
     reranker = ScriptedReranker()
     caller = caller_of(reranker)
     reranker.problem = EmbedderError("It is down.", hint="Start it.")
-    said = []
+    said: list[str] = []
     for moment in (100.0, 129.9, 130.0):
         now[0] = moment
-        run = caller.begin("tea")
-        assert run.rerank.score(["x"]) == ()
-        said.append(run.problem)
+        assert caller.prepare("tea", said).score(["x"]) == ()
     assert said[0] == said[2] == "It is down. Start it."
     assert said[1] == "It is down. Start it. It is asked again half a minute after it failed."
     assert len(reranker.asked) == 2

@@ -24,11 +24,6 @@ from mdrecall.text.redact import make_redactor
 from mdrecall.types import Issue, Stop, never
 from tests.qmd.agent_home import AgentHome, Scripted
 
-NUL = ProgramFailed("no", code=1, output="Error: ENOTDIR: not a directory, open '/w/memory\\u0000/a.md'")
-TWICE = ProgramFailed(
-    "no", code=1, output="SqliteError: UNIQUE constraint failed: documents.collection, documents.path"
-)
-
 
 def run(
     update: IndexUpdate, *, force: bool = False, patient: bool = False, stop: Stop = never
@@ -65,27 +60,6 @@ def test_any_other_failure_is_not_tried_again(bound: AgentHome) -> None:
     program = Scripted(update=[ProgramFailed("no", code=1, output="it timed out, the database is locked, it exists")])
     with pytest.raises(ProgramFailed):
         run(bound.update(program, pause=lambda _: None), patient=True)
-    assert program.names() == ["update"]
-
-
-@pytest.mark.parametrize("error", [NUL, TWICE])
-def test_what_building_anew_mends_is_mended_once(bound: AgentHome, error: ProgramFailed) -> None:
-    program = Scripted(update=[error, "", error])
-    update = bound.update(program)
-    run(update)
-    assert program.names() == ["update", "collection remove", "collection add", "update"]
-    with pytest.raises(ProgramFailed):
-        run(update)
-    assert program.names()[-1] == "update"
-
-
-@pytest.mark.parametrize(
-    "output", ["ENOTDIR: not a directory", "a null byte", "UNIQUE constraint failed: documents.path"]
-)
-def test_half_a_sign_of_that_is_none(bound: AgentHome, output: str) -> None:
-    program = Scripted(update=[ProgramFailed("no", code=1, output=output)])
-    with pytest.raises(ProgramFailed):
-        run(bound.update(program))
     assert program.names() == ["update"]
 
 

@@ -127,15 +127,9 @@ def test_a_collection_that_is_not_bound_is_bound_and_asked_again() -> None:
     assert desk.ensured == 1
 
 
-def test_one_that_cannot_be_bound_is_left_out_and_told() -> None:
-    desk = Desk(query=[NOT_FOUND, NOT_FOUND, listed("a/x.md")])
-    found = desk.ask()
-    assert paths(found) == ["a/x.md"]
-    assert [issue.path for issue in found[1]] == ["b"]
-    assert "b" not in desk.program.calls[-1][:-1]
-
-
-def test_any_other_failure_is_one() -> None:
+def test_one_that_cannot_be_bound_and_any_other_failure_is_one() -> None:
+    with pytest.raises(ProgramFailed):
+        Desk(query=[NOT_FOUND, NOT_FOUND]).ask()
     with pytest.raises(ProgramFailed):
         Desk(query=[ProgramFailed("x", code=1, output="TypeError: fetch failed")]).ask()
     with pytest.raises(ProgramTimedOut):

@@ -82,15 +82,6 @@ class QmdAnswers:
 
     def answer(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query within the time limit; raise ``BackendUnavailable``."""
-        return self._answer(request)
-
-    def probe(self) -> None:
-        """Search for a word as a request would; raise ``BackendUnavailable``."""
-        self._updater.start(one_shot=True)
-        within_s = self._settings.memory.qmd.limits.timeout_ms / 1000
-        self._search.search(_PROBE_QUERY, self._choose_mode(None)[0], limit=1, within_s=within_s)
-
-    def _answer(self, request: SearchRequest) -> SearchAnswer:
         limits = self._settings.memory.qmd.limits
         is_wanted = self._read_filter(request)
         until = time.monotonic() + limits.timeout_ms / 1000
@@ -122,6 +113,12 @@ class QmdAnswers:
         return mark_answer(
             answer.replace(stale=refresh.stale, issues=issues, degraded=degraded, withheld=withheld), mode
         )
+
+    def probe(self) -> None:
+        """Search for a word as a request would; raise ``BackendUnavailable``."""
+        self._updater.start(one_shot=True)
+        within_s = self._settings.memory.qmd.limits.timeout_ms / 1000
+        self._search.search(_PROBE_QUERY, self._choose_mode(None)[0], limit=1, within_s=within_s)
 
     def _read_filter(self, request: SearchRequest) -> _Filter | None:
         """Return the request's date and note filters; None if it has none."""

@@ -12,11 +12,6 @@ from mdrecall.errors import BackendUnavailable, ProgramBusy, ProgramFailed, Prog
 
 _BUSY_HINT = "Try again when qmd has finished writing to it."
 _DAMAGED_HINT = "Index again with force: qmd then builds it again from the notes."
-_NOT_A_FOLDER = re.compile(r"\bENOTDIR\b|\bnot a directory\b", re.IGNORECASE)
-_NUL = re.compile(r"\^@|\0|\\0|\\x00|\\u0000|\bnull? byte\b", re.IGNORECASE)
-_DUPLICATE = re.compile(
-    r"UNIQUE constraint failed:(?=[^\n]*\bdocuments\.collection\b)[^\n]*\bdocuments\.path\b", re.IGNORECASE
-)
 _DAMAGED = re.compile(r"\bSQLITE_(NOTADB|CORRUPT)(_[A-Z]+)?\b|file is not a database|database disk image is malformed")
 _SIDECAR_ENDINGS = ("-wal", "-shm", "-journal")
 
@@ -89,12 +84,6 @@ def file_identity(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def has_broken_paths(error: BackendUnavailable) -> bool:
-    """True if qmd failed on a stored path with a NUL, which no file can have, or on a document that it has already."""
-    text = error.output if isinstance(error, ProgramFailed) else ""
-    return bool((_NOT_A_FOLDER.search(text) and _NUL.search(text)) or _DUPLICATE.search(text))
 
 
 def is_damaged(error: ProgramFailed | ProgramUnreadable) -> bool:

@@ -44,7 +44,7 @@ _SERVER_SHARE = 0.6
 _SHOWN_CHARS = 120
 # For vectors qmd treats a minimum score of 0 as absent, and then uses 0.3.
 _LOWEST_VECTOR_SCORE = "0.01"
-_NO_COLLECTION = re.compile(r"^Collection not found: (?P<name>\S+)", re.MULTILINE)
+_NO_COLLECTION = re.compile(r"^Collection not found: ", re.MULTILINE)
 _QUERY_PREFIX = re.compile(r"^(lex|vec|hyde|intent|expand):", re.IGNORECASE)
 _LEADING_DASH = re.compile(r'(?<!\S)-+(?=[\w"])')
 
@@ -176,7 +176,7 @@ class QmdSearch:
             return (), ()
         self._require(parsed.left_s())
         if self._server is None:
-            return self._search_program(parsed)
+            return self._search_program(parsed), ()
         try:
             return self._search_server(parsed, self._server), ()
         except ProgramStopped:
@@ -185,8 +185,7 @@ class QmdSearch:
             # Without time for the program this raises a timeout, which is as true as the server's error.
             parsed.left_s()
             issue = Issue("qmd mcp", f"was not used: {message_with_hint(error)}")
-        hits, issues = self._search_program(parsed)
-        return hits, (issue, *issues)
+        return self._search_program(parsed), (issue,)
 
     def _search_server(self, query: _Query, server: "Session | Mcporter") -> tuple[RawHit, ...]:
         share = _SERVER_SHARE if query.mode == "search" else 1.0
@@ -196,26 +195,15 @@ class QmdSearch:
             hits += parse_answer(server.call("query", arguments, timeout_s=max(0.01, until - time.monotonic())))
         return _merge_hits(hits)
 
-    def _search_program(self, query: _Query) -> tuple[tuple[RawHit, ...], tuple[Issue, ...]]:
-        """Run the program. Missing collections are added first; one that is still missing is reported and left out."""
-        issues: list[Issue] = []
-        is_restored = False
-        while True:
-            try:
-                return self._run(query), tuple(issues)
-            except ProgramFailed as error:
-                missing = _NO_COLLECTION.search(error.output)
-                if not missing:
-                    raise
-                names = tuple(name for name in query.names if name != missing["name"])
-                if is_restored and (not names or names == query.names):
-                    raise
-            if is_restored:
-                issues.append(Issue(missing["name"], "was not searched: qmd has no such collection"))
-                query = query._replace(names=names)
-            else:
-                self._ensure()
-                is_restored = True
+    def _search_program(self, query: _Query) -> tuple[RawHit, ...]:
+        """Run the program; collections that qmd has lost are added, and it is run again."""
+        try:
+            return self._run(query)
+        except ProgramFailed as error:
+            if not _NO_COLLECTION.search(error.output):
+                raise
+        self._ensure()
+        return self._run(query)
 
     def _run(self, query: _Query) -> tuple[RawHit, ...]:
         """Run the command of a mode. Options precede ``--``, so that no word of the query is taken for one."""

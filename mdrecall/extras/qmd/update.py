@@ -28,7 +28,7 @@ from mdrecall.errors import (
     message_with_hint,
 )
 from mdrecall.extras.qmd.collections import Collection, Collections
-from mdrecall.extras.qmd.database import has_broken_paths, is_damaged, quarantine
+from mdrecall.extras.qmd.database import is_damaged, quarantine
 from mdrecall.extras.qmd.process import Program
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.patterns import NOTE_ENDING, is_note_file
@@ -134,8 +134,13 @@ class IndexUpdate:
         try:
             self._update(issues, stop)
         except (ProgramFailed, ProgramUnreadable) as error:
-            if not self._repair(error, issues, stop):
+            if self._is_repaired or not is_damaged(error):
                 raise
+            # Once: a qmd that damages its index again would do so for ever.
+            self._is_repaired = True
+            if not (moved_to := quarantine(self._collections.database)):
+                raise
+            issues.append(Issue(self._collections.database.path, f"was damaged and has been moved to {moved_to}"))
             self._update(issues, stop)
 
     def _update(self, issues: list[Issue], stop: Stop) -> None:
@@ -143,18 +148,6 @@ class IndexUpdate:
         lines = [line.removeprefix(_SKIPPED) for line in output.stderr.splitlines() if line.startswith(_SKIPPED)]
         for why, _, path in (line.partition(": ") for line in lines):
             issues.append(Issue(path, f"was skipped by qmd: {why}"))
-
-    def _repair(self, error: ProgramFailed | ProgramUnreadable, issues: list[Issue], stop: Stop) -> bool:
-        """Rebuild what made qmd fail, once. True if the update should be tried again."""
-        if self._is_repaired or not (has_broken_paths(error) or is_damaged(error)):
-            return False
-        self._is_repaired = True
-        if has_broken_paths(error):
-            issues += self._collections.rebuild(stop=stop)
-            return True
-        if moved_to := quarantine(self._collections.database):
-            issues.append(Issue(self._collections.database.path, f"was damaged and has been moved to {moved_to}"))
-        return bool(moved_to)
 
     @contextmanager
     def _lock_out_others(self, stop: Stop) -> Iterator[bool]:
@@ -358,6 +351,7 @@ class Updater:
         """
         self._collections = collections
         self._update = update
+        self.is_behind = update.is_behind
         self._embedding = embedding
         self._rules = rules
         self._debounces_keywords = debounces_keywords
@@ -433,10 +427,6 @@ class Updater:
         if report.skipped == "debounced":
             return RefreshResult((), "files changed a moment ago; qmd indexes them with the next update")
         return RefreshResult(report.issues)
-
-    def is_behind(self) -> bool:
-        """True if files have changed since qmd last read them, whichever process made it do so."""
-        return self._update.is_behind()
 
     def is_current(self) -> bool:
         """True if the last update is recent, no file has changed since, and nothing is left to embed."""
