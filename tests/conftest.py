@@ -99,7 +99,6 @@ _SLOW = (
     "life/test_import_fuzz.py",
     "life/test_imports.py",
     "life/test_kills.py",
-    "life/test_openclaw_recalls.py",
     "life/test_promote.py::test_a_kill",
     "life/test_promote.py::test_no_junk",
     "life/test_promote.py::test_two_processes",

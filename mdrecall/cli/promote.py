@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_count, parse_fraction, parse_positive
 from mdrecall.cli.output import plural, print_json, printable, style
 from mdrecall.errors import QueryError
-from mdrecall.types.documents import format_citation
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
@@ -92,12 +91,14 @@ def _explain(options: argparse.Namespace, loaded: "Loaded", choice: "Choice") ->
 
 
 def _print_judged(found: "Judged", gates: "Gates") -> None:
+    from mdrecall.life.promote import cite
+
     candidate = found.candidate
     record = candidate.record
-    print(style(printable(format_citation(record.path, found.start_line, found.end_line)), "cyan"))
+    print(style(printable(cite(found)), "cyan"))
     print(f"    {printable(found.text or record.snippet or '(not in the note any more)')}")
     print(f"    key {printable(record.key)}\n")
-    signals = f"{plural(record.recalls, 'recall')}, {plural(record.daily, 'recent note')}, {record.grounded} grounded"
+    signals = f"{plural(record.recalls, 'recall')}, {plural(record.daily, 'recent note')}"
     rows = [
         (candidate.score >= gates.min_score, f"score {candidate.score:.3f}", f"{gates.min_score:g} or more"),
         (record.signals >= gates.min_signals, f"{plural(record.signals, 'signal')} ({signals})", gates.min_signals),
@@ -140,13 +141,11 @@ def _print_plan(loaded: "Loaded", made: "Plan", max_chars: int, *, is_applied: b
 
 def _print_advice(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> None:
     """Say on standard error what a person may want to do next."""
-    if made.problem:
-        print(printable(made.problem), file=sys.stderr)
     if made.promotions:
         do = "To take it back, run `mdrecall promote --undo`." if is_applied else "To write it, add --apply."
         print(do, file=sys.stderr)
         return
-    recalled = sum(bool(one.record.recalls) for one in made.located)
+    recalled = sum(bool(record.recalls) for record, _ in made.located)
     print(f"Nothing to promote; {plural(recalled, 'recalled statement')}.", file=sys.stderr)
     if not recalled and not loaded.settings.mdrecall.recalls.record:
         print("Searches are not recorded: set mdrecall.recalls.record to true to begin.", file=sys.stderr)
@@ -155,8 +154,9 @@ def _print_advice(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> None:
 
 
 def _headline(one: "Judged") -> str:
-    citation = format_citation(one.candidate.record.path, one.start_line, one.end_line)
-    return f"{style(f'{one.candidate.score:.3f}', 'green')}  {printable(citation)}"
+    from mdrecall.life.promote import cite
+
+    return f"{style(f'{one.candidate.score:.3f}', 'green')}  {printable(cite(one))}"
 
 
 def _signals(one: "Judged") -> str:

@@ -3,44 +3,59 @@
 ``plan`` says what would be written and why the rest is not. ``apply`` writes it, whole or not at all, and ``undo``
 restores the bytes of before. Markers in the file itself say what was promoted, so that neither a kill nor a second
 process can write an entry twice. To undo, no copy of the file is kept: a size and two hashes prove what to cut off.
+
+What could be promoted are the recall records, and what recent notes repeat. Each record is looked up again in its note,
+because only what stands there now may be promoted.
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from mdrecall.config.settings import Settings
-from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
-from mdrecall.life.candidates import Located, collect
+from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
 from mdrecall.life.journal import drop_entry, list_entries, save_entry
 from mdrecall.life.promotion import (
     Candidate,
     Entry,
     Gates,
+    Record,
     adds_nothing,
     explain_refusal,
     explain_unfit,
     find_content,
     find_entries,
     find_promoted_keys,
+    find_tags,
     is_writable_key,
-    join_statements,
     passes_gates,
     rank,
     render_section,
+    shorten_statement,
     strip_clock,
     strip_figures,
 )
-from mdrecall.life.recalls import RecallState, lock_recalls, read_promoted
+from mdrecall.life.recalls import (
+    MAX_DAYS,
+    Recall,
+    RecallState,
+    hash_text,
+    is_dated_note,
+    lock_recalls,
+    read_promoted,
+    read_recalls,
+)
 from mdrecall.notes.clock import user_moment, user_time
 from mdrecall.notes.editing import find_codec, hash_content, remove_note, replace_content
-from mdrecall.notes.files import ROOT_FILES
+from mdrecall.notes.files import ROOT_FILES, MemoryFiles
 from mdrecall.notes.notes import create_file
 from mdrecall.notes.opening import decode, read_below
-from mdrecall.notes.tombstones import open_masks
+from mdrecall.notes.tombstones import open_masks, open_tombstones
+from mdrecall.text.days import Moment, format_day, note_day
 from mdrecall.text.statements import find_change, read_statement
 from mdrecall.types.documents import format_citation
 
@@ -55,6 +70,13 @@ _MAX_UNDO = 8
 _UNDO = "promotion-"
 #: As many keys are remembered as promoted; a marker in the file itself is found anyway.
 _MAX_PROMOTED = 2_000
+#: OpenClaw reads the notes of as many days each night, counts an entry of at most as many characters, at this score.
+_DAILY_DAYS, _DAILY_CHARS, _DAILY_SCORE = 14, 280, 0.62
+
+#: A record, and the entry of its note that says it now; None if it was removed or changed.
+Located: TypeAlias = tuple[Record, Entry | None]
+#: Where recent notes say the same: the first of them, its entry, and the days of all.
+_Repeated: TypeAlias = tuple[str, Entry, tuple[str, ...]]
 
 
 class Choice(NamedTuple):
@@ -75,8 +97,6 @@ class Judged(NamedTuple):
     candidate: Candidate
     text: str = ""
     """The statement; empty if the note has none any more."""
-    start_line: int = 0
-    end_line: int = 0
     refusal: str = ""
     """Why it is not promoted; empty if it is."""
     supersedes: str = ""
@@ -95,8 +115,6 @@ class Plan(NamedTuple):
     data: bytes | None
     """Its content as it was read; None if there is no such file."""
     located: list[Located]
-    problem: str = ""
-    """Why OpenClaw's records could not be read."""
     reconciled: tuple[str, ...] = ()
     """Keys that stand in the file although nobody wrote down that they were promoted."""
 
@@ -133,14 +151,14 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     """Return what would be promoted now, and why the rest would not; nothing is written."""
     zone = settings.defaults.user_timezone
     moment = user_moment(now, zone)
-    collected, problem = collect(settings, home, moment)
+    collected = collect(settings, home, moment)
     path, data = _read_memory(settings)
     text = decode(data or b"")
     in_file, promoted = find_promoted_keys(text), read_promoted(settings.index_path)
-    located = {one.record.key: one for one in collected}
+    located = {record.key: entry for record, entry in collected}
     dated = [
-        record._replace(promoted_on=promoted.get(key) or record.promoted_on or ("earlier" if key in in_file else ""))
-        for key, (record, _) in located.items()
+        record._replace(promoted_on=promoted.get(record.key) or ("earlier" if record.key in in_file else ""))
+        for record, _ in collected
     ]
     candidates = rank(dated, moment.ms, settings.dreaming.recency_half_life_days)
     if not choice.lists_all:
@@ -149,7 +167,82 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     judge = _Judge(settings, choice, path, text, user_time(now, None, zone).date().isoformat())
     judged = tuple(judge.judge(one, located[one.record.key]) for one in candidates)
     reconciled = tuple(sorted((in_file & located.keys()) - promoted.keys()))
-    return Plan(judged, judge.section, path, data, collected, problem, reconciled)
+    return Plan(judged, judge.section, path, data, collected, reconciled)
+
+
+def collect(settings: Settings, home: str, moment: Moment) -> list[Located]:
+    """Return every record of a workspace with the entry that says it now."""
+    notes = _Notes(settings)
+    repeated = _find_repeated(notes, _list_recent(settings, home, moment))
+    own = [_locate(recall, notes, repeated) for recall in read_recalls(settings.index_path)]
+    known = {hash_text(record.snippet) for record, _ in own}
+    return own + [_describe_repeated(text, place, moment) for text, place in repeated.items() if text not in known]
+
+
+class _Notes:
+    """The entries of the notes of a workspace, each note read once, without what was forgotten."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._forgotten = open_tombstones(settings).load()
+        self._known: dict[str, list[Entry]] = {}
+
+    def find(self, path: str) -> list[Entry]:
+        if path not in self._known:
+            self._known[path] = self._read(path)
+        return self._known[path]
+
+    def _read(self, path: str) -> list[Entry]:
+        try:
+            max_bytes = self._settings.mdrecall.max_file_bytes
+            text = decode(read_below(self._settings.workspace, path, shown=path, max_bytes=max_bytes).data)
+        except ReadError:
+            return []
+        return find_entries((self._forgotten.mask(text, path) if self._forgotten else text).split("\n"))
+
+
+def _list_recent(settings: Settings, home: str, moment: Moment) -> Iterator[tuple[str, str]]:
+    """Yield the path and the day of every dated note of the last two weeks."""
+    for path in sorted(MemoryFiles(settings, home).scan().stamps):
+        day = note_day(path, "") if is_dated_note(path) else None
+        if day is not None and moment.today - _DAILY_DAYS < day <= moment.today:
+            yield path, format_day(day)
+
+
+def _find_repeated(notes: _Notes, recent: Iterable[tuple[str, str]]) -> dict[str, _Repeated]:
+    """Return the statements of recent notes, by the hash of their text."""
+    found: defaultdict[str, list[tuple[str, Entry, str]]] = defaultdict(list)
+    for path, day in recent:
+        for entry in notes.find(path):
+            if len(entry.text) <= _DAILY_CHARS and not entry.is_superseded and not explain_unfit(entry.text):
+                found[hash_text(entry.text)].append((path, entry, day))
+    return {text: (*places[0][:2], tuple(sorted({day for _, _, day in places}))) for text, places in found.items()}
+
+
+def _locate(recall: Recall, notes: _Notes, repeated: dict[str, _Repeated]) -> Located:
+    there = [entry for entry in notes.find(recall.path) if hash_text(entry.text) == recall.hash]
+    nearest = min(there, key=lambda entry: abs(entry.start_line - recall.start_line), default=None)
+    days = repeated[recall.hash][2] if recall.hash in repeated else ()
+    at, text = nearest or recall, nearest.text if nearest else ""
+    record = Record(
+        recall.key, recall.path, at.start_line, at.end_line, text,
+        recalls=recall.recalls, daily=len(days), queries=len(recall.queries), max_score=recall.max_score,
+        total_score=recall.total_score + _DAILY_SCORE * len(days), first_ms=recall.first_ms, last_ms=recall.last_ms,
+        days=tuple(sorted({*recall.days, *days}))[-MAX_DAYS:], recall_days=recall.days,
+        tags=find_tags(text), origin=recall.origin, claim_hash=recall.hash,
+    )  # fmt: skip
+    return record, nearest
+
+
+def _describe_repeated(text: str, place: _Repeated, moment: Moment) -> Located:
+    path, entry, days = place
+    count = len(days)
+    record = Record(
+        f"memory:claim:{text}", path, entry.start_line, entry.end_line, entry.text,
+        daily=count, total_score=_DAILY_SCORE * count, max_score=_DAILY_SCORE, first_ms=moment.ms, last_ms=moment.ms,
+        days=days, tags=find_tags(entry.text), claim_hash=text,
+    )  # fmt: skip
+    return record, entry
 
 
 def find_judged(made: Plan, selector: str) -> Judged | None:
@@ -171,7 +264,7 @@ def apply(settings: Settings, home: str, choice: Choice, now: datetime | None = 
             made = plan(settings, home, choice, now)
             day = user_time(now, None, settings.defaults.user_timezone).date().isoformat()
             try:
-                _write(settings, state, made, day)
+                _write(settings, made, day)
             except (FileChanged, FileBusy):
                 if attempt == _TRIES - 1:
                     raise
@@ -186,9 +279,9 @@ def undo(settings: Settings) -> dict[str, Any] | None:
 
     Return its ``path``, ``day`` and number of ``entries``. Raise ``FileChanged`` if the file was changed since.
     """
-    with _lock(settings) as state:
+    with _lock(settings):
         now_path, now = _read_memory(settings)
-        entries = _list_undo(settings, state, now_path, now)
+        entries = _list_undo(settings, now_path, now)
         if not entries:
             return None
         name, last = entries[-1]
@@ -223,22 +316,20 @@ class _Judge:
 
     @property
     def section(self) -> str:
-        return render_section(self._day, (one[:4] for one, _ in self._chosen)) if self._chosen else ""
+        return render_section(self._day, (one[:2] for one, _ in self._chosen)) if self._chosen else ""
 
-    def judge(self, candidate: Candidate, located: Located) -> Judged:
-        """Return what becomes of a candidate."""
-        fitting = [entry for entry in located.entries if not entry.is_superseded and not _explain_entry(entry)]
-        said = join_statements([strip_clock(entry.text) for entry in fitting]) if fitting else ""
-        record = candidate.record
-        lines = (fitting[0].start_line, fitting[-1].end_line) if fitting else (record.start_line, record.end_line)
-        judged = Judged(candidate, said, *lines)
-        judged = judged._replace(refusal=self._explain(judged, located))
+    def judge(self, candidate: Candidate, entry: Entry | None) -> Judged:
+        """Return what becomes of a candidate; ``entry`` is what its note says now."""
+        plain = strip_clock(entry.text) if entry else ""
+        is_fit = entry and not entry.is_superseded and not explain_unfit(plain)
+        judged = Judged(candidate, shorten_statement(plain) if is_fit else "")
+        judged = judged._replace(refusal=self._explain(judged, entry))
         if not judged.refusal:
-            judged = judged._replace(supersedes=self._find_superseded(said))
-            self._chosen.append((judged, find_content(said)))
+            judged = judged._replace(supersedes=self._find_superseded(judged.text))
+            self._chosen.append((judged, find_content(judged.text)))
         return judged
 
-    def _explain(self, judged: Judged, located: Located) -> str:
+    def _explain(self, judged: Judged, entry: Entry | None) -> str:
         record = judged.candidate.record
         if record.key in self._promoted:
             return f"{self._path} already has it"
@@ -246,11 +337,10 @@ class _Judge:
             return f"it was promoted on {record.promoted_on}"
         if reason := explain_refusal(judged.candidate, self._choice.gates):
             return reason
-        if not located.entries:
+        if entry is None:
             return f"{record.path} does not say it any more"
         if not judged.text:
-            old = all(entry.is_superseded for entry in located.entries)
-            return "it was superseded" if old else next(filter(None, map(_explain_entry, located.entries)))
+            return "it was superseded" if entry.is_superseded else explain_unfit(strip_clock(entry.text))
         if not is_writable_key(record.key):
             return "its file name cannot stand in a comment"
         if self._redactor.redact(judged.text) != judged.text:
@@ -261,7 +351,7 @@ class _Judge:
         content = find_content(judged.text)
         for one, known in self._chosen:
             if adds_nothing(content, known):
-                return f"{_cite(one)} says the same"
+                return f"{cite(one)} says the same"
         for entry, old in self._contents:
             if adds_nothing(content, old):
                 return f"{format_citation(self._path, *entry[:2])} already says it"
@@ -270,7 +360,7 @@ class _Judge:
     def _explain_room(self, judged: Judged) -> str:
         if len(self._chosen) >= self._choice.limit:
             return f"the limit of {self._choice.limit} is reached"
-        promotions = [*(one[:4] for one, _ in self._chosen), judged[:4]]
+        promotions = [*(one[:2] for one, _ in self._chosen), judged[:2]]
         length = self._length + len(render_section(self._day, promotions))
         if length > self._choice.max_chars:
             most = f"may have {self._choice.max_chars:,} characters"
@@ -285,12 +375,10 @@ class _Judge:
         return ""
 
 
-def _explain_entry(entry: Entry) -> str:
-    return explain_unfit(strip_clock(entry.text))
-
-
-def _cite(judged: Judged) -> str:
-    return format_citation(judged.candidate.record.path, judged.start_line, judged.end_line)
+def cite(judged: Judged) -> str:
+    """Return the lines of the note that say it."""
+    record = judged.candidate.record
+    return format_citation(record.path, record.start_line, record.end_line)
 
 
 def _read_memory(settings: Settings) -> tuple[str, bytes | None]:
@@ -316,13 +404,13 @@ def _lock(settings: Settings) -> Iterator[RecallState]:
         ) from error
 
 
-def _write(settings: Settings, state: RecallState, made: Plan, day: str) -> None:
+def _write(settings: Settings, made: Plan, day: str) -> None:
     """Append the section to the file; before, write down how to take it back."""
     if not made.section:
         return
     before = made.data or b""
     after = _append(before, made.section)
-    entries = _list_undo(settings, state, made.path, made.data)
+    entries = _list_undo(settings, made.path, made.data)
     for name, _ in entries[: -_MAX_UNDO + 1]:
         drop_entry(settings.index_path, name)
     number = int(entries[-1][0].removeprefix(_UNDO)) + 1 if entries else 0
@@ -346,16 +434,8 @@ def _append(before: bytes, section: str) -> bytes:
     return before + (gap + section).replace("\n", newline).encode(codec)
 
 
-def _list_undo(
-    settings: Settings, state: RecallState, path: str, data: bytes | None
-) -> list[tuple[str, dict[str, Any]]]:
+def _list_undo(settings: Settings, path: str, data: bytes | None) -> list[tuple[str, dict[str, Any]]]:
     """Return what can be undone, without a last promotion that was killed before it was written, or after its undo."""
-    if earlier := state.content.get("undo"):
-        # An earlier version kept it with the records.
-        for number, old in enumerate(filter(_is_undo, earlier)):
-            save_entry(settings.index_path, f"{_UNDO}{number:06}", old)
-        del state.content["undo"]
-        state.save()
     found = [one for one in list_entries(settings.index_path) if one[0].startswith(_UNDO) and _is_undo(one[1])]
     while found and found[-1][1]["path"] == path and found[-1][1]["before"] == hash_content(data or b""):
         drop_entry(settings.index_path, found.pop()[0])
@@ -388,7 +468,7 @@ def judged_to_json(judged: Judged) -> dict[str, Any]:
         "snippet": record.snippet,
         "recallCount": record.recalls,
         "dailyCount": record.daily,
-        "groundedCount": record.grounded,
+        "groundedCount": 0,
         "signalCount": record.signals,
         "avgScore": candidate.components["relevance"],
         "maxScore": record.max_score,
@@ -404,8 +484,8 @@ def judged_to_json(judged: Judged) -> dict[str, Any]:
         "components": dict(candidate.components),
         "provenance": {
             "originClass": record.origin or "agent",
-            "sessionKind": record.session_kind or "unknown",
-            "observedAt": record.observed_ms or record.last_ms,
+            "sessionKind": "unknown",
+            "observedAt": record.last_ms,
         },
         "text": judged.text,
         "refused": judged.refusal,

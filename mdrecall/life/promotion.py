@@ -4,15 +4,15 @@ An entry is a list item, or the lines of a paragraph up to one that ends a sente
 heading, a row of a table, a command, a path or what a program has logged says nothing to somebody who has not seen the
 lines around it.
 
-The numbers are those of OpenClaw 2026.9, so that both programs agree on the same records. ``explain_refusal`` adds what
-a score cannot know: recalls of a single day prove nothing, however many there are.
+The numbers are those of OpenClaw 2026.9. ``explain_refusal`` adds what a score cannot know: recalls of a single day
+prove nothing, however many there are.
 """
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from math import inf, isfinite, log
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from mdrecall.patterns import compile_later
 from mdrecall.text.days import day_number
@@ -206,25 +206,17 @@ def find_content(text: str) -> frozenset[str]:
 #: The weights of the six parts, which are 1 together.
 _WEIGHTS = {"frequency": 0.24, "relevance": 0.30, "diversity": 0.15, "recency": 0.15, "consolidation": 0.10,
             "conceptual": 0.06}  # fmt: skip
-#: After as many days a recall counts half, unless a setting says otherwise, and so does a hit of a phase.
+#: After as many days a recall counts half, unless a setting says otherwise.
 HALF_LIFE_DAYS = 14.0
 #: From here on more signals, queries, days, days between the first and the last, and tags add nothing.
 _FULL_SIGNALS, _FULL_QUERIES, _FULL_DAYS, _FULL_SPAN_DAYS, _FULL_TAGS = 10, 5, 5, 7.0, 6
 #: A part of the consolidation is the number of days, the other the span between them. One day alone is a fixed value.
 _DAYS_SHARE, _SPAN_SHARE, _ONE_DAY = 0.55, 0.45, 0.2
-#: As many grounded signals make a text as consolidated as it can be.
-_FULL_GROUNDED = 3
-#: What OpenClaw's nightly phases can add at most, and how many of their hits it takes.
-_LIGHT_BOOST, _REM_BOOST, _FULL_HITS = 0.06, 0.09, 6
 _MS_A_DAY = 86_400_000.0
 #: Importance of a promoted entry: OpenClaw writes nothing below 3, because the text has passed its gates.
 _MIN_IMPORTANCE, _MAX_IMPORTANCE = 3, 10
 #: Text of such origin is never promoted: it would speak for the user in every later session.
 BLOCKED_ORIGINS = frozenset(("untrusted", "system"))
-
-
-#: How often a nightly phase of OpenClaw has met a text, and when last, in milliseconds.
-Hits: TypeAlias = tuple[int, float | None]
 
 
 class Record(NamedTuple):
@@ -239,7 +231,6 @@ class Record(NamedTuple):
     recalls: int = 0
     daily: int = 0
     """How many notes of the last days say it."""
-    grounded: int = 0
     total_score: float = 0.0
     max_score: float = 0.0
     queries: int = 0
@@ -252,18 +243,13 @@ class Record(NamedTuple):
     """The days of the recalls alone."""
     tags: tuple[str, ...] = ()
     origin: str = ""
-    session_kind: str = ""
-    observed_ms: float | None = None
-    """When OpenClaw saw who wrote it."""
     claim_hash: str = ""
     promoted_on: str = ""
     """When it was promoted; empty if it was not."""
-    light: Hits = (0, None)
-    rem: Hits = (0, None)
 
     @property
     def signals(self) -> int:
-        return self.recalls + self.daily + self.grounded
+        return self.recalls + self.daily
 
 
 class Candidate(NamedTuple):
@@ -292,16 +278,15 @@ def score_record(record: Record, now_ms: float, half_life_days: float = HALF_LIF
     """Return a record with its score at a moment."""
     age_days = 0.0 if record.last_ms is None else max(0.0, (now_ms - record.last_ms) / _MS_A_DAY)
     parts = {
-        "frequency": _grow(record.signals, _FULL_SIGNALS),
+        "frequency": _clamp(log(1 + record.signals) / log(1 + _FULL_SIGNALS)),
         "relevance": _clamp(record.total_score / max(1, record.signals)),
         "diversity": _clamp(record.queries / _FULL_QUERIES),
-        "recency": _halve(age_days, half_life_days),
-        "consolidation": max(_consolidate(record.days), _clamp(record.grounded / _FULL_GROUNDED)),
+        "recency": _clamp(2.0 ** (-age_days / half_life_days)),
+        "consolidation": _consolidate(record.days),
         "conceptual": _clamp(len(record.tags) / _FULL_TAGS),
     }
     weighted = sum(weight * parts[name] for name, weight in _WEIGHTS.items())
-    boost = _boost(record.light, now_ms, _LIGHT_BOOST) + _boost(record.rem, now_ms, _REM_BOOST)
-    return Candidate(record, _clamp(weighted + _clamp(boost)), age_days, parts)
+    return Candidate(record, _clamp(weighted), age_days, parts)
 
 
 def rank(records: Iterable[Record], now_ms: float, half_life_days: float = HALF_LIFE_DAYS) -> list[Candidate]:
@@ -351,20 +336,6 @@ def _clamp(value: float) -> float:
     return max(0.0, min(1.0, value)) if isfinite(value) else 0.0
 
 
-def _grow(count: int, full: int) -> float:
-    """Return how far a count has grown, quickly at first, to 1 at ``full``."""
-    return _clamp(log(1 + max(0, count)) / log(1 + full))
-
-
-def _halve(days: float, half_life_days: float = HALF_LIFE_DAYS) -> float:
-    return _clamp(2.0 ** (-days / half_life_days))
-
-
-def _boost(phase: Hits, now_ms: float, most: float) -> float:
-    hits, last_ms = phase
-    return 0.0 if last_ms is None else most * _grow(hits, _FULL_HITS) * _halve(max(0.0, (now_ms - last_ms) / _MS_A_DAY))
-
-
 def _consolidate(days: Sequence[str]) -> float:
     """Return how well recalls are spread over days."""
     if not days:
@@ -388,11 +359,16 @@ _NO_COMMENT = re.compile(r"<!--+|--+>")
 _ENDS = (".", "!", "?", "。", "！", "？", "…")
 
 
-def join_statements(texts: Sequence[str]) -> str:
-    """Return several statements on one line, each ended, cut to a length that a memory can hold."""
-    if len(texts) == 1:
-        return _cut(_plain(texts[0]))
-    return _cut(" ".join(text if text.endswith(_ENDS) else f"{text}." for text in map(_plain, texts)))
+def shorten_statement(text: str) -> str:
+    """Return a statement on one line, without comments, cut to a length that a memory can hold."""
+    text = " ".join(_NO_COMMENT.sub(" ", text).split())
+    head = text[:_MAX_CHARS]
+    sentence, word = max(head.rfind(f"{end} ") for end in _ENDS), head.rfind(" ")
+    if head == text:
+        return text
+    if sentence >= _SENTENCE_SHARE * _MAX_CHARS:
+        return head[: sentence + 1]
+    return f"{head[: word if word >= _WORD_SHARE * _MAX_CHARS else _MAX_CHARS].rstrip()}..."
 
 
 def is_writable_key(key: str) -> bool:
@@ -400,14 +376,14 @@ def is_writable_key(key: str) -> bool:
     return bool(key) and not re.search(r"[\n\r<>]|--", key)
 
 
-def render_section(day: str, promotions: Iterable[tuple[Candidate, str, int, int]]) -> str:
-    """Return a section with an entry for each statement, given with its first and last line in its note."""
+def render_section(day: str, promotions: Iterable[tuple[Candidate, str]]) -> str:
+    """Return a section with an entry for each statement."""
     lines = [f"## Promoted From Short-Term Memory ({day})", ""]
-    for candidate, text, start_line, end_line in promotions:
+    for candidate, text in promotions:
         record = candidate.record
         figures = (
             f"[score={candidate.score:.3f} signals={record.signals} recalls={record.recalls}"
-            f" avg={candidate.components['relevance']:.3f} source={record.path}:{start_line}-{end_line}]"
+            f" avg={candidate.components['relevance']:.3f} source={record.path}:{record.start_line}-{record.end_line}]"
         )
         triggers = ", ".join(choose_triggers(text))
         trigger = f" <!-- trigger: {triggers} -->" if triggers else ""
@@ -425,20 +401,6 @@ def find_promoted_keys(memory: str) -> frozenset[str]:
 def strip_figures(text: str) -> str:
     """Return an entry without the figures that promotion has written behind it."""
     return _FIGURES.sub("", text).strip()
-
-
-def _plain(text: str) -> str:
-    return " ".join(_NO_COMMENT.sub(" ", text).split())
-
-
-def _cut(text: str) -> str:
-    head = text[:_MAX_CHARS]
-    sentence, word = max(head.rfind(f"{end} ") for end in _ENDS), head.rfind(" ")
-    if head == text:
-        return text
-    if sentence >= _SENTENCE_SHARE * _MAX_CHARS:
-        return head[: sentence + 1]
-    return f"{head[: word if word >= _WORD_SHARE * _MAX_CHARS else _MAX_CHARS].rstrip()}..."
 
 
 #: OpenClaw keeps as many tags of a text, and makes triggers of the first three.

@@ -14,7 +14,6 @@ import pytest
 
 from mdrecall.errors import FileChanged, FileUnwritable, ReadError
 from mdrecall.life import promote
-from mdrecall.life.journal import drop_entry, list_entries
 from mdrecall.life.promote import Choice, Plan, apply, choose, find_judged, plan, undo
 from mdrecall.life.promotion import Gates, find_promoted_keys
 from mdrecall.life.recalls import RecallState, recalls_path
@@ -137,21 +136,6 @@ def test_several_promotions_are_undone_one_after_the_other(pump: Memory, workspa
     assert (workspace.path / "MEMORY.md").read_bytes() == first
     undo(pump.settings)
     assert not (workspace.path / "MEMORY.md").exists()
-
-
-def test_what_an_earlier_version_kept_for_undo_is_used(pump: Memory, workspace: Workspace) -> None:
-    path = workspace.write("MEMORY.md", "# Memory\n")
-    apply_now(pump)
-    index_path = pump.settings.index_path
-    ((name, entry),) = list_entries(index_path)
-    drop_entry(index_path, name)
-    state = RecallState(index_path)
-    state.content["undo"] = [entry]
-    state.save()
-    assert undo(pump.settings)
-    assert path.read_text() == "# Memory\n"
-    assert "undo" not in RecallState(index_path).content
-    assert undo(pump.settings) is None
 
 
 def test_undo_refuses_if_the_file_was_changed_and_says_what_to_do(pump: Memory, workspace: Workspace) -> None:

@@ -2,16 +2,25 @@
 
 import json
 from datetime import datetime
+from typing import Any
 
 import pytest
 
-from mdrecall.life.candidates import read_openclaw_recalls
-from mdrecall.life.promotion import rank
+from mdrecall.life.promotion import Record, rank
 from tests.openclaw.program import OpenClaw
 
 pytestmark = pytest.mark.openclaw
 
 MS_A_DAY = 86_400_000
+
+
+def make_record(found: dict[str, Any]) -> Record:
+    return Record(
+        found["key"], found["path"], found["startLine"], found["endLine"], recalls=found["signalCount"],
+        total_score=found["avgScore"] * found["signalCount"], queries=found["uniqueQueries"],
+        last_ms=datetime.fromisoformat(found["lastRecalledAt"]).timestamp() * 1000,
+        days=tuple(found["recallDays"]), tags=tuple(found["conceptTags"]),
+    )  # fmt: skip
 
 
 def test_scores_of_its_own_records_are_the_same(openclaw: OpenClaw) -> None:
@@ -29,9 +38,7 @@ def test_scores_of_its_own_records_are_the_same(openclaw: OpenClaw) -> None:
     assert len(theirs) == 2
     first = theirs[0]
     now_ms = round(datetime.fromisoformat(first["lastRecalledAt"]).timestamp() * 1000 + first["ageDays"] * MS_A_DAY)
-    found, problem = read_openclaw_recalls(str(openclaw.state), str(workspace), now_ms)
-    assert problem == ""
-    ours = {one.record.key: one for one in rank(found, now_ms)}
+    ours = {one.record.key: one for one in rank(map(make_record, theirs), now_ms)}
     for one in theirs:
         assert ours[one["key"]].score == pytest.approx(one["score"], abs=1e-9)
         assert ours[one["key"]].components == pytest.approx(one["components"], abs=1e-9)
