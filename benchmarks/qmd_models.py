@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.eval_sets import load
+from benchmarks.metrics import area_under_curve, calibration_error, reliability
 from benchmarks.quality import Scorer, Task, add_task_options, plan, prepare
 from benchmarks.quality_report import layout, mean_of
 from mdrecall import Memory, SearchAnswer, SearchResult
 from mdrecall.config.openclaw_settings import Chunking
-from mdrecall.eval_metrics import area_under_curve, calibration_error, reliability
 from mdrecall.extras.minilm import MiniLM
 from mdrecall.extras.qmd.passages import QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode

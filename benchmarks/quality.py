@@ -44,11 +44,11 @@ from benchmarks.eval_sets import (
     load,
     scopes_of,
 )
+from benchmarks.metrics import chars_until_shown
 from benchmarks.quality_compare import comparison_rows
 from benchmarks.quality_plot import draw_plot, draw_speed
 from benchmarks.quality_report import format_runs, layout
 from mdrecall import Memory, SearchAnswer
-from mdrecall.eval_metrics import chars_until_shown
 from mdrecall.types import MODES, Mode, SearchResult
 
 CUTS = (1, 3, 5, 6, 10)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from mdrecall.eval_metrics import ScoreBin, area_under_curve, calibration_error, reliability
+from benchmarks.metrics import ScoreBin, area_under_curve, calibration_error, reliability
 
 RANKED = ("hit@6", "recall@5", "recall@6", "recall@10", "files@10", "cited@8500", "ndcg@10", "mrr", "chars@6")
 READ = ("shown@2000", "shown@4000", "filled@2000", "filled@4000", "loose@4000", "chars", "right@1", "mrr", "empty")

@@ -13,16 +13,10 @@ from mdrecall.eval_metrics import (
     Expectation,
     Figures,
     Ranks,
-    Reached,
-    ScoreBin,
-    area_under_curve,
     best_rank,
-    calibration_error,
-    chars_until_shown,
     figure_names,
     means,
     rank_all,
-    reliability,
 )
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
@@ -34,8 +28,6 @@ __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "pars
 CUTS = (1, 3, 6, 10)
 #: How many results are looked at by default: as many as the largest of the cuts needs.
 DEPTH = 10
-#: The characters within which evidence must be shown by default: what a tool answers a model with.
-CHARS = 4000
 
 _KEYS = {"query": "", "expect": "", "id": "", "category": ""}
 _LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
@@ -66,17 +58,10 @@ class Outcome(NamedTuple):
     """The citation of the first result; empty if there is none."""
     reason: str
     """Why there is no result."""
-    shown: tuple[int | None, ...] = ()
-    """For each expectation, the characters read until it is shown; None if the configured results do not show it."""
     score: float = 0.0
     """The score of the first result; 0 if there is none."""
     confidence: Confidence = "low"
     """How sure the answer was that there is one."""
-
-    @property
-    def reached(self) -> Reached:
-        """Where the expectations are met."""
-        return self.ranks, self.shown
 
     @property
     def rank(self) -> int | None:
@@ -102,25 +87,9 @@ class Evaluation(NamedTuple):
         """The outcomes of the questions that no note answers."""
         return tuple(outcome for outcome in self.outcomes if not outcome.question.expect)
 
-    def figures(self, cuts: Iterable[int] = CUTS, chars: Iterable[int] = (CHARS,)) -> Figures:
-        """Return the means of hit@k, recall@k, reciprocal rank and evidence shown within so many characters."""
-        return means(figure_names(cuts, chars), [outcome.reached for outcome in self.answerable])
-
-    def reliability(self) -> list[ScoreBin]:
-        """Return how often the first result was right, by its score."""
-        return reliability((outcome.score, outcome.rank == 1) for outcome in self.outcomes if outcome.came_first)
-
-    def score_figures(self) -> Figures:
-        """Return what the best scores tell: ``ece``, and ``auc`` and ``warned`` if some questions have no answer."""
-        answerable, unanswerable = self.answerable, self.unanswerable
-        found = {
-            "auc": area_under_curve([entry.score for entry in answerable], [entry.score for entry in unanswerable]),
-            "warned": sum(entry.confidence == "low" for entry in unanswerable) / len(unanswerable)
-            if unanswerable
-            else None,
-            "ece": calibration_error(self.reliability()),
-        }
-        return {name: value for name, value in found.items() if value is not None}
+    def figures(self, cuts: Iterable[int] = CUTS) -> Figures:
+        """Return the means of hit@k, recall@k and reciprocal rank."""
+        return means(figure_names(cuts), [outcome.ranks for outcome in self.answerable])
 
 
 class _LineError(ValueError):
@@ -146,11 +115,10 @@ def evaluate(
     paths: set[str] = set()
     for number, question in enumerate(questions, 1):
         answer = memory.search(question.query, max_results=depth and max(depth, read), mode=mode, progress=progress)
-        first, top = answer.results[0] if answer.results else None, answer.results[:read]
+        first = answer.results[0] if answer.results else None
         ranks = rank_all(question.expect, answer.results)
-        shown = tuple(chars_until_shown(one.path, _read_lines(memory, one)[0], top) for one in question.expect)
         score, citation = (first.score, first.citation) if first else (0.0, "")
-        outcomes.append(Outcome(question, ranks, citation, answer.reason, shown, score, answer.confidence))
+        outcomes.append(Outcome(question, ranks, citation, answer.reason, score, answer.confidence))
         issues.update(dict.fromkeys(answer.issues))
         modes.setdefault(answer.mode)
         paths.update(result.path for result in answer)
@@ -234,24 +202,19 @@ def _collect_questions(data: bytes | str, name: str = "questions") -> tuple[list
     return questions, problems
 
 
-def _read_lines(memory: Memory, expected: Expectation) -> tuple[list[str], int | None]:
-    """Return the expected lines of a file, none if the whole file is expected, and how many lines the file has.
-
-    A file that cannot be read has None; it is named among the issues, and no snippet shows an empty line.
-    """
-    first, last = expected.lines or (1, 1)
+def _count_lines(memory: Memory, path: str) -> int | None:
+    """Return how many lines a file has; None if it cannot be read."""
     try:
-        found = memory.read(expected.path, from_line=first, lines=last - first + 1)
+        return memory.read(path, from_line=1, lines=1).total_lines
     except ReadError:
-        return [""] if expected.lines else [], None
-    return found.text.split("\n") if expected.lines else [], found.total_lines
+        return None
 
 
 def _find_impossible(memory: Memory, questions: Sequence[Question], paths: set[str]) -> Iterator[Issue]:
     """Yield the expectations that no answer can meet: a file that is not searched, or lines beyond its end."""
     for question in questions:
         for expected in question.expect:
-            _, length = _read_lines(memory, expected)
+            length = _count_lines(memory, expected.path)
             if length is None and expected.path not in paths:
                 problem = "but it is not among the notes that are searched"
             elif length is not None and expected.lines and expected.lines[0] > length:

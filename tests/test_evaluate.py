@@ -33,22 +33,6 @@ def test_an_evaluation_tells_where_each_right_answer_stands(workspace: Workspace
     assert (found.mode, found.issues) == ("keyword", ())
 
 
-def test_what_is_shown_counts_only_in_the_results_that_are_configured(workspace: Workspace) -> None:
-    workspace.configure('{"memorySearch": {"query": {"maxResults": 2}}}')
-    for number in range(3):
-        workspace.write(f"memory/{number}.md", f"walrus {'ice ' * number}\n")
-    lines = [f'{{"query": "walrus", "expect": "memory/{number}.md#L1"}}' for number in range(3)]
-    outcomes = sorted(ask(workspace.memory(), *lines).outcomes, key=lambda outcome: outcome.rank)
-    assert [outcome.rank for outcome in outcomes] == [1, 2, 3]
-    assert [outcome.shown[0] is None for outcome in outcomes] == [False, False, True]
-
-
-def test_expectations_that_cannot_be_read_are_not_shown(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "walrus\n")
-    found = ask(workspace.memory(), '{"query": "walrus", "expect": ["memory/gone.md#L1", "memory/a.md#L1"]}')
-    assert found.outcomes[0].shown == (None, 6)
-
-
 def test_expectations_that_no_answer_can_meet_are_told(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "the walrus sleeps\n")
     workspace.write("secret.txt", "the walrus sleeps\n")

@@ -32,10 +32,10 @@ import numpy
 from numpy.typing import NDArray
 
 from benchmarks.eval_sets import load
+from benchmarks.metrics import area_under_curve, calibration_error, reliability
 from benchmarks.quality import Scorer, Task, add_task_options, collect, plan, prepare, top
 from benchmarks.quality_report import Run, first_kinds, layout
 from mdrecall import Memory
-from mdrecall.eval_metrics import area_under_curve, calibration_error, reliability
 from mdrecall.search.score import probability, query_cost, vector_probability
 from mdrecall.types import Mode
 

@@ -15,7 +15,6 @@ from mdrecall.config.settings import is_secret
 from mdrecall.errors import ConfigError, QuestionsError, suggest_name
 from mdrecall.eval_metrics import compare, figure_names, means
 from mdrecall.evaluate import (
-    CHARS,
     CUTS,
     DEPTH,
     Evaluation,
@@ -31,15 +30,13 @@ from mdrecall.wire import to_json
 
 #: Results asked for at most: deeper ranks say nothing about what a person or a model reads.
 _MAX_RESULTS = 1000
-_FIGURE = re.compile(r"(?:hit|recall)@[1-9]\d{0,2}|shown@[1-9]\d{0,5}|mrr|auc|warned")
+_FIGURE = re.compile(r"(?:hit|recall)@[1-9]\d{0,2}|mrr")
 
 
 def add_eval(parser: CommandParser) -> None:
     about = 'JSON lines such as {"query": "…", "expect": ["MEMORY.md#L3-L9"]}; - reads stdin'
     parser.value("file", "FILE", about)
     parser.value("--k", "N,…", "measure after N results (default: 1,3,6,10)", type=_parse_cuts, default=CUTS)
-    about = "measure what the first N characters of the snippets show (default: 4000)"
-    parser.value("--chars", "N,…", about, type=_parse_numbers, default=(CHARS,))
     parser.flag("--failures", "show only the questions without a right answer")
     changes: dict[str, Any] = {"type": _parse_setting, "action": "append", "default": []}
     parser.value("--set", "KEY=VALUE", "use this memorySearch setting (or mode=…)", **changes)
@@ -52,16 +49,11 @@ def add_eval(parser: CommandParser) -> None:
 def run_eval(options: argparse.Namespace) -> int:
     questions = _read_questions(options.file)
     runs = [_make_run(options.set)] + ([_make_run(options.against)] if options.against else [])
-    named = [name.partition("@") for name, _ in options.fail_under]
-    cuts = {*options.k, *(int(place) for kind, _, place in named if kind in ("hit", "recall"))}
-    names = figure_names(cuts, {*options.chars, *(int(place) for kind, _, place in named if kind == "shown")})
-    unmeasured = [name for name, *_ in named if name in ("auc", "warned")]
-    if unmeasured and all(question.expect for question in questions):
-        message = f"{unmeasured[0]} cannot be measured: every question has an answer."
-        raise QuestionsError(message, hint='Add questions that no note answers: {"query": "…", "expect": []}')
+    cuts = {*options.k, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
+    names = figure_names(cuts)
     with progress_line("Evaluating") as progress:
         first, *rest = _evaluate(options, runs, questions, max(cuts), progress)
-    figures = means(names, [outcome.reached for outcome in first.answerable]) | first.score_figures()
+    figures = first.figures(cuts)
     below = [(name, figures[name], least) for name, least in options.fail_under if figures[name] < least - 1e-9]
     issues = tuple(dict.fromkeys(issue for evaluation in (first, *rest) for issue in evaluation.issues))
     if options.json:
@@ -121,12 +113,8 @@ def _evaluate(
         ]
 
 
-def _parse_numbers(text: str) -> tuple[int, ...]:
-    return tuple(parse_positive(part.strip()) for part in text.split(","))
-
-
 def _parse_cuts(text: str) -> tuple[int, ...]:
-    cuts = _parse_numbers(text)
+    cuts = tuple(parse_positive(part.strip()) for part in text.split(","))
     if max(cuts) > _MAX_RESULTS:
         raise argparse.ArgumentTypeError(f"{max(cuts)} is more than the maximum of {_MAX_RESULTS} results")
     return cuts
@@ -147,7 +135,7 @@ def _parse_setting(text: str) -> tuple[str, Any]:
 def _parse_minimum(text: str) -> tuple[str, float]:
     name, _, value = text.replace(" ", "").partition("=")
     if not _FIGURE.fullmatch(name):
-        raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=VALUE, such as hit@6=0.9, shown@4000=0.8 or mrr=0.7")
+        raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=VALUE, such as hit@6=0.9 or mrr=0.7")
     return name, parse_fraction(value)
 
 
@@ -224,20 +212,18 @@ def _run_to_json(
     return {
         "settings": _hide_secrets(settings),
         "mode": evaluation.mode,
-        "figures": _round_all(means(names, [outcome.reached for outcome in evaluation.answerable])),
-        "scores": _round_all(evaluation.score_figures())
-        | {"reliability": [_round_all(to_json(entry)) for entry in evaluation.reliability()]},
+        "figures": _round_all(means(names, [outcome.ranks for outcome in evaluation.answerable])),
         "results": [_outcome_to_json(outcome) for outcome in shown],
     }
 
 
 def _group_to_json(names: list[str], name: str | None, evaluation: Evaluation, places: list[int]) -> dict[str, Any]:
-    reached = [evaluation.answerable[place].reached for place in places]
-    return {"category": name, "questions": len(reached), "figures": _round_all(means(names, reached))}
+    ranks = [evaluation.answerable[place].ranks for place in places]
+    return {"category": name, "questions": len(ranks), "figures": _round_all(means(names, ranks))}
 
 
 def _differences(names: list[str], first: Evaluation, second: Evaluation, places: list[int]) -> list[dict[str, Any]]:
-    pairs = ([one.answerable[place].reached for place in places] for one in (first, second))
+    pairs = ([one.answerable[place].ranks for place in places] for one in (first, second))
     return [_round_all(entry) for entry in compare(names, *pairs)]
 
 
@@ -256,7 +242,7 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
         "reason": outcome.reason or None,
     }
     present = {name: value for name, value in more.items() if value is not None}
-    return _question_to_json(outcome) | {"ranks": list(outcome.ranks), "shown": list(outcome.shown)} | present
+    return _question_to_json(outcome) | {"ranks": list(outcome.ranks)} | present
 
 
 def _print_questions(evaluation: Evaluation, *, failures_only: bool) -> None:
@@ -284,7 +270,7 @@ def _format_question(outcome: Outcome) -> str:
 
 
 def _print_figures(names: list[str], evaluation: Evaluation) -> None:
-    """Print the figures of all questions and of each category, and how scores tell questions without an answer."""
+    """Print the figures of all questions and of each category, and what becomes of questions without an answer."""
     rows = [["", "questions", *names]]
     for name, places in _group_questions(evaluation).items():
         group = _group_to_json(names, name, evaluation, places)
@@ -293,11 +279,7 @@ def _print_figures(names: list[str], evaluation: Evaluation) -> None:
     _print_table(rows)
     if without := evaluation.unanswerable:
         warned = sum(outcome.confidence == "low" for outcome in without)
-        print(
-            f"\n{plural(len(without), 'question')} without an answer, {warned or 'none'} answered with low confidence."
-            f" The best score of the other questions is higher in {evaluation.score_figures()['auc']:.1%} of all pairs"
-            " (AUC)."
-        )
+        print(f"\n{plural(len(without), 'question')} without an answer, {warned or 'none'} with low confidence.")
 
 
 def _print_comparison(names: list[str], runs: list[dict[str, Any]], first: Evaluation, second: Evaluation) -> None:

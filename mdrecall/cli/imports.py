@@ -14,7 +14,6 @@ from mdrecall.cli.output import (
     printable,
     shorten_home,
     shorten_home_in_text,
-    show,
     style,
 )
 from mdrecall.errors import FileMissing, PathRefused, QueryError, RecallError
@@ -36,8 +35,8 @@ _NOTE_LABELS: "dict[Action, str]" = {
 
 
 def add_import(parser: CommandParser) -> None:
-    about = "openclaw, claude-mem, basic-memory, mem0, memsearch, chatgpt, claude; or backup, to restore an"
-    parser.value("source", "SOURCE", f"{about} archive of `mdrecall export`")
+    about = "claude-mem, mem0, chatgpt, claude; or backup, to restore an archive of `mdrecall export`"
+    parser.value("source", "SOURCE", about)
     parser.value("path", "PATH", "its file or folder (default: the usual one)", nargs="?", default="")
     parser.flag("--apply", "write; without it nothing is changed")
     parser.value("--since", "DAY", "only what is from this day (YYYY-MM-DD) or later")
@@ -57,7 +56,7 @@ def run_import(options: argparse.Namespace) -> int:
         return restore_backup(options)
     from datetime import date
 
-    from mdrecall.extras.imports.sources import find_path, find_source, is_read_in_place
+    from mdrecall.extras.imports.sources import find_path, find_source
 
     source = find_source(options.source)
     try:
@@ -69,10 +68,6 @@ def run_import(options: argparse.Namespace) -> int:
     path = find_path(
         source, options.path, home=loaded.home, cwd=cwd or os.getcwd(), env=os.environ if env is None else env
     )
-    if is_read_in_place(source, path, loaded.settings, loaded.home):
-        told = f"Nothing to import: {shorten_home(path)} is searched where it is."
-        show(options, {"source": options.source, "path": path, "inPlace": True}, told)
-        return 0
     return _import_source(options, loaded, source, path, since)
 
 
@@ -81,7 +76,7 @@ def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Sourc
     from mdrecall.extras.imports.writer import Target, apply_import, plan_import
 
     into = options.into or f"import/{source.name}"
-    target = Target(loaded.settings, loaded.home, source.name, into, since, source.keeps_comments)
+    target = Target(loaded.settings, loaded.home, source.name, into, since)
     read = make_reader(source, path, loaded.settings)
     if sys.stderr.isatty():
         print(f"Reading {shorten_home(path)} …", file=sys.stderr)
@@ -93,7 +88,7 @@ def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Sourc
         print_json(_imported_to_json(options, path, plan, len(written), failed))
     else:
         _print_plan(source, path, plan)
-        _print_import_end(options, source, plan, len(written))
+        _print_import_end(options, plan, len(written))
         problems = [*plan.skipped, *failed]
         for one in problems[:_MAX_SHOWN]:
             print_warning(shorten_home_in_text(printable(f"{one.name[:80]}: {one.problem}")))
@@ -141,15 +136,13 @@ def _print_plan(source: "Source", path: str, plan: "Plan") -> None:
         print(f"{shown}.")
 
 
-def _print_import_end(options: argparse.Namespace, source: "Source", plan: "Plan", written: int) -> None:
+def _print_import_end(options: argparse.Namespace, plan: "Plan", written: int) -> None:
     planned = [change for change in plan.changes.values() if change.action in ("new", "changed")]
     size = sum(change.bytes for change in planned)
     if not planned:
         print("Nothing to write.")
     elif not options.apply:
         print(f"Nothing is written yet ({size:,} bytes). To import, add --apply.")
-        if source.is_markdown:
-            print("To search the folder where it is instead, add it to memorySearch.extraPaths.")
     elif written < len(planned):
         print(f"Imported {written:,} of {len(planned):,}. Import again to complete it; nothing is doubled.")
     else:

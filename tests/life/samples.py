@@ -107,42 +107,6 @@ def write_mem0(folder: Path) -> Path:
     return file
 
 
-def write_basic_memory(folder: Path) -> Path:
-    notes = folder / "basic-memory"
-    (notes / "kitchen").mkdir(parents=True)
-    (notes / "kitchen" / "Coffee Brewing.md").write_text(
-        "---\ntitle: 'Ada''s way of brewing: coffee for the whole crew, and the many other things that we\n"
-        "  cook on board'\ntype: note\npermalink: main/kitchen/coffee-brewing\ntags:\n- coffee\n- brewing\n"
-        "created: '2026-01-20T10:00:00'\n---\n\n# Coffee Brewing\n\n## Observations\n"
-        "- [technique] Water at 96 degrees #temperature (own tests)\n\n## Relations\n- requires [[Grinder]]\n"
-    )
-    (notes / "Grinder.md").write_text("# Grinder\n\nThe grinder is set to 14.\n")
-    return notes
-
-
-def write_memsearch(folder: Path) -> Path:
-    project = folder / "project"
-    memory = project / ".memsearch" / "memory"
-    memory.mkdir(parents=True)
-    (memory / "2026-02-09.md").write_text(
-        "## Session 14:30\n\n### 14:30\n<!-- session:abc turn:def transcript:/home/ada/.claude/x.jsonl -->\n"
-        "- Cached orders with Redis\n"
-    )
-    (memory.parent / "PROJECT.md").write_text("# Project\n\n- The orders live in Postgres 18\n")
-    return project
-
-
-def write_openclaw(folder: Path) -> Path:
-    workspace = folder / "other-workspace"
-    (workspace / "memory" / "people").mkdir(parents=True)
-    (workspace / "MEMORY.md").write_text("# Long-term\n\n- The boat is called Wren <!-- importance: 8 -->\n")
-    (workspace / "USER.md").write_text("# User\n\nAda sails.\n")
-    (workspace / "SOUL.md").write_text("Be kind.\n")
-    (workspace / "memory" / "2026-02-10.md").write_text("The sail was mended.\n")
-    (workspace / "memory" / "people" / "bo.md").write_text("Bo has the keys.\n")
-    return workspace
-
-
 def write_claude_mem(folder: Path, *, is_old: bool = False) -> Path:
     """claude-mem's database with the columns of 13.25.3 that say something; ``is_old`` gives those of 2025."""
     file = folder / "claude-mem.db"
@@ -193,8 +157,5 @@ SAMPLES: dict[str, tuple[Callable[[Path], Path], str]] = {
     "chatgpt": (write_chatgpt, "platform Lisbon"),
     "claude": (write_claude, "wood stove"),
     "mem0": (write_mem0, "oolong"),
-    "basic-memory": (write_basic_memory, "grinder"),
-    "memsearch": (write_memsearch, "Redis"),
-    "openclaw": (write_openclaw, "Wren"),
     "claude-mem": (write_claude_mem, "connections pool"),
 }

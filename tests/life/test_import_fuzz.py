@@ -48,7 +48,7 @@ def test_any_json_is_read_or_refused(read: Callable[[Request], Iterator[Read]], 
     file = tmp_path / "conversations.json"
     file.write_text(json.dumps(value))
     with suppress(ReadError):
-        for found in read(Request(str(file), datetime.astimezone, 1000)):
+        for found in read(Request(str(file), datetime.astimezone)):
             if isinstance(found, Item):
                 assert found.key
                 assert found.text.strip()

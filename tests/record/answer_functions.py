@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
+from benchmarks import metrics
 from mdrecall import eval_metrics
 from mdrecall.errors import QueryError
 from mdrecall.extras.page.markdown import find_heading, find_line, split_note
@@ -129,19 +130,14 @@ def record_metrics() -> Iterator[str]:
     yield str([one.citation for one in wanted])
     yield str(eval_metrics.rank_all(wanted, results))
     for path, lines in product(("a.md", "b.md", "c.md"), ([], [long], ["}"], ["}", "short line"], ["## intro"], [" "])):
-        yield f"{path} {lines} {eval_metrics.chars_until_shown(path, lines, results)}"
+        yield f"{path} {lines} {metrics.chars_until_shown(path, lines, results)}"
     scores: tuple[list[float], ...] = ([], [0.5], [0.1, 0.5, 0.9], [0.5, 0.5, 0.7])
-    yield str([eval_metrics.area_under_curve(one, two) for one, two in product(scores, repeat=2)])
-    bins = eval_metrics.reliability(
-        [(-0.2, False), (0.05, True), (0.1, False), (0.55, True), (0.59, False), (1.0, True)]
-    )
-    yield f"{[tuple(one) for one in bins]} {eval_metrics.calibration_error(bins)} {eval_metrics.calibration_error([])}"
-    names = eval_metrics.figure_names((6, 1, 6), (400, 100))
-    reached = [
-        (ranks, shown)
-        for ranks, shown in (((1,), (90,)), ((None, 3), (None, 101)), ((7, 2), (400, 50)), ((None,), (None,)))
-    ]
-    yield f"{names} {eval_metrics.means(names, reached)} {[eval_metrics.best_rank(one[0]) for one in reached]}"
+    yield str([metrics.area_under_curve(one, two) for one, two in product(scores, repeat=2)])
+    bins = metrics.reliability([(-0.2, False), (0.05, True), (0.1, False), (0.55, True), (0.59, False), (1.0, True)])
+    yield f"{[tuple(one) for one in bins]} {metrics.calibration_error(bins)} {metrics.calibration_error([])}"
+    names = eval_metrics.figure_names((6, 1, 6))
+    reached: list[eval_metrics.Ranks] = [(1,), (None, 3), (7, 2), (None,)]
+    yield f"{names} {eval_metrics.means(names, reached)} {[eval_metrics.best_rank(one) for one in reached]}"
     for turn in (0, 1, 2):
         other = reached[turn:] + reached[:turn]
         yield str([tuple(one.values()) for one in eval_metrics.compare(names, reached * 3, other * 3)])

@@ -53,7 +53,7 @@ def find_json(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
 
 def _walk(folder: str) -> Iterator[str]:
     root_depth = folder.rstrip(os.sep).count(os.sep)
-    for place, folders, names in os.walk(folder, onerror=raise_unreadable):
+    for place, folders, names in os.walk(folder, onerror=_raise_unreadable):
         is_deep = place.rstrip(os.sep).count(os.sep) - root_depth >= _MAX_DEPTH
         folders[:] = [] if is_deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
@@ -62,7 +62,7 @@ def _walk(folder: str) -> Iterator[str]:
                 yield file
 
 
-def raise_unreadable(error: OSError) -> None:
+def _raise_unreadable(error: OSError) -> None:
     """Raise what a walk through folders has met."""
     path = str(error.filename)
     raise FileUnreadable(f"Cannot list {path}: {error.strerror}.", path=path) from error

@@ -25,7 +25,6 @@ _MARK = re.compile(
     re.MULTILINE,
 )
 _COMMENT = re.compile(r"<!(?=--)")
-_OWN_COMMENT = re.compile(r"<!(?=--\s*mdrecall:)", re.IGNORECASE)
 # Control characters say nothing in a note, and some of them hide what follows on a terminal.
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _SENTENCE_MARKS = re.compile(r"[\s#*`_\[\]]+")
@@ -126,14 +125,10 @@ def find_blocks(note: str) -> Iterator[Block]:
         start = mark.end()
 
 
-def clean_text(text: str, *, keeps_comments: bool = False) -> str:
-    """Return a text that can do nothing but be read: no control characters, half characters or HTML comments.
-
-    ``keeps_comments`` leaves the comments of other programs; ours are always taken for text.
-    """
+def clean_text(text: str) -> str:
+    """Return a text that can do nothing but be read: no control characters, half characters or HTML comments."""
     text = _CONTROL.sub("", text.replace("\r\n", "\n").replace("\r", "\n"))
-    text = (_OWN_COMMENT if keeps_comments else _COMMENT).sub("<! ", text)
-    return text.encode("utf-8", "replace").decode()
+    return _COMMENT.sub("<! ", text).encode("utf-8", "replace").decode()
 
 
 def clean_title(title: str) -> str:

@@ -1,14 +1,12 @@
-"""The readers of an import: what ChatGPT, Claude, mem0, claude-mem and folders of Markdown hold, as items.
+"""The readers of an import: what ChatGPT, Claude, mem0 and claude-mem hold, as items.
 
 Of a conversation, the branch that was seen last is read. claude-mem's database is only read, because claude-mem may be
-writing to it, and its layout has changed over the years. A folder of Markdown is copied, with a mark that says where
-it comes from; mdrecall could also read it where it is.
+writing to it, and its layout has changed over the years.
 """
 
 import json
-import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any, TypeAlias
@@ -16,8 +14,8 @@ from typing import Any, TypeAlias
 import apsw
 
 from mdrecall.config.settings import Settings
-from mdrecall.errors import BUGS, FileMissing, NotAFile, ReadError
-from mdrecall.extras.imports.exports import JsonFile, find_json, raise_unreadable, read_items
+from mdrecall.errors import BUGS, NotAFile
+from mdrecall.extras.imports.exports import JsonFile, find_json, read_items
 from mdrecall.extras.imports.items import Item
 from mdrecall.extras.imports.sources import (
     Read,
@@ -31,11 +29,7 @@ from mdrecall.extras.imports.sources import (
     text_of,
 )
 from mdrecall.notes.clock import user_time
-from mdrecall.notes.files import AGENT_FILES
-from mdrecall.notes.opening import decode, read_below
-from mdrecall.patterns import drop_ending, is_note_file
 from mdrecall.sessions.foreign_database import open_snapshot
-from mdrecall.text.notes import read_front_matter
 
 #: ``conversations.json``, or since 2026 several numbered files; with what Claude remembers, and its projects.
 _CONVERSATIONS, _MEMORIES, _PROJECTS = (
@@ -64,11 +58,6 @@ _SUMMARY = {
 _MAX_FILES = 20
 #: More rows than this one session has not made; the rest of a damaged database is left out.
 _MAX_ROWS = 20_000
-#: More notes than any person has; a folder with more is not a folder of notes.
-_MAX_NOTES = 100_000
-_DAY = re.compile(r"(\d{4}-\d{2}-\d{2})(?=$|[-_ ])")
-#: What memsearch puts above each entry to find its transcript again.
-_ANCHOR = re.compile(r"^<!-- (?:session|turn|transcript|db|rollout):.*-->\n?", re.MULTILINE)
 
 #: Who said something, the text, and when.
 _Message: TypeAlias = tuple[str, str, Any]
@@ -82,11 +71,8 @@ def make_reader(source: Source, path: str, settings: Settings) -> Callable[[], I
     def local(moment: datetime) -> datetime:
         return user_time(moment, None, zone)
 
-    request = Request(path, local, settings.mdrecall.max_file_bytes, f"{datetime.now(UTC):%Y-%m-%d}")
-    readers = {
-        "openclaw": read_openclaw, "claude-mem": read_claude_mem, "basic-memory": read_basic_memory, "mem0": read_mem0,
-        "memsearch": read_memsearch, "chatgpt": read_chatgpt, "claude": read_claude,
-    }  # fmt: skip
+    request = Request(path, local, f"{datetime.now(UTC):%Y-%m-%d}")
+    readers = {"claude-mem": read_claude_mem, "mem0": read_mem0, "chatgpt": read_chatgpt, "claude": read_claude}
     return lambda: readers[source.name](request)
 
 
@@ -438,88 +424,3 @@ def _list(value: Any) -> list[str]:
     except (ValueError, RecursionError):
         found = [text]
     return [one for one in map(text_of, found) if one]
-
-
-def read_openclaw(request: Request) -> Iterator[Read]:
-    """Yield the memory files of one of OpenClaw's workspaces: MEMORY.md, USER.md and everything below memory/."""
-    folder = os.path.join(request.path, "memory")
-    _require_folder(request.path)
-    renamed = {"MEMORY.md": "long-term", "USER.md": "about-the-user"}
-    files = [name for name in renamed if os.path.isfile(os.path.join(request.path, name))]
-    files += [f"memory/{name}" for name in _list_notes(folder)] if os.path.isdir(folder) else []
-    if not files:
-        hint = "Name the folder with MEMORY.md and memory/, usually ~/.openclaw/workspace."
-        raise NotAFile(f"{request.path} has neither MEMORY.md nor memory/.", path=request.path, hint=hint)
-    for name in files:
-        yield _read_note(request, request.path, name, renamed.get(name) or drop_ending(name.removeprefix("memory/")))
-
-
-def read_basic_memory(request: Request) -> Iterator[Read]:
-    """Yield the notes of a folder of basic-memory, whose observations and relations are Markdown already."""
-    for name in _list_notes(request.path):
-        yield _read_note(request, request.path, name, drop_ending(name), key="permalink")
-
-
-def read_memsearch(request: Request) -> Iterator[Read]:
-    """Yield the notes of memsearch: of the folder itself, or of the project that it belongs to."""
-    inner = os.path.join(request.path, ".memsearch", "memory")
-    folder = inner if os.path.isdir(inner) else request.path
-    above = os.path.dirname(folder) if folder.endswith(os.path.join(".memsearch", "memory")) else ""
-    # What it makes of the notes, if that is switched on.
-    for name, path in (("PROJECT.md", "about-the-project"), ("USER.md", "about-the-user")):
-        if above and os.path.isfile(os.path.join(above, name)):
-            yield _read_note(request, above, name, path)
-    for name in _list_notes(folder):
-        yield _read_note(request, folder, name, drop_ending(name), anchors=_ANCHOR)
-
-
-def _require_folder(folder: str) -> None:
-    if not os.path.isdir(folder):
-        is_there = os.path.lexists(folder)
-        message = f"{folder} is not a folder." if is_there else f"There is no folder {folder}."
-        error = NotAFile if is_there else FileMissing
-        raise error(message, path=folder, hint="Name the folder with the notes.")
-
-
-def _list_notes(folder: str) -> Sequence[str]:
-    """Return the Markdown files of a folder, with the folders below it that are not hidden."""
-    _require_folder(folder)
-    found: list[str] = []
-    for place, folders, names in os.walk(folder, onerror=raise_unreadable):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        inside = os.path.relpath(place, folder).replace(os.sep, "/")
-        above = "" if inside == "." else f"{inside}/"
-        found += [above + name for name in sorted(names) if is_note_file(name) and not name.startswith(".")]
-        if len(found) > _MAX_NOTES:
-            message = f"{folder} has more than {_MAX_NOTES:,} Markdown files."
-            raise NotAFile(message, path=folder, hint="Name the folder with the notes alone.")
-    if not found:
-        raise NotAFile(f"There are no Markdown files in {folder}.", path=folder, hint="Name the folder with the notes.")
-    return found
-
-
-def _read_note(
-    request: Request, folder: str, name: str, path: str, *, key: str = "", anchors: re.Pattern[str] | None = None
-) -> Read:
-    stem = drop_ending(name.rpartition("/")[2])
-    if name.rpartition("/")[2].casefold() in AGENT_FILES and name != "USER.md":
-        return Skipped(name, "agents read a file of this name as instructions")
-    try:
-        opened = read_below(folder, name, shown=name, max_bytes=request.max_bytes)
-    except ReadError as error:
-        return Skipped(name, str(error))
-    text = decode(opened.data).replace("\r\n", "\n")
-    text = anchors.sub("", text) if anchors else text
-    fields, front_lines = read_front_matter(text)
-    body = "\n".join(text.split("\n")[front_lines:])
-    if not body.strip():
-        return Skipped(name, "it is empty")
-    first = {field: values[0] for field, values in fields.items() if values}
-    tags = [tag.strip().lstrip("#") for value in fields.get("tags", ()) for tag in value.split(",")]
-    in_name = _DAY.match(stem)
-    days = [first.get(field, "")[:10] for field in ("date", "created", "created_at")]
-    day = in_name[1] if in_name else next((one for one in days if _DAY.fullmatch(one)), "")
-    return Item(
-        first.get(key, "") or name, first.get("title", ""), body, day, path=path,
-        tags=tuple(dict.fromkeys(filter(None, tags))), version=opened.stamp[1] / 1e9,
-    )  # fmt: skip

@@ -5,10 +5,8 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
-from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, suggest_name
 from mdrecall.extras.imports.items import Item
-from mdrecall.notes.files import MemoryFiles
 
 #: Numbers above this are milliseconds: as seconds they would be in the year 5138.
 _LARGEST_SECONDS = 1e11
@@ -31,8 +29,6 @@ class Request(NamedTuple):
     """The file or folder."""
     local: Callable[[datetime], datetime]
     """Returns a moment in the user's time zone."""
-    max_bytes: int
-    """The largest Markdown file to read."""
     today: str = ""
     """The day in UTC, as YYYY-MM-DD; what expired before it is not imported."""
 
@@ -49,21 +45,16 @@ class Source(NamedTuple):
     about: str
     usual: str = ""
     """Where it keeps its memory; empty if a path has to be given."""
-    is_markdown: bool = False
-    """True if mdrecall can read it where it is."""
-    keeps_comments: bool = False
-    """True if its comments are annotations that mdrecall understands, written by the same person."""
 
 
+#: Their memory is Markdown, which is searched where it is.
+_MARKDOWN = ("openclaw", "basic-memory", "memsearch")
 _EXPORT = "its export: the archive, the folder, or conversations.json"
 SOURCES = {
     source.name: source
     for source in (
-        Source("openclaw", "a workspace with MEMORY.md, USER.md or memory/", "~/.openclaw/workspace", True, True),
         Source("claude-mem", "its database", "~/.claude-mem/claude-mem.db"),
-        Source("basic-memory", "its folder of Markdown", "~/basic-memory", True),
         Source("mem0", "its memories as JSON, or OpenMemory's archive"),
-        Source("memsearch", "its folder of Markdown, or the project with it", ".memsearch/memory", True),
         Source("chatgpt", _EXPORT),
         Source("claude", _EXPORT),
     )
@@ -87,21 +78,12 @@ def find_path(source: Source, path: str, *, home: str, cwd: str, env: Mapping[st
 def find_source(name: str) -> Source:
     """Return a source by its name. Raise ``FileMissing`` if there is none."""
     if name not in SOURCES:
+        if name in _MARKDOWN:
+            hint = "Add its folder to memorySearch.extraPaths, or copy it into memory/."
+            raise FileMissing(f"The memory of {name} is Markdown and needs no import.", path=name, hint=hint)
         known = suggest_name(name, (*SOURCES, "backup"))
         raise FileMissing(f"Nothing can be imported from {name!r}{known}.", path=name)
     return SOURCES[name]
-
-
-def is_read_in_place(source: Source, path: str, settings: Settings, home: str) -> bool:
-    """True if a folder of Markdown is searched where it is already, so that an import would only double it."""
-    if not source.is_markdown:
-        return False
-    real = os.path.realpath(path)
-    inner = os.path.join(real, ".memsearch", "memory")
-    folder = inner if source.name == "memsearch" and os.path.isdir(inner) else real
-    roots = [os.path.join(root.folder, root.inside) for root in MemoryFiles(settings, home).roots() if not root.is_file]
-    places = map(os.path.realpath, [settings.workspace, *roots] if source.name == "openclaw" else roots)
-    return any(folder == place or folder.startswith(place.rstrip(os.sep) + os.sep) for place in places)
 
 
 def read_time(value: Any) -> datetime | None:

@@ -84,7 +84,6 @@ class Target(NamedTuple):
     """The folder below ``memory/``."""
     since: str = ""
     """Items of earlier days, and without a day, are left out; empty to take all."""
-    keeps_comments: bool = False
 
 
 #: An item that waits to be written with others: its key, what becomes of it, and its text.
@@ -103,8 +102,7 @@ class _Writer:
 
     def clean(self, path: str, text: str) -> str:
         """Return a text that may be written to a note: nothing active, no secrets, nothing that was forgotten."""
-        plain = clean_text(text, keeps_comments=self.target.keeps_comments)
-        return self.tombstones.mask(self.redact(plain), path)
+        return self.tombstones.mask(self.redact(clean_text(text)), path)
 
     def prepare(self, item: Item) -> tuple[Change, str]:
         """Return what becomes of an item, and its text in the note; an older one is not even looked at."""

@@ -81,6 +81,4 @@ def test_blocks_are_found_by_their_marks_and_an_edit_is_noticed() -> None:
 
 def test_an_imported_text_can_only_be_read() -> None:
     assert clean_text("a\r\nb\rc\x07 <!-- x --> \ud83d") == "a\nb\nc <! -- x --> ?"
-    assert clean_text("<!-- other --> <!-- mdrecall:import x", keeps_comments=True).startswith("<!-- other -->")
-    assert "<!-- mdrecall" not in clean_text("<!-- mdrecall:import x", keeps_comments=True)
     assert clean_title("  # *One* `two`\n[three] ") == "One two three"
