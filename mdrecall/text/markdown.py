@@ -47,25 +47,11 @@ _LEVEL_OF = attrgetter("level")
 _NO_MORE = (sys.maxsize, _PLAIN)
 
 
-def trails(structure: list[Line]) -> Iterator[tuple[str, ...]]:
-    """Yield for every line the headings above it and the fence around it; a heading is not above itself."""
-    stack: list[Line] = []
-    trail: tuple[str, ...] = ()
-    for line in structure:
-        if not line.heading:
-            yield trail
-        elif line.level:
-            while stack and stack[-1].level >= line.level:
-                stack.pop()
-            yield tuple(above.heading for above in stack)
-            stack.append(line)
-            trail = tuple(above.heading for above in stack)
-        else:
-            yield (*trail, line.heading)
-
-
 def find_trails(structure: list[Line], wanted: Iterable[int]) -> Iterator[tuple[str, ...]]:
-    """Yield what ``trails`` does for some lines, by their places in the document in ascending order."""
+    """Yield the headings above some lines and the fences around them; a heading is not above itself.
+
+    The lines are given by their places in the document, in ascending order.
+    """
     headings = compress(enumerate(structure), map(_LEVEL_OF, structure))
     next_place, heading = next(headings, _NO_MORE)
     stack: list[Line] = []
@@ -399,7 +385,7 @@ def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> 
     if not any(mark in text for mark in _BEYOND_HASHES) and all(line.startswith("#") for line in chunk_trail):
         return " › ".join(hash_titles(line for line in lines if "#" in line))
     structure = read_lines(lines)
-    *_, trail = trails(structure)
+    (trail,) = find_trails(structure, (len(structure) - 1,))
     if structure[-1].level:
         trail = (*trail, structure[-1].heading)
     return " › ".join(titles(trail))

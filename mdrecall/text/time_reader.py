@@ -60,17 +60,8 @@ def _from_zero(words: str) -> dict[str, int]:
 
 
 def _units(day: str, week: str, month: str, year: str, weekend: str = "") -> dict[str, Unit]:
-    table: dict[str, Unit] = {}
-    names: tuple[tuple[Unit, str], ...] = (
-        ("day", day),
-        ("week", week),
-        ("month", month),
-        ("year", year),
-        ("weekend", weekend),
-    )
-    for unit, words in names:
-        table |= dict.fromkeys(words.split("|") if words else (), unit)
-    return table
+    names: dict[Unit, str] = {"day": day, "week": week, "month": month, "year": year, "weekend": weekend}
+    return {word: unit for unit, words in names.items() for word in words.split("|") if word}
 
 
 # "May 5 people come?" and "march 3 miles" are no dates: without a year or an ordinal, something else must say so.
