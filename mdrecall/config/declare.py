@@ -170,19 +170,17 @@ def duration_ms() -> Rule[int]:
     accepts = "a duration such as 90s, 5m or 1h30m (a bare number is minutes)"
 
     def read(value: Any) -> int:
-        total: float
+        total = math.inf
         if _is_number(value) and value >= 0:
             total = value * _UNIT_MS["m"]
-            if total <= _MAX_NUMBER:
-                return round(total)
-        if isinstance(value, str) and (bare := value.strip()):
+        elif isinstance(value, str) and (bare := value.strip()):
             parts = list(re.finditer(_DURATION, bare, re.IGNORECASE))
             single = len(parts) == 1
             if "".join(part[0] for part in parts) == bare and (single or all(part[2] for part in parts)):
                 total = sum(float(part[1]) * _UNIT_MS[(part[2] or "m").lower()] for part in parts)
-                if total <= _MAX_NUMBER:
-                    return round(total)
-        raise _invalid(value, accepts)
+        if total > _MAX_NUMBER:
+            raise _invalid(value, accepts)
+        return round(total)
 
     return Rule(accepts, read, {"anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}]})
 

@@ -198,10 +198,9 @@ def list_agent_ids(
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
 
 
-def own_index_folder(*, env: Mapping[str, str] | None = None, cwd: str | None = None) -> str:
+def own_index_folder() -> str:
     """Return the folder with the indexes of all workspaces that are not OpenClaw's."""
-    locations = find_locations(os.environ if env is None else env, _current_folder() if cwd is None else cwd)
-    return os.path.join(locations.own_state_dir, "index")
+    return os.path.join(find_locations(os.environ, _current_folder()).own_state_dir, "index")
 
 
 def hide_secret(name: str, value: Any) -> Any:
@@ -390,8 +389,13 @@ def _choose_sources(values: Values, files: list[Mapping[str, Any]]) -> dict[str,
     Conversations that are to be remembered are indexed, and found by a search that asks for them. OpenClaw's default is
     not enough for that: an embedding provider would be sent every conversation, and nobody has asked for it.
     """
-    explicit = values["memorySearch.rememberAcrossConversations"].value
-    remembers = _remembers_by_default(values, files) if explicit is None else explicit
+    explicit = remembers = values["memorySearch.rememberAcrossConversations"].value
+    if explicit is None:
+        # Where senders are kept apart, one must not hear what another has said.
+        bindings = look_up(files, "bindings")
+        each = [item for item in bindings if isinstance(item, dict)] if isinstance(bindings, list) else []
+        keeps_apart = any(look_up([binding], "session", "dmScope") for binding in each)
+        remembers = values["session.dmScope"].value == "main" and not keeps_apart
     sources = values["memorySearch.sources"]
     # In the older places of 2.x it takes more than a default to have conversations searched.
     is_newer = sources.origin.endswith("memory.search.sources")
@@ -404,11 +408,3 @@ def _choose_sources(values: Values, files: list[Mapping[str, Any]]) -> dict[str,
         "memorySearch.sources": tuple(dict.fromkeys([*named, "sessions"] if explicit else named)),
         "mdrecall.sessions.withNotes": "sessions" in named if with_notes is None else with_notes,
     }
-
-
-def _remembers_by_default(values: Values, files: list[Mapping[str, Any]]) -> bool:
-    """True unless senders are kept apart: then one must not hear what another has said."""
-    bindings = look_up(files, "bindings")
-    each = [item for item in bindings if isinstance(item, dict)] if isinstance(bindings, list) else []
-    keeps_apart = any(look_up([binding], "session", "dmScope") for binding in each)
-    return values["session.dmScope"].value == "main" and not keeps_apart

@@ -94,10 +94,9 @@ def has_notes(folder: str, home: str) -> bool:
     A name in capitals, such as README.md or AGENTS.md, is that of a project's document: a program that is started in a
     project must not take it for a memory. MEMORY.md is one.
     """
-    if os.path.realpath(folder) in (os.sep, os.path.realpath(home)):
-        return False
-    notes = (name for name in _list_markdown(folder) if name == "MEMORY.md" or not name.split(".")[0].isupper())
-    return any(notes) or any(any(_list_markdown(path)) for path in _memory_folders(folder))
+    is_too_wide = os.path.realpath(folder) in (os.sep, os.path.realpath(home))
+    notes = (name for name in _list_markdown(folder) if not name.split(".")[0].isupper())
+    return not is_too_wide and (any(notes) or has_memory(folder, home))
 
 
 def has_memory(folder: str, home: str) -> bool:
@@ -108,7 +107,9 @@ def has_memory(folder: str, home: str) -> bool:
     """
     if os.path.realpath(folder) in (os.sep, os.path.realpath(home)):
         return False
-    return "MEMORY.md" in _list_markdown(folder) or any(any(_list_markdown(path)) for path in _memory_folders(folder))
+    below = (path for path, _, _ in os.walk(os.path.join(folder, "memory")))
+    folders = (path for path, _ in zip(below, range(_MAX_FOLDERS), strict=False))
+    return "MEMORY.md" in _list_markdown(folder) or any(any(_list_markdown(path)) for path in folders)
 
 
 def locate_receipt(own_state_dir: str, host: str, project: str = "") -> str:
@@ -215,11 +216,6 @@ def _has_openclaw(request: WorkspaceRequest) -> bool:
     return has_config or os.path.isdir(default_workspace(request.locations, request.env))
 
 
-def _is_in_openclaws_file(request: WorkspaceRequest, value: ResolvedValue) -> bool:
-    path = request.locations.config_path
-    return path is not None and value.origin.startswith(f"{shorten(path, request.locations.home)}: ")
-
-
 def _require_folder(folder: ResolvedValue, problems: list[str], *, is_openclaws: bool) -> None:
     path = folder.value
     if "\0" in path or not os.path.exists(path):
@@ -236,12 +232,16 @@ def _locate_index(
 ) -> tuple[ResolvedValue, bool]:
     """Return the path of the index, and True if only mdrecall writes there."""
     locations, agent_id = request.locations, request.agent_id
-    is_shared = _is_in_openclaws_file(request, configured)
+    openclaws = shorten(locations.config_path or "", locations.home)
+    is_shared = bool(openclaws) and configured.origin.startswith(f"{openclaws}: ")
     if configured.value is not None and configured.value.strip() and (is_openclaws or not is_shared):
         path = configured.value.replace("{agentId}", agent_id).replace("\0", "")
         path = expand(path, locations.home, locations.state_dir)
         if is_shared:
-            return ResolvedValue(_path_beside(path), f"{configured.origin}, beside OpenClaw's own"), True
+            # Neither program can use the other's.
+            stem, extension = os.path.splitext(path)
+            beside = f"{stem}.mdrecall{extension or '.sqlite'}"
+            return ResolvedValue(beside, f"{configured.origin}, beside OpenClaw's own"), True
         return ResolvedValue(path, configured.origin), False
     if is_openclaws and os.path.isdir(locations.state_dir):
         path = os.path.join(locations.state_dir, "memory", f"{agent_id}.mdrecall.sqlite")
@@ -251,12 +251,6 @@ def _locate_index(
     return ResolvedValue(path, "default"), True
 
 
-def _path_beside(path: str) -> str:
-    """Return the path of an index beside one of OpenClaw's: neither program can use the other's."""
-    stem, extension = os.path.splitext(path)
-    return f"{stem}.mdrecall{extension or '.sqlite'}"
-
-
 def _folder_id(folder: str) -> str:
     """Return a file name that stands for a folder."""
     real = os.path.realpath(folder)
@@ -264,12 +258,6 @@ def _folder_id(folder: str) -> str:
     # 40 characters show which folder it is; the digest tells equal names apart, and file names stay below 255 bytes.
     name = "".join(char if char.isalnum() or char in "._-" else "-" for char in os.path.basename(real))[:40]
     return f"{name or 'root'}-{digest}"
-
-
-def _memory_folders(folder: str) -> Iterator[str]:
-    """Yield ``memory/`` and the first folders below it."""
-    below = (path for path, _, _ in os.walk(os.path.join(folder, "memory")))
-    return (path for path, _ in zip(below, range(_MAX_FOLDERS), strict=False))
 
 
 def _list_markdown(folder: str) -> Iterator[str]:

@@ -282,23 +282,13 @@ def parse_uri(uri: str) -> tuple[str, str]:
 
 
 def _describe_file(agent: str, path: str, stamp: Stamp) -> Json:
-    described = {
-        "name": path.rpartition("/")[2],
-        "title": path,
-        "uri": format_uri(agent, path),
-        "mimeType": _MARKDOWN,
-        "size": stamp[0],
-    }
-    modified = _format_time(stamp[1])
-    return described | ({"annotations": {"lastModified": modified}} if modified else {})
-
-
-def _format_time(ns: int) -> str | None:
-    """Return a time in ISO 8601; None for one that no calendar has."""
-    try:
-        return datetime.fromtimestamp(ns / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return None
+    name, uri = path.rpartition("/")[2], format_uri(agent, path)
+    described: Json = {"name": name, "title": path, "uri": uri, "mimeType": _MARKDOWN, "size": stamp[0]}
+    # No calendar has some times.
+    with suppress(OverflowError, ValueError, OSError):
+        modified = datetime.fromtimestamp(stamp[1] / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        described["annotations"] = {"lastModified": modified}
+    return described
 
 
 class LogNotifications(logging.Handler):

@@ -68,7 +68,16 @@ class Toolbox:
             specs = self._specs(session_key)
         except RecallError as error:
             raise ProtocolError(INTERNAL_ERROR, message_with_action(error)) from error
-        return {"tools": [_describe_tool(spec, self._memories.names) for spec in specs]}
+        tools = [
+            {
+                "name": spec.name,
+                "description": spec.description,
+                "inputSchema": _add_names(spec, self._memories.names),
+                "annotations": {"readOnlyHint": not spec.writes, "openWorldHint": False},
+            }
+            for spec in specs
+        ]
+        return {"tools": tools}
 
     def call_tool(self, request: Request, session_key: str) -> Json:
         tool, arguments = request.params["name"], dict(request.params.get("arguments") or {})
@@ -174,16 +183,6 @@ class Toolbox:
 def may_remember(session_key: str) -> bool:
     """True if a conversation has any memory: a sub-agent has none."""
     return parse(session_key).kind != "subagent"
-
-
-def _describe_tool(spec: ToolSpec, names: tuple[str, ...]) -> Json:
-    """Return a tool as the protocol has it; with several memories, it takes the name of one."""
-    return {
-        "name": spec.name,
-        "description": spec.description,
-        "inputSchema": _add_names(spec, names),
-        "annotations": {"readOnlyHint": not spec.writes, "openWorldHint": False},
-    }
 
 
 def _add_names(spec: ToolSpec, names: tuple[str, ...]) -> Json:

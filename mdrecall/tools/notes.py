@@ -27,6 +27,7 @@ from mdrecall.tools.toolset import (
     flatten,
     format_failure,
     indent,
+    object_tool,
     quote_path,
     read_choice,
     read_integer,
@@ -65,47 +66,41 @@ _MAX_RESULTS = 100
 _MAX_LINE = 1_000_000_000
 
 # Every conversation pays for the descriptions of these tools, so they are short; an answer says how to read on.
-SEARCH = ToolSpec(
+SEARCH = object_tool(
     "memory_search",
     "Mandatory recall step: before you answer anything about earlier work, decisions, dates, people, preferences or"
     " todos, search notes and transcripts by words and meaning. disabled=true: tell the user that memory cannot be"
     " searched.",
     {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string"},
-            "queries": {
-                "type": "array",
-                "items": {"type": "string"},
-                "maxItems": MAX_QUERIES - 1,
-                "description": "The same in other words",
-            },
-            "maxResults": {"type": "integer"},
-            "minScore": {"type": "number"},
-            "corpus": {"type": "string", "enum": list(_CORPORA)},
-            "since": {"type": "string", "description": "2026-03-01, last week, 3 days ago"},
-            "until": {"type": "string"},
-            "tags": {"type": "array", "items": {"type": "string"}},
-            "path": {"type": "string", "description": "A folder, file or glob"},
-            "collection": {"type": "string"},
+        "query": {"type": "string"},
+        "queries": {
+            "type": "array",
+            "items": {"type": "string"},
+            "maxItems": MAX_QUERIES - 1,
+            "description": "The same in other words",
         },
-        "required": ["query"],
+        "maxResults": {"type": "integer"},
+        "minScore": {"type": "number"},
+        "corpus": {"type": "string", "enum": list(_CORPORA)},
+        "since": {"type": "string", "description": "2026-03-01, last week, 3 days ago"},
+        "until": {"type": "string"},
+        "tags": {"type": "array", "items": {"type": "string"}},
+        "path": {"type": "string", "description": "A folder, file or glob"},
+        "collection": {"type": "string"},
     },
+    "query",
 )
 
-GET = ToolSpec(
+GET = object_tool(
     "memory_get",
     "Read lines of a memory file, such as more of a search result.",
     {
-        "type": "object",
-        "properties": {
-            "path": {"type": "string"},
-            "from": {"type": "integer", "description": "First line"},
-            "lines": {"type": "integer"},
-            "fromChar": {"type": "integer"},
-        },
-        "required": ["path"],
+        "path": {"type": "string"},
+        "from": {"type": "integer", "description": "First line"},
+        "lines": {"type": "integer"},
+        "fromChar": {"type": "integer"},
     },
+    "path",
 )
 _APPEND_TEXT = {"type": "string", "description": "Markdown, clear without the conversation"}
 _APPEND_FILE = {
@@ -119,21 +114,18 @@ _APPEND_DESCRIPTION = (
 )
 
 
-SESSION_GET = ToolSpec(
+SESSION_GET = object_tool(
     "session_get",
     "Read records of a transcript that memory_search found (a path that begins with sessions/). When there is more,"
     " nextFrom is the record to continue from; nextChar means that a long record was cut: read it again with that"
     " fromChar.",
     {
-        "type": "object",
-        "properties": {
-            "path": {"type": "string", "description": "The path of a search result."},
-            "from": {"type": "integer", "description": "The first record, from 1. Default: the beginning."},
-            "lines": {"type": "integer", "description": "At most this many records."},
-            "fromChar": {"type": "integer", "description": "Skip this many characters of the first record."},
-        },
-        "required": ["path"],
+        "path": {"type": "string", "description": "The path of a search result."},
+        "from": {"type": "integer", "description": "The first record, from 1. Default: the beginning."},
+        "lines": {"type": "integer", "description": "At most this many records."},
+        "fromChar": {"type": "integer", "description": "Skip this many characters of the first record."},
     },
+    "path",
 )
 
 
@@ -321,9 +313,8 @@ def append_spec(*, may_choose: bool) -> ToolSpec:
     """Return the description for a model; it offers ``file`` and ``supersedes`` only where a note may be chosen."""
     where = "the long-term memory" if may_choose else "today's note of the long-term memory"
     own = {"file": _APPEND_FILE, "supersedes": _APPEND_SUPERSEDES} if may_choose else {}
-    properties = {"text": _APPEND_TEXT} | own
-    parameters = {"type": "object", "properties": properties, "required": ["text"]}
-    return ToolSpec("memory_append", _APPEND_DESCRIPTION.format(where=where), parameters, writes=True)
+    about = _APPEND_DESCRIPTION.format(where=where)
+    return object_tool("memory_append", about, {"text": _APPEND_TEXT} | own, "text", writes=True)
 
 
 def _call_append(

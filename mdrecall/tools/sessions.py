@@ -14,13 +14,13 @@ from mdrecall.tools.toolset import (
     FunctionTool,
     Tool,
     ToolAnswer,
-    ToolSpec,
     action_for_error,
     answer,
     error_fields,
     flatten,
     format_failure,
     indent,
+    object_tool,
     quote_path,
     read_flag,
     read_integer,
@@ -50,36 +50,30 @@ _UNITS_BEFORE = 80
 _NO_HIT_ADVICE = "Call it with other words, or call memory_search, which also finds by meaning."
 _TOOLS_WARNING = "Tool calls and their results are not read of conversations with coding agents."
 
-SESSIONS_SEARCH = ToolSpec(
+SESSIONS_SEARCH = object_tool(
     "sessions_search",
     "Find what was said in past conversations by its words, in any language: any word may match, and messages with the"
     " exact words come first. Open a hit with sessions_history: give its sessionKey, sessionId and messageId.",
     {
-        "type": "object",
-        "properties": {
-            "query": {"type": "string", "maxLength": MAX_QUERY_CHARS, "description": "Words, a name or an identifier."},
-            "sessionKey": {"type": "string", "description": "Only this conversation; current means this one."},
-            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_HITS, "description": "Default: 10."},
-        },
-        "required": ["query"],
+        "query": {"type": "string", "maxLength": MAX_QUERY_CHARS, "description": "Words, a name or an identifier."},
+        "sessionKey": {"type": "string", "description": "Only this conversation; current means this one."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_HITS, "description": "Default: 10."},
     },
+    "query",
 )
-SESSIONS_HISTORY = ToolSpec(
+SESSIONS_HISTORY = object_tool(
     "sessions_history",
     "Read messages of a past conversation: the last ones, or with messageId those around one. When there are more,"
     " nextOffset reads earlier ones.",
     {
-        "type": "object",
-        "properties": {
-            "sessionKey": {"type": "string", "description": "Of a search result; current means this conversation."},
-            "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MESSAGES, "description": "Default: 100."},
-            "offset": {"type": "integer", "minimum": 0, "description": "Leave out this many of the newest messages."},
-            "messageId": {"type": "string", "description": "Read the messages around this one."},
-            "sessionId": {"type": "string", "description": "The transcript that has messageId."},
-            "includeTools": {"type": "boolean", "description": "Also tool calls and their results."},
-        },
-        "required": ["sessionKey"],
+        "sessionKey": {"type": "string", "description": "Of a search result; current means this conversation."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": MAX_MESSAGES, "description": "Default: 100."},
+        "offset": {"type": "integer", "minimum": 0, "description": "Leave out this many of the newest messages."},
+        "messageId": {"type": "string", "description": "Read the messages around this one."},
+        "sessionId": {"type": "string", "description": "The transcript that has messageId."},
+        "includeTools": {"type": "boolean", "description": "Also tool calls and their results."},
     },
+    "sessionKey",
 )
 
 

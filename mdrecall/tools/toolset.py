@@ -194,6 +194,13 @@ class ToolSpec(NamedTuple):
     """True if a call may change something."""
 
 
+def object_tool(
+    name: str, description: str, properties: dict[str, Any], required: str, *, writes: bool = False
+) -> ToolSpec:
+    """Return the description of a tool that takes an object, in which one property must not be missing."""
+    return ToolSpec(name, description, {"type": "object", "properties": properties, "required": [required]}, writes)
+
+
 class ToolAnswer(NamedTuple):
     """The result of a call: an object, and the same as text for a model."""
 

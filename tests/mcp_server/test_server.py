@@ -14,7 +14,7 @@ import pytest
 from mcp import Client, MCPError
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.answers import PAGE, LogNotifications, _format_time
+from mdrecall.mcp_server.answers import PAGE, LogNotifications, _describe_file
 from mdrecall.mcp_server.http import MemoryServer, build_server
 from mdrecall.mcp_server.memories import IndexRun, Memories, MemoryOpener, Selection, ServedMemory, select_memories
 from mdrecall.memory import Memory
@@ -697,5 +697,6 @@ def test_a_log_record_that_cannot_be_written_disturbs_nobody(capsys: pytest.Capt
 
 
 def test_a_time_that_no_calendar_has_is_left_out() -> None:
-    assert _format_time(1_700_000_000 * 10**9) == "2023-11-14T22:13:20Z"
-    assert _format_time(10**40) is None
+    annotations = {"lastModified": "2023-11-14T22:13:20Z"}
+    assert _describe_file("main", "a.md", (1, 1_700_000_000 * 10**9, 0, 0))["annotations"] == annotations
+    assert "annotations" not in _describe_file("main", "a.md", (1, 10**40, 0, 0))
