@@ -9,15 +9,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
-from mdrecall.eval_metrics import (
-    Expectation,
-    Figures,
-    Ranks,
-    best_rank,
-    figure_names,
-    means,
-    rank_all,
-)
+from mdrecall.eval_metrics import Expectation, Figures, Ranks, best_rank, figure_names, means, rank_all
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
 from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback
@@ -172,20 +164,6 @@ def read_questions(path: str) -> tuple[Question, ...]:
 
 def parse_questions(data: bytes | str, name: str = "questions") -> tuple[Question, ...]:
     """Parse questions from JSON lines; blank lines and lines that begin with ``//`` or ``#`` are skipped."""
-    questions, problems = _collect_questions(data, name)
-    if problems:
-        more, hidden = len(problems) - 1, len(problems) - _MAX_PROBLEMS
-        shown = problems[:_MAX_PROBLEMS] + ([f"… and {hidden} more lines of {name}."] if hidden > 0 else [])
-        message = problems[0] + (f" ({more} more)" if more else "")
-        raise QuestionsError(message, hint=_HINT, problems=tuple(shown))
-    if not any(question.expect for question in questions):
-        what = "no question in {name} that a note answers" if questions else "no question in {name}"
-        raise QuestionsError(f"There is {what.format(name=name)}.", hint=_HINT)
-    return tuple(questions)
-
-
-def _collect_questions(data: bytes | str, name: str = "questions") -> tuple[list[Question], list[str]]:
-    """Parse the lines that are questions, and return them with what is wrong with each of the others."""
     questions: list[Question] = []
     problems: list[str] = []
     try:
@@ -199,7 +177,15 @@ def _collect_questions(data: bytes | str, name: str = "questions") -> tuple[list
                 questions.append(_parse_question(bare, number))
             except _LineError as error:
                 problems.append(f"{name}:{number}: {error}.")
-    return questions, problems
+    if problems:
+        more, hidden = len(problems) - 1, len(problems) - _MAX_PROBLEMS
+        shown = problems[:_MAX_PROBLEMS] + ([f"… and {hidden} more lines of {name}."] if hidden > 0 else [])
+        message = problems[0] + (f" ({more} more)" if more else "")
+        raise QuestionsError(message, hint=_HINT, problems=tuple(shown))
+    if not any(question.expect for question in questions):
+        what = f"no question in {name} that a note answers" if questions else f"no question in {name}"
+        raise QuestionsError(f"There is {what}.", hint=_HINT)
+    return tuple(questions)
 
 
 def _count_lines(memory: Memory, path: str) -> int | None:

@@ -20,15 +20,7 @@ from mdrecall.doctor import Finding
 from mdrecall.errors import RecallError
 from mdrecall.hosts.pieces import Piece
 from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
-from mdrecall.mcp_server.install import (
-    LASTING,
-    SCOPES,
-    Plan,
-    back_up,
-    is_found_everywhere,
-    read_text,
-    replace_text,
-)
+from mdrecall.mcp_server.install import LASTING, SCOPES, Plan, back_up, is_found_everywhere, read_text, replace_text
 
 
 class Change(NamedTuple):

@@ -291,7 +291,6 @@ class Backup(NamedTuple):
     path: str
     archive: zipfile.ZipFile
     files: Mapping[str, Mapping[str, Any]]
-    about: Mapping[str, Any]
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
@@ -315,8 +314,7 @@ def open_backup(path: str) -> Iterator[Backup]:
     if not os.path.isfile(path):
         raise FileMissing(f"There is no file {path}.", path=path, hint="Check the path.")
     with open_archive(path) as archive:
-        about = _read_manifest(archive, path)
-        files = about["files"]
+        files = _read_files(archive, path)
         names = archive.namelist()
         if len(names) != len(set(names)) or set(names) - {MANIFEST} != set(files):
             raise _damage_error(path, "its files are not those of its manifest")
@@ -324,10 +322,11 @@ def open_backup(path: str) -> Iterator[Backup]:
             raise _damage_error(path, f"it would unpack to more than {_MAX_TOTAL_BYTES:,} bytes")
         for name, known in files.items():
             _check(archive, path, name, known)
-        yield Backup(path, archive, files, about)
+        yield Backup(path, archive, files)
 
 
-def _read_manifest(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
+def _read_files(archive: zipfile.ZipFile, path: str) -> dict[str, dict[str, Any]]:
+    """Return what the manifest says about each file."""
     hint = "Name an archive that an export has written."
     if MANIFEST not in archive.namelist() or archive.getinfo(MANIFEST).file_size > _MAX_MANIFEST_BYTES:
         raise NotAFile(f"{path} is not a backup of mdrecall.", path=path, hint=hint)
@@ -344,7 +343,7 @@ def _read_manifest(archive: zipfile.ZipFile, path: str) -> dict[str, Any]:
     if about["format"] > FORMAT:
         message = f"{path} was written by a later version of mdrecall."
         raise NotAFile(message, path=path, hint="Update mdrecall.")
-    return dict(about)
+    return dict(about["files"])
 
 
 def _check(archive: zipfile.ZipFile, path: str, name: str, known: Mapping[str, Any]) -> None:

@@ -482,11 +482,7 @@ def judged_to_json(judged: Judged) -> dict[str, Any]:
         "recallDays": list(record.days),
         "conceptTags": list(record.tags),
         "components": dict(candidate.components),
-        "provenance": {
-            "originClass": record.origin or "agent",
-            "sessionKind": "unknown",
-            "observedAt": record.last_ms,
-        },
+        "provenance": {"originClass": record.origin or "agent", "sessionKind": "unknown", "observedAt": record.last_ms},
         "text": judged.text,
         "refused": judged.refusal,
         "supersedes": judged.supersedes,

@@ -54,17 +54,12 @@ def recall_triggers(
     if not key.is_private or (key.agent and not key.belongs_to(memory.settings.agent_id)):
         return ()
     said = Message(message[:_MAX_MESSAGE_CHARS])
-    scored = [
-        (entry, said.score_triggers(entry.triggers)) for entry in _read_triggered(memory, read_projects(projects))
-    ]
+    entries = _read_triggered(memory, read_projects(projects))
+    scored = [(entry, said.score_triggers(entry.triggers)) for entry in entries]
     hopeful = [(entry, score) for entry, score in scored if combine_scores(score, 1.0) >= MIN_SCORE]
-    if any(combine_scores(score, 0.0) < MIN_SCORE for _, score in hopeful):
-        found = _search_scores(memory, message)
-        ranked = [
-            entry._replace(score=combine_scores(score, found.get(entry.citation, 0.0))) for entry, score in hopeful
-        ]
-    else:
-        ranked = [entry._replace(score=combine_scores(score, 0.0)) for entry, score in hopeful]
+    is_open = any(combine_scores(score, 0.0) < MIN_SCORE for _, score in hopeful)
+    found = _search_scores(memory, message) if is_open else {}
+    ranked = [entry._replace(score=combine_scores(score, found.get(entry.citation, 0.0))) for entry, score in hopeful]
     best = sorted((entry for entry in ranked if entry.score >= MIN_SCORE), key=lambda entry: -entry.score)
     return _fit(best)
 

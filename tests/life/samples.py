@@ -107,10 +107,10 @@ def write_mem0(folder: Path) -> Path:
     return file
 
 
-def write_claude_mem(folder: Path, *, is_old: bool = False) -> Path:
-    """claude-mem's database with the columns of 13.25.3 that say something; ``is_old`` gives those of 2025."""
+def write_claude_mem(folder: Path) -> Path:
+    """claude-mem's database with the columns of 13.25.3 that say something."""
     file = folder / "claude-mem.db"
-    memory, content = ("sdk_session_id", "claude_session_id") if is_old else ("memory_session_id", "content_session_id")
+    memory, content = "memory_session_id", "content_session_id"
     with closing(sqlite3.connect(file)) as database:
         database.executescript(
             f"CREATE TABLE sdk_sessions (id INTEGER PRIMARY KEY, {content} TEXT, {memory} TEXT, project TEXT,"
@@ -143,11 +143,10 @@ def write_claude_mem(folder: Path, *, is_old: bool = False) -> Path:
             " VALUES (2, 'ms-9', 'shop', 'bugfix', 'A row without a session', ?)",
             (at,),
         )
-        if not is_old:
-            database.executescript(
-                "ALTER TABLE sdk_sessions ADD COLUMN platform_source TEXT NOT NULL DEFAULT 'claude';"
-                "ALTER TABLE user_prompts ADD COLUMN session_db_id INTEGER; UPDATE user_prompts SET session_db_id = 1;"
-            )
+        database.executescript(
+            "ALTER TABLE sdk_sessions ADD COLUMN platform_source TEXT NOT NULL DEFAULT 'claude';"
+            "ALTER TABLE user_prompts ADD COLUMN session_db_id INTEGER; UPDATE user_prompts SET session_db_id = 1;"
+        )
         database.commit()
     return file
 

@@ -133,9 +133,7 @@ def test_claudes_branch_its_files_and_what_it_remembers(workspace: Workspace, ru
     assert "Answer like a sailor." in text
 
 
-def test_a_session_of_claude_mem_is_one_note_in_old_and_new_databases(
-    workspace: Workspace, run: Run, tmp_path: Path
-) -> None:
+def test_a_session_of_claude_mem_is_one_note(workspace: Workspace, run: Run, tmp_path: Path) -> None:
     file = write_claude_mem(tmp_path)
     assert run("import", "claude-mem", str(file), "--apply").code == 0
     new = imported(workspace)
@@ -145,8 +143,7 @@ def test_a_session_of_claude_mem_is_one_note_in_old_and_new_databases(
         "## bugfix: A row without a session",
     ):  # fmt: skip
         assert text in new
-    file.unlink()
-    assert run("import", "claude-mem", str(write_claude_mem(tmp_path, is_old=True)), "--json").json["counts"] == {
+    assert run("import", "claude-mem", str(file), "--json").json["counts"] == {
         "new": 0, "changed": 0, "same": 2, "edited": 0, "forgotten": 0, "older": 0, "skipped": 1, "failed": 0,
     }  # fmt: skip
 

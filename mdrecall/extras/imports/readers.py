@@ -1,7 +1,7 @@
 """The readers of an import: what ChatGPT, Claude, mem0 and claude-mem hold, as items.
 
 Of a conversation, the branch that was seen last is read. claude-mem's database is only read, because claude-mem may be
-writing to it, and its layout has changed over the years.
+writing to it, and its layout grows: a column may be missing.
 """
 
 import json
@@ -47,9 +47,8 @@ _NOT_IN_NAME = re.compile(r"[^\w.@+-]+")
 _MAX_NAME_CHARS = 60
 #: More people than one person knows. Each note is written to the disk for itself, so that all others share one.
 _MAX_PEOPLE = 200
-#: What a session of claude-mem and the rows that belong to it are called now, and were called in 2025.
-_MEMORY_IDS = ("memory_session_id", "sdk_session_id", "session_id")
-_CONTENT_IDS = ("content_session_id", "claude_session_id", "session_id")
+#: What names a session in claude-mem's memory, and in the program that it was held with.
+_MEMORY_ID, _CONTENT_ID = "memory_session_id", "content_session_id"
 _SUMMARY = {
     "request": "Request", "investigated": "Investigated", "learned": "Learned", "completed": "Completed",
     "next_steps": "Next steps", "notes": "Notes",
@@ -314,10 +313,9 @@ class _Database:
         # The row numbers of a table by the value of a column. Each table is read once: it may have no index.
         self._places: dict[tuple[str, str], dict[Any, list[int]]] = {}
 
-    def rows(self, table: str, names: tuple[str, ...], value: Any) -> list[_Row]:
-        """Return the rows of a table in which the first of these columns that it has holds a value."""
-        column = self.find_column(table, names)
-        if not column or not value:
+    def rows(self, table: str, column: str, value: Any) -> list[_Row]:
+        """Return the rows of a table in which a column holds a value; none if it has no such column."""
+        if column not in self.columns.get(table, ()) or not value:
             return []
         if (places := self._places.get((table, column))) is None:
             places = self._places[table, column] = {}
@@ -327,9 +325,6 @@ class _Database:
         chosen = "rowid IN (SELECT value FROM json_each(?))"
         numbers = json.dumps(places.get(value, [])[:_MAX_ROWS])
         return self.run(f'SELECT * FROM "{table}" WHERE {chosen} ORDER BY {order}', (numbers,))
-
-    def find_column(self, table: str, names: tuple[str, ...]) -> str:
-        return next((name for name in names if name in self.columns.get(table, ())), "")
 
     def run(self, query: str, values: tuple[Any, ...] = ()) -> list[_Row]:
         cursor = self._connection.execute(query, values)
@@ -358,14 +353,14 @@ def _list_sessions(database: _Database) -> list[_Row]:
     sessions: dict[str, _Row] = {}
     if "sdk_sessions" in database.columns:
         for row in database.run("SELECT * FROM sdk_sessions ORDER BY id"):
-            content, platform = first_text(row, *_CONTENT_IDS), text_of(row.get("platform_source"))
+            content, platform = text_of(row.get(_CONTENT_ID)), text_of(row.get("platform_source"))
             # Until the first observation a session has no id of its own in the memory, so that is not its key.
             key = content if platform in ("", "claude") else f"{platform} {content}"
-            if memory := first_text(row, *_MEMORY_IDS) or key:
+            if memory := text_of(row.get(_MEMORY_ID)) or key:
                 sessions[memory] = {**row, "key": key or memory, "memory": memory, "content": content}
     for table in ("observations", "session_summaries"):
-        if column := database.find_column(table, _MEMORY_IDS):
-            for row in database.run(f'SELECT DISTINCT "{column}" AS name FROM "{table}" ORDER BY 1'):
+        if _MEMORY_ID in database.columns.get(table, ()):
+            for row in database.run(f'SELECT DISTINCT "{_MEMORY_ID}" AS name FROM "{table}" ORDER BY 1'):
                 if name := text_of(row["name"]):
                     sessions.setdefault(name, {"key": name, "memory": name, "content": ""})
     return list(sessions.values())
@@ -373,11 +368,11 @@ def _list_sessions(database: _Database) -> list[_Row]:
 
 def _read_session(database: _Database, session: _Row, request: Request) -> Read:
     memory, content = session["memory"], session["content"]
-    observations = database.rows("observations", _MEMORY_IDS, memory)
-    summaries = database.rows("session_summaries", _MEMORY_IDS, memory)
+    observations = database.rows("observations", _MEMORY_ID, memory)
+    summaries = database.rows("session_summaries", _MEMORY_ID, memory)
     # Sessions with several programs may have the same id, so that newer prompts name the row of their session.
-    prompts = database.rows("user_prompts", ("session_db_id",), session.get("id"))
-    prompts = prompts or database.rows("user_prompts", _CONTENT_IDS, content)
+    prompts = database.rows("user_prompts", "session_db_id", session.get("id"))
+    prompts = prompts or database.rows("user_prompts", _CONTENT_ID, content)
     asked = list(dict.fromkeys(filter(None, (text_of(row.get("prompt_text")) for row in prompts))))
     asked = asked or list(filter(None, [text_of(session.get("user_prompt"))]))
     if not observations and not summaries and not asked:
