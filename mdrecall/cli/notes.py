@@ -188,12 +188,12 @@ def run_conflicts(options: argparse.Namespace) -> int:
             if not marked and not options.json:
                 print("No line contradicts it.", file=sys.stderr)
             return 0 if marked else 1
-        report = list_conflicts(memory)
-    found = report.conflicts.found
+        conflicts, notes, left_out = list_conflicts(memory)
+    found = conflicts.found
     if options.json:
-        record: dict[str, Any] = {"conflicts": [_conflict_to_json(one) for one in found], "notes": report.notes}
-        record |= {"leftOut": report.left_out} if report.left_out else {}
-        print_json(record | ({} if report.conflicts.is_complete else {"isComplete": False}))
+        record: dict[str, Any] = {"conflicts": [_conflict_to_json(one) for one in found], "notes": notes}
+        record |= {"leftOut": left_out} if left_out else {}
+        print_json(record | ({} if conflicts.is_complete else {"isComplete": False}))
         return 0 if found else 1
     for conflict in found:
         old, new = conflict.old, conflict.new
@@ -203,10 +203,10 @@ def run_conflicts(options: argparse.Namespace) -> int:
     if found:
         print("To keep a line and mark the other as superseded: mdrecall conflicts --keep CITATION", file=sys.stderr)
     else:
-        print(f"No contradictions in {plural(report.notes, 'note')}.", file=sys.stderr)
-    if report.left_out:
-        print_warning(f"{plural(report.left_out, 'note')} not compared: the notes that changed last come first.")
-    if not report.conflicts.is_complete:
+        print(f"No contradictions in {plural(notes, 'note')}.", file=sys.stderr)
+    if left_out:
+        print_warning(f"{plural(left_out, 'note')} not compared: the notes that changed last come first.")
+    if not conflicts.is_complete:
         print_warning("There was too much to compare; there may be more contradictions.")
     return 0 if found else 1
 

@@ -20,7 +20,7 @@ from mdrecall.text.days import Moment, Place, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.text.notes import CURATED_FILES
 from mdrecall.text.statements import Claim, Conflicts, Statement, find_change, find_conflicts, read_statements
-from mdrecall.types import Appended, SearchResult, format_citation
+from mdrecall.types import Appended, format_citation
 from mdrecall.types.documents import parse_citation
 
 #: Results of a search that are looked through for the line that a text means, or that it may replace.
@@ -52,15 +52,6 @@ class OldLine(NamedTuple):
     def to_json(self) -> dict[str, str]:
         """Return what callers are told about it: where it is, and how it begins."""
         return {"citation": self.citation, "text": self.text[:_MAX_SHOWN]}
-
-
-class ConflictReport(NamedTuple):
-    """What contradicts itself in the notes, and how many of them were read."""
-
-    conflicts: Conflicts
-    notes: int
-    left_out: int
-    """Notes that were not compared, because there were too many lines."""
 
 
 def add_replacement(
@@ -215,7 +206,7 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
     """Mark the lines that contradict a line as replaced by it, whichever is older. Return them."""
     kept = find_line(memory, citation)
     marked = []
-    for conflict in list_conflicts(memory).conflicts.found:
+    for conflict in list_conflicts(memory)[0].found:
         sides = [OldLine(claim.place.path, claim.place.line, "") for claim in (conflict.old, conflict.new)]
         if kept.citation in (side.citation for side in sides):
             other = next(side for side in sides if side.citation != kept.citation)
@@ -225,8 +216,11 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
     return marked
 
 
-def list_conflicts(memory: Memory) -> ConflictReport:
-    """Return what contradicts itself in the notes; lines that are marked as replaced do not count."""
+def list_conflicts(memory: Memory) -> tuple[Conflicts, int, int]:
+    """Return what contradicts itself in the notes; lines that are marked as replaced do not count.
+
+    With it come the numbers of notes that were read, and of those that were not, because there were too many lines.
+    """
     finish_replacement(memory)
     claims: list[Claim] = []
     read = left_out = 0
@@ -249,7 +243,7 @@ def list_conflicts(memory: Memory) -> ConflictReport:
             if not (line.line in marks and marks[line.line].is_superseded)
             for statement in read_statements(line.text, line.heading)
         ]
-    return ConflictReport(find_conflicts(claims[:_MAX_CLAIMS]), read, left_out)
+    return find_conflicts(claims[:_MAX_CLAIMS]), read, left_out
 
 
 def _search_lines(memory: Memory, text: str) -> list[OldLine]:
@@ -258,12 +252,12 @@ def _search_lines(memory: Memory, text: str) -> list[OldLine]:
     answer = memory.search(
         text[:500], max_results=_MAX_RESULTS, min_score=0.0, source="memory" if has_sessions else None
     )
-    return [line for result in answer for line in _lines_of(memory, result)]
-
-
-def _lines_of(memory: Memory, result: SearchResult) -> list[OldLine]:
-    every = _list_lines(result.path, _try_lines(memory, result.path))
-    return [line for line in every if result.start_line <= line.line <= result.end_line]
+    return [
+        line
+        for result in answer
+        for line in _list_lines(result.path, _try_lines(memory, result.path))
+        if result.start_line <= line.line <= result.end_line
+    ]
 
 
 def _list_lines(path: str, lines: list[str]) -> list[OldLine]:

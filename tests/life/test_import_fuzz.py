@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.errors import ReadError
-from mdrecall.extras.imports.exports import JsonFile, read_items
+from mdrecall.extras.imports.exports import read_items
 from mdrecall.extras.imports.items import (
     Item,
     add_mark,
@@ -68,11 +68,11 @@ def test_a_list_is_what_json_says_and_a_cut_one_is_an_error(
     file.write_text(whole)
     if is_lines and (not values or any(isinstance(value, list) for value in values)):
         return
-    assert repr(list(read_items(JsonFile(str(file))))) == repr(values)
+    assert repr(list(read_items((str(file), "")))) == repr(values)
     if not is_lines and cut < len(whole):
         file.write_text(whole[:cut])
         with pytest.raises(ReadError):
-            list(read_items(JsonFile(str(file))))
+            list(read_items((str(file), "")))
 
 
 @given(text=st.text() | TEXTS, title=st.text(), key=st.text(), is_entry=st.booleans(), tags=st.lists(st.text()))

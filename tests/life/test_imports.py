@@ -476,7 +476,7 @@ def test_a_link_in_the_target_is_not_followed(workspace: Workspace, run: Run, tm
 
 
 def test_a_long_list_is_read_item_by_item(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    from mdrecall.extras.imports.exports import JsonFile, read_items
+    from mdrecall.extras.imports.exports import read_items
 
     file = tmp_path / "conversations.json"
     long = "word " * 300_000
@@ -484,7 +484,7 @@ def test_a_long_list_is_read_item_by_item(workspace: Workspace, run: Run, tmp_pa
         target.write("\ufeff[ ")
         for number in range(20):
             target.write(json.dumps({"n": number, "text": long}) + ("\n,\n" if number < 19 else "\n]"))
-    items = read_items(JsonFile(str(file)))
+    items = read_items((str(file), ""))
     assert [item["n"] for item in items] == list(range(20))
 
 

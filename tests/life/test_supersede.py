@@ -136,19 +136,19 @@ def test_a_new_note_is_told_what_it_may_replace_and_marks_nothing(notes: Workspa
 def test_contradictions_are_listed_with_both_sources_until_one_is_marked(notes: Workspace) -> None:
     notes.write("memory/2026-06-01.md", "- Ben's phone is 5678\n- Maria moved to Lisbon in May.\n")
     memory = notes.memory()
-    (conflict,) = list_conflicts(memory).conflicts.found
+    (conflict,) = list_conflicts(memory)[0].found
     assert (conflict.old.place.path, conflict.old.place.line) == (OLD, 3)
     assert (conflict.new.place.path, conflict.new.place.line) == ("memory/2026-06-01.md", 2)
     assert conflict.is_ordered
     assert [line.citation for line in keep_line(memory, "memory/2026-06-01.md#L2", now=NOW)] == [f"{OLD}#L3"]
-    assert not list_conflicts(memory).conflicts.found
+    assert not list_conflicts(memory)[0].found
     assert not keep_line(memory, "memory/2026-06-01.md#L2", now=NOW)
 
 
 def test_a_log_of_one_thing_is_no_contradiction(workspace: Workspace) -> None:
     days = [f"- The weight of the parcel is {80 + day} kg" for day in range(8)]
     workspace.write("memory/2026-06-01.md", "\n".join(days))
-    assert not list_conflicts(workspace.memory()).conflicts.found
+    assert not list_conflicts(workspace.memory())[0].found
 
 
 def test_a_large_workspace_is_compared_in_part_and_that_is_told(
@@ -156,5 +156,5 @@ def test_a_large_workspace_is_compared_in_part_and_that_is_told(
 ) -> None:
     notes.write("memory/2026-06-01.md", "- Maria moved to Lisbon in May.\n")
     monkeypatch.setattr(supersede, "_MAX_CLAIMS", 1)
-    report = list_conflicts(notes.memory())
-    assert (report.notes, report.left_out, report.conflicts.found) == (1, 1, ())
+    conflicts, read, left_out = list_conflicts(notes.memory())
+    assert (read, left_out, conflicts.found) == (1, 1, ())

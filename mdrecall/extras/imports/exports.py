@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, TypeAlias
 
 from mdrecall.errors import FileMissing, FileTooLarge, FileUnreadable, NotAFile, ReadError
 from mdrecall.life.backup import MAX_BYTES, open_archive, open_member
@@ -24,17 +24,8 @@ _READ_CHARS = 1 << 20
 _SPACE = re.compile(r"[\s,\ufeff]*")
 
 
-class JsonFile(NamedTuple):
-    """A JSON file of an export."""
-
-    path: str
-    """A file, or an archive."""
-    member: str = ""
-    """The name in the archive; empty for a file."""
-
-    @property
-    def shown(self) -> str:
-        return f"{self.path} ({self.member})" if self.member else self.path
+#: A JSON file of an export: the path of it or of its archive, and its name in the archive; empty for a file.
+JsonFile: TypeAlias = tuple[str, str]
 
 
 def find_json(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
@@ -45,7 +36,7 @@ def find_json(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
     if os.path.isdir(path):
         return [found for file in _walk(path) for found in _find_in_file(file, pattern)]
     if os.path.isfile(path):
-        return _find_in_archive(path, pattern) if _is_archive(path) else [JsonFile(path)]
+        return _find_in_archive(path, pattern) if _is_archive(path) else [(path, "")]
     if os.path.lexists(path):
         raise NotAFile(f"{path} is neither a file nor a folder.", path=path)
     raise FileMissing(f"There is no file or folder {path}.", path=path, hint="Check the path.")
@@ -71,7 +62,7 @@ def _raise_unreadable(error: OSError) -> None:
 def _find_in_file(file: str, pattern: re.Pattern[str]) -> list[JsonFile]:
     if file.lower().endswith(".zip") and _is_archive(file):
         return _find_in_archive(file, pattern)
-    return [JsonFile(file)] if pattern.fullmatch(os.path.basename(file)) else []
+    return [(file, "")] if pattern.fullmatch(os.path.basename(file)) else []
 
 
 def _is_archive(path: str) -> bool:
@@ -88,7 +79,7 @@ def _find_in_archive(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
     if twice := next((name for name, other in pairwise(names) if name == other), ""):
         hint = "Nobody can tell which one counts. Unpack it and name the folder."
         raise FileUnreadable(f"{path} holds two files with the name {twice}.", path=path, hint=hint)
-    return [JsonFile(path, name) for name in names if "__MACOSX" not in name]
+    return [(path, name) for name in names if "__MACOSX" not in name]
 
 
 def read_items(file: JsonFile) -> Iterator[Any]:
@@ -96,20 +87,21 @@ def read_items(file: JsonFile) -> Iterator[Any]:
 
     Raise ``ReadError`` where it is not JSON. Bytes that are not UTF-8 are replaced.
     """
+    path, member = file
     try:
         with ExitStack() as stack:
-            if file.member:
-                archive = stack.enter_context(open_archive(file.path))
-                raw = stack.enter_context(open_member(archive, file.member, file.path))
+            if member:
+                archive = stack.enter_context(open_archive(path))
+                raw = stack.enter_context(open_member(archive, member, path))
             else:
-                raw = stack.enter_context(open(file.path, "rb"))
+                raw = stack.enter_context(open(path, "rb"))
                 if os.fstat(raw.fileno()).st_size > MAX_BYTES:
                     hint = "Split it into smaller files."
-                    raise FileTooLarge(f"{file.path} has more than {MAX_BYTES:,} bytes.", path=file.path, hint=hint)
+                    raise FileTooLarge(f"{path} has more than {MAX_BYTES:,} bytes.", path=path, hint=hint)
             text = io.TextIOWrapper(raw, encoding="utf-8", errors="replace")
-            yield from _JsonStream(text, file.shown).items()
+            yield from _JsonStream(text, f"{path} ({member})" if member else path).items()
     except OSError as error:
-        raise FileUnreadable(f"Cannot read {file.path}: {error.strerror or error}.", path=file.path) from error
+        raise FileUnreadable(f"Cannot read {path}: {error.strerror or error}.", path=path) from error
 
 
 class _JsonStream:

@@ -66,8 +66,8 @@ class Block(NamedTuple):
 
 
 def hash_key(key: str) -> str:
-    """Return what stands for the key of an item in a mark, which may hold anything."""
-    return _hash(key)
+    """Return what stands in a mark for the key of an item, which may hold anything."""
+    return hashlib.sha256(key.encode("utf-8", "replace")).hexdigest()[:_HASH_CHARS]
 
 
 def name_note(item: Item) -> str:
@@ -75,7 +75,7 @@ def name_note(item: Item) -> str:
     if item.path:
         return item.path
     words = drop_ending(note_name("", item.title)).strip("-")
-    name = "-".join(filter(None, (item.day, words, _hash(item.key)[:_NAME_HASH_CHARS])))
+    name = "-".join(filter(None, (item.day, words, hash_key(item.key)[:_NAME_HASH_CHARS])))
     return f"{item.day[:4]}/{name}" if item.day else name
 
 
@@ -113,7 +113,7 @@ def add_mark(text: str, source: str, keys: Sequence[str]) -> str:
 
 def hash_text(text: str) -> str:
     """Return the hash of a block's text; blank lines around it do not count."""
-    return _hash(text.strip())
+    return hash_key(text.strip())
 
 
 def find_blocks(note: str) -> Iterator[Block]:
@@ -134,7 +134,3 @@ def clean_text(text: str) -> str:
 def clean_title(title: str) -> str:
     """Return a title as one line of plain words."""
     return _SENTENCE_MARKS.sub(" ", title).strip()[:_MAX_TITLE_CHARS].strip()
-
-
-def _hash(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:_HASH_CHARS]
