@@ -4,7 +4,6 @@ import errno
 import http.client
 import os
 import re
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -14,7 +13,7 @@ from shutil import disk_usage
 from typing import IO, NamedTuple
 
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
-from mdrecall.locks import try_flock
+from mdrecall.locks import FileLock
 from mdrecall.state_files import make_private_folder
 from mdrecall.types import Progress, ProgressCallback
 
@@ -24,7 +23,6 @@ _ATTEMPTS = 5
 _MAX_REDIRECTS = 10
 #: Large enough to be fast, small enough that closing the embedder ends a download soon.
 _BLOCK_BYTES = 1 << 18
-_POLL_S = 0.1
 _TIMEOUT_S = 30.0
 #: The size of a file before the server has given it.
 UNKNOWN = -1
@@ -61,23 +59,18 @@ def matches(path: str, file: RemoteFile) -> bool:
 @contextmanager
 def folder_lock(folder: str, *, lock_wait_s: float = 1800) -> Iterator[None]:
     """Create the folder and hold its write lock; raise ``ModelFileError`` if the system refuses."""
+    lock = FileLock(os.path.join(folder, "write.lock"))
     try:
         make_private_folder(folder)
-        with open(os.path.join(folder, "write.lock"), "a") as lock:
-            _take(lock, folder, lock_wait_s)
-            yield
+        if not lock.acquire(lock_wait_s, "writing models"):
+            message = f"Another process has been writing in {folder} for {lock_wait_s:.0f} seconds."
+            raise EmbedderUnavailable(message, hint="Wait for it or stop it, then try again.")
+        yield
     except OSError as error:
         hint = "Free some space there, or set memorySearch.local.modelCacheDir to another folder."
         raise ModelFileError(f"Cannot write in {folder}: {error.strerror or error}.", hint=hint) from error
-
-
-def _take(lock: IO[str], folder: str, wait_s: float) -> None:
-    deadline = time.monotonic() + wait_s
-    while not try_flock(lock.fileno()):
-        if time.monotonic() >= deadline:
-            message = f"Another process has been writing in {folder} for {wait_s:.0f} seconds."
-            raise EmbedderUnavailable(message, hint="Wait for it or stop it, then try again.")
-        time.sleep(_POLL_S)
+    finally:
+        lock.release()
 
 
 def fetch(

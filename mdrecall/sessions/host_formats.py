@@ -162,11 +162,7 @@ def parse_copilot(record: Json) -> ParsedRecord:
         case "assistant.message":
             calls = _objects(data.get("toolRequests"))
             tools = (
-                _call(
-                    _text(tool, "name"),
-                    parse_object(tool.get("arguments")),
-                    _text(tool, "toolCallId"),
-                )
+                _call(_text(tool, "name"), parse_object(tool.get("arguments")), _text(tool, "toolCallId"))
                 for tool in calls
             )
             return parsed._replace(steps=(*_say("assistant", [_text(data, "content")]), *tools))

@@ -110,39 +110,16 @@ _OPENCODE_DATABASE = _below("XDG_DATA_HOME", ".local/share", "opencode/opencode.
 _STEM = re.compile(r"([^/]+)\.jsonl$")
 
 HOSTS = (
-    HostFiles(
-        "claude-code",
-        _below("CLAUDE_CONFIG_DIR", ".claude", "projects"),
-        "*/*.jsonl",
-        _STEM,
-        parse_claude_code,
-        by_folder=True,
-        copies=True,
-    ),
-    HostFiles(
-        "codex",
-        _below("CODEX_HOME", ".codex", "sessions"),
-        "*/*/*/rollout-*.jsonl",
-        re.compile(r"([0-9A-Za-z]+(?:-[0-9A-Za-z]+){4})\.jsonl$"),
-        parse_codex,
-    ),
-    HostFiles(
-        "copilot",
-        _below("COPILOT_HOME", ".copilot", "session-state"),
-        "*/events.jsonl",
-        re.compile(r"([^/]+)/events\.jsonl$"),
-        parse_copilot,
-    ),
-    HostFiles(
-        "gemini",
-        lambda home, env: os.path.join(env.get("GEMINI_CLI_HOME") or home, ".gemini", "tmp"),
-        "*/chats/session-*.jsonl",
-        _STEM,
-        parse_gemini,
-        repeats=True,
-    ),
+    HostFiles("claude-code", _below("CLAUDE_CONFIG_DIR", ".claude", "projects"), "*/*.jsonl", _STEM, parse_claude_code,
+              by_folder=True, copies=True),
+    HostFiles("codex", _below("CODEX_HOME", ".codex", "sessions"), "*/*/*/rollout-*.jsonl",
+              re.compile(r"([0-9A-Za-z]+(?:-[0-9A-Za-z]+){4})\.jsonl$"), parse_codex),
+    HostFiles("copilot", _below("COPILOT_HOME", ".copilot", "session-state"), "*/events.jsonl",
+              re.compile(r"([^/]+)/events\.jsonl$"), parse_copilot),
+    HostFiles("gemini", lambda home, env: os.path.join(env.get("GEMINI_CLI_HOME") or home, ".gemini", "tmp"),
+              "*/chats/session-*.jsonl", _STEM, parse_gemini, repeats=True),
     HostFiles("qwen", _below("QWEN_HOME", ".qwen", "projects"), "*/chats/*.jsonl", _STEM, parse_qwen, by_folder=True),
-)
+)  # fmt: skip
 
 
 def find_host_files(name: str) -> HostFiles | None:

@@ -22,7 +22,7 @@ from mdrecall.sessions.host_conversations import HOST_NAMES
 from mdrecall.sessions.jsonl import OpenJsonl, open_jsonl, parse_blocks, parse_object
 from mdrecall.sessions.openclaw_database import Contents, OpenClawDatabase, Window
 from mdrecall.sessions.openclaw_entries import KnownSessions, SessionFacts
-from mdrecall.sessions.openclaw_events import CHAT_WORDS, EventParser, Turn, find_chat_type, is_user_event
+from mdrecall.sessions.openclaw_events import CHAT_WORDS, EventParser, Turn, begin_turn, find_chat_type, is_user_event
 from mdrecall.sessions.visibility import Rules, may_be_shared
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
@@ -282,9 +282,7 @@ def _find_turn(file: OpenJsonl, start: int) -> Turn:
         lines = b"".join(file.blocks(begin, start)).split(b"\n")
         for line in reversed(lines if begin == 0 else lines[1:]):
             if _USER.search(line) and is_user_event(event := parse_object(line)):
-                parser = EventParser()
-                parser.parse(event)
-                return parser.turn
+                return begin_turn(event["message"])
         if begin == 0 or size >= _TURN_BYTES:
             break
         size *= 8
@@ -338,9 +336,7 @@ class OpenWindow(NamedTuple):
         """Return the turn that is going on at an offset."""
         for count, (_, content, _, _) in enumerate(self.database.read_events_before(self.window, start)):
             if is_user_event(content):
-                parser = EventParser()
-                parser.parse(content)
-                return parser.turn
+                return begin_turn(content["message"])
             if count >= _TURN_ROWS:
                 break
         return Turn()

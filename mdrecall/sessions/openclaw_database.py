@@ -228,14 +228,14 @@ class OpenClawDatabase:
     def read_events(self, window: Window, start: int = 0) -> Iterator[Event]:
         """Yield the events from a row on that the conversation had when it was looked up, each batch in a snapshot."""
         while start < window.rows:
-            events = self._read_batch(window, "seq >= ? AND seq < ? ORDER BY seq", (start, window.rows))
+            events = self._read_rows(window, "seq >= ? AND seq < ? ORDER BY seq", (start, window.rows))
             yield from events
             start = events[-1][0] + 1 if events else window.rows
 
     def read_events_before(self, window: Window, end: int) -> Iterator[Event]:
         """Yield the events before a row, the last first."""
         while end > 0:
-            events = self._read_batch(window, "seq < ? ORDER BY seq DESC", (end,))
+            events = self._read_rows(window, "seq < ? ORDER BY seq DESC", (end,))
             yield from events
             end = events[-1][0] if events else 0
 
@@ -255,14 +255,13 @@ class OpenClawDatabase:
         read_snapshot(self.path, update)
         return digest.digest()
 
-    def _read_batch(self, window: Window, where: str, values: tuple[int, ...]) -> list[Event]:
-        return read_snapshot(self.path, lambda connection: self._read_rows(connection, window, where, values))
+    def _read_rows(self, window: Window, where: str, values: tuple[int, ...]) -> list[Event]:
+        read = self._read_cold_rows if window.is_cold else self._read_warm_rows
+        return read_snapshot(self.path, lambda connection: read(connection, window, where, values))
 
-    def _read_rows(
+    def _read_warm_rows(
         self, connection: apsw.Connection, window: Window, where: str, values: tuple[int, ...]
     ) -> list[Event]:
-        if window.is_cold:
-            return self._read_cold_rows(connection, window, where, values)
         rewritten = "SELECT generation FROM transcript_rewrite_watermarks WHERE session_id = ?"
         if str(connection.execute(rewritten, (window.session,)).get or "") != window.generation:
             problem = f"The conversation {window.session} was rewritten while it was read."
@@ -284,7 +283,7 @@ class OpenClawDatabase:
     def _read_cold_rows(
         self, connection: apsw.Connection, window: Window, where: str, values: tuple[int, ...]
     ) -> list[Event]:
-        """Return the events of an archive, as ``_read_rows`` returns those of the table; all at once, as it is read."""
+        """Return the events of an archive as ``_read_warm_rows`` returns those of the table, but all at once."""
         rows = [row for row in self.cold.read(connection, window.session) if row[0] < values[-1]]
         rows = rows[::-1] if "DESC" in where else [row for row in rows if row[0] >= values[0]]
         return [(seq, parse_object(text), len(text.encode("utf-8", "replace")), "") for seq, text in rows]

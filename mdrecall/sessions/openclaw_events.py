@@ -98,7 +98,7 @@ class EventParser:
         if not isinstance(message, dict) or not speaker:
             return None
         if role == "user":
-            self._turn = _begin_turn(message)
+            self._turn = begin_turn(message)
         # Another session of an agent may write in the name of the user.
         is_foreign = role == "user" and as_object(message.get("provenance")).get("kind") == "inter_session"
         text = "" if self.turn.is_left_out or is_foreign else _text_of(message)
@@ -132,7 +132,8 @@ def is_user_event(event: dict[str, Any]) -> bool:
     return event.get("type") == "message" and as_object(event.get("message")).get("role") == "user"
 
 
-def _begin_turn(message: dict[str, Any]) -> Turn:
+def begin_turn(message: dict[str, Any]) -> Turn:
+    """Return the turn that begins with a message of the user."""
     provenance = as_object(message.get("provenance"))
     if provenance.get("kind") == "internal_system":
         return Turn(SYSTEM, provenance.get("sourceTool") in (_HEARTBEAT, *_RECALLS))

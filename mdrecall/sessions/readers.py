@@ -127,8 +127,12 @@ def find_conversation(reader: TranscriptReader, session: str) -> Conversation:
     listing = reader.scan()
     if path := reader.find(session, listing):
         return reader.describe(path, listing.stamps[path])
+    raise _missing(session)
+
+
+def _missing(session: str, which: str = "") -> FileMissing:
     hint = "Give the id, the file name or the path of a session from the list of sessions."
-    raise FileMissing(f"There is no transcript {session}.", path=session, hint=hint)
+    return FileMissing(f"There is no transcript {session}{which}.", path=session, hint=hint)
 
 
 def find_visible(settings: Settings, reader: TranscriptReader, session_key: str, session: str = "") -> Visible:
@@ -174,9 +178,7 @@ def find_readable(
     named = [each for each in named if not session_id or each.path == path]
     if named:
         return max(named, key=lambda each: (not each.archived, each.changed_s))
-    may_see = " that this conversation may see" if session_key.strip() else ""
-    hint = "Give the id, the file name or the path of a session from the list of sessions."
-    raise FileMissing(f"There is no transcript {name}{may_see}.", path=name, hint=hint)
+    raise _missing(name, " that this conversation may see" if session_key.strip() else "")
 
 
 def is_named(conversation: Conversation, name: str, session_key: str = "") -> bool:

@@ -11,16 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import NamedTuple, TypeAlias
 
-from mdrecall.text.days import (
-    DayRange,
-    Unit,
-    calendar_date,
-    day_number,
-    month_range,
-    unit_range,
-    weekday,
-    year_range,
-)
+from mdrecall.text.days import DayRange, Unit, calendar_date, day_number, month_range, unit_range, weekday, year_range
 from mdrecall.text.words import count_words
 
 

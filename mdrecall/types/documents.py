@@ -28,10 +28,7 @@ class Stamps(dict[str, T]):
     """Stamps by path in a mapping that nobody changes, and how it differs from the one that it was made of."""
 
     def __init__(
-        self,
-        base: Mapping[str, T],
-        removed: Sequence[str] = (),
-        newer: Mapping[str, T] = MappingProxyType({}),
+        self, base: Mapping[str, T], removed: Sequence[str] = (), newer: Mapping[str, T] = MappingProxyType({})
     ) -> None:
         """Copy a mapping without some paths, and with other stamps of others."""
         super().__init__(base)

@@ -2,16 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
-from typing import (
-    Any,
-    Concatenate,
-    Literal,
-    NamedTuple,
-    ParamSpec,
-    TypeAlias,
-    TypeVar,
-    dataclass_transform,
-)
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, TypeAlias, TypeVar, dataclass_transform
 
 from mdrecall.types.documents import Issue, Origin, SourceName, format_citation
 from mdrecall.types.sync import ProgressCallback

@@ -292,13 +292,13 @@ MASKED = (
 def record_own_patterns() -> Iterator[str]:
     """Yield which patterns of users are refused, and what the others find."""
     for pattern in OWN_PATTERNS:
-        compiled = compile_patterns([pattern])
+        compiled, problems = compile_patterns([pattern])
         shown = pattern if len(pattern) < 60 else f"{pattern[:2]}*{len(pattern)}"
-        for problem in compiled.problems:
+        for problem in problems:
             yield f"{shown} - {'…' in problem:d} {problem[-24:]}"
-        for one in compiled.patterns[-1:]:
-            masked = redact(OWN_TEXT, more=compiled.patterns)
-            yield f"{shown} + {len(compiled.patterns)} {one.flags} {masked!r}"
+        for one in compiled[-1:]:
+            masked = redact(OWN_TEXT, more=compiled)
+            yield f"{shown} + {len(compiled)} {one.flags} {masked!r}"
     yield " ".join(make_redactor(own).fingerprint for own in ((), ("a",), ("a", "b"), ("ab",), ("\ud800",)))
 
 
@@ -306,10 +306,10 @@ def record_masks() -> Iterator[str]:
     """Yield texts with their secrets masked."""
     yield from map(redact, SECRETS)
     for text, patterns in MASKED:
-        compiled = compile_patterns(patterns.split(", ")).patterns
+        compiled, _ = compile_patterns(patterns.split(", "))
         found = [tuple(one) for one in find(text, more=compiled)]
         yield f"{text!r} {patterns} {[one[:2] + one[3:] for one in found]} {redact(text, more=compiled)!r}"
-    long = compile_patterns(["<[^>]*>"]).patterns
+    long, _ = compile_patterns(["<[^>]*>"])
     for before, size in product((0, 2040, 2047, 2048, 4089, 4090), (8, 2048, 2049, 5_000)):
         text = f"{'x' * before}<{'y' * size}>{'z' * 3_000}"
         yield f"{before} {size} {[one[:2] for one in find(text, more=long)]}"

@@ -59,11 +59,7 @@ _LINKS = ("", "s", "n", "en", "es", "e")
 _KANA = "[\u3041-\u30fa\u30fd-\u30ff]+"
 _UNSPACED = f"[{UNSPACED}]+"
 #: The words of scripts with spaces; those in Latin letters are found with the English ones.
-_SPACED = {
-    "cyrillic": "[\u0400-\u052f]+",
-    "greek": "[\u0370-\u03ff]+",
-    "hangul": "[\uac00-\ud7a3]+",
-}
+_SPACED = {"cyrillic": "[\u0400-\u052f]+", "greek": "[\u0370-\u03ff]+", "hangul": "[\uac00-\ud7a3]+"}
 _MARK = ":"
 # One Korean syllable begins many words, so it is taken for a word only before these.
 _PARTICLES = (

@@ -11,14 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.embed.offline.languages import Languages, Pieces, find_words
-from mdrecall.embed.offline.word_file import (
-    HASH_FACTOR,
-    HASH_START,
-    MAX_WEIGHT,
-    UNSPACED,
-    WordFile,
-    word_length,
-)
+from mdrecall.embed.offline.word_file import HASH_FACTOR, HASH_START, MAX_WEIGHT, UNSPACED, WordFile, word_length
 from mdrecall.text.words import fold, stem
 
 # The vectors of frequent words are shorter; words up to this length say nothing, and the others as much as they are

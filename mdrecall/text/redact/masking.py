@@ -67,9 +67,9 @@ class Redactor(NamedTuple):
 
 def make_redactor(patterns: Sequence[str]) -> Redactor:
     """Return a redactor for the built-in rules and some user patterns."""
-    compiled = compile_patterns(patterns)
+    usable, problems = compile_patterns(patterns)
     own = _hash(patterns) if patterns else ""
-    return Redactor(partial(redact, more=compiled.patterns), f"r{REDACTION_VERSION}{own}", compiled.problems)
+    return Redactor(partial(redact, more=usable), f"r{REDACTION_VERSION}{own}", problems)
 
 
 def _hash(patterns: Sequence[str]) -> str:

@@ -36,13 +36,6 @@ _NESTED = "a repetition inside a repetition, or a choice inside one, can take fo
 _AMBIGUOUS = "several repetitions of the same characters can match in too many ways; give them a limit such as {0,64}"
 
 
-class Compiled(NamedTuple):
-    """The patterns that can be used, and the problem of each that cannot."""
-
-    patterns: tuple[re.Pattern[str], ...]
-    problems: tuple[str, ...]
-
-
 class _Step(NamedTuple):
     """One element of a pattern: its characters, and how it can match some of them."""
 
@@ -55,8 +48,11 @@ class _Step(NamedTuple):
     """In how many ways it can match one and the same text."""
 
 
-def compile_patterns(patterns: Sequence[str]) -> Compiled:
-    """Compile every pattern, once with ASCII letters and once with all letters for ``\\b``, ``\\w`` and ``\\d``."""
+def compile_patterns(patterns: Sequence[str]) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
+    """Compile every pattern, once with ASCII letters and once with all letters for ``\\b``, ``\\w`` and ``\\d``.
+
+    Return the patterns that can be used, and the problem of each that cannot.
+    """
     good: list[re.Pattern[str]] = []
     problems: list[str] = []
     for pattern in patterns:
@@ -64,7 +60,7 @@ def compile_patterns(patterns: Sequence[str]) -> Compiled:
             good += _compile(pattern)
         except (ValueError, re.error, OverflowError, RecursionError) as error:
             problems.append(f"{pattern if len(pattern) <= 80 else pattern[:79] + '…'!r}: {error}")
-    return Compiled(tuple(good), tuple(problems))
+    return tuple(good), tuple(problems)
 
 
 def _compile(pattern: str) -> list[re.Pattern[str]]:
