@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
+from mdrecall.engine.conversations import find_visible_to
 from mdrecall.engine.embedding_status import EmbeddingStatus, build_note_map, describe_limits
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.sync_run import require_notes
@@ -16,7 +17,6 @@ from mdrecall.notes.clock import user_moment
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.types import (
-    EVERYTHING,
     ContentSizes,
     Issue,
     Probe,
@@ -88,11 +88,11 @@ class BuiltinBackend:
 
     def search_or_raise(self, request: SearchRequest) -> SearchAnswer:
         """Do the same, but raise ``StoreBusy`` while another process or session keeps the index."""
+        has_sessions = "sessions" in self._settings.memory_search.sources
         if request.source is None and not self._settings.mdrecall.sessions.with_notes:
-            has_sessions = "sessions" in self._settings.memory_search.sources
             request = request._replace(source="memory") if has_sessions and not request.session else request
         result = self._catch_up(request) if request.query.strip() else RefreshResult()
-        visible = self._find_visible(request)
+        visible = find_visible_to(self._settings, request, is_indexed=has_sessions)
         answer = self._search_index(request, visible)
         for _ in range(_EMPTY_TRIES):
             # What is wrong with the index itself, such as missing vectors, is no reason for it to be empty.
@@ -113,15 +113,6 @@ class BuiltinBackend:
             action = f"{action} {self._files.name_unsearched()}".strip()
         withheld = f"{visible.withheld} {answer.withheld}".strip()
         return answer.replace(action=action, stale=result.stale, issues=issues, withheld=withheld)
-
-    def _find_visible(self, request: SearchRequest) -> Visible:
-        """Return which transcripts the conversation of a request may see."""
-        is_searched = "sessions" in self._settings.memory_search.sources and request.source != "memory"
-        if not is_searched or not (request.session_key.strip() or request.session):
-            return EVERYTHING
-        from mdrecall.sessions.readers import find_visible, open_transcripts
-
-        return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
 
     def _is_truly_empty(self) -> bool:
         """True if the index is empty because there is nothing to index, or because searches do not look for changes."""

@@ -9,7 +9,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import ReadError, ScopeDenied
 from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
-from mdrecall.types import Conversation, SearchAnswer
+from mdrecall.types import EVERYTHING, Conversation, SearchAnswer, SearchRequest, Visible
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import TranscriptReader
@@ -39,6 +39,15 @@ def open_conversation(
         raise ScopeDenied(message, path=session, hint=denial.action)
     transcripts, masks = open_readers(settings)
     return transcripts, find_readable(settings, transcripts, session, session_key, session_id), masks.redact
+
+
+def find_visible_to(settings: Settings, request: SearchRequest, *, is_indexed: bool) -> Visible:
+    """Return which transcripts the conversation of a request may see; ``is_indexed`` says if there are any."""
+    if not is_indexed or request.source == "memory" or not (request.session_key.strip() or request.session):
+        return EVERYTHING
+    from mdrecall.sessions.readers import find_visible, open_transcripts
+
+    return find_visible(settings, open_transcripts(settings), request.session_key, request.session)
 
 
 def deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:

@@ -34,13 +34,10 @@ from mdrecall.interfaces import Backend, BackendWatch, Index
 from mdrecall.types import (
     FallbackNotice,
     Issue,
-    ProgressCallback,
     SearchAnswer,
     SearchRequest,
     Status,
-    Stop,
     SyncReport,
-    never,
 )
 
 # How long closing waits for calls that are in progress.
@@ -252,22 +249,13 @@ class FallbackBackend:
             self._breaker.record_recovery()
         return answer
 
-    def sync(
-        self,
-        *,
-        force: bool = False,
-        progress: ProgressCallback | None = None,
-        stop: Stop = never,
-        session: str = "",
-        waits: bool = True,
-    ) -> SyncReport:
-        """Bring the index up to date; if that fails, bring the fallback's up to date and report the failure."""
+    def sync(self, **options: Any) -> SyncReport:
+        """Bring the index up to date; if that fails, bring the fallback's up to date and report the failure.
 
-        def ask(backend: Backend) -> SyncReport:
-            return backend.sync(force=force, progress=progress, stop=stop, session=session, waits=waits)
-
+        The options are those of ``Backend.sync``.
+        """
         try:
-            report = ask(self._primary)
+            report = self._primary.sync(**options)
             if self._one_shot and self._breaker.outage:
                 self._probe_primary()
             return report
@@ -276,7 +264,7 @@ class FallbackBackend:
                 # No search can be answered either, whatever is indexed.
                 self._breaker.record_failure(error)
                 self._retry_later()
-            report = ask(self._ensure_fallback())
+            report = self._ensure_fallback().sync(**options)
             problem = f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
             return report._replace(failed=(*report.failed, Issue(self._name, problem)))
 

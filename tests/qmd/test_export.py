@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.extras.qmd.export import ExportReport, SessionExport
+from mdrecall.extras.qmd.export import SessionExport
 from mdrecall.interfaces import OpenTranscript
 from mdrecall.sessions.openclaw import OpenClawTranscripts
 from mdrecall.sessions.readers import Transcripts
@@ -64,7 +64,7 @@ def world(agent_home: AgentHome) -> World:
 def test_a_transcript_is_a_file_of_what_was_said(world: World) -> None:
     world.agent_home.say("one", "Hello\n\n  there", f"my key is {SECRET}")
     world.agent_home.say("none")
-    assert world.export().run() == ExportReport(written=2)
+    assert world.export().run() == []
     files = world.files()
     assert files["none.md"] == "# Session none\n\n(empty)\n"
     heading, blank, first, second = files["one.md"].splitlines()
@@ -80,7 +80,7 @@ def test_after_a_restart_what_has_not_changed_is_not_even_opened(world: World) -
     world.export().run()
     world.source.opened.clear()
     world.agent_home.say("two", "c")
-    assert world.export().run() == ExportReport(written=1, unchanged=1)
+    assert world.export().run() == []
     assert world.source.opened == ["sessions/two.jsonl"]
 
 
@@ -102,7 +102,7 @@ def test_records_that_say_nothing_leave_the_file_as_it_is(world: World) -> None:
     before = os.stat(world.folder / "one.md")
     with path.open("a") as file:
         file.write('{"type": "toolResult"}\n')
-    assert world.export().run() == ExportReport()
+    assert world.export().run() == []
     assert os.stat(world.folder / "one.md").st_ino == before.st_ino
     world.agent_home.say("one", "b")
     world.export().run()
@@ -125,7 +125,7 @@ def test_a_file_that_somebody_changed_is_written_anew(world: World) -> None:
     world.agent_home.say("one", "a")
     world.export().run()
     (world.folder / "one.md").write_text("# Session one\n\nsomething else\n")
-    assert world.export().run() == ExportReport(written=1)
+    assert world.export().run() == []
     assert world.files()["one.md"] == "# Session one\n\nUser: a\n"
 
 
@@ -133,7 +133,7 @@ def test_another_way_of_masking_masks_everything_anew(world: World) -> None:
     world.agent_home.say("one", "the word is xyzzy1234")
     world.export().run()
     assert "xyzzy" in world.files()["one.md"]
-    assert world.export(patterns=("xyzzy[0-9]+",)).run().written == 1
+    world.export(patterns=("xyzzy[0-9]+",)).run()
     assert "xyzzy" not in world.files()["one.md"]
 
 
@@ -166,18 +166,18 @@ def test_files_of_transcripts_that_have_gone_go_and_those_of_others_stay(world: 
     world.export().run()
     (world.folder / "mine.md").write_text("my own")
     path.unlink()
-    assert world.export().run() == ExportReport(removed=1, unchanged=1)
+    assert world.export().run() == []
     assert set(world.files()) == {"mine.md", "two.md"}
     assert world.export().find_origin("one.md", 3, 3) is None
 
 
 def test_the_folder_is_there_even_when_nothing_is_left_to_export(world: World) -> None:
     world.agent_home.say("one", "a").unlink()
-    assert world.export().run() == ExportReport()
+    assert world.export().run() == []
     assert world.files() == {}
     world.folder.rmdir()
     world.folder.write_text("in the way")
-    assert [issue.path for issue in world.export().run().issues] == [str(world.folder)]
+    assert [issue.path for issue in world.export().run()] == [str(world.folder)]
 
 
 def test_what_cannot_be_listed_is_not_taken_for_gone(world: World) -> None:
@@ -187,8 +187,7 @@ def test_what_cannot_be_listed_is_not_taken_for_gone(world: World) -> None:
     folder.rename(folder.with_name("away"))
     folder.write_text("no folder")
     report = world.export().run()
-    assert report.removed == 0
-    assert report.issues
+    assert report
     assert set(world.files()) == {"one.md"}
 
 
@@ -197,8 +196,9 @@ def test_transcripts_that_are_too_old_are_left_out(world: World) -> None:
     world.agent_home.say("new", "b")
     os.utime(path, (world.now_s - 8 * DAY_S,) * 2)
     os.utime(path.with_name("new.jsonl"), (world.now_s - 6 * DAY_S,) * 2)
-    assert world.export().run().written == 2
-    assert world.export(days=7).run() == ExportReport(removed=1, unchanged=1)
+    world.export().run()
+    assert set(world.files()) == {"new.md", "old.md"}
+    assert world.export(days=7).run() == []
     assert set(world.files()) == {"new.md"}
 
 
@@ -209,7 +209,7 @@ def test_a_file_that_is_not_from_a_transcript_is_not_overwritten(world: World) -
     (world.folder / "one.md").write_text("my own")
     (world.folder / "two.md").write_text("# Session two\n\nexported by another program\n")
     report = world.export().run()
-    assert [issue.path for issue in report.issues] == [str(world.folder / "one.md")]
+    assert [issue.path for issue in report] == [str(world.folder / "one.md")]
     assert world.files() == {"one.md": "my own", "two.md": "# Session two\n\nUser: b\n"}
 
 
@@ -218,15 +218,15 @@ def test_one_that_cannot_be_exported_is_told_and_the_rest_goes_on(world: World) 
     world.agent_home.say("two", "b")
     (world.folder / "one.md").mkdir(parents=True)
     report = world.export().run()
-    assert report.written == 1
-    assert [issue.path for issue in report.issues] == ["sessions/one.jsonl"]
+    assert (world.folder / "two.md").is_file()
+    assert [issue.path for issue in report] == ["sessions/one.jsonl"]
 
 
 def test_a_folder_in_which_nothing_can_be_kept_is_told_by_its_name(world: World) -> None:
     world.agent_home.say("one", "a")
     world.agent_home.state_dir.parent.mkdir(parents=True)
     world.agent_home.state_dir.write_text("in the way")
-    (issue,) = world.export().run().issues
+    (issue,) = world.export().run()
     assert issue.path == str(world.folder / "one.md")
     assert world.files() == {}
 
@@ -247,8 +247,11 @@ def test_an_export_can_be_stopped_and_taken_up_again(world: World) -> None:
     for number in range(5):
         world.agent_home.say(f"s{number}", "a")
     answers = iter([False, False, True])
-    assert world.export().run(stop=lambda: next(answers)) == ExportReport(written=2)
-    assert world.export().run() == ExportReport(written=3, unchanged=2)
+    assert world.export().run(stop=lambda: next(answers)) == []
+    assert set(world.files()) == {"s0.md", "s1.md"}
+    world.source.opened.clear()
+    assert world.export().run() == []
+    assert world.source.opened == [f"sessions/s{number}.jsonl" for number in (2, 3, 4)]
 
 
 def test_a_state_that_cannot_be_read_costs_only_work(world: World) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from mdrecall.config.settings import Settings
+from mdrecall.engine.conversations import find_visible_to
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.engine.searcher import read_ranking_options
 from mdrecall.errors import BackendNotReady, FileMissing, ReadError
@@ -29,7 +30,6 @@ from mdrecall.text.days import note_day
 from mdrecall.text.notes import read_fields
 from mdrecall.text.words import Analyser
 from mdrecall.types import (
-    EVERYTHING,
     Issue,
     Mode,
     ProgressCallback,
@@ -96,7 +96,7 @@ class QmdAnswers:
             raise BackendNotReady("qmd is building its first index.")
         mode, degraded = self._choose_mode(request.mode)
         most = max(1, min(limits.max_results, request.max_results or limits.max_results))
-        visible = self._find_visible(request)
+        visible = find_visible_to(self._settings, request, is_indexed=self._settings.memory.qmd.sessions.enabled)
         entries = [entry for entry in self._index.collections if request.source in (None, entry.source)]
         if visible.paths is not None:
             total = len(visible.paths) + sum(counts.get(entry.name, 0) for entry in entries if entry.source == "memory")
@@ -137,15 +137,6 @@ class QmdAnswers:
             return limits.has(now.day_of(mtime_ns / 1e6) if day is None else day)
 
         return is_wanted
-
-    def _find_visible(self, request: SearchRequest) -> Visible:
-        """Return which transcripts the conversation of a request may see."""
-        is_searched = self._settings.memory.qmd.sessions.enabled and request.source != "memory"
-        if not is_searched or not (request.session_key.strip() or request.session):
-            return EVERYTHING
-        from mdrecall.sessions.readers import find_visible, open_transcripts
-
-        return find_visible(self._settings, open_transcripts(self._settings), request.session_key, request.session)
 
     def _catch_up(self, progress: ProgressCallback | None) -> RefreshResult:
         if not self._settings.memory_search.sync.on_search:

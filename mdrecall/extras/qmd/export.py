@@ -10,7 +10,7 @@ import time
 from array import array
 from collections.abc import Callable
 from contextlib import suppress
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 from mdrecall.config.load import Loaded
 from mdrecall.errors import RecallError, message_with_hint
@@ -30,15 +30,6 @@ _HEAD_LINES = 2
 _DAY_S = 86_400
 #: By the path of a transcript: its stamp, and the size and time of its exported file when that was written.
 _Known: TypeAlias = dict[str, tuple[tuple[int, ...], tuple[int, int]]]
-
-
-class ExportReport(NamedTuple):
-    """What an export did."""
-
-    written: int = 0
-    removed: int = 0
-    unchanged: int = 0
-    issues: tuple[Issue, ...] = ()
 
 
 class SessionExport:
@@ -63,24 +54,25 @@ class SessionExport:
         self._now = now
         self._origins: tuple[object, dict[str, str]] = (None, {})
 
-    def run(self, stop: Stop = never) -> ExportReport:
-        """Write what has changed, and remove the files of transcripts that are gone or too old."""
+    def run(self, stop: Stop = never) -> list[Issue]:
+        """Write what has changed, remove the files of transcripts that are gone or too old, and return problems."""
         listing = self._reader.scan()
         issues = list(listing.issues)
         try:
             make_private_folder(self.folder)
         except OSError as error:
-            return ExportReport(issues=(*issues, Issue(self.folder, f"cannot be created: {error.strerror}")))
+            return [*issues, Issue(self.folder, f"cannot be created: {error.strerror}")]
         known = self._load()
         before = dict(known)
         try:
-            return self._export_changed(listing, known, issues, stop)
+            self._export_changed(listing, known, issues, stop)
         finally:
             # If the disk is full, the next export only does more work than it needs to.
             if known != before:
                 with suppress(OSError):
                     state = {"masks": self._redactor.fingerprint, "folder": self.folder, "files": known}
                     save(self._state_path, state)
+        return issues
 
     def stamps(self) -> dict[str, tuple[int, ...]]:
         """Return the present stamp of every transcript."""
@@ -107,43 +99,37 @@ class SessionExport:
             self._origins = stamp, {export_name(known): known for known in self._load()}
         return self._origins[1].get(name)
 
-    def _export_changed(self, listing: Listing, known: _Known, issues: list[Issue], stop: Stop) -> ExportReport:
+    def _export_changed(self, listing: Listing, known: _Known, issues: list[Issue], stop: Stop) -> None:
         since_ns = (self._now() - self._retention_days * _DAY_S) * 1e9 if self._retention_days else 0
         current = {path: stamp for path, stamp in listing.stamps.items() if stamp[1] >= since_ns}
-        written = unchanged = 0
         for path, stamp in sorted(current.items()):
             if stop():
-                return ExportReport(written, 0, unchanged, tuple(issues))
-            if known.get(path) == (tuple(stamp), _file_stamp(self._target(path))):
-                unchanged += 1
-            elif self._export(path, known, issues):
-                written += 1
-        removed = 0 if listing.lost else self._remove_stale(known, set(current), issues)
-        return ExportReport(written, removed, unchanged, tuple(issues))
+                return
+            if known.get(path) != (tuple(stamp), _file_stamp(self._target(path))):
+                self._export(path, known, issues)
+        if not listing.lost:
+            self._remove_stale(known, set(current), issues)
 
-    def _export(self, path: str, known: _Known, issues: list[Issue]) -> bool:
-        """Bring one file up to date. Return True if it was written; what cannot be read or written is an issue."""
+    def _export(self, path: str, known: _Known, issues: list[Issue]) -> None:
+        """Bring one file up to date; what cannot be read or written is an issue."""
         target, name = self._target(path), export_name(path)
         try:
             if path not in known and not _may_replace(target, _heading(name)):
                 issues.append(Issue(target, f"is not from {path}, so that transcript is not exported"))
-                return False
+                return
             with self._reader.open(path) as opened:
                 try:
-                    is_new = self._write(target, name, opened)
+                    self._write(target, name, opened)
                     known[path] = tuple(opened.stamp), _file_stamp(target) or (0, 0)
                 except OSError as error:
                     # The exported file is at fault, not the transcript, which the source would blame.
                     issues.append(Issue(target, f"cannot be written: {error.strerror}"))
-                    return False
-            return is_new
         except (RecallError, OSError) as error:
             why = message_with_hint(error) if isinstance(error, RecallError) else error.strerror
             issues.append(Issue(path, f"is not exported: {why}"))
-            return False
 
-    def _write(self, target: str, name: str, opened: OpenTranscript) -> bool:
-        """Write a transcript to a file. True unless the file was the same already."""
+    def _write(self, target: str, name: str, opened: OpenTranscript) -> None:
+        """Write a transcript to a file, unless the file was the same already."""
         numbers = array("Q")
         with draft(target) as made:
             made.file.write(_heading(name))
@@ -160,21 +146,16 @@ class SessionExport:
                 beside.publish()
             if not is_same or os.path.islink(target):
                 made.publish()
-        return not is_same
 
-    def _remove_stale(self, known: _Known, current: set[str], issues: list[Issue]) -> int:
-        removed = 0
+    def _remove_stale(self, known: _Known, current: set[str], issues: list[Issue]) -> None:
         for path in [path for path in known if path not in current]:
             try:
-                with suppress(FileNotFoundError):
-                    os.unlink(self._target(path))
-                    removed += 1
-                with suppress(FileNotFoundError):
-                    os.unlink(self._numbers_path(export_name(path)))
+                for file in (self._target(path), self._numbers_path(export_name(path))):
+                    with suppress(FileNotFoundError):
+                        os.unlink(file)
                 del known[path]
             except OSError as error:
                 issues.append(Issue(self._target(path), f"cannot be removed: {error.strerror}"))
-        return removed
 
     def _load(self) -> _Known:
         saved = load(self._state_path)

@@ -11,11 +11,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.openclaw_settings import QmdUpdate
 from mdrecall.engine.background import SingleFlight, run_in_background
+from mdrecall.engine.fallback import format_time
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.errors import (
     BackendUnavailable,
@@ -113,7 +113,7 @@ class IndexUpdate:
                 return "unchanged"
             issues += self._collections.ensure(stop=stop)
             if self._export:
-                issues += self._export.run(stop).issues
+                issues += self._export.run(stop)
             current = self._digest()
             self._update_with_retries(patient, issues, stop)
             try:
@@ -526,6 +526,4 @@ class Updater:
 
 
 def _format_time(seconds: float | None) -> str | None:
-    if not seconds:
-        return None
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return format_time(seconds) if seconds else None
