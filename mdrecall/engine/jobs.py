@@ -66,13 +66,9 @@ class Jobs:
         self.last_error = ""
         self.waiting_message = ""
         """Which jobs were left running by the last run, for people; empty if none."""
-        self._api = api
-        self._is_off = False
-
-    @property
-    def is_on(self) -> bool:
+        self.is_on = True
         """False if jobs have failed too often."""
-        return not self._is_off
+        self._api = api
 
     @property
     def most_texts(self) -> int:
@@ -87,7 +83,7 @@ class Jobs:
         """Count a failure; turn jobs off after too many, or at once if they can never work."""
         self.failures += 1
         self.last_error = message_with_hint(error)
-        self._is_off = self._is_off or for_good or self.failures >= MOST_FAILURES
+        self.is_on = self.is_on and not for_good and self.failures < MOST_FAILURES
 
     def record_success(self) -> None:
         """Forget earlier failures."""
@@ -200,7 +196,7 @@ class _JobRun:
             state = self._ask_state(job, known)
             if state is None:
                 continue
-            if state.status == "running" and self._is_late():
+            if state.status == "running" and self._jobs.wait and self._waited_s() > self._jobs.timeout_s:
                 state = self._give_up(state)
             if state.status == "running":
                 still.append((job, state))
@@ -223,8 +219,8 @@ class _JobRun:
         self._missed = 0
         return state
 
-    def _is_late(self) -> bool:
-        return self._jobs.wait and time.monotonic() - self._began > self._jobs.timeout_s
+    def _waited_s(self) -> float:
+        return time.monotonic() - self._began
 
     def _give_up(self, state: JobState) -> JobState:
         """Cancel a job that takes too long, so that its texts are not paid for twice, and return its last state.
@@ -295,7 +291,7 @@ class _JobRun:
     def _describe_progress(self) -> str:
         done = sum(state.completed for _, state in self._open)
         total = sum(state.total or len(job.digests) for job, state in self._open)
-        waited = time.monotonic() - self._began
+        waited = self._waited_s()
         rest_s = self._jobs.timeout_s - waited
         if done:
             rest_s = min(rest_s, waited * (total - done) / done)

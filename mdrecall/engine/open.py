@@ -14,7 +14,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.builtin import BuiltinBackend
 from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedsChunks, FallbackEmbedder
 from mdrecall.engine.conversations import deny_by_scope
-from mdrecall.engine.embedders import EmbedderChoice, choose_embedders, languages_dir_of
+from mdrecall.engine.embedders import choose_embedders, languages_dir_of
 from mdrecall.engine.embedding_status import EmbeddingStatus
 from mdrecall.engine.indexer import Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
@@ -235,33 +235,15 @@ def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:
         note=chosen.note,
         beside=chosen.beside,
     )
-    embedder = _build_chunk_embedder(settings, store, chosen, jobs, searcher)
-    beside = None
-    if chosen.beside:
-        most = _read_most_cached(settings)
-        beside = ChunkEmbedder(store, chosen.beside, most_cached=most, keep=chosen.embedders[0].provider)
-    return EmbeddingStatus(chosen, embedder, searcher, jobs, beside)
-
-
-def _build_chunk_embedder(
-    settings: Settings, store: Store, chosen: EmbedderChoice, jobs: Jobs | None, searcher: VectorSearcher
-) -> EmbedsChunks:
-    """Return what embeds chunks with the first embedder, or with the second while the first cannot."""
-    most = _read_most_cached(settings)
-    first, *others = chosen.embedders
-    if not others:
-        return ChunkEmbedder(store, first, most_cached=most, jobs=jobs, keep=chosen.provider_to_keep)
-    second = others[0]
-    return FallbackEmbedder(
-        ChunkEmbedder(store, first, most_cached=most, jobs=jobs, keep=second.provider),
-        ChunkEmbedder(store, second, most_cached=most, keep=first.provider),
-        searcher,
-    )
-
-
-def _read_most_cached(settings: Settings) -> int | None:
     cache = settings.memory_search.cache
-    return cache.max_entries if cache.enabled else 0
+    make = partial(ChunkEmbedder, store, most_cached=cache.max_entries if cache.enabled else 0)
+    first, *others = chosen.embedders
+    own = make(first, jobs=jobs, keep=others[0].provider if others else chosen.provider_to_keep)
+    embedder: EmbedsChunks = own
+    if others:
+        embedder = FallbackEmbedder(own, make(others[0], keep=first.provider), searcher)
+    beside = make(chosen.beside, keep=first.provider) if chosen.beside else None
+    return EmbeddingStatus(chosen, embedder, searcher, jobs, beside)
 
 
 def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:

@@ -263,26 +263,16 @@ class _QueryEmbedder:
 
     def embed(self, query: str, weights: Mapping[str, float]) -> bytes:
         """Return the vector of a query; raise ``Unavailable`` with the reason if there is none."""
+        embed = partial(self.embedder.embed_query, query, weights)
         try:
-            vector = self._embed(query, weights)
-        except EmbedderError as error:
+            vector = embed() if self.embedder.traits.never_waits else self._calls.run(self.name, embed)
+        except (EmbedderError, Unavailable) as error:
+            problem = message_with_hint(error) if isinstance(error, EmbedderError) else str(error)
             if not isinstance(error, InputRefused):
-                self._count_failure(message_with_hint(error))
-            raise Unavailable(message_with_hint(error)) from error
-        except Unavailable as problem:
-            self._count_failure(str(problem))
-            raise
+                self.problem, self.failures = problem, self.failures + 1
+            raise Unavailable(problem) from error
         self.failures = 0
         return vector
-
-    def _count_failure(self, problem: str) -> None:
-        self.problem = problem
-        self.failures += 1
-
-    def _embed(self, query: str, weights: Mapping[str, float]) -> bytes:
-        if self.embedder.traits.never_waits:
-            return self.embedder.embed_query(query, weights)
-        return self._calls.run(self.name, lambda: self.embedder.embed_query(query, weights))
 
 
 def _find_trust(query: str, traits: Traits) -> float:

@@ -499,30 +499,22 @@ class Updater:
         reason, force, stop = requests[0]
         force = force or is_queued
         issues: list[Issue] = []
-        with self._record_outcome():
-            if reason == "interval" and not is_queued and not self._update.is_behind():
+        self.is_updating = True
+        try:
+            if reason == "interval" and not is_queued and not self.is_behind():
                 # An update would make qmd discard the cached answers of its models for nothing.
                 skipped = "unchanged"
             else:
                 skipped = self._update.run(issues, force=force, patient=reason == "boot", stop=stop)
-        embedded = self._embedding.run_if_due(force, issues, stop) if self._embedding else False
-        return UpdateReport(skipped, embedded, tuple(dict.fromkeys(issues)))
-
-    @contextmanager
-    def _record_outcome(self) -> Iterator[None]:
-        """Record for the status that an update is in progress, and its outcome."""
-        self.is_updating = True
-        try:
-            yield
             self._completed, self._failures, self._error = self._clock(), 0, ""
-        except ProgramStopped:
-            raise
         except BackendUnavailable as error:
-            self._failures += 1
-            self._error = message_with_hint(error)
+            if not isinstance(error, ProgramStopped):
+                self._failures, self._error = self._failures + 1, message_with_hint(error)
             raise
         finally:
             self.is_updating = False
+        embedded = self._embedding.run_if_due(force, issues, stop) if self._embedding else False
+        return UpdateReport(skipped, embedded, tuple(dict.fromkeys(issues)))
 
 
 def _format_time(seconds: float | None) -> str | None:
