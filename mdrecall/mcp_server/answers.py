@@ -11,17 +11,9 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from mdrecall.engine.background import run_in_background
 from mdrecall.errors import ArgumentError, ReadError, RecallError, message_with_hint
+from mdrecall.mcp_server import protocol
 from mdrecall.mcp_server.memories import Memories
-from mdrecall.mcp_server.protocol import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    LOG_LEVELS,
-    STATELESS_VERSIONS,
-    Json,
-    ProtocolError,
-    Request,
-    describe_server,
-)
+from mdrecall.mcp_server.protocol import Json, ProtocolError, Request
 from mdrecall.mcp_server.tools import MakeTools, SessionTools, Toolbox, may_remember
 from mdrecall.tools.toolset import message_with_action
 from mdrecall.types import Stamp
@@ -116,16 +108,12 @@ class Answers:
         return text
 
     def initialize(self, version: str) -> Json:
-        """Return the answer to ``initialize``."""
-        result = {"protocolVersion": version, "capabilities": _CAPABILITIES, "serverInfo": describe_server()}
-        return self._add_instructions(result)
-
-    def discover(self) -> Json:
-        """Return the answer to ``server/discover``, which stands for ``initialize`` in the newer era."""
-        return self._add_instructions({"supportedVersions": list(STATELESS_VERSIONS), "capabilities": _CAPABILITIES})
-
-    def _add_instructions(self, result: Json) -> Json:
-        return result | {"instructions": self.instructions} if self.instructions else result
+        """Return the answer to ``initialize``, or without a version to ``server/discover`` of the newer era."""
+        about: Json = {"supportedVersions": list(protocol.STATELESS_VERSIONS), "capabilities": _CAPABILITIES}
+        if version:
+            server = protocol.describe_server()
+            about = {"protocolVersion": version, "capabilities": _CAPABILITIES, "serverInfo": server}
+        return about | {"instructions": self.instructions} if self.instructions else about
 
     def answer(self, request: Request) -> Json:
         """Return the result of a request, or raise ``ProtocolError``; this may take as long as a search does."""
@@ -140,7 +128,7 @@ class Answers:
             # No signal reaches the threads that this runs on: what exits here is code that should not.
             _log.exception("The answer to %s failed.", request.method)
             message = "Something unexpected went wrong in the server; its log says more."
-            raise ProtocolError(INTERNAL_ERROR, message) from bug
+            raise ProtocolError(protocol.INTERNAL_ERROR, message) from bug
         if request.method == "tools/list":
             # The client will use the tools soon.
             run_in_background(self._warm_up, name="mdrecall-warm-up")
@@ -170,7 +158,7 @@ class Answers:
     def _get_prompt(self, request: Request, session_key: str) -> Json:
         name, arguments = request.params["name"], request.params.get("arguments") or {}
         if name != _PROMPT or not may_remember(session_key):
-            raise ProtocolError(INVALID_PARAMS, f"Unknown prompt: {name[:_MAX_NAME_CHARS]}")
+            raise ProtocolError(protocol.INVALID_PARAMS, f"Unknown prompt: {name[:_MAX_NAME_CHARS]}")
         with _translate_errors(ArgumentError):
             text = self._write_prompt(arguments.get("agent", ""), session_key)
         if question := arguments.get("question", "").strip():
@@ -241,7 +229,7 @@ class Answers:
         """Read a memory file from its first character to its last, as ``memory_get`` reads it."""
         uri = request.params["uri"]
         if not may_remember(session_key):
-            raise ProtocolError(INVALID_PARAMS, "A sub-agent has no memory.")
+            raise ProtocolError(protocol.INVALID_PARAMS, "A sub-agent has no memory.")
         with _translate_errors(ReadError, ArgumentError, data={"uri": uri}):
             agent, path = parse_uri(uri)
             memory = self.memories.get(agent)
@@ -255,9 +243,9 @@ def _translate_errors(*of_client: type[RecallError], data: Json | None = None) -
     try:
         yield
     except of_client as error:
-        raise ProtocolError(INVALID_PARAMS, message_with_action(error), data) from error
+        raise ProtocolError(protocol.INVALID_PARAMS, message_with_action(error), data) from error
     except RecallError as error:
-        raise ProtocolError(INTERNAL_ERROR, message_with_action(error)) from error
+        raise ProtocolError(protocol.INTERNAL_ERROR, message_with_action(error)) from error
 
 
 def format_uri(agent: str, path: str) -> str:
@@ -318,14 +306,14 @@ class LogNotifications(logging.Handler):
 
     def listen(self, peer: object, level: str, send: SendLog) -> None:
         """Send what is logged at this level from now on to a client, known by any object of its own."""
-        self._enable(LOG_LEVELS[level])
+        self._enable(protocol.LOG_LEVELS[level])
         others = [each for each in self._listeners if each[0] is not peer]
-        self._listeners = [*others[1 - _MAX_LISTENERS :], (peer, LOG_LEVELS[level], send)]
+        self._listeners = [*others[1 - _MAX_LISTENERS :], (peer, protocol.LOG_LEVELS[level], send)]
 
     @contextmanager
     def listen_during_request(self, level: object, send: SendLog) -> Iterator[None]:
         """Send what is logged inside the ``with`` block; nothing if ``level`` is not a level."""
-        number = LOG_LEVELS.get(level) if isinstance(level, str) else None
+        number = protocol.LOG_LEVELS.get(level) if isinstance(level, str) else None
         if number is None:
             yield
             return
@@ -349,7 +337,7 @@ class LogNotifications(logging.Handler):
         except Exception:
             self.handleError(record)
             return
-        fitting = [name for name, number in LOG_LEVELS.items() if record.levelno >= number]
+        fitting = [name for name, number in protocol.LOG_LEVELS.items() if record.levelno >= number]
         for send in wanted:
             send({"level": fitting[-1] if fitting else "debug", "logger": record.name, "data": text})
 

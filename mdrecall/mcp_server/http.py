@@ -14,16 +14,8 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.protocol import (
-    LOG_LEVEL_KEY,
-    MAX_REQUEST_BYTES,
-    STATELESS_VERSIONS,
-    Json,
-    ProtocolError,
-    Request,
-    complete,
-    describe_server,
-)
+from mdrecall.mcp_server import protocol
+from mdrecall.mcp_server.protocol import Json, ProtocolError, Request
 
 if TYPE_CHECKING:
     import socket
@@ -430,7 +422,7 @@ def build_server(
     answers = Answers(memories, session_key, make_tools, read_only=read_only)
     threads = Threads()
     server: Server[Any] = Server(
-        **describe_server(),
+        **protocol.describe_server(),
         instructions=answers.instructions or None,
         # No tool takes an argument from a header, which is all that the SDK would look for in a schema.
         get_tool_input_schema=lambda name: None,
@@ -442,14 +434,14 @@ def build_server(
         send_progress = notifier.send_progress if wants_progress else None
         request = Request(context.method, context.params or {}, peer.client_info.name if peer else "", send_progress)
         try:
-            with answers.logs.listen_during_request(request.meta.get(LOG_LEVEL_KEY), notifier.send_log):
+            with answers.logs.listen_during_request(request.meta.get(protocol.LOG_LEVEL_KEY), notifier.send_log):
                 result = await threads.call(lambda: answers.answer(request))
         except ProtocolError as error:
             raise MCPError(error.code, error.message, error.data) from error
         finally:
             await notifier.drain()
-        if context.protocol_version in STATELESS_VERSIONS:
-            return complete(context.method, result)
+        if context.protocol_version in protocol.STATELESS_VERSIONS:
+            return protocol.complete(context.method, result)
         return result
 
     async def set_level(context: "_Context", params: types.SetLevelRequestParams) -> types.EmptyResult:
@@ -503,7 +495,7 @@ def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGI
     )
     app = built.server.streamable_http_app(
         streamable_http_path=PATH,
-        max_request_body_size=MAX_REQUEST_BYTES,
+        max_request_body_size=protocol.MAX_REQUEST_BYTES,
         max_sessions=_MAX_SESSIONS,
         transport_security=security,
     )

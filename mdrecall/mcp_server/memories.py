@@ -8,17 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
+from mdrecall import errors
 from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.openclaw_settings import Plugins
 from mdrecall.config.workspace import CURRENT_FOLDER
-from mdrecall.errors import (
-    ArgumentError,
-    ConfigError,
-    MemoryDisabled,
-    RecallError,
-    WorkspaceError,
-    message_with_hint,
-)
+from mdrecall.errors import ArgumentError, ConfigError, RecallError, message_with_hint
 from mdrecall.types import Progress, ProgressCallback, SyncReport
 from mdrecall.types.transcripts import normalize_agent_id
 
@@ -112,11 +106,11 @@ def _select_agents(
 ) -> tuple[ServedMemory, ...]:
     """Return the memories of agents; ``skip_unusable`` leaves out those that are switched off or were never used."""
     served = []
-    missing: WorkspaceError | None = None
+    missing: errors.WorkspaceError | None = None
     for agent in agents:
         try:
             loaded = load(env=env, agent=agent, config=config)
-        except WorkspaceError as error:
+        except errors.WorkspaceError as error:
             # OpenClaw makes the folder of an agent when that is first used.
             if not (skip_unusable and error.is_openclaws):
                 raise
@@ -128,7 +122,8 @@ def _select_agents(
     if not served and missing:
         raise missing
     if not served:
-        raise MemoryDisabled("The memory of every agent is switched off.", hint="Set memorySearch.enabled to true.")
+        hint = "Set memorySearch.enabled to true."
+        raise errors.MemoryDisabled("The memory of every agent is switched off.", hint=hint)
     return tuple(served)
 
 
@@ -157,7 +152,7 @@ def _require_enabled(loaded: Loaded) -> Loaded:
     if not loaded.settings.memory_search.enabled:
         origin = loaded.values["memorySearch.enabled"].origin
         message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
-        raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
+        raise errors.MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
     return loaded
 
 

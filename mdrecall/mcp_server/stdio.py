@@ -16,18 +16,9 @@ from queue import SimpleQueue
 from typing import Any, TypeGuard
 
 from mdrecall.engine.background import DaemonPool
+from mdrecall.mcp_server import protocol
 from mdrecall.mcp_server.answers import Answers
-from mdrecall.mcp_server.protocol import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    LOG_LEVEL_KEY,
-    MAX_REQUEST_BYTES,
-    Client,
-    Json,
-    ProtocolError,
-    Request,
-    complete,
-)
+from mdrecall.mcp_server.protocol import Client, Json, ProtocolError, Request
 from mdrecall.tools.toolset import to_valid_text
 
 _log = logging.getLogger(__name__)
@@ -37,13 +28,13 @@ _READ_BYTES = 65536
 _MAX_THREADS = 16
 #: How many bytes of requests may wait for their answers, and of answers for a client that reads slowly. Nothing more
 #: is read, and no work is begun, until there is room.
-_MAX_WAITING_BYTES = 4 * MAX_REQUEST_BYTES
+_MAX_WAITING_BYTES = 4 * protocol.MAX_REQUEST_BYTES
 #: What a request that waits takes beside its line, so that the number of short ones is bounded too.
 _REQUEST_BYTES = 4096
 #: How long answers in progress are waited for after the client has closed its end. On a busy machine, opening a memory
 #: and the first search of it take more than two seconds.
 _LAST_ANSWERS_S = 5.0
-_TOO_LONG = f"A request may be at most {MAX_REQUEST_BYTES} bytes long."
+_TOO_LONG = f"A request may be at most {protocol.MAX_REQUEST_BYTES} bytes long."
 _GONE = select.POLLHUP | select.POLLERR
 _MAYBE_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
@@ -106,11 +97,11 @@ class Pipe:
             first, *others = data.split(b"\n") if data else (b"", b"")
             parts.append(first)
             size += len(first)
-            if size > MAX_REQUEST_BYTES:
+            if size > protocol.MAX_REQUEST_BYTES:
                 parts.clear()
             if others:
-                if size > MAX_REQUEST_BYTES:
-                    self.send(_encode_error(ProtocolError(INVALID_REQUEST, _TOO_LONG), None))
+                if size > protocol.MAX_REQUEST_BYTES:
+                    self.send(_encode_error(ProtocolError(protocol.INVALID_REQUEST, _TOO_LONG), None))
                 else:
                     yield b"".join(parts)
                 yield from others[:-1]
@@ -244,7 +235,7 @@ class Connection:
         if method == "initialize":
             return self._answers.initialize(self._client.initialize(params))
         if method == "server/discover":
-            return self._answers.discover()
+            return self._answers.initialize("")
         if method == "logging/setLevel":
             self._answers.logs.listen(self, params["level"], self._send_log)
         return {} if method in ("ping", "logging/setLevel") else None
@@ -254,7 +245,7 @@ class Connection:
         answer: bytes | None = None
         try:
             if self._pipe.wait_for_reader() and not call.is_over:
-                level, send = request.meta.get(LOG_LEVEL_KEY), partial(self._send_log, call=call)
+                level, send = request.meta.get(protocol.LOG_LEVEL_KEY), partial(self._send_log, call=call)
                 with self._answers.logs.listen_during_request(level, send):
                     result = self._answers.answer(request)
                 answer = self._encode_result(call, request.method, result)
@@ -269,14 +260,14 @@ class Connection:
 
     def _encode_result(self, call: _Call, method: str, result: Json) -> bytes:
         if self._client.is_stateless:
-            result = complete(method, result)
+            result = protocol.complete(method, result)
         try:
             return _encode(id=call.number, result=result)
         except (TypeError, ValueError, RecursionError):
             # A plugin may put anything into the answer of its tool.
             _log.exception("The answer to %s cannot be written as JSON.", method)
             message = "The answer cannot be written as JSON; the log of the server says more."
-            return _encode_error(ProtocolError(INTERNAL_ERROR, message), call.number)
+            return _encode_error(ProtocolError(protocol.INTERNAL_ERROR, message), call.number)
 
     def _send_progress(self, call: _Call, token: int | str, done: int, total: int, label: str) -> None:
         params = {"progressToken": token, "progress": done, "total": total, "message": label}
