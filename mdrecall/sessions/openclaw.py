@@ -12,6 +12,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
+from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
@@ -334,12 +335,8 @@ class OpenWindow(NamedTuple):
 
     def _find_turn(self, start: int) -> Turn:
         """Return the turn that is going on at an offset."""
-        for count, (_, content, _, _) in enumerate(self.database.read_events_before(self.window, start)):
-            if is_user_event(content):
-                return begin_turn(content["message"])
-            if count >= _TURN_ROWS:
-                break
-        return Turn()
+        events = islice(self.database.read_events_before(self.window, start), _TURN_ROWS)
+        return next((begin_turn(event["message"]) for _, event, *_ in events if is_user_event(event)), Turn())
 
     def bytes_after(self, offset: int) -> int:
         """Return about how many bytes follow an offset."""
@@ -378,13 +375,10 @@ def _find_hidden(windows: Mapping[str, Window], agent: str) -> set[str]:
     """Return the session keys that are not searched: OpenClaw's own, what began in one of these, and other agents'."""
     keys = {window.key: window.parent_key for window in windows.values()}
     hidden = {key for key in keys if _OF_OPENCLAW.fullmatch(key) or not _is_of_agent(key, agent)}
-    while found := {key for key, parent in keys.items() if key not in hidden and _is_hidden(parent, hidden)}:
+    hidden |= {key for key, parent in keys.items() if _OF_OPENCLAW.fullmatch(parent)}
+    while found := {key for key, parent in keys.items() if key not in hidden and parent in hidden}:
         hidden |= found
     return hidden
-
-
-def _is_hidden(key: str, hidden: set[str]) -> bool:
-    return key in hidden or _OF_OPENCLAW.fullmatch(key) is not None
 
 
 def _is_of_agent(key: str, agent: str) -> bool:
