@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import mdrecall
 from mdrecall.config.load import Loaded, load, own_index_folder
 from mdrecall.errors import BackendUnavailable, ConfigError, ProgramMissing, RecallError, message_with_hint
 from mdrecall.memory import Memory
@@ -42,7 +43,8 @@ def examine(
 ) -> Iterator[Finding]:
     """Yield the finding of every check; a check that fails does not stop the others."""
     open_memory = partial(Memory.open, workspace, agent=agent, config=config, env=env, one_shot=True)
-    yield Finding("program", "good", _describe_versions())
+    versions = f"mdrecall {mdrecall.__version__} on Python {sys.version.split()[0]}, {sys.platform}"
+    yield Finding("program", "good", versions)
     try:
         loaded = load(env=env, workspace=workspace, agent=agent, config=config)
     except ConfigError as error:
@@ -241,12 +243,6 @@ def _try_canary(scratch: Path) -> Finding:
     failures = ("a new note was not found", "a changed note was not found", "a deleted note was still found")
     message = "; ".join(failure for failure, passed in zip(failures, results, strict=True) if not passed)
     return Finding("canary", "wrong", message, "Please report this with the version and the system.")
-
-
-def _describe_versions() -> str:
-    import mdrecall
-
-    return f"mdrecall {mdrecall.__version__} on Python {sys.version.split()[0]}, {sys.platform}"
 
 
 def _describe_issue(issue: Issue) -> str:

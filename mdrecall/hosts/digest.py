@@ -281,7 +281,9 @@ def _continue(path: str, settings: Settings, now: datetime, has_time: Callable[[
         if not found.text:
             save_progress(path, done)
             return None
-        day = _day_of(found.at, settings, now)
+        # The day of the work; today if it is not known, or yet to come.
+        at = user_time(min(_moment(found.at) or now, now), None, settings.defaults.user_timezone)
+        day = f"{at:%Y-%m-%d}"
         save_pending(settings, Pending(found.text, day, os.path.basename(path), done.number, done.offset, done.seen))
         return _write_pending(settings)
 
@@ -360,11 +362,6 @@ def _find_mark(settings: Settings, progress: Progress, names: list[str]) -> int:
             note = read_below(settings.workspace, shown, shown=shown, max_bytes=settings.mdrecall.max_file_bytes)
             mark = max(mark, find_mark(decode(note.data), progress.host, progress.session))
     return mark
-
-
-def _day_of(at: str, settings: Settings, now: datetime) -> str:
-    """Return the day of a time, which is when the work was done; today if there is none, or it is yet to come."""
-    return f"{user_time(min(_moment(at) or now, now), None, settings.defaults.user_timezone):%Y-%m-%d}"
 
 
 def _moment(at: str) -> datetime | None:

@@ -87,12 +87,12 @@ def find_sure_hits(
         now=call.now,
         current_projects=project_keys(call.event.cwd, settings.workspace),
     )
-    return [hit for hit in answer if _is_sure(hit) and not hit.superseded][:most]
-
-
-def _is_sure(hit: SearchResult) -> bool:
-    is_named = any(part == "identified" and share >= 1 for part, share, _ in hit.why)
-    return hit.confidence == "high" or (hit.confidence == "medium" and is_named)
+    sure = []
+    for hit in answer:
+        is_named = any(part == "identified" and share >= 1 for part, share, _ in hit.why)
+        if not hit.superseded and (hit.confidence == "high" or (hit.confidence == "medium" and is_named)):
+            sure.append(hit)
+    return sure[:most]
 
 
 def render_hits(hits: Iterable[SearchResult], room: int) -> str:
@@ -165,12 +165,13 @@ def show_memory(call: HookCall) -> Iterator[Answer]:
         introduction = _introduce(memory)
         yield Answer(introduction)
         tasks = _find_tasks(memory, today)
-        room -= len(introduction) + _length_of(tasks[:_MAX_TASKS])
+        room -= len(introduction) + sum(len(_render_task(task)) + 1 for task in tasks[:_MAX_TASKS])
         context = _choose_notes(call, memory, today, room)
         yield Answer(context.text)
         if others := [task for task in tasks if not _is_shown(context, task[0], task[1])]:
             yield Answer("## Open tasks\n\n" + "\n".join(map(_render_task, others[:_MAX_TASKS])))
-        hits = _find_hits(call, memory, context)
+        sure = find_sure_hits(call, memory, _make_query(event.cwd), most=_MAX_HITS)
+        hits = [hit for hit in sure if not _is_shown(context, hit.path, hit.match_start_line)]
         if text := render_hits(hits, room - len(context.text)):
             yield Answer(f"## Notes that fit this folder\n\n{text}")
         if hosts.prompt:
@@ -237,17 +238,8 @@ def _render_task(task: Task) -> str:
     return f"- [ ] {text[:_MAX_TASK_CHARS]} ({format_citation(path, line, line)})"
 
 
-def _length_of(tasks: Iterable[Task]) -> int:
-    return sum(len(_render_task(task)) + 1 for task in tasks)
-
-
 def _is_shown(context: Context, path: str, line: int) -> bool:
     return any(part.path == path and part.first_line <= line <= part.last_line for part in context.parts)
-
-
-def _find_hits(call: HookCall, memory: Memory, context: Context) -> list[SearchResult]:
-    hits = find_sure_hits(call, memory, _make_query(call.event.cwd), most=_MAX_HITS)
-    return [hit for hit in hits if not _is_shown(context, hit.path, hit.match_start_line)]
 
 
 def _make_query(folder: str) -> str:

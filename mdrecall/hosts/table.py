@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -227,10 +228,6 @@ def _in_settings(site: Site, skills: str) -> Iterator[Piece]:
     yield _skill(site.path(f"{{home}}/{skills}", skills))
 
 
-def _for_qwen(site: Site) -> Iterator[Piece]:
-    return _in_settings(site, ".qwen/skills")
-
-
 def _for_opencode(site: Site) -> Iterator[Piece]:
     """A plugin, which tells OpenCode of the server as well."""
     with open(os.path.join(os.path.dirname(_FILES), "opencode.js"), encoding="utf-8") as file:
@@ -325,7 +322,7 @@ HOSTS = (
         "qwen",
         _CLAUDE_EVENTS,
         _SPECIFIC,
-        _for_qwen,
+        partial(_in_settings, skills=".qwen/skills"),
         r"/\.qwen/projects/.+/chats/",
         "QWEN_PROJECT_DIR",
         timeout_unit="ms",

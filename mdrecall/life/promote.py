@@ -269,7 +269,11 @@ def apply(settings: Settings, home: str, choice: Choice, now: datetime | None = 
                 if attempt == _TRIES - 1:
                     raise
                 continue
-            _note_promoted(state, day, (*made.reconciled, *(one.candidate.record.key for one in made.promotions)))
+            # An entry that a person deletes later must not come back.
+            if keys := (*made.reconciled, *(one.candidate.record.key for one in made.promotions)):
+                promoted = state.promoted | dict.fromkeys(keys, day)
+                state.content["promoted"] = dict(list(promoted.items())[-_MAX_PROMOTED:])
+                state.save()
             return made
     raise AssertionError("the last attempt returns or raises")
 
@@ -445,14 +449,6 @@ def _list_undo(settings: Settings, path: str, data: bytes | None) -> list[tuple[
 def _is_undo(entry: Any) -> bool:
     shape = {"path": str, "day": str, "size": int, "entries": int, "before": str, "after": str}
     return isinstance(entry, dict) and all(isinstance(entry.get(name), kind) for name, kind in shape.items())
-
-
-def _note_promoted(state: RecallState, day: str, keys: Iterable[str]) -> None:
-    """Write down what was promoted: an entry that a person deletes later must not come back."""
-    new = dict.fromkeys(keys, day)
-    if new:
-        state.content["promoted"] = dict(list({**state.promoted, **new}.items())[-_MAX_PROMOTED:])
-        state.save()
 
 
 def judged_to_json(judged: Judged) -> dict[str, Any]:
