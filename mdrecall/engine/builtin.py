@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.conversations import find_visible_to
-from mdrecall.engine.embedding_status import EmbeddingStatus, build_note_map, describe_limits
+from mdrecall.engine.embedding_status import EmbeddingStatus, describe_limits
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.sync_run import require_notes
 from mdrecall.engine.watch_loop import IndexWatcher
@@ -27,6 +27,7 @@ from mdrecall.types import (
     SourceStatus,
     Status,
     Stop,
+    StoredSpace,
     SyncReport,
     Visible,
     never,
@@ -414,4 +415,14 @@ class BuiltinIndex:
 
     @cached_property
     def _mapper(self) -> NoteMapper:
-        return build_note_map(self._embedding, self._store, self._refresh.runs.is_unchecked)
+        """What draws the notes by their meaning, by the vectors that are searched."""
+        from mdrecall.engine.note_map import NoteMapper
+
+        searcher = self._embedding.vector_searcher if self._embedding else None
+        reason = self._embedding.chosen.unusable_reason if self._embedding else "Vectors are switched off."
+
+        def find_space() -> StoredSpace | None:
+            found = searcher.current_space() if searcher else None
+            return found[0] if found else None
+
+        return NoteMapper(self._store, find_space, "" if searcher else reason, self._refresh.runs.is_unchecked)

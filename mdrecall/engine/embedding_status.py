@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.files import mask_url
@@ -17,7 +16,6 @@ from mdrecall.types import Probe
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
     from mdrecall.engine.jobs import Jobs
-    from mdrecall.engine.note_map import NoteMapper
     from mdrecall.interfaces import Embedder, Store
 
 
@@ -146,17 +144,6 @@ class EmbeddingStatus:
     def close(self) -> None:
         for embedder in self.chosen.all:
             embedder.close()
-
-
-def build_note_map(embedding: EmbeddingStatus | None, store: Store, is_unchecked: Callable[[], bool]) -> NoteMapper:
-    """Return what draws the notes by their meaning, by the vectors that are searched."""
-    from mdrecall.engine.note_map import NoteMapper
-
-    if embedding is None or embedding.vector_searcher is None:
-        reason = embedding.chosen.unusable_reason if embedding else "Vectors are switched off."
-        return NoteMapper(store, lambda: None, reason, is_unchecked)
-    find = embedding.vector_searcher.current_space
-    return NoteMapper(store, lambda: found[0] if (found := find()) else None, "", is_unchecked)
 
 
 def describe_limits(search: MemorySearch) -> dict[str, Any]:

@@ -29,6 +29,9 @@ _CLOSING_S = 5.0
 _MAX_ERROR_CHARS = 1000
 
 Notify: TypeAlias = Callable[[WatchEvent], None]
+#: The state of a watch loop, as others read it: its folders, its syncs, and when the last one was, in seconds since
+#: 1970; why only regular syncs notice changes, and what went wrong in the last sync.
+Health: TypeAlias = dict[str, Any]
 
 
 class WatchPlan(NamedTuple):
@@ -41,19 +44,6 @@ class WatchPlan(NamedTuple):
     """How long after a change to sync; changes that follow in this time are synced together."""
     scan_s: float
     """How often to sync although no change was noticed."""
-
-
-class Health(NamedTuple):
-    """The state of a watch loop."""
-
-    folders: int = 0
-    syncs: int = 0
-    synced_at: float | None = None
-    """The time of the last sync, in seconds since 1970."""
-    problem: str = ""
-    """Why changes are noticed only by the regular syncs; empty if they are noticed at once."""
-    error: str = ""
-    """What went wrong in the last sync."""
 
 
 class WatchLoop:
@@ -74,7 +64,7 @@ class WatchLoop:
         self._beat = beat
         self._notify = notify
         self._stopped = threading.Event()
-        self.health = Health()
+        self.health: Health = {"folders": 0, "syncs": 0, "synced_at": None, "problem": "", "error": ""}
         self._failing: tuple[Issue, ...] = ()
 
     def run(self) -> None:
@@ -114,11 +104,11 @@ class WatchLoop:
         if self._events.refresh() and not first:
             # Files that came into a new folder before it was watched caused no event.
             is_done = self._sync_once() and is_done
-        if first or self._events.folders != self.health.folders:
+        if first or self._events.folders != self.health["folders"]:
             self._notify(WatchEvent("watching", folders=self._events.folders))
-        if self._events.problem and self._events.problem != self.health.problem:
+        if self._events.problem and self._events.problem != self.health["problem"]:
             self._notify(WatchEvent("problem", error=self._events.problem))
-        self.health = self.health._replace(folders=self._events.folders, problem=self._events.problem)
+        self.health = {**self.health, "folders": self._events.folders, "problem": self._events.problem}
         if first and not self._events.problem:
             is_done = self._sync_once() and is_done
         self._beat(self.health)
@@ -131,16 +121,17 @@ class WatchLoop:
             return self._note_failure(message_with_hint(error))
         except Exception as error:
             return self._note_failure(f"{type(error).__name__}: {error}")
-        self.health = self.health._replace(syncs=self.health.syncs + 1, synced_at=time.time(), error="")
+        syncs = self.health["syncs"] + 1
+        self.health = {**self.health, "syncs": syncs, "synced_at": time.time(), "error": ""}
         is_new, self._failing = report.failed != self._failing, report.failed
         if report.changes or (report.failed and is_new) or report.rebuilt:
             self._notify(WatchEvent("synced", report))
         return True
 
     def _note_failure(self, error: str) -> bool:
-        if error != self.health.error:
+        if error != self.health["error"]:
             self._notify(WatchEvent("failed", error=error))
-        self.health = self.health._replace(error=error)
+        self.health = {**self.health, "error": error}
         return False
 
 
@@ -250,7 +241,7 @@ class IndexWatcher:
 
     def _beat(self, health: Health) -> None:
         self._beat_at = time.monotonic()
-        self._lock.record({**health._asdict(), "error": health.error[:_MAX_ERROR_CHARS], "beat": time.time()})
+        self._lock.record({**health, "error": health["error"][:_MAX_ERROR_CHARS], "beat": time.time()})
 
     def _beat_during_sync(self, progress: Progress) -> None:
         if self._loop and time.monotonic() - self._beat_at > _HEARTBEAT_S:

@@ -195,10 +195,10 @@ def test_a_sync_that_fails_is_told_once_and_tried_again_soon(script: Script) -> 
     script.run_for(59)
     assert script.synced == [0, 0, 12, 15, 18, 21, 24, 27]
     assert script.told[1:] == [WatchEvent("failed", error="Somebody writes. Wait.")]
-    errors = [health.error for _, health in script.beats]
+    errors = [health["error"] for _, health in script.beats]
     assert "Somebody writes. Wait." in errors
     assert errors[-1] == ""
-    assert script.loop.health.syncs == 3
+    assert script.loop.health["syncs"] == 3
 
 
 def test_another_failure_or_the_same_one_later_is_told_again(script: Script) -> None:
@@ -230,7 +230,7 @@ def test_new_folders_are_watched_and_looked_at_once_more(script: Script) -> None
         WatchEvent("synced", CHANGED),
         WatchEvent("watching", folders=3),
     ]
-    assert script.loop.health.folders == 3
+    assert script.loop.health["folders"] == 3
 
 
 def test_a_failure_in_the_second_look_is_tried_again_too(script: Script) -> None:
@@ -255,7 +255,7 @@ def test_what_keeps_changes_from_being_noticed_is_told_once(script: Script) -> N
     assert script.synced == [0, 60, 120, 180]
     assert [happened.error for happened in script.told if happened.kind == "problem"] == [
         "too many folders", "something else"]  # fmt: skip
-    assert script.loop.health.problem == ""
+    assert script.loop.health["problem"] == ""
 
 
 def test_a_beat_tells_after_every_look_and_now_and_then_how_it_goes(script: Script) -> None:
@@ -263,8 +263,8 @@ def test_a_beat_tells_after_every_look_and_now_and_then_how_it_goes(script: Scri
     script.run_for(17)
     assert [moment for moment, _ in script.beats] == [0, 0, 5, 10, 12, 15]
     last = script.beats[-1][1]
-    assert (last.folders, last.syncs, last.problem, last.error) == (2, 3, "", "")
-    assert last.synced_at == 1e9 + 1012
+    assert (last["folders"], last["syncs"], last["problem"], last["error"]) == (2, 3, "", "")
+    assert last["synced_at"] == 1e9 + 1012
 
 
 def test_whoever_is_told_to_stop_syncs_no_more(script: Script) -> None:
@@ -396,7 +396,7 @@ def test_a_first_sync_that_fails_is_tried_again_soon(script: Script) -> None:
     script.answer = Failing(script, dict.fromkeys((1, 2), StoreBusy("Somebody writes.")))
     script.run_for(30)
     assert len(script.synced) > 2
-    assert script.loop.health.error == ""
+    assert script.loop.health["error"] == ""
 
 
 def test_a_workspace_that_has_never_been_indexed_is_followed(
