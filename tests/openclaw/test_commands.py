@@ -15,7 +15,10 @@ pytestmark = pytest.mark.openclaw
 
 #: What mdrecall does not have: see docs/differences-from-openclaw.md.
 _WITHOUT = (
+    "audit",
     "dreamingAudit",
+    "passes",
+    "thresholds",
     "status.custom.automaticRebuildNotice",
     "status.custom.providerState.requestedProvider",
     "results.textScore",
