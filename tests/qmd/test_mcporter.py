@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -130,18 +131,25 @@ def test_the_daemon_is_stopped_by_who_started_it(porter: Porter) -> None:
         porter.call()
 
 
-def test_a_daemon_that_was_there_before_is_left(porter: Porter) -> None:
-    running = subprocess.Popen(["sleep", "60"], start_new_session=True)
+def test_a_daemon_that_was_there_before_is_left() -> None:
+    # In a deep folder the daemon has a folder of its own, where none can have been before.
+    with (
+        tempfile.TemporaryDirectory(dir="/tmp") as folder,
+        subprocess.Popen(["sleep", "60"], process_group=0) as running,
+    ):
+        check_that_a_daemon_is_left(Porter(Path(folder)), running)
+
+
+def check_that_a_daemon_is_left(porter: Porter, running: subprocess.Popen[bytes]) -> None:
     record = porter.folder / "daemon" / "daemon-1.json"
     record.parent.mkdir(parents=True)
     record.write_text(json.dumps({"pid": running.pid, "configPath": porter.porter.config_path}))
     porter.reply("call", out="{}")
     porter.call()
     porter.porter.close()
-    assert [asked[0] for asked in porter.asked] == ["call"]
-    assert running.poll() is None
+    is_running = running.poll() is None
     running.kill()
-    running.wait()
+    assert (is_running, [asked[0] for asked in porter.asked]) == (True, ["call"])
 
 
 def test_closing_what_never_was_asked_starts_nothing(porter: Porter) -> None:
