@@ -7,7 +7,6 @@ is reported as *lost*, so that nothing indexed from it is removed only because a
 
 import json
 import os
-import re
 import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,7 +18,7 @@ from mdrecall.config.openclaw_settings import ExtraPath
 from mdrecall.config.settings import Settings
 from mdrecall.errors import NotMarkdown, ReadError
 from mdrecall.notes.opening import LARGEST, decode, is_binary, read_below, stamp_of
-from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, is_note_file, matches_glob
+from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, compile_later, is_note_file, matches_glob
 from mdrecall.types import Collection, Document, Issue, Listing, SourceName, Stamp
 
 _OBSIDIAN = ".obsidian"
@@ -28,9 +27,9 @@ _DAILY, _TEMPLATES, _IGNORED = f"{_OBSIDIAN}/daily-notes.json", f"{_OBSIDIAN}/te
 _MAX_BYTES = 1 << 16
 _DAY_FORMAT = "YYYY-MM-DD"
 #: The parts of a format of moment.js: a text in brackets, the marks of a day, anything else.
-_PARTS = re.compile(r"\[[^\]]*\]|Y+|M+|D+|[^YMD\[]+|\[")
+_PARTS = compile_later(r"\[[^\]]*\]|Y+|M+|D+|[^YMD\[]+|\[")
 #: A line of ``.gitignore`` that names a folder without a wildcard, or takes one out again.
-_FOLDER_LINE = re.compile(r"(!?)(/?[^/*?\[\]!#\\][^*?\[\]\\]*)/")
+_FOLDER_LINE = compile_later(r"(!?)(/?[^/*?\[\]!#\\][^*?\[\]\\]*)/")
 
 ROOT_FILES = ("MEMORY.md", "memory.md")
 #: What an agent knows about its user.

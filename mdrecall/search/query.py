@@ -23,7 +23,7 @@ MAX_TERMS = 64
 # Shorter terms begin too many other words to be looked up as prefixes; letters only need one more than numbers do.
 _MIN_PREFIX_CHARS = 3
 _MIN_LETTERS_PREFIX_CHARS = 4
-_WORD = re.compile(r"[^\W_]+")
+_WORD = compile_later(r"[^\W_]+")
 
 
 def parse_query(query: str) -> tuple[Term, ...]:

@@ -1,11 +1,11 @@
 """Results: why each was found, answers to several queries or memories as one, and snippets within a budget."""
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from mdrecall.errors import QueryError, RecallError
+from mdrecall.patterns import compile_later
 from mdrecall.search.score import (
     CHUNK_SHARE,
     IDENTIFIER_BONUS,
@@ -343,7 +343,7 @@ def _name_issue(name: str, issue: Issue) -> Issue:
 # A shorter piece of a snippet says too little to be worth its place.
 _MIN_UNITS = 40
 # A file name may contain line breaks, and so could pretend to be more text below the line that names the source.
-_BREAKS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+_BREAKS = compile_later("[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 def _add_source(snippet: str, citation: str) -> str:

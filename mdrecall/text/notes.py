@@ -371,7 +371,7 @@ _FOLDERS = {
     "project": frozenset(("projects", "project")),
 }
 _TAGS = {"person": "person", "contact": "person", "project": "project"}
-_DATE = re.compile(r"\d{4}[-_./]?\d{2}[-_./]?\d{2}[-_ ]*")
+_DATE = compile_later(r"\d{4}[-_./]?\d{2}[-_./]?\d{2}[-_ ]*")
 #: A list of more entries is not read.
 _MOST_OF_A_KIND = 40
 #: One note alone makes no topic of a heading or a link.

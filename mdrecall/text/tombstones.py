@@ -4,25 +4,26 @@ Hashes are keyed with a random salt, one for each machine, so that they cannot b
 them and guesses the exact text can still check the guess.
 """
 
-from __future__ import annotations
-
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
+from mdrecall.patterns import compile_later
 from mdrecall.text.words import MARKS, fold, is_unspaced
 from mdrecall.types import TranscriptRecord
 
 #: What stands for a forgotten text.
 FORGOTTEN = "[forgotten]"
 
-_ASCII_WORD = re.compile(r"[A-Za-z0-9]+")
-_WORD = re.compile(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
-_SENTENCE_END = re.compile(r"[.!?…]+(?>[\"'”’)*_~=`]|\](?:\([^()\s]*\))?|</[A-Za-z]{1,10}>)*(?=\s)|[。！？]+[」』”）]*")
+_ASCII_WORD = compile_later(r"[A-Za-z0-9]+")
+_WORD = compile_later(rf"[^\W_]+(?:[{MARKS}]+[^\W_]*)*")
+_SENTENCE_END = compile_later(
+    r"[.!?…]+(?>[\"'”’)*_~=`]|\](?:\([^()\s]*\))?|</[A-Za-z]{1,10}>)*(?=\s)|[。！？]+[」』”）]*"
+)
 #: What is written but not shown: tags and comments, where links lead, marks of emphasis, invisible characters. A
 #: character reference is shown as another character.
-_MARKUP = re.compile(
+_MARKUP = compile_later(
     r"<(?:!|/?(?P<tag>[A-Za-z][A-Za-z0-9]*)(?=[\s/>]))[^<>]*>"
     r"|\]\((?>[^()\n]|\([^()\n]*\))*\)|\]\[[^\[\]\n]*\]|\[\[[^\[\]|\n]*\||\[\^[^\[\]\s]*\]"
     r"|(?P<reference>&(?:\#[0-9]{1,7}|\#[xX][0-9A-Fa-f]{1,6}|[A-Za-z][A-Za-z0-9]{1,31});)"
@@ -38,11 +39,10 @@ _MAX_SENTENCE = 1000
 #: Shorter lines are not wrapped: code, keys with their values, verses. A wide character counts twice.
 _WRAPPED_CHARS = 40
 #: The beginning of a line that does not continue the line before: a list item, a heading, a table, a comment, a key.
-_BLOCK_START = re.compile(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)(?:[ \t]|$)|[|<`~]|---|[\w-]{1,30}:(?:[ \t]|$))")
-_MARKER = re.compile(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+(?:\[[ xX]\][ \t]+)?")
+_BLOCK_START = compile_later(r"[ \t]*(?:(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)(?:[ \t]|$)|[|<`~]|---|[\w-]{1,30}:(?:[ \t]|$))")
+_MARKER = compile_later(r"[ \t]*(?:[-*+]|\d{1,9}[.)]|#{1,6}|>)[ \t]+(?:\[[ xX]\][ \t]+)?")
 #: What says nothing by itself on a line whose text is gone: its number or box, comments, tags, the name of the block.
-_STUMP = re.compile(r"^[\s>]*(?:\d{1,9}|[A-Za-z])[.)](?=\s|$)|\[[ xX]\]|<[!/A-Za-z][^<>]*>|(?<!\S)[#^][\w/-]+")
-
+_STUMP = compile_later(r"^[\s>]*(?:\d{1,9}|[A-Za-z])[.)](?=\s|$)|\[[ xX]\]|<[!/A-Za-z][^<>]*>|(?<!\S)[#^][\w/-]+")
 
 #: A word, or a character of a script without spaces, and where it begins and ends.
 Unit: TypeAlias = tuple[str, int, int]
