@@ -103,7 +103,7 @@ class SyncSettings(Section):
     on_search: bool = setting(flag(), True, "Index changed files before a search.")
     watch: bool = setting(flag(), True, "Watch files for changes.")
     watch_debounce_ms: int = setting(whole(0), 1500, "How many milliseconds files must rest before they are indexed.")
-    interval_minutes: int = setting(whole(0), 0, "Also check for changes every so many minutes; 0 means never.")
+    interval_minutes: int = setting(whole(0), 0, "Minutes between regular checks for changes; 0 means none.")
     sessions: SessionSync = SessionSync()
 
 

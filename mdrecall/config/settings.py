@@ -37,7 +37,7 @@ class WarmOptions(Section):
     """``mdrecall.warm``: a process that has a memory open answers the commands of others."""
 
     enabled: bool = setting(flag(), True, "Let a process that has the memory open answer the commands of this user.")
-    idle_minutes: int = setting(whole(1), 30, "End a process that only waits for commands after so many idle minutes.")
+    idle_minutes: int = setting(whole(1), 30, "Minutes after which a process that only waits for commands ends.")
 
 
 class RemoteRequests(Section):  # mdrecall.remote
