@@ -15,7 +15,7 @@ from mdrecall.memory import Memory
 from mdrecall.text.markdown import utf16_units
 from mdrecall.types import Mode
 from tests.conftest import LONG_AGO_NS, values_of
-from tests.sources.openclaw_store import OpenClawStore, message
+from tests.sessions.openclaw_store import OpenClawStore, message
 
 SECRET = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 SOURCES = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}

@@ -14,7 +14,7 @@ from mdrecall.errors import ConfigError, NothingToWrite, PathRefused, SessionsEr
 from mdrecall.flush import Flush, State
 from mdrecall.sessions.flush import MAX_ATTEMPTS, FlushHistory
 from tests.conftest import Workspace, examples
-from tests.sources.openclaw_store import OpenClawStore, message
+from tests.sessions.openclaw_store import OpenClawStore, message
 
 KEY = "agent:main:main"
 NOW = datetime(2026, 2, 16, 15, 0, tzinfo=UTC)

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
 from mdrecall.store.sqlite.tables import add_function
-from tests.core.redact.test_planted import (
+from tests.test_conversations import SOURCES, Home
+from tests.text.redact.test_planted import (
     BARE,
     NAMED,
     SHOWN,
@@ -21,7 +22,6 @@ from tests.core.redact.test_planted import (
     some,
     values,
 )
-from tests.test_conversations import SOURCES, Home
 
 KEY_LINES = st.lists(
     some("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+/", 64), min_size=3, max_size=3

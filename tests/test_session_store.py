@@ -13,7 +13,7 @@ from mdrecall.memory import Memory
 from tests.conftest import environment
 from tests.doors.doors import run_in_process
 from tests.life.traces import find_traces
-from tests.sources.openclaw_store import OpenClawStore, message
+from tests.sessions.openclaw_store import OpenClawStore, message
 from tests.test_conversations import Home
 
 

@@ -18,8 +18,8 @@ from mdrecall.types import EVERYTHING, Issue, Visible
 from mdrecall.wire import answer_to_json, read_to_json, to_json
 from tests.conftest import Workspace, environment
 from tests.doors.doors import run_in_process
-from tests.sources.host_transcripts import ANSWER, FOLDER, write_host
-from tests.sources.openclaw_store import OpenClawStore, message
+from tests.sessions.host_transcripts import ANSWER, FOLDER, write_host
+from tests.sessions.openclaw_store import OpenClawStore, message
 
 PRIVATE = ("main", "direct", "dashboard")
 #: Of each kind a conversation that asks, and another one.

@@ -13,11 +13,11 @@ import pytest
 from mdrecall.cli.output import shorten_home_in_text
 from mdrecall.config.load import load
 from mdrecall.types.transcripts import TranscriptRecord
-from tests.backends.settings import configure, written
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.providers.faults import Fault, answer_lost, dead_url, status
 from tests.providers.server import ProviderServer
+from tests.providers.settings import configure, written
 
 
 def compatible(url: str) -> dict[str, object]:

@@ -7,7 +7,7 @@ import pytest
 from mdrecall.errors import RecallError
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
-from tests.sources.host_transcripts import write_host
+from tests.sessions.host_transcripts import write_host
 
 
 def test_a_conversation_is_followed_searched_listed_shown_and_forgotten(run: Run, workspace: Workspace) -> None:

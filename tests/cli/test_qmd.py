@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.backends.qmd_workspace import QUESTION, QmdWorkspace
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.qmd.fake_qmd import FakeQmd
+from tests.qmd.qmd_workspace import QUESTION, QmdWorkspace
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from mdrecall.config.load import load
 from mdrecall.tools import sessions
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
-from tests.sources.host_transcripts import write_host
+from tests.sessions.host_transcripts import write_host
 
 SETTINGS = {"sources": ["memory", "sessions"], "experimental": {"sessionMemory": True}}
 

@@ -8,7 +8,7 @@ import pytest
 from mdrecall.memory import Memory
 from mdrecall.types import SearchAnswer
 from tests.conftest import Workspace
-from tests.core.life.changed_facts import CHANGED, GROUP, NOT_CHANGED, Pair
+from tests.text.changed_facts import CHANGED, GROUP, NOT_CHANGED, Pair
 
 NOW = datetime(2026, 8, 1, 12, tzinfo=UTC)
 FIRST_OLD, FIRST_NEW = date(2026, 1, 5), date(2026, 5, 4)

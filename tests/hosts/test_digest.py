@@ -31,7 +31,7 @@ from mdrecall.notes.notes import append_note
 from tests.conftest import Workspace
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
 from tests.processes import finish, marked, python, until
-from tests.sources.host_transcripts import FILES, FOLDER, SESSIONS, write_host
+from tests.sessions.host_transcripts import FILES, FOLDER, SESSIONS, write_host
 
 
 @pytest.fixture

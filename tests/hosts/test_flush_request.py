@@ -16,7 +16,7 @@ from mdrecall.hosts.events import HookEvent
 from mdrecall.hosts.table import find_host
 from tests.conftest import Workspace
 from tests.hosts.conversation import NOW, Conversation, settings_of
-from tests.sources.host_transcripts import LINES, SESSIONS, write_host
+from tests.sessions.host_transcripts import LINES, SESSIONS, write_host
 
 #: The default threshold is 176,000 of 200,000 tokens.
 FULL = 180_000

@@ -16,7 +16,7 @@ from mdrecall.hosts.hook import answer_event, render_answer
 from mdrecall.hosts.table import HOSTS
 from tests.conftest import Workspace
 from tests.hosts.calls import NOW, Hooks
-from tests.sources.host_transcripts import LINES, SESSIONS, Lines, write_host
+from tests.sessions.host_transcripts import LINES, SESSIONS, Lines, write_host
 
 ANSWER = Answer("<mdrecall-memory>\nfact\n</mdrecall-memory>", "write it down")
 

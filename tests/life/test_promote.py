@@ -22,8 +22,8 @@ from mdrecall.notes.editing import replace_content
 from mdrecall.notes.tombstones import TombstoneFiles, entry_line, new_salt
 from mdrecall.text.tombstones import make_entry
 from tests.conftest import Workspace, examples
-from tests.core.life.test_entries import JUNK
 from tests.life.conftest import NOW, recall_line
+from tests.life.test_entries import JUNK
 
 PUMP = "The greenhouse pump must be replaced before winter."
 NOTE = "memory/2026-11-14.md"

@@ -1,4 +1,4 @@
-"""A fake qmd, the real ones, and small models for them."""
+"""A fake qmd, the real ones, small models for them, and a workspace whose memory is qmd's."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from mdrecall.extras.qmd.process import Program
+from tests.conftest import Workspace
 from tests.qmd.agent_home import AgentHome
 from tests.qmd.fake_qmd import FakeQmd
 from tests.qmd.models import write_models
+from tests.qmd.qmd_workspace import QmdWorkspace
 from tests.qmd.real import Agent, Tools, find_tools
 
 
@@ -54,3 +56,19 @@ def qmd(agent_home: AgentHome, real_tools: Tools) -> Iterator[Program]:
     program = agent_home.program(real_tools)
     yield program
     program.close()
+
+
+@pytest.fixture
+def qmd_workspace(workspace: Workspace, tmp_path: Path) -> QmdWorkspace:
+    """Notes that a fake qmd has indexed and finds."""
+    fake = FakeQmd(tmp_path / "fake")
+    return QmdWorkspace(workspace, str(fake.path), fake).write().fill().answering()
+
+
+@pytest.fixture
+def real(workspace: Workspace) -> QmdWorkspace:
+    """Notes that the real qmd will index."""
+    tools = find_tools()
+    made = QmdWorkspace(workspace, tools.qmd).write()
+    made.path = tools.path
+    return made

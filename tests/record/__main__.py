@@ -27,7 +27,7 @@ def main() -> None:
 
 def write_pages() -> None:
     """Write what the web page shows; it needs packages of its own."""
-    from tests.ui import test_pages
+    from tests.page import test_pages
 
     test_pages.GOLDEN.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:

@@ -21,11 +21,11 @@ from mdrecall.text.tombstones import (
     split_units,
     widen_to_sentences,
 )
-from tests.core.test_phrases import find_phrase
-from tests.core.text.test_index_format import make_notes
 from tests.record.answer_functions import ANSWER_FUNCTIONS
 from tests.record.conversation_functions import CONVERSATIONS
 from tests.record.reading_functions import READINGS
+from tests.text.test_index_format import make_notes
+from tests.text.test_phrases import find_phrase
 
 SERVER = {"command": "mdrecall", "args": ["mcp"]}
 CONFIGS = (

@@ -37,5 +37,5 @@ def test_every_command_is_recorded() -> None:
     first = [line.split()[0] for lines in COMMANDS.values() for line in lines]
     used = {ALIASES.get(word, (word,))[0] for word in first}
     # Two run until they are stopped, and one is for programs; tests/cli/test_watch.py, test_warm.py, test_hook.py,
-    # tests/mcp_server and tests/ui hold what they print.
+    # tests/mcp_server and tests/page hold what they print.
     assert set(ALL) - used == {"hook", "ui", "watch"}

@@ -1,0 +1,208 @@
+"""Notes are changed in the browser: saved whole, never over somebody else's text, and back from the trash."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Page
+
+from mdrecall.errors import StoreBusy
+from mdrecall.extras.page.edit import show_difference
+from mdrecall.extras.page.markdown import MAX_WEIGHT
+from mdrecall.memory import Memory
+from mdrecall.notes.editing import hash_content
+from tests.conftest import Workspace
+from tests.page.conftest import Site, serve
+from tests.page.worlds import open_page
+
+
+def field(body: str, name: str) -> str:
+    found = re.search(rf'name="{name}" value="([^"]*)"', body)
+    assert found
+    return found[1]
+
+
+def test_an_edit_is_saved_and_found_at_once(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/a.md", b"\n# Desk\r\n\r\nThe desk is in Rome.\r\n")
+    open_page(site, page, "note?path=memory/a.md")
+    page.get_by_role("link", name="Edit").click()
+    text = page.get_by_role("textbox", name="Text")
+    assert text.input_value() == "\n# Desk\n\nThe desk is in Rome.\n"
+    text.fill("\n# Desk\n\nThe desk is in Lisbon.\n")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    assert file.read_bytes() == b"\n# Desk\r\n\r\nThe desk is in Lisbon.\n"
+    assert "Lisbon" in site.get("search", q="where is the desk").body
+
+
+def test_two_editors_of_a_note_lose_nothing(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/a.md", "# Desk\n\nIt is in Rome.\n")
+    open_page(site, page, "edit?path=memory/a.md")
+    page.get_by_role("textbox", name="Text").fill("# Desk\n\nIt is in Lisbon.\n")
+    file.write_text("# Desk\n\nIt is in Rome.\nIt is green.\n")
+    with page.expect_response("**/edit") as answered:
+        page.get_by_role("button", name="Save").click()
+    assert answered.value.status == 409
+    assert file.read_text() == "# Desk\n\nIt is in Rome.\nIt is green.\n"
+    assert page.get_by_role("textbox", name="Text").input_value() == "# Desk\n\nIt is in Lisbon.\n"
+    assert page.locator(".difference ins").all_text_contents() == ["+ It is in Lisbon.\n"]
+    assert page.locator(".difference del").all_text_contents() == ["− It is in Rome.\n", "− It is green.\n"]
+    assert "It is green." in page.get_by_role("region", name="The version on the disk").inner_text()
+    page.get_by_role("textbox", name="Text").fill("# Desk\n\nIt is in Lisbon.\nIt is green.\n")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    assert file.read_text() == "# Desk\n\nIt is in Lisbon.\nIt is green.\n"
+
+
+def test_a_note_that_was_removed_meanwhile_can_be_written_again(site: Site) -> None:
+    file = site.workspace.write("memory/a.md", "one\n")
+    known = field(site.get("edit", path="memory/a.md").body, "hash")
+    file.unlink()
+    reply = site.post("edit", path="memory/a.md", hash=known, text="two & <three>\n")
+    assert reply.status == 409
+    assert "two &amp; &lt;three&gt;" in reply.body
+    assert not file.exists()
+    assert site.post("new", path="memory/a.md", text="two\n").status == 303
+    assert file.read_text() == "two\n"
+
+
+def test_what_was_typed_is_kept_when_it_cannot_be_saved(site: Site) -> None:
+    site.workspace.write("memory/a.md", b"\xff\xfe\xe9" * 3 + b"\n")
+    site.workspace.write("memory/taken.md", "x\n")
+    for view, fields in {
+        "new": {"path": "memory/taken"},
+        "append": {"path": "../../x"},
+        "edit": {"path": "../x.md", "hash": "0"},
+    }.items():
+        reply = site.post(view, text="my long text", **fields)
+        assert reply.status in (400, 409), view
+        assert "my long text" in reply.body, view
+
+
+def test_a_new_note_with_a_taken_name_leads_to_the_note_that_has_it(site: Site) -> None:
+    site.workspace.write("memory/people/ana.md", "x\n")
+    reply = site.post("new", path="people/ana", text="y\n")
+    assert reply.status == 409
+    assert "memory/people/ana.md already exists." in reply.body
+    assert "Choose another name, add to that note instead, or move or delete it first." in reply.body
+    assert 'href="/ui/main/note?path=memory%2Fpeople%2Fana.md"' in reply.body
+
+
+def test_a_text_is_added_to_today_and_a_new_note_is_written(site: Site, page: Page) -> None:
+    site.workspace.write("memory/a.md", "one\n")
+    open_page(site, page, "append")
+    page.get_by_role("textbox", name="Text").fill("- The kite is red.\n- The bike is green.")
+    page.get_by_role("button", name="Add").click()
+    page.get_by_text("Added.").wait_for()
+    assert page.locator("mark.cited").all_inner_texts() == ["The kite is red.", "The bike is green."]
+    (daily,) = [file for file in (site.workspace.path / "memory").iterdir() if file.name.startswith("20")]
+    assert daily.read_text() == "- The kite is red.\n- The bike is green.\n"
+    page.goto(f"{site.origin}/ui/main/new")
+    page.get_by_label("Name").fill("people/priya")
+    page.get_by_role("textbox", name="Text").fill("# Priya\n")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    assert (site.workspace.path / "memory/people/priya.md").read_text() == "# Priya\n"
+
+
+def test_a_note_is_moved_deleted_and_restored(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/a.md", "The walrus sings.\n")
+    site.workspace.write("memory/taken.md", "x\n")
+    open_page(site, page, "note?path=memory/a.md")
+    page.get_by_role("link", name="Move").click()
+    page.get_by_label("New name").fill("taken")
+    page.get_by_role("button", name="Move").click()
+    page.get_by_text("memory/taken.md already exists").wait_for()
+    page.get_by_label("New name").fill("people/walrus")
+    page.get_by_role("button", name="Move").click()
+    page.get_by_text("Moved.").wait_for()
+    moved = site.workspace.path / "memory/people/walrus.md"
+    assert moved.exists()
+    assert not file.exists()
+    page.get_by_role("link", name="Delete").click()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_text("It is in the trash and can be restored.").wait_for()
+    assert not moved.exists()
+    assert "people/walrus" not in site.get("search", q="walrus sings").body
+    page.get_by_role("button", name="Restore").click()
+    page.get_by_text("Restored.").wait_for()
+    assert moved.read_text() == "The walrus sings.\n"
+    assert "people%2Fwalrus" in site.get("search", q="walrus sings").body
+
+
+def test_a_folder_in_the_trash_may_have_any_name(site: Site) -> None:
+    site.workspace.write(".trash/20269999T999999Z-1f2e3d4c/memory/a.md.deleted", "one\n")
+    assert "at an unknown time" in site.get("trash").body
+
+
+def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
+    file = site.workspace.write("memory/a.md", "one\n")
+    assert site.post("delete", path="memory/a.md", hash="0" * 64).status == 409
+    assert file.exists()
+    assert site.post("delete", path="memory/a.md", hash=hash_content(b"one\n")).status == 303
+    chosen = field(site.get("trash").body, "id")
+    assert site.post("trash", id="../memory/x.md").status == 404
+    assert site.post("trash", id=chosen).status == 303
+    assert "The trash is empty." in site.get("trash").body
+    assert not (site.workspace.path / ".trash").exists()
+
+
+def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:
+    assert "Edit</a>" not in workspace_page.get("note", path="memory/a.md").body
+    for view in ("edit", "new", "append", "move", "delete", "trash", "restore"):
+        reply = workspace_page.post(view, path="memory/a.md", text="pwned", hash=hash_content(b"one\n"), target="b")
+        assert reply.status == 400
+        assert "is read-only" in reply.body
+    assert (workspace_page.workspace.path / "memory/a.md").read_text() == "one\n"
+
+
+@pytest.fixture
+def workspace_page(workspace: Workspace) -> Iterator[Site]:
+    workspace.write("memory/a.md", "one\n")
+    with serve(workspace, can_change=False) as site:
+        yield site
+
+
+def test_a_change_is_written_where_the_index_cannot_follow(
+    site: Site, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    site.get("notes")
+
+    def refuse(self: Memory, **_: object) -> None:
+        raise StoreBusy("It is busy.")
+
+    monkeypatch.setattr(Memory, "sync", refuse)
+    assert site.post("append", text="Tea at four.").status == 303
+    (note,) = site.workspace.path.rglob("2*.md")
+    assert "Tea at four." in note.read_text()
+    assert "The index could not be brought up to date: It is busy." in caplog.text
+
+
+def compare(old: list[str], new: list[str]) -> list[str]:
+    """The lines that show how two texts differ."""
+    shown = str(show_difference("\n".join(old), "\r\n".join(new), ("on the disk", "yours")))
+    return re.sub(r"<[^>]*>", "", shown).removeprefix("− on the disk, + yours").splitlines()
+
+
+@pytest.mark.parametrize(
+    ("same", "shown"),
+    [
+        ("abcde", ["a", "b", "c", "d", "e"]),
+        ("abcdef", ["a", "b", "… 2 lines are the same …", "e", "f"]),
+        ("abcdefg", ["a", "b", "… 3 lines are the same …", "f", "g"]),
+    ],
+)
+def test_lines_that_differ_are_shown_with_two_around_them(same: str, shown: list[str]) -> None:
+    old, new = [*"789", "old", *same, "out", *"123"], [*"789", "new", *same, *"123"]
+    context = [f"  {line}" for line in shown]
+    assert compare(old, new) == ["  8", "  9", "− old", "+ new", *context, "− out", "  1", "  2"]
+    assert compare(old, old) == ["The text is the same."]
+
+
+def test_a_long_difference_is_cut() -> None:
+    old, new = [f"o{number}" for number in range(750)], [f"n{number}" for number in range(750)]
+    assert len(compare(old, new)) == 1500
+    assert compare(old, [*new, "x"]) == ["  … 750 lines became 751 lines …"]
+    *most, last = compare(["x" * 1000] * 90, ["y" * 1000] * 90)
+    assert last == f"  … {180 - len(most)} more lines …"
+    assert 0.9 * MAX_WEIGHT < 2 * len("".join(most)) < MAX_WEIGHT

@@ -1,0 +1,186 @@
+"""Somebody is forgotten in the browser: every place is shown, then cleared, and only what was shown is cleared."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import apsw
+import pytest
+from playwright.sync_api import Page
+
+from mdrecall.errors import StoreBusy
+from mdrecall.life.forget import ForgetRequest, Forgetting
+from mdrecall.memory import Memory
+from mdrecall.notes.editing import hash_content
+from mdrecall.store.sqlite import connect
+from tests.conftest import Workspace
+from tests.life.traces import find_traces
+from tests.page.axe import find_faults
+from tests.page.conftest import Site, serve
+from tests.page.worlds import TalkingWorkspace, open_page
+
+NOTE = "# Monday\n\n- Quibblethorpe likes zorkberries. The bike is green.\n- Lunch.\n"
+
+
+@pytest.fixture
+def known(tmp_path: Path) -> Iterator[Site]:
+    """A memory that knows a person from a note, a deleted note, and a conversation."""
+    space = TalkingWorkspace(tmp_path)
+    space.write("memory/2024-05-02.md", NOTE)
+    space.write("memory/old.md", "Met Quibblethorpe in Rome.\n")
+    space.write("memory/other.md", "The harbour opens at nine.\n")
+    space.say("s1", "Quibblethorpe called today.", "Noted.")
+    with serve(space) as site:
+        site.post("delete", path="memory/old.md", hash=hash_content(b"Met Quibblethorpe in Rome.\n"))
+        yield site
+
+
+def traces(site: Site) -> list[str]:
+    places = [site.workspace.path, site.workspace.state, site.workspace.home]
+    return [name for name in find_traces(places, "Quibblethorpe") if not name.endswith("s1.jsonl")]
+
+
+def test_a_person_is_forgotten_from_preview_to_gone(known: Site, page: Page) -> None:
+    assert len(traces(known)) > 1
+    open_page(known, page, "search")
+    page.get_by_role("link", name="Forget").click()
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("heading", name="3 places hold it").wait_for()
+    shown = page.locator("main").inner_text()
+    for words in ("memory/2024-05-02.md, line 3", "Deleted notes (1)", "Conversations (1)",
+                  "Met Quibblethorpe in Rome.", "the transcript itself keeps it"):  # fmt: skip
+        assert words in shown
+    assert "Quibblethorpe" not in page.url
+    assert "Quibblethorpe" in (known.workspace.path / "memory/2024-05-02.md").read_text()
+    page.get_by_role("button", name="Forget it in 3 places").click()
+    page.get_by_text("Your own backups and version control may still hold it.").wait_for()
+    assert (known.workspace.path / "memory/2024-05-02.md").read_text() == "# Monday\n\n- The bike is green.\n- Lunch.\n"
+    assert traces(known) == []
+    assert "1 text" in page.get_by_role("list", name="What was forgotten").inner_text()
+    assert "likes zorkberries" not in known.get("results", q="zorkberries").body
+
+
+def test_it_comes_back_with_undo(known: Site, page: Page) -> None:
+    open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_label("keep what is removed").check()
+    page.get_by_label("write [forgotten]").check()
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("button", name="Forget it in 3 places").click()
+    page.get_by_role("button", name="Undo").wait_for()
+    note = known.workspace.path / "memory/2024-05-02.md"
+    assert note.read_text() == NOTE.replace("Quibblethorpe likes zorkberries.", "[forgotten]")
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("Restored.").wait_for()
+    assert note.read_text() == NOTE
+
+
+def test_a_name_that_is_the_name_of_a_note_goes_with_the_note(known: Site, page: Page) -> None:
+    known.workspace.write("memory/people/Quibblethorpe.md", "# About\n\nTall.\n")
+    open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("quibblethorpe")
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("button", name="Forget this note").click()
+    page.get_by_role("button", name="Forget it").click()
+    page.get_by_text("Forgotten.").wait_for()
+    assert not (known.workspace.path / "memory/people/Quibblethorpe.md").exists()
+
+
+def test_a_place_in_a_conversation_leads_to_its_message(known: Site, page: Page) -> None:
+    open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("link", name="s1").click()
+    page.locator("article.notice", has_text="Quibblethorpe called today.").wait_for()
+
+
+def test_only_what_is_likely_about_it_is_offered_besides(known: Site) -> None:
+    known.workspace.write("memory/dentist.md", "# Dentist\n\nThe dental practice of Dr Weber is in Market Street.\n")
+    known.workspace.write("memory/cat.md", "# Cat\n\nThe cat sleeps in the street.\n")
+    assert "cat.md" in known.get("results", q="dentist in Market Street").body, "it is found, as a weak result"
+    body = known.post("forget", text="dentist in Market Street").body
+    assert "Forget these lines" in body
+    assert "memory/dentist.md#L" in body
+    assert "cat.md" not in body
+
+
+def test_the_decision_is_in_reach_of_a_long_list(known: Site, page: Page) -> None:
+    known.workspace.write("memory/long.md", "".join(f"Quibblethorpe said {number}.\n\n" for number in range(40)))
+    open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("heading", name="43 places hold it").wait_for()
+    box = page.get_by_role("button", name="Forget it in 43 places").bounding_box()
+    assert box
+    assert 0 < box["y"] + box["height"] <= page.evaluate("innerHeight")
+
+
+def test_only_what_was_shown_is_forgotten(known: Site) -> None:
+    plan = known.post("forget", text="Quibblethorpe", how="remove")
+    found = re.search(r'name="token" value="(\w+)"', plan.body)
+    assert found
+    known.workspace.write("memory/new.md", "Quibblethorpe again.\n")
+    reply = known.post("forget-apply", text="Quibblethorpe", how="remove", token=found[1])
+    assert reply.status == 409
+    assert "4 places hold it" in reply.body
+    assert (known.workspace.path / "memory/2024-05-02.md").read_text() == NOTE
+    assert known.post("forget-apply", text="Quibblethorpe", how="remove", token="").status == 409
+
+
+def test_a_note_or_lines_of_it_are_forgotten_by_path(known: Site) -> None:
+    assert "memory/other.md" in known.get("forget", path="memory/other.md").body
+    plan = known.post("forget", path="memory/2024-05-02.md#L4")
+    found = re.search(r'name="token" value="(\w+)"', plan.body)
+    assert found
+    assert known.post("forget-apply", path="memory/2024-05-02.md#L4", token=found[1]).status == 303
+    assert "Lunch" not in (known.workspace.path / "memory/2024-05-02.md").read_text()
+
+
+@pytest.mark.parametrize("fields", [{"text": ""}, {"text": "a"}, {"text": "…"}, {"path": "../../etc/passwd"},
+                                    {"path": "memory/none.md"}, {"path": "/etc/passwd"}])  # fmt: skip
+def test_what_cannot_be_meant_is_refused_with_the_form(known: Site, fields: dict[str, str]) -> None:
+    for view in ("forget", "forget-apply"):
+        reply = known.post(view, **fields)
+        assert reply.status == 400
+    assert known.post("forget-undo", id="../../x").status == 400
+
+
+def test_what_was_broken_off_can_be_finished(known: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_BUSY_MS", 10)
+    assert "Finish what was broken off" not in known.get("forget").body
+    reader = apsw.Connection(str(known.workspace.index))
+    reader.execute("BEGIN")
+    list(reader.execute("SELECT count(*) FROM chunks"))
+    with Memory.open(env=known.workspace.env) as memory:
+        plan = Forgetting(memory).plan(ForgetRequest(phrases=("Quibblethorpe",)), datetime.now(UTC))
+        assert not Forgetting(memory).apply(plan, datetime.now(UTC)).is_complete
+    assert "Finish what was broken off" in known.get("forget").body
+    reader.close()
+    assert known.post("forget-finish").headers["location"].endswith("forget?done=forgotten")
+    assert "Finish what was broken off" not in known.get("forget").body
+
+
+def test_a_search_that_fails_keeps_nobody_from_forgetting(known: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(self: Memory, *_: object, **__: object) -> None:
+        raise StoreBusy("It is busy.")
+
+    monkeypatch.setattr(Memory, "search", refuse)
+    reply = known.post("forget", text="Quibblethorpe")
+    assert (reply.status, "memory/2024-05-02.md" in reply.body, "is busy" in reply.body) == (200, True, False)
+
+
+def test_others_than_the_owner_do_not_forget(workspace: Workspace) -> None:
+    workspace.write("memory/a.md", "one\n")
+    with serve(workspace, session_key="agent:main:telegram:group:1") as site:
+        assert "for the owner of the memory" in site.get("forget").body
+
+
+def test_every_step_can_be_used_by_everybody(known: Site, page: Page) -> None:
+    url = open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("button", name="Forget it in 3 places").click()
+    page.get_by_role("list", name="What was forgotten").wait_for()
+    assert find_faults(page, url) == []

@@ -1,0 +1,267 @@
+"""A note in the browser: what is shown of it, which lines are marked, and that nothing in it runs or is loaded."""
+
+import re
+from html import escape, unescape
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page
+
+from mdrecall.extras.page.markdown import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
+from mdrecall.extras.page.read import _show_actions, _show_facts, _turn_pages
+from mdrecall.types import ReadResult
+from tests.page.conftest import Site
+from tests.page.visits import make_visit, open_memories
+from tests.page.worlds import open_page
+
+NOTE = """---
+title: Priya
+tags: [people, work]
+---
+# About Priya
+
+She leads **storage**. 她喜欢深色模式。
+Her manager is [[people/omar|Omar]]; see [the plan](../plan.md#next-steps).
+<!-- by Claude Code -->
+
+- [ ] ask about the badge
+- [x] send the report <!-- importance: 7 -->
+- The old desk is in Rome. <!-- status: superseded | by: MEMORY.md | on: 2026-11-16 -->
+
+| day | count |
+| --- | ----: |
+| Mon | 3 |
+
+```python
+print("<hello>")
+```
+
+More at [the site](https://example.com/a?b=1&c=2) or ~~not~~.
+"""
+
+#: Each of these would set `window.pwned` or ask another host, if it ran or was loaded.
+ATTACKS = r"""
+# <script>window.pwned=1</script>
+
+<script>window.pwned=1</script>
+<img src=x onerror="window.pwned=1">
+<svg onload="window.pwned=1"><animate onbegin="window.pwned=1" attributeName=x dur=1s></svg>
+<svg><a xlink:href="javascript:window.pwned=1"><text y=20>click</text></a></svg>
+<svg><foreignObject><body onload=pwned=1></foreignObject></svg>
+<iframe srcdoc="<script>parent.pwned=1</script>"></iframe>
+<details open ontoggle="window.pwned=1"><summary>x</summary></details>
+<style>@import "http://192.0.2.1/x.css"; body{background:url(http://192.0.2.1/y)}</style>
+<base href="http://192.0.2.1/"><meta http-equiv="refresh" content="0;url=http://192.0.2.1/">
+<form action="http://192.0.2.1/"><button id="b">x</button></form>
+<math><mtext>
+<table><mglyph><style><!--</style><img title="--&gt;&lt;img src=1 onerror=pwned=1&gt;"></table></mtext></math>
+
+[one](javascript:window.pwned=1) [two](JaVaScRiPt:window.pwned=1) [three](java&#10;script:window.pwned=1)
+[four](data:text/html,<script>window.pwned=1</script>) [five](vbscript:x) [six](&#106;avascript:window.pwned=1)
+[seven](<javascript:window.pwned=1>) <javascript:window.pwned=1> [eight]( javascript:window.pwned=1 )
+[nine][ref] [ten](//192.0.2.1/x) [eleven](file:///etc/passwd) [twelve](\x01javascript:window.pwned=1)
+
+[ref]: javascript:window.pwned=1 "x"
+
+![alt" onerror="window.pwned=1](http://192.0.2.1/p.png "t\" onload=\"window.pwned=1")
+![x](data:image/svg+xml,<svg/onload=pwned=1>) ![[http://192.0.2.1/q.png]]
+[quote"](http://example.com/"onmouseover="window.pwned=1"x=") [a](x.md"onclick="window.pwned=1)
+[[x" onclick="window.pwned=1|y" onclick="window.pwned=1]] [[<img src=x onerror=pwned=1>]] [[javascript:window.pwned=1]]
+<!-- <img src=x onerror="window.pwned=1"> --> <!-- by <script>pwned=1</script> -->
+
+``` "><script>window.pwned=1</script>
+</code></pre><script>window.pwned=1</script>
+```
+
+| <img src=x onerror=pwned=1> | b |
+| :-: | --- |
+| </td></table><script>window.pwned=1</script> | `</code><script>window.pwned=1</script>` |
+
+1000000000. " onclick="window.pwned=1
+"""
+
+
+def test_a_note_is_rendered_with_its_facts(site: Site, page: Page) -> None:
+    site.workspace.write("memory/people/priya.md", NOTE)
+    site.workspace.write("memory/people/omar.md", "# Omar\n\nKnows [[priya]].\n")
+    site.workspace.write("memory/plan.md", "# Plan\n\n## Next steps\n\nShip.\n")
+    open_page(site, page, "note?path=memory/people/priya.md&from=12&to=12")
+    assert page.locator("h1").inner_text() == "Priya"
+    facts = page.locator(".facts").inner_text()
+    assert "#people" in facts
+    assert "agent" in facts
+    assert page.locator("mark.cited").all_inner_texts() == ["send the report importance 7 of 10"]
+    assert page.locator("input[type=checkbox]").count() == 2
+    assert "superseded by MEMORY.md on 2026-11-16" in page.locator(".label.old").inner_text()
+    link = page.locator("a.external")
+    assert (link.get_attribute("rel"), link.get_attribute("href")) == (
+        "noopener noreferrer",
+        "https://example.com/a?b=1&c=2",
+    )
+    page.get_by_role("heading", name="Linked from").wait_for()
+    page.get_by_role("link", name="Omar", exact=True).click()
+    page.get_by_role("heading", name="Omar").first.wait_for()
+    page.go_back()
+    page.get_by_role("link", name="the plan").click()
+    assert page.url.endswith("#h-next-steps")
+    assert page.locator("#h-next-steps").inner_text() == "Next steps"
+
+
+def test_nothing_in_a_note_runs_or_is_loaded(site: Site, page: Page) -> None:
+    site.workspace.write("memory/evil.md", ATTACKS)
+    for raw in ("", "1"):
+        open_page(site, page, f"note?path=memory/evil.md&raw={raw}")
+        page.wait_for_load_state("networkidle")
+        for link in page.locator("article a, article button").all():
+            if link.is_visible() and link.get_attribute("target") != "_blank":
+                link.dispatch_event("mouseover")
+        assert page.evaluate("window.pwned") is None
+        inside = "article :is(script, style, iframe, img, svg, form, base, meta, link, math, object, embed, button)"
+        assert page.locator(inside).count() == 0
+        names = page.evaluate(
+            "[...new Set([...document.querySelectorAll('article *')].flatMap(e => e.getAttributeNames()))]"
+        )
+        allowed = {"id", "class", "href", "target", "rel", "title", "data-line", "start", "tabindex", "role"}
+        assert set(names) <= allowed | {"aria-label", "aria-hidden", "type", "disabled", "checked", "scope"}
+        hrefs = page.evaluate("[...document.querySelectorAll('article a')].map(e => e.protocol)")
+        assert set(hrefs) <= {"http:", "https:"}
+
+
+def test_a_long_note_is_shown_by_parts(site: Site) -> None:
+    text = "".join(f"line {number} of many, with some **words** in it\n" for number in range(1, 4000))
+    site.workspace.write("memory/long.md", text)
+    shown = [site.get("note", path="memory/long.md").body]
+    for part in range(2, 100):
+        if "Next part" not in shown[-1]:
+            break
+        shown.append(site.get("note", path="memory/long.md", part=str(part)).body)
+    lines = [line for body in shown for line in re.findall(r'data-line="(\d+)"', body)]
+    assert lines == [str(number) for number in range(1, 4000)]
+    assert len(shown) > 2
+    assert all("<strong>words</strong>" in body for body in shown)
+    assert f"Part 2 of {len(shown)}, lines " in shown[1]
+    links = (re.findall(r'part=(\d+)" class="button">(\w+) part', body) for body in (shown[0], shown[1], shown[-1]))
+    turns = [list(dict.fromkeys(found)) for found in links]  # above the note and below it
+    last = str(len(shown) - 1)
+    assert turns == [[("2", "Next")], [("1", "Previous"), ("3", "Next")], [(last, "Previous")]]
+    assert 'data-line="3500"' in site.get("note", path="memory/long.md", **{"from": "3500"}).body
+    assert site.get("note", path="memory/long.md", part=str(10**8)).body == shown[-1]
+    one_line = " ".join(f"word{number}" for number in range(19_000))
+    site.workspace.write("memory/one-line.md", one_line)
+    assert "word0 " in site.get("note", path="memory/one-line.md").body
+    assert "word18999" in site.get("note", path="memory/one-line.md", part="99").body
+
+
+def test_a_link_leads_to_the_part_that_has_the_heading(site: Site) -> None:
+    site.workspace.write(
+        "memory/book.md", "[to the end](#the-end)\n\n" + "Some words.\n\n" * 2000 + "# The end\n\nHere.\n"
+    )
+    site.workspace.write("memory/other.md", "[the end](book.md#the-end)")
+    for path, part in (("memory/book.md", ""), ("memory/other.md", "")):
+        body = site.get("note", path=path, part=part).body
+        (href,) = re.findall(r'href="([^"]*h-the-end)"', body)
+        assert 'id="h-the-end"' in site.ask(unescape(href).partition("#")[0], Cookie=site.cookie).body
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\n" * 50_000,
+        "# A\n\n" + "word " * 50_000 + "\n\nend\n",
+        "```python\n" + "x = 1\n" * 20_000 + "```\n\nafter\n",
+        "~~~~\n```\n" * 9_000,
+        "- item\n    - inner\n" * 5_000,
+        '"&<>' * 30_000,
+        "写" * 60_000,
+        "\r\n".join(["line"] * 5_000),
+    ],
+    ids=["empty", "blank", "one line", "code", "fences", "list", "escapes", "CJK", "CRLF"],
+)
+def test_the_parts_of_a_note_are_the_note(text: str) -> None:
+    parts = split_note(text)
+    pieces: dict[int, str] = {}
+    for part in parts:
+        for number, line in enumerate(part.text.split("\n"), part.first):
+            pieces[number] = pieces.get(number, "") + line
+    assert "\n".join(pieces.values()) == text.removesuffix("\n")
+    assert list(pieces) == list(range(1, len(pieces) + 1))
+    assert max(len(escape(part.text).encode()) for part in parts) <= MAX_WEIGHT // 2
+
+
+def test_a_part_begins_at_a_heading_and_continues_a_code_block() -> None:
+    text = "".join(f"# Day {number}\n\n" + "Some words.\n" * 100 for number in range(40))
+    assert all(part.text.startswith("# Day") for part in split_note(text))
+    _, second, *_ = split_note("```\n" + "**not bold** #1\n" * 3000 + "```\n**bold**\n")
+    assert second.fence == "```"
+    shown = render_note(second.text, URLS, (0, 0), second.first, second.fence)
+    assert shown is not None
+    assert "<strong>not" not in shown
+    assert f'id="L{second.first}"' in shown
+    assert second.first > 1
+
+
+URLS = NoteUrls(
+    "memory/a.md", lambda path, place: f"/note/{path}#{place}", lambda name: f"/name/{name}", lambda place: f"#{place}"
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        ">" * 10_000 + " deep",
+        "- " * 10_000 + "deep",
+        "".join("  " * depth + "- deep\n" for depth in range(200)),
+        ">" * 40 + "a\n" + "b\n" * 40_000,
+    ],
+    ids=["quotes", "lists", "indented lists", "lazy lines"],
+)
+def test_what_is_too_complex_is_not_rendered(text: str) -> None:
+    assert render_note(text[: MAX_WEIGHT // 2], URLS, (0, 0)) is None
+
+
+def test_nothing_of_a_text_is_lost() -> None:
+    shown = render_note(
+        "a <b>bold</b> &amp; <!-- hidden words --> [x](foo:bar)\n\n<!--\n\n# inside\n\n-->\n", URLS, (0, 0)
+    )
+    assert shown is not None
+    for words in ("&lt;b&gt;", "comment: hidden words", "(foo:bar)", "comment: # inside"):
+        assert words in shown
+
+
+def test_a_line_that_ends_inside_emphasis_ends_there() -> None:
+    shown = render_note("so *much\nmore* of **this\\\nkind**", URLS, (0, 0))
+    assert shown is not None
+    assert re.findall("<em>.*?</em>|<strong>.*?</strong>", shown) == [
+        "<em>much<br>more</em>",
+        "<strong>this<br>kind</strong>",
+    ]
+
+
+def test_a_note_that_only_a_shared_index_holds_has_no_size_and_cannot_be_changed(site: Site) -> None:
+    memories = open_memories(site.workspace)
+    visit = make_visit(memories)._replace(can_change=True)
+    facts = _show_facts(visit, ReadResult("memory/gone.md", "Tea.\n", 1, 1, 1, False, None))
+    assert re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", facts)[1:] == [("Kept", "on another machine")]
+    assert "Edit" not in _show_actions(visit, "memory/gone.md", 1, has_raw=False, can_toggle=True)
+    site.workspace.write("memory/gone.md", "Tea.\n")
+    assert "Edit" in _show_actions(visit, "memory/gone.md", 1, has_raw=False, can_toggle=True)
+    memories.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "links", "where"),
+    [
+        (0, ["Next part 2"], "Part 1 of 3, lines 1 to 4"),
+        (1, ["Previous part 1", "Next part 3"], "Part 2 of 3, lines 5 to 8"),
+        (2, ["Previous part 2"], "Part 3 of 3, lines 9 to 1,200"),
+    ],
+)
+def test_pages_are_turned_to_the_parts_beside(number: int, links: list[str], where: str) -> None:
+    parts = [Part("", first, last, "") for first, last in ((1, 4), (5, 8), (9, 1200))]
+    visit: Any = SimpleNamespace(url=lambda view, **query: f"?{query['part']}", query={})
+    shown = str(_turn_pages(visit, "a.md", parts, number))
+    assert where in shown
+    assert [f"{title} {part}" for part, title in re.findall(r'href="\?(\d)"[^>]*>([^<]+)<', shown)] == links
+    assert _turn_pages(visit, "a.md", parts[:1], 0) is None

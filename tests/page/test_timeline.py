@@ -1,0 +1,165 @@
+"""The timeline: which day each note and conversation is shown on, what changed last, and one day of it."""
+
+import html
+import os
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+
+from mdrecall.extras.page.timeline import _show_conversation, _show_note, _size
+from mdrecall.types import Conversation, NoteFile
+from tests.conftest import Workspace
+from tests.page.axe import find_faults
+from tests.page.conftest import Site, serve
+from tests.page.visits import make_visit, open_memories
+from tests.page.worlds import TalkingWorkspace, open_page
+
+
+def at(path: Path, moment: datetime) -> None:
+    os.utime(path, (moment.timestamp(), moment.timestamp()))
+
+
+@pytest.fixture
+def year(site: Site) -> Site:
+    """Notes of several days of 2024, and one of another year."""
+    site.workspace.write("memory/2024-03-01.md", "---\ntags: [x]\n---\n# Friday\n\nThe staging database is heron.\n")
+    site.workspace.write("memory/2024-03-01-call.md", "# Call\n\nAda called.\n")
+    site.workspace.write("memory/2023-12-31.md", "# Eve\n")
+    at(site.workspace.write("ideas.md", "# Ideas\n\nA kite.\n"), datetime(2024, 5, 2, 12, tzinfo=UTC))
+    return site
+
+
+def test_a_note_is_shown_on_the_day_in_its_name_or_else_of_its_change(year: Site) -> None:
+    body = year.get("timeline", year="2024").body
+    titles = re.findall(r'aria-label="([^"]*2024: \d[^"]*note[^"]*)"', body)
+    assert titles == ["1 March 2024: 2 notes, 79 bytes", "2 May 2024: 1 note, 17 bytes"]
+    assert "3 notes and 0 conversations on 2 days." in body
+    assert re.findall(r"timeline\?year=(\d+)", body)[:2] == ["2023", "2024"]
+
+
+def test_a_day_with_more_text_is_darker(site: Site) -> None:
+    for number in range(1, 9):
+        site.workspace.write(f"memory/2024-03-0{number}.md", "word " * 10 * number)
+    shades = re.findall(r'class="heat(\d)"><title>(\d) March', site.get("timeline", year="2024").body)
+    assert [int(shade) for shade, _ in shades] == [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+def test_a_day_shows_the_first_lines_of_its_notes_and_leads_to_the_next(year: Site) -> None:
+    body = year.get("day", day="2024-03-01").body
+    assert "The staging database is heron." in body
+    assert "Ada called." in body
+    assert "day=2023-12-31" in body
+    assert "day=2024-05-02" in body
+    assert "note?path=memory%2F2024-03-01.md" in body
+
+
+@pytest.mark.parametrize(
+    "day", ["", "2024-02-30", "yesterday", "<script>", "9" * 5000, "2024-03-01-04", "2024-aa-01", "٢٠٢٤-03-01"]
+)
+def test_a_day_that_does_not_exist_is_refused_with_a_way_out(site: Site, day: str) -> None:
+    reply = site.get("day", day=day)
+    assert reply.status == 400
+    assert "Give one such as" in reply.body
+    assert "<script>" not in reply.body
+
+
+@pytest.mark.parametrize("asked", ["", "0", "nonsense", "99999", "-1", "٢٠٢٤"])
+def test_a_year_that_makes_no_sense_is_the_last_one_with_notes(year: Site, asked: str) -> None:
+    assert "Timeline: 2024" in year.get("timeline", year=asked).body
+
+
+def test_an_empty_memory_has_a_timeline(site: Site) -> None:
+    body = site.get("timeline").body
+    assert "0 notes and 0 conversations on 0 days." in body
+
+
+def test_conversations_are_shown_on_their_day_and_can_be_read(tmp_path: Path) -> None:
+    home = TalkingWorkspace(tmp_path)
+    file = home.say("s1", "Where is the bike?", "In the cellar, beside sk-proj-abcdefghijklmnopqrstuvwxyz0123456789.")
+    at(file, datetime(2024, 5, 2, 12, tzinfo=UTC))
+    with serve(home) as site:
+        assert "2 May 2024: 1 conversation" in site.get("timeline", year="2024").body
+        day = site.get("day", day="2024-05-02").body
+        assert "Where is the bike?" in day
+        (link,) = re.findall(r"conversation\?session=([^\"]+)", day)
+        body = site.ask(f"/ui/main/conversation?session={link}", Cookie=site.cookie).body
+        assert "In the cellar" in body
+        assert "abcdefghijklmnopqrstuvwxyz" not in body
+        assert "Secrets are masked." in body
+
+
+def test_a_note_or_conversation_that_is_gone_meanwhile_says_why(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "# Team\n")
+    memories = open_memories(workspace)
+    visit = make_visit(memories)
+    assert "There is no file memory/gone.md." in _show_note(visit, NoteFile("memory/gone.md", 1, 0.0))
+    gone = _show_conversation(visit, Conversation("s9", "sessions/s9.jsonl", 1, 0.0, archived=False))
+    assert "sessions/s9.jsonl" in gone.partition("</h3>")[2]
+    memories.close()
+
+
+def test_a_conversation_that_does_not_exist_is_missing(site: Site) -> None:
+    assert site.get("conversation", session="../../etc/passwd").status in (400, 404)
+
+
+def test_a_day_with_many_notes_has_pages(workspace: Workspace) -> None:
+    for number in range(120):
+        workspace.write(f"memory/2024-03-01-{number:03}.md", f"Note {number}.\n")
+    with serve(workspace) as site:
+        pages = [site.get("day", day="2024-03-01", page=str(number)).body for number in range(3)]
+    assert [page.count("<article") for page in pages] == [50, 50, 20]
+    assert "Page 2 of 3" in pages[1]
+    assert "day?page=2&amp;day=2024-03-01" in pages[1]
+    assert len(set(re.findall(r"Note (\d+)\.", "".join(pages)))) == 120
+
+
+def test_years_far_from_the_one_shown_are_left_out(workspace: Workspace) -> None:
+    for number in range(1900, 1960):
+        workspace.write(f"memory/{number}-03-01.md", "A day.\n")
+    with serve(workspace) as site:
+        years = [int(year) for year in re.findall(r"timeline\?year=(\d+)", site.get("timeline", year="1930").body)]
+    assert years[0] == 1900
+    assert years[1:-1] == list(range(1922, 1939))
+    assert years[-1] > 1959
+
+
+def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, page: Page) -> None:
+    url = open_page(year, page, "timeline?year=2024")
+    page.locator(".year a").first.focus()
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "2 May 2024: 1 note, 17 bytes"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/day?day=2024-05-02")
+    page.get_by_text("A kite.").wait_for()
+    assert find_faults(page, url) == []
+    assert find_faults(page, f"{year.origin}/ui/main/day?day=2024-03-01") == []
+
+
+def test_a_long_conversation_has_pages_and_a_long_message_a_page_of_its_own(tmp_path: Path) -> None:
+    home = TalkingWorkspace(tmp_path)
+    home.say("s1", *(f"Message {number}: " + "word " * 1_000 + f"end{number}." for number in range(60)))
+    with serve(home) as site:
+        last = site.get("conversation", session="s1").body
+        assert last.count("<article") == 50
+        assert "Message 10:" in last
+        assert "Message 9:" not in last
+        assert "end59." not in last
+        assert "5,0" in last
+        earlier = html.unescape(re.findall(r'<a href="([^"]*)">← Earlier', last)[0])
+        assert "Message 9:" in site.ask(earlier, Cookie=site.cookie).body
+        whole = html.unescape(re.findall(r'<a href="([^"]*)">Show all of it', last)[-1])
+        body = site.ask(whole, Cookie=site.cookie).body
+    assert "end59." in body
+    assert body.count("<article") == 1
+    assert len(last.encode()) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(0, "0 bytes"), (9_999, "9,999 bytes"), (10_000, "10 KB"), (9_999_499, "9,999 KB"), (10_000_000, "10 MB")],
+)
+def test_a_size_is_shown_in_its_unit(size: int, shown: str) -> None:
+    assert _size(size) == shown

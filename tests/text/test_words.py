@@ -1,0 +1,203 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mdrecall.text.words import (
+    Analyser,
+    common_beginning,
+    fold,
+    is_plain,
+    name_terms,
+    stem,
+    surface_words,
+    tokens,
+)
+from tests.text.test_index_terms import engine_terms
+
+
+@pytest.mark.parametrize(
+    ("written", "folded"),
+    [
+        ("Café", "cafe"),
+        ("CAFE\u0301", "cafe"),
+        ("Zürich", "zurich"),
+        ("Łódź", "lodz"),
+        ("ＤＥＣ－００５４", "dec-0054"),
+        ("Straße", "strasse"),
+        ("Ærø", "aero"),
+        ("שָׁלוֹם", "שלום"),
+        ("が", "が"),
+        ("ﾃﾞﾌﾟﾛｲ", "デプロイ"),
+    ],
+)
+def test_accents_case_and_width_are_folded(written: str, folded: str) -> None:
+    assert fold(written) == folded
+
+
+@pytest.mark.parametrize(
+    ("identifier", "whole", "parts"),
+    [
+        ("DEC-0054", "dec-0054", ["dec", "0054"]),
+        ("src/db/pool.ts", "src/db/pool.ts", ["src", "db", "pool", "ts"]),
+        ("memorySearch.query.hybrid", "memorysearch.query.hybrid", ["memorysearch", "query", "hybrid"]),
+        ("alice@example.com", "alice@example.com", ["alice", "example", "com"]),
+        ("v2026.4.10", "v2026.4.10", ["v2026", "4", "10"]),
+        ("snake_case", "snake_case", ["snake", "case"]),
+        ("C++", "c++", ["c"]),
+        ("C#", "c#", ["c"]),
+    ],
+)
+def test_an_identifier_is_one_token_with_a_name_and_words(identifier: str, whole: str, parts: list[str]) -> None:
+    assert tokens(f"see {identifier}, please") == ["see", identifier, "please"]
+    assert name_terms(identifier)[0] == whole
+    assert surface_words(identifier) == parts
+
+
+def test_camel_case_gives_its_parts() -> None:
+    assert name_terms("memorySearch") == ["memory", "search"]
+    assert name_terms("HTTPServer") == ["http", "server"]
+    assert name_terms("Memory") == []
+    assert name_terms("API") == []
+
+
+def test_plain_words_have_no_names() -> None:
+    assert name_terms("hello") == []
+    assert name_terms("हिन्दी") == []
+
+
+def test_unspaced_scripts_become_pairs_in_which_every_character_begins_a_term() -> None:
+    assert surface_words("深色模式") == ["深色", "色模", "模式", "式"]
+    assert surface_words("배포") == ["배포", "포"]
+    assert surface_words("我今天讨论API方案") == ["我今", "今天", "天讨", "讨论", "论", "api", "方案", "案"]
+    assert [pair[0] for pair in surface_words("しりとり")] == list("しりとり")
+
+
+def test_words_of_indic_scripts_stay_whole() -> None:
+    assert surface_words("हिन्दी") == ["हिन्दी"]
+
+
+def test_an_apostrophe_ends_a_word() -> None:
+    assert tokens("Caroline's don't") == ["Caroline", "s", "don", "t"]
+
+
+@pytest.mark.parametrize("text", ["plain words", "dash — and “quotes” …", "emoji 🔭 are not letters"])
+def test_text_without_letters_beyond_ascii_is_plain(text: str) -> None:
+    assert is_plain(text)
+
+
+@pytest.mark.parametrize("text", ["café", "cafe\u0301", "東京", "²"])
+def test_text_with_letters_or_marks_beyond_ascii_is_not_plain(text: str) -> None:
+    assert not is_plain(text)
+
+
+def test_names_are_found_wherever_they_stand_in_a_text() -> None:
+    text = "DEC-0054\n- (src/db/pool.ts), `a.b`;see x/y.\nc++ and HTTPServer, plain end."
+    assert Analyser().indexable(text)[1].split() == [
+        "dec-0054", "src/db/pool.ts", "a.b", "x/y", "c++", "http", "server",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("blank", ["\t", "\r", "\x0b", "\u00a0", "\u2003"])
+def test_a_name_after_any_blank_is_a_name(blank: str) -> None:
+    text = blank.join(("foo", "bar-baz", "plan.md", "and so on"))
+    assert Analyser().indexable(text)[1].split() == ["bar-baz", "plan.md"]
+
+
+def test_what_is_remembered_is_bounded_and_does_not_change_the_terms() -> None:
+    forgetful, plain = Analyser(max_remembered=3), Analyser()
+    text = "DEC-1 DEC-2 DEC-3 DEC-4 DEC-5 memorySearch running runs"
+    for _ in range(3):
+        assert forgetful.indexable(text) == plain.indexable(text)
+        assert forgetful.terms(text) == plain.terms(text)
+
+
+@given(
+    st.text("aeiouysdgnrtlz", min_size=1, max_size=8),
+    st.sampled_from(("", *["s", "ed", "ing", "y", "ies", "eed", "ation", "ational"])),
+)
+def test_a_word_begins_with_the_common_beginning_of_its_stem(word: str, ending: str) -> None:
+    assert (word + ending).startswith(common_beginning(stem(word + ending)))
+
+
+def test_several_y_in_a_row_are_vowels_and_consonants_in_turn() -> None:
+    words = ["yyye", "byyness", "cryyational", "babyyement", "sayyyable", "sayyid"]
+    assert engine_terms(" ".join(words)) == [stem(word) for word in words]
+
+
+@pytest.mark.parametrize("word", ["yyed", "yying"])
+def test_a_word_of_which_only_a_letter_is_left_has_a_stem(word: str) -> None:
+    assert stem(word) == "y"
+
+
+# A y after a vowel stays in ours; see the test of forms in tests/store.
+ENDINGS = ("", "s", "ed", "ing", "ies", "ly", "ness", "ation", "ational", "ement", "ful", "able", "ibly", "er", "e")
+
+
+@given(st.lists(st.tuples(st.text("aeioubcdfglmnprstvwxz", min_size=2, max_size=7), st.sampled_from(ENDINGS))))
+def test_our_stems_are_those_of_the_index(words: list[tuple[str, str]]) -> None:
+    written = [bare + ending for bare, ending in words]
+    assert engine_terms(" ".join(written)) == [stem(word) for word in written]
+
+
+@given(st.text("abcdeSTUV 019.-_/:@,;!?'()[]#\n\t", max_size=80))
+def test_plain_text_gives_the_index_the_words_that_the_analyser_knows(text: str) -> None:
+    words, _ = Analyser().indexable(text)
+    assert words == text
+    assert engine_terms(words) == [stem(word) for token in tokens(text) for word in surface_words(token)]
+
+
+@given(st.text("aéüßñł ÀΣяй東京しり배포ไทย-./’—1２", max_size=60))
+def test_other_text_reaches_the_index_as_the_analyser_folded_it(text: str) -> None:
+    words, _ = Analyser().indexable(text)
+    if not is_plain(text):
+        assert words.split() == [word for token in tokens(text) for word in surface_words(token)]
+
+
+@given(st.text(max_size=200))
+def test_any_text_can_be_analysed(text: str) -> None:
+    words, names = Analyser().indexable(text)
+    assert isinstance(words, str)
+    assert "\n" not in names
+    assert Analyser().terms(text) is not None
+
+
+@pytest.mark.parametrize(
+    ("words", "one"),
+    [
+        (("run", "runs", "running"), "run"),
+        (("decide", "decided", "deciding", "decides"), "decid"),
+        (("connection", "connections", "connected"), "connect"),
+        (("happy", "happiness"), "happi"),
+    ],
+)
+def test_inflected_forms_meet(words: tuple[str, ...], one: str) -> None:
+    assert {stem(word) for word in words} == {one}
+
+
+@pytest.mark.parametrize("word", ["a828e60", "0054", "go", "наши", "東京", "z" * 65])
+def test_numbers_short_or_endless_words_and_other_scripts_are_not_stemmed(word: str) -> None:
+    assert stem(word) == word
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["s", "ss", "sses", "asses", "ies", "ties", "eed", "feed", "agreed", "ed", "red", "ing", "sing", "ion", "ational",
+     "ee", "ll", "controll", "roll", "rate", "cease", "hopping", "falling", "hissing", "fizzed", "failing", "filing",
+     "conflated", "troubled"],
+)  # fmt: skip
+def test_words_that_are_hardly_longer_than_their_ending_have_the_stems_of_the_index(word: str) -> None:
+    assert engine_terms(word) == [stem(word)]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ("memory/2026-02-10.md February 10", "DEC-0054 and memorySearch", "DEC-0054 again", "memorySearch"),
+        ("notes/Café.md", "x-Ray", "\tx-Ray", "#tag"),
+        ("",),
+    ],
+)
+def test_lines_have_the_same_terms_one_by_one_as_together(lines: tuple[str, ...]) -> None:
+    analyser = Analyser()
+    for _ in range(2):
+        assert analyser.indexable_lines(lines) == Analyser().indexable("\n".join(lines))
