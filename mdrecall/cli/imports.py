@@ -42,13 +42,12 @@ def add_import(parser: CommandParser) -> None:
     parser.value("--since", "DAY", "only what is from this day (YYYY-MM-DD) or later")
     parser.value("--into", "FOLDER", "the folder in memory/ (default: import/SOURCE)")
     parser.flag("--overwrite", "backup: replace files that differ")
-    parser.flag("--settings", "backup: restore the settings, too")
     add_common(parser)
 
 
 def run_import(options: argparse.Namespace) -> int:
     is_backup = options.source == "backup"
-    for name in ("since", "into") if is_backup else ("overwrite", "settings"):
+    for name in ("since", "into") if is_backup else ("overwrite",):
         if getattr(options, name):
             where = "every source but backup" if is_backup else "`import backup`"
             raise QueryError(f"--{name} does not work here.", hint=f"It works with {where}.", name=name)
@@ -157,19 +156,14 @@ _FILE_LABELS = {
 
 def restore_backup(options: argparse.Namespace) -> int:
     """Restore an archive and return the exit code."""
-    from mdrecall.config.environment import find_locations
-    from mdrecall.life.backup import RestoreTarget, open_backup, restore
+    from mdrecall.life.backup import open_backup, restore
 
     if not options.path:
         raise FileMissing("There is no archive to restore.", path="", hint="Name one: mdrecall import backup FILE")
     loaded = load_settings(options)
-    env, cwd = options.caller.env or os.environ, options.caller.cwd or os.getcwd()
-    locations = find_locations(env, cwd)
-    config = options.config or locations.own_config_path or os.path.join(locations.own_state_dir, "mdrecall.json")
-    target = RestoreTarget(loaded.settings, config, options.settings, options.overwrite)
-    path = os.path.normpath(os.path.join(cwd, os.path.expanduser(options.path)))
+    path = os.path.normpath(os.path.join(options.caller.cwd or os.getcwd(), os.path.expanduser(options.path)))
     with open_backup(path) as found:
-        files = restore(found, target, apply=options.apply)
+        files = restore(found, loaded.settings, overwrite=options.overwrite, apply=options.apply)
         memories, problem = _restore_memories(found, loaded, apply=options.apply)
     if options.json:
         print_json(_restored_to_json(options, path, files, memories, problem))
@@ -248,7 +242,6 @@ _ENDING = ".zip"
 def add_export(parser: CommandParser) -> None:
     about = "the archive to write (default: mdrecall-WORKSPACE-DAY.zip in this folder)"
     parser.value("file", "FILE", about, nargs="?", default="")
-    parser.flag("--sessions", "save the conversations, too")
     parser.flag("--overwrite", "replace the archive if there is one")
     add_common(parser)
 
@@ -256,19 +249,13 @@ def add_export(parser: CommandParser) -> None:
 def run_export(options: argparse.Namespace) -> int:
     from datetime import UTC, datetime
 
-    from mdrecall.config.environment import find_locations
-    from mdrecall.life.backup import BackupRequest, write_backup
-    from mdrecall.text.redact import make_redactor
+    from mdrecall.life.backup import write_backup
 
     loaded = load_settings(options)
-    env, cwd = options.caller.env or os.environ, options.caller.cwd or os.getcwd()
     settings, now = loaded.settings, datetime.now(UTC)
-    target = _choose_target(options.file, cwd, settings.workspace, now)
+    target = _choose_target(options.file, options.caller.cwd or os.getcwd(), settings.workspace, now)
     memories, problem = read_memories(loaded)
-    config_path = options.config or find_locations(env, cwd).own_config_path
-    redact = make_redactor(settings.logging.redact_patterns).redact
-    request = BackupRequest(settings, loaded.home, env, config_path, memories, redact, now, options.sessions)
-    report = write_backup(request, target, overwrite=options.overwrite)
+    report = write_backup(target, settings, loaded.home, memories, now, overwrite=options.overwrite)
     left_out = (*report.left_out, *([problem] if problem else []))
     if options.json:
         print_json(_saved_to_json(target, report, len(memories), left_out))
@@ -310,24 +297,17 @@ def _saved_to_json(target: str, report: "BackupReport", memories: int, left_out:
     return {
         "path": target,
         "bytes": report.bytes,
-        "notes": report.count("notes/"),
+        "notes": report.notes,
         "memories": memories,
-        "settings": bool(report.count("settings/")),
-        "sessions": report.count("sessions/"),
-        "secretsLeftOut": list(report.secrets),
         "leftOut": list(left_out),
         "changing": list(report.changing),
     }
 
 
 def _print_saved(target: str, report: "BackupReport", memories: int, left_out: tuple[str, ...]) -> None:
-    parts = [plural(report.count("notes/"), "note")]
+    parts = [plural(report.notes, "note")]
     parts += [plural(memories, "long-term memory", "long-term memories")] if memories else []
-    parts += ["the settings"] if report.count("settings/") else []
-    parts += [plural(report.count("sessions/"), "conversation file")] if report.count("sessions/") else []
     print(f"Saved {', '.join(parts)} in {shorten_home(target)} ({report.bytes:,} bytes).")
-    if report.secrets:
-        print(f"Left out because they are secret: {', '.join(map(printable, report.secrets))}.")
     for text in left_out:
         print_warning(shorten_home_in_text(printable(text)))
     for path in report.changing:

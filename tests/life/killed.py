@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from mdrecall.config.load import load
-from mdrecall.life.backup import BackupRequest, write_backup
+from mdrecall.life.backup import write_backup
 from mdrecall.life.supersede import add_replacement, list_conflicts
 from mdrecall.memory import Memory
 
@@ -54,8 +54,7 @@ def finish_supersede(workspace: str) -> None:
 
 def export(workspace: str) -> None:
     loaded = load(workspace=workspace)
-    request = BackupRequest(loaded.settings, loaded.home, os.environ, None, (), str, NOW)
-    write_backup(request, os.path.join(workspace, "saved.zip"), overwrite=True)
+    write_backup(os.path.join(workspace, "saved.zip"), loaded.settings, loaded.home, (), NOW, overwrite=True)
 
 
 CALLS = {"supersede": (supersede, finish_supersede), "export": (export, export)}
