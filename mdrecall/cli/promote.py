@@ -10,8 +10,8 @@ from mdrecall.errors import QueryError
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
-    from mdrecall.life.promote import Choice, Judged, Plan
-    from mdrecall.life.promotion import Gates
+    from mdrecall.life.promote import Judged, Plan
+    from mdrecall.life.promotion import Choice
 
 #: Refused candidates that are listed for people; the rest is counted.
 _MAX_REFUSED = 10
@@ -86,11 +86,11 @@ def _explain(options: argparse.Namespace, loaded: "Loaded", choice: "Choice") ->
     if options.json:
         print_json({"workspaceDir": settings.workspace, "candidate": promote.judged_to_json(found)})
     else:
-        _print_judged(found, choice.gates)
+        _print_judged(found, choice)
     return 0
 
 
-def _print_judged(found: "Judged", gates: "Gates") -> None:
+def _print_judged(found: "Judged", gates: "Choice") -> None:
     from mdrecall.life.promote import cite
 
     candidate = found.candidate
@@ -127,8 +127,6 @@ def _print_plan(loaded: "Loaded", made: "Plan", max_chars: int, *, is_applied: b
         print(f"{verb} {entries} to {made.path} ({size:,} of {max_chars:,} characters).")
     for one in chosen:
         print(f"\n{_headline(one)}\n    {printable(one.text)}\n    {style(_signals(one), 'dim')}")
-        if one.supersedes:
-            print(f"    changes what {printable(one.supersedes)} says")
     refused = [one for one in made.judged if one.refusal]
     if refused:
         print(f"{chr(10) * bool(chosen)}Not promoted:")

@@ -10,19 +10,20 @@ because only what stands there now may be promoted.
 
 import os
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from functools import cache
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
-from mdrecall.life.journal import drop_entry, list_entries, save_entry
+from mdrecall.life.journal import drop_entry, load_entry, save_entry
 from mdrecall.life.promotion import (
     Candidate,
+    Choice,
     Entry,
-    Gates,
     Record,
     adds_nothing,
     explain_refusal,
@@ -46,7 +47,6 @@ from mdrecall.life.recalls import (
     hash_text,
     is_dated_note,
     lock_recalls,
-    read_promoted,
     read_recalls,
 )
 from mdrecall.notes.clock import user_moment, user_time
@@ -56,18 +56,14 @@ from mdrecall.notes.notes import create_file
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.tombstones import open_masks, open_tombstones
 from mdrecall.text.days import Moment, format_day, note_day
-from mdrecall.text.statements import find_change, read_statement
 from mdrecall.types.documents import format_citation
-
-T = TypeVar("T")
 
 #: How long to wait for another process that promotes or records.
 _WAIT_S = 10.0
 #: Somebody may write to the file between reading and writing. After as many times another program keeps at it.
 _TRIES = 3
-#: As many promotions can be undone, one after the other. Their entries in the journal are numbered.
-_MAX_UNDO = 8
-_UNDO = "promotion-"
+#: The entry of the journal by which the last promotion is undone.
+_UNDO = "promotion"
 #: As many keys are remembered as promoted; a marker in the file itself is found anyway.
 _MAX_PROMOTED = 2_000
 #: OpenClaw reads the notes of as many days each night, counts an entry of at most as many characters, at this score.
@@ -79,18 +75,6 @@ Located: TypeAlias = tuple[Record, Entry | None]
 _Repeated: TypeAlias = tuple[str, Entry, tuple[str, ...]]
 
 
-class Choice(NamedTuple):
-    """What to promote."""
-
-    gates: Gates = Gates()
-    limit: int = 10
-    max_chars: int = 10_000
-    """How long ``MEMORY.md`` may become."""
-    include_promoted: bool = False
-    lists_all: bool = False
-    """True to judge every record, also those that are far from the thresholds."""
-
-
 class Judged(NamedTuple):
     """A candidate, what would be written for it, and why it is not."""
 
@@ -99,8 +83,6 @@ class Judged(NamedTuple):
     """The statement; empty if the note has none any more."""
     refusal: str = ""
     """Why it is not promoted; empty if it is."""
-    supersedes: str = ""
-    """The citation of an entry of ``MEMORY.md`` that says something else about the same thing."""
 
 
 class Plan(NamedTuple):
@@ -128,23 +110,20 @@ class Plan(NamedTuple):
 
 
 def choose(settings: Settings, **changes: Any) -> Choice:
-    """Return the choice that the settings make; ``changes`` are fields of ``Gates`` or ``Choice`` that are not None."""
+    """Return the choice that the settings make; ``changes`` are fields of it that are not None."""
     options, theirs = settings.mdrecall.promote, settings.dreaming
-    given = {name: value for name, value in changes.items() if value is not None}
-    gates = Gates(
-        _or(options.min_score, theirs.min_score),
-        _or(options.min_recall_count, theirs.min_recall_count),
-        _or(options.min_unique_queries, theirs.min_unique_queries),
-        _or(options.max_age_days, theirs.max_age_days),
-        options.min_days,
-    )
-    gates = gates._replace(**{name: given.pop(name) for name in Gates._fields if name in given})
     max_chars = min(options.max_chars, settings.defaults.bootstrap_max_chars)
-    return Choice(gates, _or(options.limit, theirs.limit), max_chars)._replace(**given)
-
-
-def _or(own: T | None, theirs: T) -> T:
-    return theirs if own is None else own
+    choice = Choice(
+        theirs.min_score, theirs.min_recall_count, theirs.min_unique_queries, theirs.max_age_days, options.min_days,
+        theirs.limit, max_chars,
+    )  # fmt: skip
+    own: dict[str, Any] = {
+        "min_score": options.min_score, "min_signals": options.min_recall_count,
+        "min_queries": options.min_unique_queries, "max_age_days": options.max_age_days, "limit": options.limit,
+    }  # fmt: skip
+    for given in (own, changes):
+        choice = choice._replace(**{name: value for name, value in given.items() if value is not None})
+    return choice
 
 
 def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = None) -> Plan:
@@ -154,7 +133,7 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     collected = collect(settings, home, moment)
     path, data = _read_memory(settings)
     text = decode(data or b"")
-    in_file, promoted = find_promoted_keys(text), read_promoted(settings.index_path)
+    in_file, promoted = find_promoted_keys(text), RecallState(settings.index_path).promoted
     located = {record.key: entry for record, entry in collected}
     dated = [
         record._replace(promoted_on=promoted.get(record.key) or ("earlier" if record.key in in_file else ""))
@@ -162,7 +141,7 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     ]
     candidates = rank(dated, moment.ms, settings.dreaming.recency_half_life_days)
     if not choice.lists_all:
-        candidates = [one for one in candidates if passes_gates(one, choice.gates)]
+        candidates = [one for one in candidates if passes_gates(one, choice)]
         candidates = [one for one in candidates if choice.include_promoted or not one.record.promoted_on]
     judge = _Judge(settings, choice, path, text, user_time(now, None, zone).date().isoformat())
     judged = tuple(judge.judge(one, located[one.record.key]) for one in candidates)
@@ -172,33 +151,27 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
 
 def collect(settings: Settings, home: str, moment: Moment) -> list[Located]:
     """Return every record of a workspace with the entry that says it now."""
-    notes = _Notes(settings)
-    repeated = _find_repeated(notes, _list_recent(settings, home, moment))
-    own = [_locate(recall, notes, repeated) for recall in read_recalls(settings.index_path)]
+    find = _open_notes(settings)
+    repeated = _find_repeated(find, _list_recent(settings, home, moment))
+    own = [_locate(recall, find, repeated) for recall in read_recalls(settings.index_path)]
     known = {hash_text(record.snippet) for record, _ in own}
     return own + [_describe_repeated(text, place, moment) for text, place in repeated.items() if text not in known]
 
 
-class _Notes:
-    """The entries of the notes of a workspace, each note read once, without what was forgotten."""
+def _open_notes(settings: Settings) -> Callable[[str], list[Entry]]:
+    """Return a function that gives the entries of a note, read once and without what was forgotten."""
+    forgotten = open_tombstones(settings).load()
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._forgotten = open_tombstones(settings).load()
-        self._known: dict[str, list[Entry]] = {}
-
-    def find(self, path: str) -> list[Entry]:
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        return self._known[path]
-
-    def _read(self, path: str) -> list[Entry]:
+    @cache
+    def find(path: str) -> list[Entry]:
         try:
-            max_bytes = self._settings.mdrecall.max_file_bytes
-            text = decode(read_below(self._settings.workspace, path, shown=path, max_bytes=max_bytes).data)
+            max_bytes = settings.mdrecall.max_file_bytes
+            text = decode(read_below(settings.workspace, path, shown=path, max_bytes=max_bytes).data)
         except ReadError:
             return []
-        return find_entries((self._forgotten.mask(text, path) if self._forgotten else text).split("\n"))
+        return find_entries(forgotten.mask(text, path).split("\n"))
+
+    return find
 
 
 def _list_recent(settings: Settings, home: str, moment: Moment) -> Iterator[tuple[str, str]]:
@@ -209,18 +182,18 @@ def _list_recent(settings: Settings, home: str, moment: Moment) -> Iterator[tupl
             yield path, format_day(day)
 
 
-def _find_repeated(notes: _Notes, recent: Iterable[tuple[str, str]]) -> dict[str, _Repeated]:
+def _find_repeated(find: Callable[[str], list[Entry]], recent: Iterable[tuple[str, str]]) -> dict[str, _Repeated]:
     """Return the statements of recent notes, by the hash of their text."""
     found: defaultdict[str, list[tuple[str, Entry, str]]] = defaultdict(list)
     for path, day in recent:
-        for entry in notes.find(path):
+        for entry in find(path):
             if len(entry.text) <= _DAILY_CHARS and not entry.is_superseded and not explain_unfit(entry.text):
                 found[hash_text(entry.text)].append((path, entry, day))
     return {text: (*places[0][:2], tuple(sorted({day for _, _, day in places}))) for text, places in found.items()}
 
 
-def _locate(recall: Recall, notes: _Notes, repeated: dict[str, _Repeated]) -> Located:
-    there = [entry for entry in notes.find(recall.path) if hash_text(entry.text) == recall.hash]
+def _locate(recall: Recall, find: Callable[[str], list[Entry]], repeated: dict[str, _Repeated]) -> Located:
+    there = [entry for entry in find(recall.path) if hash_text(entry.text) == recall.hash]
     nearest = min(there, key=lambda entry: abs(entry.start_line - recall.start_line), default=None)
     days = repeated[recall.hash][2] if recall.hash in repeated else ()
     at, text = nearest or recall, nearest.text if nearest else ""
@@ -248,13 +221,9 @@ def _describe_repeated(text: str, place: _Repeated, moment: Moment) -> Located:
 def find_judged(made: Plan, selector: str) -> Judged | None:
     """Return the best candidate with this key, or whose key, path or text holds the selector."""
     wanted = selector.strip().casefold()
-    exact = (one for one in made.judged if one.candidate.record.key.casefold() == wanted)
-    held = (
-        one
-        for one in made.judged
-        if any(wanted in text.casefold() for text in (*one.candidate.record[:2], one.candidate.record.snippet))
-    )
-    return next(exact, None) or (next(held, None) if wanted else None)
+    named = [(one, (*one.candidate.record[:2], one.candidate.record.snippet)) for one in made.judged if wanted]
+    exact = (one for one, texts in named if texts[0].casefold() == wanted)
+    return next(exact, None) or next((one for one, texts in named if wanted in "\n".join(texts).casefold()), None)
 
 
 def apply(settings: Settings, home: str, choice: Choice, now: datetime | None = None) -> Plan:
@@ -285,20 +254,20 @@ def undo(settings: Settings) -> dict[str, Any] | None:
     """
     with _lock(settings):
         now_path, now = _read_memory(settings)
-        entries = _list_undo(settings, now_path, now)
-        if not entries:
+        last, data = load_entry(settings.index_path, _UNDO), now or b""
+        # One that was killed before it was written, or after its undo, is none.
+        if not last or hash_content(data) == last["before"]:
             return None
-        name, last = entries[-1]
-        path, day, data = str(last["path"]), str(last["day"]), now or b""
-        before = data[: last["size"]] if last["size"] >= 0 else b""
+        path, day, size = str(last["path"]), str(last["day"]), int(last["size"])
+        before = data[:size] if size >= 0 else b""
         if now_path != path or hash_content(data) != last["after"] or hash_content(before) != last["before"]:
             hint = f'Delete what you do not want from the section "Promoted From Short-Term Memory ({day})" by hand.'
             raise FileChanged(f"{path} was changed after the promotion of {day}.", path=path, hint=hint)
-        if last["size"] >= 0:
+        if size >= 0:
             replace_content(settings.workspace, path, before, last["after"])
         else:
             remove_note(settings.workspace, path, last["after"])
-        drop_entry(settings.index_path, name)
+        drop_entry(settings.index_path, _UNDO)
         return {"path": path, "day": day, "entries": int(last["entries"])}
 
 
@@ -313,9 +282,8 @@ class _Judge:
         self._redactor = open_masks(settings)
         self._promoted = find_promoted_keys(text)
         # The entries of the file are read once for all candidates.
-        known = [(entry, strip_figures(entry.text)) for entry in find_entries(text.split("\n"))]
-        self._contents = [(entry, find_content(said)) for entry, said in known]
-        self._statements = [(entry, read_statement(said)) for entry, said in known]
+        entries = find_entries(text.split("\n"))
+        self._contents = [(entry, find_content(strip_figures(entry.text))) for entry in entries]
         self._chosen: list[tuple[Judged, AbstractSet[str]]] = []
 
     @property
@@ -329,7 +297,6 @@ class _Judge:
         judged = Judged(candidate, shorten_statement(plain) if is_fit else "")
         judged = judged._replace(refusal=self._explain(judged, entry))
         if not judged.refusal:
-            judged = judged._replace(supersedes=self._find_superseded(judged.text))
             self._chosen.append((judged, find_content(judged.text)))
         return judged
 
@@ -339,7 +306,7 @@ class _Judge:
             return f"{self._path} already has it"
         if record.promoted_on and not self._choice.include_promoted:
             return f"it was promoted on {record.promoted_on}"
-        if reason := explain_refusal(judged.candidate, self._choice.gates):
+        if reason := explain_refusal(judged.candidate, self._choice):
             return reason
         if entry is None:
             return f"{record.path} does not say it any more"
@@ -369,13 +336,6 @@ class _Judge:
         if length > self._choice.max_chars:
             most = f"may have {self._choice.max_chars:,} characters"
             return f"{self._path} {most} and would have {length:,}: shorten it to make room"
-        return ""
-
-    def _find_superseded(self, text: str) -> str:
-        new = read_statement(text)
-        for entry, old in self._statements:
-            if new and old and not entry.is_superseded and find_change(old, new):
-                return format_citation(self._path, entry.start_line, entry.end_line)
         return ""
 
 
@@ -414,14 +374,10 @@ def _write(settings: Settings, made: Plan, day: str) -> None:
         return
     before = made.data or b""
     after = _append(before, made.section)
-    entries = _list_undo(settings, made.path, made.data)
-    for name, _ in entries[: -_MAX_UNDO + 1]:
-        drop_entry(settings.index_path, name)
-    number = int(entries[-1][0].removeprefix(_UNDO)) + 1 if entries else 0
     size = -1 if made.data is None else len(before)
     known = {"path": made.path, "day": day, "size": size, "entries": len(made.promotions)}
     hashes = {"before": hash_content(before), "after": hash_content(after)}
-    save_entry(settings.index_path, f"{_UNDO}{number:06}", known | hashes)
+    save_entry(settings.index_path, _UNDO, known | hashes)
     if made.data is None:
         create_file(settings.workspace, made.path, after)
     else:
@@ -436,19 +392,6 @@ def _append(before: bytes, section: str) -> bytes:
     ends = text.replace("\r\n", "\n")
     gap = "" if not ends.strip() else "\n" * max(0, 2 - (len(ends) - len(ends.rstrip("\n"))))
     return before + (gap + section).replace("\n", newline).encode(codec)
-
-
-def _list_undo(settings: Settings, path: str, data: bytes | None) -> list[tuple[str, dict[str, Any]]]:
-    """Return what can be undone, without a last promotion that was killed before it was written, or after its undo."""
-    found = [one for one in list_entries(settings.index_path) if one[0].startswith(_UNDO) and _is_undo(one[1])]
-    while found and found[-1][1]["path"] == path and found[-1][1]["before"] == hash_content(data or b""):
-        drop_entry(settings.index_path, found.pop()[0])
-    return found
-
-
-def _is_undo(entry: Any) -> bool:
-    shape = {"path": str, "day": str, "size": int, "entries": int, "before": str, "after": str}
-    return isinstance(entry, dict) and all(isinstance(entry.get(name), kind) for name, kind in shape.items())
 
 
 def judged_to_json(judged: Judged) -> dict[str, Any]:
@@ -481,9 +424,8 @@ def judged_to_json(judged: Judged) -> dict[str, Any]:
         "provenance": {"originClass": record.origin or "agent", "sessionKind": "unknown", "observedAt": record.last_ms},
         "text": judged.text,
         "refused": judged.refusal,
-        "supersedes": judged.supersedes,
     }
-    optional = ("claimHash", "promotedAt", "text", "refused", "supersedes")
+    optional = ("claimHash", "promotedAt", "text", "refused")
     return {name: value for name, value in json.items() if value or name not in optional}
 
 

@@ -213,7 +213,7 @@ _FULL_SIGNALS, _FULL_QUERIES, _FULL_DAYS, _FULL_SPAN_DAYS, _FULL_TAGS = 10, 5, 5
 #: A part of the consolidation is the number of days, the other the span between them. One day alone is a fixed value.
 _DAYS_SHARE, _SPAN_SHARE, _ONE_DAY = 0.55, 0.45, 0.2
 _MS_A_DAY = 86_400_000.0
-#: Importance of a promoted entry: OpenClaw writes nothing below 3, because the text has passed its gates.
+#: Importance of a promoted entry: OpenClaw writes nothing below 3, because the text has passed its choice.
 _MIN_IMPORTANCE, _MAX_IMPORTANCE = 3, 10
 #: Text of such origin is never promoted: it would speak for the user in every later session.
 BLOCKED_ORIGINS = frozenset(("untrusted", "system"))
@@ -263,8 +263,8 @@ class Candidate(NamedTuple):
     """The six parts of the score by their names, each from 0 to 1."""
 
 
-class Gates(NamedTuple):
-    """What a candidate must reach."""
+class Choice(NamedTuple):
+    """What to promote: what a candidate must reach, and how much is written."""
 
     min_score: float = 0.75
     min_signals: int = 3
@@ -272,6 +272,12 @@ class Gates(NamedTuple):
     max_age_days: float | None = 30.0
     min_days: int = 2
     """On how many different days it must have been recalled. OpenClaw asks for none."""
+    limit: int = 10
+    max_chars: int = 10_000
+    """How long ``MEMORY.md`` may become."""
+    include_promoted: bool = False
+    lists_all: bool = False
+    """True to judge every record, also those that are far from the thresholds."""
 
 
 def score_record(record: Record, now_ms: float, half_life_days: float = HALF_LIFE_DAYS) -> Candidate:
@@ -295,19 +301,19 @@ def rank(records: Iterable[Record], now_ms: float, half_life_days: float = HALF_
     return sorted(found, key=lambda one: (-one.score, -one.record.recalls, one.record.path, one.record.start_line))
 
 
-def passes_gates(candidate: Candidate, gates: Gates) -> bool:
+def passes_gates(candidate: Candidate, choice: Choice) -> bool:
     """True if a candidate reaches OpenClaw's thresholds."""
-    return not any(_find_misses(candidate, gates))
+    return not any(_find_misses(candidate, choice))
 
 
-def explain_refusal(candidate: Candidate, gates: Gates) -> str:
+def explain_refusal(candidate: Candidate, choice: Choice) -> str:
     """Return why the numbers of a candidate are not enough; empty if they are."""
     record = candidate.record
     if record.origin in BLOCKED_ORIGINS:
         return f"its origin is {record.origin}"
-    misses = [*_find_misses(candidate, gates)]
-    if len(set(record.recall_days)) < gates.min_days:
-        misses.append(f"recalled on {_count(len(set(record.recall_days)), 'day')}, not on {gates.min_days}")
+    misses = [*_find_misses(candidate, choice)]
+    if len(set(record.recall_days)) < choice.min_days:
+        misses.append(f"recalled on {_count(len(set(record.recall_days)), 'day')}, not on {choice.min_days}")
     return "; ".join(misses)
 
 
@@ -316,16 +322,16 @@ def importance_of(score: float) -> int:
     return min(_MAX_IMPORTANCE, max(_MIN_IMPORTANCE, int(score * 10 + 0.5)))
 
 
-def _find_misses(candidate: Candidate, gates: Gates) -> Iterable[str]:
+def _find_misses(candidate: Candidate, choice: Choice) -> Iterable[str]:
     record = candidate.record
-    if candidate.score < gates.min_score:
-        yield f"score {candidate.score:.3f} is below {gates.min_score:g}"
-    if record.signals < gates.min_signals:
-        yield f"{_count(record.signals, 'signal')}, fewer than {gates.min_signals}"
-    if record.queries < gates.min_queries:
-        yield f"found by {_count(record.queries, 'different query', 'different queries')}, not by {gates.min_queries}"
-    if candidate.age_days > (inf if gates.max_age_days is None else gates.max_age_days):
-        yield f"last recalled {candidate.age_days:.0f} days ago, more than {gates.max_age_days:g}"
+    if candidate.score < choice.min_score:
+        yield f"score {candidate.score:.3f} is below {choice.min_score:g}"
+    if record.signals < choice.min_signals:
+        yield f"{_count(record.signals, 'signal')}, fewer than {choice.min_signals}"
+    if record.queries < choice.min_queries:
+        yield f"found by {_count(record.queries, 'different query', 'different queries')}, not by {choice.min_queries}"
+    if candidate.age_days > (inf if choice.max_age_days is None else choice.max_age_days):
+        yield f"last recalled {candidate.age_days:.0f} days ago, more than {choice.max_age_days:g}"
 
 
 def _count(number: int, one: str, many: str = "") -> str:

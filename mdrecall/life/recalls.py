@@ -7,8 +7,8 @@ hashes, scores and moments. What cannot be written down is left out; a search ne
 import hashlib
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -114,30 +114,19 @@ def record_answer(
 
 def read_recalls(index_path: str) -> list[Recall]:
     """Return the recall records of an index; none if there is no file, or it cannot be read."""
-    return list(_read_records(load(recalls_path(index_path))))
+    return RecallState(index_path).records
 
 
-def read_promoted(index_path: str) -> dict[str, str]:
-    """Return the keys of what was promoted, with the day."""
-    return RecallState(index_path).promoted
-
-
-def forget_paths(index_path: str, paths: Collection[str]) -> int:
-    """Remove every record of some notes, also that something of them was promoted, and return how many there were.
-
-    Raise ``OSError`` if that fails.
-    """
+def forget_paths(index_path: str, paths: Collection[str]) -> None:
+    """Remove every record of some notes, also that something of them was promoted. Raise ``OSError`` if that fails."""
     if not os.path.lexists(recalls_path(index_path)):
-        return 0
+        return
     with lock_recalls(index_path, _FORGET_WAIT_S) as state:
-        records = state.records
-        remaining = [record for record in records if record.path not in paths]
-        state.set_records(remaining)
+        state.set_records(record for record in state.records if record.path not in paths)
         # ``memory:<path>:<first>:<last>[:<hash>]``
         named = {key: found[1] if (found := _KEY.fullmatch(key)) else "" for key in state.promoted}
         state.content["promoted"] = {key: day for key, day in state.promoted.items() if named[key] not in paths}
         state.save()
-        return len(records) - len(remaining)
 
 
 class RecallState:
@@ -150,7 +139,12 @@ class RecallState:
 
     @property
     def records(self) -> list[Recall]:
-        return list(_read_records(self.content))
+        found, stored = [], self.content.get("records")
+        for raw in stored if isinstance(stored, list) else ():
+            # What is no record is left out.
+            with suppress(TypeError, KeyError):
+                found.append(Recall(**raw | {"days": tuple(raw["days"])}))
+        return found
 
     @property
     def promoted(self) -> dict[str, str]:
@@ -188,28 +182,24 @@ def _find_recalled(settings: Settings, query: str, result: SearchResult) -> list
         opened = read_below(settings.workspace, result.path, shown=result.path, max_bytes=max_bytes)
     except ReadError:
         return []
-    entries = find_entries(decode(opened.data).split("\n"))
-    matching = _overlap(entries, result.match_start_line, result.match_end_line)
     wanted = {term.text for term in parse_query(result.query or query) if not term.stop}
-    best = _choose(matching, wanted)
+    entries = find_entries(decode(opened.data).split("\n"))
+    counts = [(entry, len(wanted.intersection(_find_stems(entry.text)))) for entry in entries]
+
+    def choose(first: int, last: int) -> tuple[int, list[Entry]]:
+        """Return the most words that an entry among some lines has, and the entries that have as many."""
+        near = [(entry, count) for entry, count in counts if entry.start_line <= last and entry.end_line >= first]
+        most = max((count for _, count in near), default=0)
+        return most, [entry for entry, count in near if count == most]
+
+    most, best = choose(result.match_start_line, result.match_end_line)
     # A line beside the match that has more of the words, and not just one by chance, is what was looked for.
-    beside = _choose(_overlap(entries, result.start_line, result.end_line), wanted)
-    most = max((_count_words(entry, wanted) for entry in best), default=0)
-    return beside if beside and _count_words(beside[0], wanted) > max(1, most) else best
+    more, beside = choose(result.start_line, result.end_line)
+    return beside if more > max(1, most) else best
 
 
-def _overlap(entries: Iterable[Entry], first: int, last: int) -> list[Entry]:
-    return [entry for entry in entries if entry.start_line <= last and entry.end_line >= first]
-
-
-def _choose(entries: Sequence[Entry], wanted: Collection[str]) -> list[Entry]:
-    """Return the entries that have the most of the words."""
-    counts = [_count_words(entry, wanted) for entry in entries]
-    return [entry for entry, count in zip(entries, counts, strict=True) if count == max(counts)]
-
-
-def _count_words(entry: Entry, wanted: Collection[str]) -> int:
-    return len({stem(word) for token in tokens(entry.text) for word in surface_words(token)}.intersection(wanted))
+def _find_stems(text: str) -> set[str]:
+    return {stem(word) for token in tokens(text) for word in surface_words(token)}
 
 
 def _count(records: dict[str, Recall], result: SearchResult, entry: Entry, query: str, moment: datetime) -> bool:
@@ -234,21 +224,3 @@ def _count(records: dict[str, Recall], result: SearchResult, entry: Entry, query
         origin=result.origin,
     )
     return True
-
-
-_CASTS: Mapping[str, Callable[[Any], Any]] = {
-    "key": str, "path": str, "start_line": int, "end_line": int, "hash": str, "recalls": int, "total_score": float,
-    "max_score": float, "first_ms": float, "last_ms": float, "origin": str,
-    "queries": lambda raw: {str(name): float(ms) for name, ms in raw.items()},
-    "days": lambda raw: tuple(map(str, raw)),
-}  # fmt: skip
-
-
-def _read_records(content: Mapping[str, Any]) -> Iterator[Recall]:
-    """Yield the records of the file; what is none is left out."""
-    records = content.get("records", ())
-    for raw in records if isinstance(records, list) else ():
-        try:
-            yield Recall(**{name: _CASTS[name](value) for name, value in raw.items()})
-        except (TypeError, ValueError, KeyError, AttributeError, OverflowError):
-            continue

@@ -9,12 +9,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from mdrecall.errors import ArgumentError, ReadError, RecallError
-from mdrecall.life.journal import find_lines, hash_line, keep_replacement, take_unfinished
 from mdrecall.memory import Memory
 from mdrecall.notes.clock import user_time
 from mdrecall.notes.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
 from mdrecall.notes.opening import read_below
-from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.text.annotations import read_annotated, read_annotations
 from mdrecall.text.days import Moment, Place, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
@@ -32,8 +30,6 @@ _MAX_NEW_CHARS = 2_000
 _MAX_SHOWN = 300
 #: About a second of reading statements. The notes that changed last come first, and the report says what is left out.
 _MAX_CLAIMS = 20_000
-#: A note that was added before a kill is among those that changed last, however many were changed since then.
-_MAX_RECENT = 200
 
 
 class OldLine(NamedTuple):
@@ -67,45 +63,19 @@ def add_replacement(
     """Append a note and mark the line that it replaces: both, or neither. Return them.
 
     ``supersedes`` is a citation such as ``memory/2026-02-10.md#L3``, or the text of the line. If the process is killed
-    between the two, ``finish_replacement`` marks the line at the next call of anything here.
+    between the two, the new note is there, and ``list_conflicts`` shows both lines.
     """
-    finish_replacement(memory, now=now)
     old = find_line(memory, supersedes, text)
     if _plain(old.text) == _plain(text):
-        raise ArgumentError(
-            f"{old.citation} already says that.", name="supersedes", hint="There is nothing to replace."
-        )
-    index_path = memory.settings.index_path
-    added = open_tombstones(memory.settings).load().mask(text)
-    with keep_replacement(index_path, old.path, old.line, old.text, added):
-        appended = memory.append(text, file=file, now=now, session_key=session_key, author=author)
-        try:
-            mark_line(memory, old, by=appended.citation, now=now)
-        except BaseException:
-            _take_back(memory, appended)
-            raise
+        message = f"{old.citation} already says that."
+        raise ArgumentError(message, name="supersedes", hint="There is nothing to replace.")
+    appended = memory.append(text, file=file, now=now, session_key=session_key, author=author)
+    try:
+        mark_line(memory, old, by=appended.citation, now=now)
+    except BaseException:
+        _take_back(memory, appended)
+        raise
     return appended, old
-
-
-def finish_replacement(memory: Memory, *, now: datetime | None = None) -> OldLine | None:
-    """Mark the line whose replacement a killed process has added without marking it. Return it; None if there is none.
-
-    If the note was not added, nothing happened, and nothing is marked.
-    """
-    with suppress(RecallError), take_unfinished(memory.settings.index_path) as left:
-        if not left or not (old := _find_hashed(memory, str(left["path"]), int(left["line"]), left["old"])):
-            return None
-        for note in memory.notes()[:_MAX_RECENT]:
-            if new := find_lines(left["new"], _try_lines(memory, note.path)):
-                mark_line(memory, old, by=format_citation(note.path, new[0], new[-1]), now=now)
-                return old
-    return None
-
-
-def _find_hashed(memory: Memory, path: str, number: int, old: str) -> OldLine | None:
-    """Return the line that was to be replaced; of several that say the same, the one nearest to where it was."""
-    same = [line for line in _list_lines(path, _try_lines(memory, path)) if hash_line(line.text) == old]
-    return min(same, key=lambda line: abs(line.line - number), default=None)
 
 
 def _take_back(memory: Memory, appended: Appended) -> None:
@@ -158,8 +128,8 @@ def find_line(memory: Memory, wanted: str, new_text: str = "") -> OldLine:
     except ReadError as error:
         raise ArgumentError(str(error), name="supersedes", hint=error.hint) from error
     cited = [line for line in _list_lines(path, lines) if first <= line.line < first + count]
-    new = _read_new(new_text) if len(cited) > 1 else []
-    changed = cited if len(cited) < 2 else [line for line in cited if _is_changed(line.text, new)]
+    new = _read_new(new_text)
+    changed = [line for line in cited if len(cited) == 1 or _is_changed(line.text, new)]
     if len(changed) == 1:
         return changed[0]
     if not cited:
@@ -173,9 +143,8 @@ def _find_by_text(memory: Memory, wanted: str) -> OldLine:
     if not plain:
         raise ArgumentError("The line that is replaced is blank.", name="supersedes", hint="Give a citation of it.")
     found = list({line.citation: line for line in _search_lines(memory, wanted)}.values())
-    same = [line for line in found if _plain(line.text) == plain] or [
-        line for line in found if plain in _plain(line.text)
-    ]
+    same = [line for line in found if _plain(line.text) == plain]
+    same = same or [line for line in found if plain in _plain(line.text)]
     if len(same) == 1:
         return same[0]
     if not same:
@@ -187,7 +156,6 @@ def _find_by_text(memory: Memory, wanted: str) -> OldLine:
 def find_replaced(memory: Memory, text: str, appended: Appended) -> list[OldLine]:
     """Return the lines of older notes that a new text seems to replace; none without an index that is ready."""
     settings = memory.settings
-    finish_replacement(memory)
     if settings.memory.backend != "builtin" or not os.path.exists(settings.index_path):
         return []
     own = range(appended.start_line or 0, (appended.end_line or 0) + 1)
@@ -207,10 +175,11 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
     kept = find_line(memory, citation)
     marked = []
     for conflict in list_conflicts(memory)[0].found:
-        sides = [OldLine(claim.place.path, claim.place.line, "") for claim in (conflict.old, conflict.new)]
-        if kept.citation in (side.citation for side in sides):
-            other = next(side for side in sides if side.citation != kept.citation)
-            old = find_line(memory, other.citation)
+        places = (conflict.old.place, conflict.new.place)
+        sides = [format_citation(place.path, place.line, place.line) for place in places]
+        if kept.citation in sides:
+            sides.remove(kept.citation)
+            old = find_line(memory, sides[0])
             if mark_line(memory, old, by=kept.citation, now=now):
                 marked.append(old)
     return marked
@@ -221,18 +190,14 @@ def list_conflicts(memory: Memory) -> tuple[Conflicts, int, int]:
 
     With it come the numbers of notes that were read, and of those that were not, because there were too many lines.
     """
-    finish_replacement(memory)
     claims: list[Claim] = []
-    read = left_out = 0
-    notes = memory.notes()
+    read, notes = 0, memory.notes()
     for note in notes:
         if len(claims) >= _MAX_CLAIMS:
-            left_out += 1
-            continue
+            break
         try:
             text = memory.read(note.path, max_chars=memory.settings.mdrecall.max_file_bytes).text
         except ReadError:
-            left_out += 1
             continue
         read += 1
         day, changed = note_day(note.path, text), Moment(note.changed_s * 1000).today
@@ -243,7 +208,7 @@ def list_conflicts(memory: Memory) -> tuple[Conflicts, int, int]:
             if not (line.line in marks and marks[line.line].is_superseded)
             for statement in read_statements(line.text, line.heading)
         ]
-    return find_conflicts(claims[:_MAX_CLAIMS]), read, left_out
+    return find_conflicts(claims[:_MAX_CLAIMS]), read, len(notes) - read
 
 
 def _search_lines(memory: Memory, text: str) -> list[OldLine]:
@@ -267,12 +232,8 @@ def _list_lines(path: str, lines: list[str]) -> list[OldLine]:
     for number, (line, shape) in enumerate(zip(lines, read_lines(lines), strict=True), start=1):
         heading = heading_title(shape.heading) if shape.level else heading
         clean = read_annotations(line)[0].strip()
-        if (
-            clean
-            and not shape.heading
-            and shape.cut != INSIDE_BLOCK
-            and not clean.startswith(("|", "```", "<!--", "---"))
-        ):
+        is_prose = not shape.heading and shape.cut != INSIDE_BLOCK
+        if clean and is_prose and not clean.startswith(("|", "```", "<!--", "---")):
             found.append(OldLine(path, number, line.rstrip("\r"), heading))
     return found
 

@@ -11,6 +11,7 @@ import pytest
 
 from mdrecall.config.settings import Settings
 from mdrecall.life import promote
+from mdrecall.life.promotion import Choice
 from mdrecall.life.recalls import recalls_path
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -91,18 +92,13 @@ def test_refusals_are_told_with_their_reason(run: Run, workspace: Workspace, pat
     assert run("promote", "--json").json["candidates"][0]["refused"] == "MEMORY.md#L1 already says it"
 
 
-def test_a_statement_that_changes_another_names_it(run: Run, workspace: Workspace, path: str) -> None:
-    workspace.write("MEMORY.md", "- The greenhouse pump must be replaced before spring.\n")
-    assert "\n    changes what MEMORY.md#L1 says\n" in run("promote").out
-
-
 def test_the_first_of_many_refusals_are_told(
     run: Run, workspace: Workspace, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     workspace.write("MEMORY.md", f"- {PUMP}\n")
     plan = promote.plan
 
-    def plan_more(settings: Settings, home: str, choice: promote.Choice, count: int) -> promote.Plan:
+    def plan_more(settings: Settings, home: str, choice: Choice, count: int) -> promote.Plan:
         made = plan(settings, home, choice)
         return made._replace(judged=made.judged * count)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from mdrecall.life.promotion import (
-    Gates,
+    Choice,
     Record,
     explain_refusal,
     importance_of,
@@ -75,9 +75,9 @@ def test_the_half_life_of_recalls_can_be_set() -> None:
 
 def test_recalls_of_one_day_are_refused_however_many_there_are() -> None:
     candidate = score_record(FIVE_AT_ONCE, NOW)
-    assert candidate.score > Gates().min_score
-    assert explain_refusal(candidate, Gates()) == "recalled on 1 day, not on 2"
-    assert explain_refusal(candidate, Gates(min_days=1)) == ""
+    assert candidate.score > Choice().min_score
+    assert explain_refusal(candidate, Choice()) == "recalled on 1 day, not on 2"
+    assert explain_refusal(candidate, Choice(min_days=1)) == ""
 
 
 @pytest.mark.parametrize(
@@ -96,15 +96,15 @@ def test_each_gate_says_what_is_missing(changes: dict[str, Any], reason: str) ->
     days = ("2026-11-01", "2026-11-14")
     record = FIVE_AT_ONCE._replace(total_score=5.0, days=days, recall_days=days)._replace(**changes)
     candidate = score_record(record, NOW)
-    assert explain_refusal(candidate, Gates()) == reason
-    assert passes_gates(candidate, Gates()) == ("origin" in changes)
+    assert explain_refusal(candidate, Choice()) == reason
+    assert passes_gates(candidate, Choice()) == ("origin" in changes)
 
 
 def test_a_candidate_at_every_limit_passes() -> None:
     candidate = score_record(FIVE_AT_ONCE._replace(last_ms=NOW - 30 * DAY, recalls=3, queries=3, total_score=3.0), NOW)
-    assert passes_gates(candidate, Gates(min_score=candidate.score))
-    assert not passes_gates(candidate, Gates(min_score=candidate.score, max_age_days=29.9))
-    assert passes_gates(candidate, Gates(min_score=0, max_age_days=None))
+    assert passes_gates(candidate, Choice(min_score=candidate.score))
+    assert not passes_gates(candidate, Choice(min_score=candidate.score, max_age_days=29.9))
+    assert passes_gates(candidate, Choice(min_score=0, max_age_days=None))
 
 
 def test_a_record_without_a_signal_is_no_candidate_and_the_best_is_first() -> None:

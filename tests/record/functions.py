@@ -8,7 +8,7 @@ from typing import Any
 
 from mdrecall.extras.page import map as note_map
 from mdrecall.extras.page import timeline
-from mdrecall.life.promotion import Gates, Record, explain_refusal, importance_of, passes_gates, rank
+from mdrecall.life.promotion import Choice, Record, explain_refusal, importance_of, passes_gates, rank
 from mdrecall.mcp_server import config_text
 from mdrecall.search.query import parse_query, read_naming
 from mdrecall.sessions.visibility import explain_denial, parse
@@ -239,7 +239,7 @@ def record_promotion() -> Iterator[str]:
         )
         for number in range(1, 16)
     ]  # fmt: skip
-    gates = (Gates(), Gates(0.2, 1, 1, None, 0), Gates(0.4, 2, 2, 20.0, 1))
+    gates = (Choice(), Choice(0.2, 1, 1, None, 0), Choice(0.4, 2, 2, 20.0, 1))
     for half_life in (14.0, 30.0):
         for found in rank(records, now, half_life):
             parts = " ".join(f"{part:.4f}" for part in found.components.values())
