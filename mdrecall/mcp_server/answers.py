@@ -4,9 +4,8 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from contextvars import ContextVar
 from datetime import UTC, datetime
-from typing import Any, TypeAlias
+from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from mdrecall.engine.background import run_in_background
@@ -14,7 +13,7 @@ from mdrecall.errors import ArgumentError, ReadError, RecallError, message_with_
 from mdrecall.mcp_server import protocol
 from mdrecall.mcp_server.memories import Memories
 from mdrecall.mcp_server.protocol import Json, ProtocolError, Request
-from mdrecall.mcp_server.tools import MakeTools, SessionTools, Toolbox, may_remember
+from mdrecall.mcp_server.tools import MakeTools, Toolbox, may_remember
 from mdrecall.tools.toolset import message_with_action
 from mdrecall.types import Stamp
 
@@ -23,7 +22,6 @@ _log = logging.getLogger(__name__)
 SESSION_KEY = "mdrecall/sessionKey"
 #: What the server can do, as the SDK says it over HTTP.
 _CAPABILITIES: Mapping[str, Any] = {
-    "logging": {},
     "prompts": {"listChanged": False},
     "resources": {"listChanged": False, "subscribe": False},
     "tools": {"listChanged": False},
@@ -52,14 +50,6 @@ PAGE = 200
 _MAX_URI_CHARS = 200
 _MARKDOWN = "text/markdown"
 
-#: Bounds what clients that have gone leave behind.
-_MAX_LISTENERS = 64
-#: A log line is for a person to read; an error of a library may hold pages.
-_MAX_LOG_CHARS = 2000
-
-#: Sends the parameters of ``notifications/message``; it is called on any thread and must not block.
-SendLog: TypeAlias = Callable[[Json], None]
-
 
 class Answers:
     """Answers the requests of clients; safe to use from several threads."""
@@ -72,17 +62,14 @@ class Answers:
         ``read_only`` leaves out every tool that writes.
         """
         self.memories = memories
-        self.logs = LogNotifications()
         self._own_key = session_key.strip()
-        self._session_tools = SessionTools(read_only=read_only)
-        list_specs = None if make_tools else self._session_tools.list_specs
-        self._toolbox = Toolbox(memories, make_tools or self._session_tools, list_specs)
+        self._toolbox = Toolbox(memories, make_tools, read_only=read_only)
         self._can_append = memories.can_append and not read_only
         self.methods: Mapping[str, Callable[[Request, str], Json]] = {
             "tools/list": self._toolbox.list_tools,
             "tools/call": self._toolbox.call_tool,
             "resources/list": self._list_resources,
-            "resources/templates/list": self._list_templates,
+            "resources/templates/list": lambda request, session_key: {"resourceTemplates": []},
             "resources/read": self._read_resource,
             "prompts/list": self._list_prompts,
             "prompts/get": self._get_prompt,
@@ -142,8 +129,7 @@ class Answers:
 
     def close(self) -> None:
         """Close everything that is open; may be called twice."""
-        self.logs.close()
-        self._session_tools.close()
+        self._toolbox.close()
         self.memories.close()
 
     def _list_prompts(self, request: Request, session_key: str) -> Json:
@@ -174,7 +160,7 @@ class Answers:
         name = self.memories.describe(agent or self.memories.default).name
         memory = self.memories.get(name)
         # Without a session key it is a person at this machine, as for the tools.
-        text = prompt_section(memory, session_key or "main", tools=self._toolbox.names(memory, session_key))
+        text = prompt_section(memory, session_key or "main", tools=self._toolbox.toolset(name, session_key).names)
         if len(self.memories.names) > 1:
             text += f"Give the argument agent={name} to both tools.\n"
         return text
@@ -212,18 +198,6 @@ class Answers:
             _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
             return {}
         return dict(sorted(MemoryFiles(settings, self.memories.describe(name).loaded.home).scan().stamps.items()))
-
-    def _list_templates(self, request: Request, session_key: str) -> Json:
-        templates = [
-            {
-                "name": f"memory of {name}",
-                "uriTemplate": f"{SCHEME}://{name}/{{+path}}",
-                "description": f"A memory file of {name}, such as MEMORY.md or memory/2026-02-10.md.",
-                "mimeType": _MARKDOWN,
-            }
-            for name in (self.memories.names if may_remember(session_key) else ())
-        ]
-        return {"resourceTemplates": templates}
 
     def _read_resource(self, request: Request, session_key: str) -> Json:
         """Read a memory file from its first character to its last, as ``memory_get`` reads it."""
@@ -277,71 +251,3 @@ def _describe_file(agent: str, path: str, stamp: Stamp) -> Json:
         modified = datetime.fromtimestamp(stamp[1] / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         described["annotations"] = {"lastModified": modified}
     return described
-
-
-class LogNotifications(logging.Handler):
-    """Sends the log records of mdrecall to the clients that want them, with secrets masked.
-
-    A client of the older protocol sets a level for its connection. One of the newer protocol names the level in a
-    request, and gets only what is logged while that request is served. A client that sets no level gets nothing.
-    """
-
-    def __init__(self) -> None:
-        super().__init__(logging.DEBUG)
-        self._logger = logging.getLogger("mdrecall")
-        self._level = self._logger.level
-        # The client, by any object of its own, the least level that it wants, and how to send to it.
-        self._listeners: list[tuple[object, int, SendLog]] = []
-        self._request: ContextVar[tuple[object, int, SendLog] | None] = ContextVar("mdrecall_request", default=None)
-
-    def open(self) -> None:
-        """Start to receive what mdrecall logs."""
-        self._logger.addHandler(self)
-
-    def close(self) -> None:
-        """Stop receiving; may be called twice."""
-        self._logger.removeHandler(self)
-        self._logger.setLevel(self._level)
-        super().close()
-
-    def listen(self, peer: object, level: str, send: SendLog) -> None:
-        """Send what is logged at this level from now on to a client, known by any object of its own."""
-        self._enable(protocol.LOG_LEVELS[level])
-        others = [each for each in self._listeners if each[0] is not peer]
-        self._listeners = [*others[1 - _MAX_LISTENERS :], (peer, protocol.LOG_LEVELS[level], send)]
-
-    @contextmanager
-    def listen_during_request(self, level: object, send: SendLog) -> Iterator[None]:
-        """Send what is logged inside the ``with`` block; nothing if ``level`` is not a level."""
-        number = protocol.LOG_LEVELS.get(level) if isinstance(level, str) else None
-        if number is None:
-            yield
-            return
-        self._enable(number)
-        token = self._request.set((None, number, send))
-        try:
-            yield
-        finally:
-            self._request.reset(token)
-
-    def emit(self, record: logging.LogRecord) -> None:
-        """Take a record on any thread."""
-        listeners = [*self._listeners, *filter(None, [self._request.get()])]
-        wanted = [send for _, level, send in listeners if record.levelno >= level]
-        if not wanted:
-            return
-        from mdrecall.text.redact import redact
-
-        try:
-            text = redact(record.getMessage())[:_MAX_LOG_CHARS]
-        except Exception:
-            self.handleError(record)
-            return
-        fitting = [name for name, number in protocol.LOG_LEVELS.items() if record.levelno >= number]
-        for send in wanted:
-            send({"level": fitting[-1] if fitting else "debug", "logger": record.name, "data": text})
-
-    def _enable(self, level: int) -> None:
-        """Make mdrecall create log records of this level."""
-        if not self._logger.isEnabledFor(level):
-            self._logger.setLevel(level)

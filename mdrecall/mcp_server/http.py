@@ -1,16 +1,13 @@
 """The server over streamable HTTP, on the official SDK: where it listens, who may talk to it, what one may take.
 
-uvicorn waits forever for the rest of a request, and the SDK keeps a session for half an hour that its client has left.
-So a connection is closed if a request does not come to its end in time, the oldest unfinished one goes if there are too
-many, and the session that has been idle for longest makes room for a new one.
+uvicorn waits forever for the rest of a request. So a connection is closed if a request does not come to its end in
+time, and the oldest unfinished one goes if there are too many. There are no sessions that clients could leave behind.
 """
 
 import asyncio
 import hmac
 import logging
-import time
-from collections.abc import Callable, Coroutine, MutableMapping
-from concurrent.futures import Future
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from mdrecall.errors import RecallError
@@ -20,15 +17,14 @@ from mdrecall.mcp_server.protocol import Json, ProtocolError, Request
 if TYPE_CHECKING:
     import socket
 
-    import h11
     import uvicorn
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel.server import Server
     from mcp.server.transport_security import TransportSecuritySettings
-    from mcp_types import RequestId
     from starlette.requests import Request as HttpRequest
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
     from mdrecall.aio import Threads
     from mdrecall.mcp_server.answers import Answers
@@ -37,39 +33,23 @@ if TYPE_CHECKING:
 
     _Context = ServerRequestContext[Any]
 
-_log = logging.getLogger(__name__)
-
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 8377
 PATH = "/mcp"
 _HEALTH_PATH = "/healthz"
 #: Below this a token can be guessed by trying; 16 random letters and digits cannot.
 _MIN_TOKEN_CHARS = 16
-#: Bounds the sessions that clients leave behind when they do not say goodbye.
-_MAX_SESSIONS = 256
 #: How long answers that are being written may take after a signal.
 _SHUTDOWN_S = 2
-#: Who logs a line for each request that somebody sends wrongly.
-_NOISY_LOGGERS = (
-    "asyncio",
-    "mcp.server.streamable_http_manager",
-    "mcp.server.transport_security",
-    __name__,
-    "uvicorn.error",
-)
+#: They log a warning for each request that somebody sends wrongly.
+_NOISY_LOGGERS = ("asyncio", "mcp.server.transport_security", "uvicorn.error")
 _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "[::1]")
 #: How long a request may take to arrive. On any network a tool call takes a moment.
 REQUEST_S = 15.0
-#: How many connections may be open, well below the 1,024 files that a process usually may have open.
-MAX_CONNECTIONS = 512
-#: How many of them may be in the middle of a request; each of them is for an instant, if its client means well.
+#: How many connections are served, well below the 1,024 files that a process usually may have open.
+_MAX_CONNECTIONS = 512
+#: How many may be in the middle of a request; each of them is for an instant, if its client means well.
 MAX_UNFINISHED = 128
-#: How many sessions the clients at one address may have. Each client has one; agents on this machine share an address.
-MAX_SESSIONS_PER_CLIENT = 128
-#: The same line is logged once in this time.
-_QUIET_S = 60.0
-_MAX_HEAD_BYTES = 65_536
-_SESSION_ID = b"mcp-session-id"
 
 
 class HttpEndpoint(NamedTuple):
@@ -194,77 +174,13 @@ class Guard:
         return hmac.compare_digest(token.strip().encode(), self._token) and scheme.lower() == "bearer"
 
 
-class RequestProgress:
-    """Follows the bytes of a connection, and knows whether a request is still under way."""
-
-    def __init__(self) -> None:
-        self.is_unfinished = True
-        self.is_too_long = False
-        self._parser: h11.Connection | None = None
-
-    def feed(self, data: bytes) -> None:
-        """Take the next bytes."""
-        import h11
-
-        while data:
-            self.is_unfinished = True
-            self._parser = self._parser or h11.Connection(h11.SERVER, max_incomplete_event_size=_MAX_HEAD_BYTES)
-            self._parser.receive_data(data)
-            try:
-                while self._parser.next_event() not in (h11.NEED_DATA, h11.PAUSED):
-                    continue
-            except h11.RemoteProtocolError as error:
-                # uvicorn refuses it in its own words.
-                self.is_too_long = self.is_too_long or error.error_status_hint == 431
-                return
-            if self._parser.their_state in (h11.IDLE, h11.SEND_BODY):
-                return
-            data, _ = self._parser.trailing_data
-            self._parser, self.is_unfinished = None, False
-
-
-class ConnectionLimits:
-    """The connections of a server."""
-
-    def __init__(self) -> None:
-        self._open: dict[LimitedConnection, None] = {}
-        self._unfinished: dict[LimitedConnection, None] = {}
-
-    def protocol(self, make: Callable[..., asyncio.Protocol]) -> Callable[..., "LimitedConnection"]:
-        """Return what uvicorn calls for each connection: the protocol that ``make`` makes, within the limits."""
-        return lambda **arguments: LimitedConnection(make(**arguments), self)
-
-    def begin(self, connection: "LimitedConnection") -> None:
-        """Count a request that has begun; if there are too many, the oldest unfinished one is dropped.
-
-        Such a one makes room for a new connection, too, which is refused otherwise.
-        """
-        is_new = connection not in self._open
-        self._open[connection] = self._unfinished[connection] = None
-        if len(self._unfinished) > MAX_UNFINISHED:
-            self._drop_oldest("there are too many unfinished requests")
-        if is_new and len(self._open) > MAX_CONNECTIONS:
-            self._drop_oldest("there are too many connections")
-
-    def end(self, connection: "LimitedConnection", *, is_closed: bool = False) -> None:
-        """Count a request that has arrived, or forget a connection that is closed."""
-        self._unfinished.pop(connection, None)
-        if is_closed:
-            self._open.pop(connection, None)
-
-    def _drop_oldest(self, why: str) -> None:
-        connection = next(iter(self._unfinished))
-        self.end(connection, is_closed=True)
-        connection.drop(why)
-
-
 class LimitedConnection:
-    """One connection: passes everything on, and closes itself if a request does not arrive in time."""
+    """A connection of uvicorn's that is closed if a request does not arrive in time."""
 
-    def __init__(self, inner: asyncio.Protocol, limits: ConnectionLimits) -> None:
+    def __init__(self, inner: "H11Protocol", unfinished: "dict[LimitedConnection, None]") -> None:
+        """``unfinished`` are all connections in the middle of a request, oldest first."""
         self._inner = inner
-        self._limits = limits
-        self._progress = RequestProgress()
+        self._unfinished = unfinished
         self._transport: asyncio.Transport | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.eof_received = inner.eof_received
@@ -277,122 +193,35 @@ class LimitedConnection:
         self._begin()
 
     def data_received(self, data: bytes) -> None:
-        was_unfinished = self._progress.is_unfinished
-        self._progress.feed(data)
-        if self._progress.is_too_long:
-            self.drop("the head of a request was too long")
-            return
-        if not self._progress.is_unfinished:
-            self._stop_timer()
-            self._limits.end(self)
-        elif not was_unfinished:
-            self._begin()
+        import h11
+
         self._inner.data_received(data)
+        if self._inner.conn.their_state in (h11.DONE, h11.MUST_CLOSE):
+            self._end()
+        elif self._timer is None:
+            self._begin()
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._stop_timer()
-        self._limits.end(self, is_closed=True)
+        self._end()
         self._inner.connection_lost(error)
 
-    def drop(self, why: str) -> None:
-        """Close the connection without an answer."""
-        _log.warning("A connection was closed: %s", why)
-        if self._transport is not None:
-            self._transport.abort()
-
     def _begin(self) -> None:
-        self._stop_timer()
-        self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self.drop, "a request did not arrive in time")
-        self._limits.begin(self)
+        self._timer = asyncio.get_running_loop().call_later(REQUEST_S, self._drop)
+        self._unfinished[self] = None
+        if len(self._unfinished) > MAX_UNFINISHED:
+            next(iter(self._unfinished))._drop()
 
-    def _stop_timer(self) -> None:
+    def _end(self) -> None:
+        self._unfinished.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-
-class SessionLimits:
-    """Ends the session that has been idle for longest when there are too many, by the request a client would send."""
-
-    def __init__(self, app: "ASGIApp", most: int) -> None:
-        self._app = app
-        self._most = most
-        # The sessions, the one that was used last at the end: the address of its client, and its requests under way.
-        self._sessions: dict[bytes, tuple[str, int]] = {}
-
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        client = (scope.get("client") or ("",))[0]
-        session = headers.get(_SESSION_ID, b"")
-        if not session and scope["method"] == "POST":
-            await self._make_room(client, scope)
-        if session in self._sessions:
-            self._use(session, 1)
-
-        async def watch(message: "Message") -> None:
-            if message["type"] == "http.response.start":
-                self._note(session, client, scope["method"], message)
-            await send(message)
-
-        try:
-            await self._app(scope, receive, watch)
-        finally:
-            if session in self._sessions:
-                self._use(session, -1)
-
-    def _use(self, session: bytes, requests: int) -> None:
-        client, under_way = self._sessions.pop(session)
-        self._sessions[session] = client, max(0, under_way + requests)
-
-    def _note(self, session: bytes, client: str, method: str, response: "MutableMapping[str, Any]") -> None:
-        """Learn from a response that a session has begun or ended."""
-        begun = dict(response["headers"]).get(_SESSION_ID, b"")
-        if session and (method == "DELETE" or response["status"] == 404):
-            self._sessions.pop(session, None)
-        elif begun and not session and response["status"] < 400:
-            self._sessions[begun] = client, 0
-
-    async def _make_room(self, client: str, scope: "Scope") -> None:
-        own = [session for session, (whose, _) in self._sessions.items() if whose == client]
-        chosen = own if len(own) >= MAX_SESSIONS_PER_CLIENT else list(self._sessions)
-        if chosen is not own and len(self._sessions) < self._most:
-            return
-        idle = next((session for session in chosen if not self._sessions[session][1]), None)
-        if idle is None:
-            return
-        self._sessions.pop(idle)
-        _log.warning("A session was ended to make room for a new one: it had been idle for longest")
-        await self._end(idle, scope)
-
-    async def _end(self, session: bytes, scope: "Scope") -> None:
-        host = [(name, value) for name, value in scope["headers"] if name in (b"host", b"authorization")]
-
-        async def receive() -> "Message":
-            return {"type": "http.request", "body": b"", "more_body": False}
-
-        async def send(message: "Message") -> None:
-            """Nobody waits for this response."""
-
-        await self._app({**scope, "method": "DELETE", "headers": [*host, (_SESSION_ID, session)]}, receive, send)
-
-
-def log_once(now: Callable[[], float] = time.monotonic) -> Callable[[logging.LogRecord], bool]:
-    """Return a filter that lets the same line pass once a minute, whatever its numbers are."""
-    last: dict[str, float] = {}
-
-    def may_pass(record: logging.LogRecord) -> bool:
-        key = f"{record.name} {record.msg}"
-        if key in last and now() - last[key] < _QUIET_S:
-            return False
-        if len(last) > 1000:
-            last.clear()
-        last[key] = now()
-        return True
-
-    return may_pass
+    def _drop(self) -> None:
+        """Close the connection without an answer."""
+        self._end()
+        if self._transport is not None:
+            self._transport.abort()
 
 
 class MemoryServer(NamedTuple):
@@ -429,60 +258,19 @@ def build_server(
     )
 
     async def answer(context: "_Context", params: types.RequestParams) -> Json:
-        notifier = _Notifier(context, context.request_id)
-        peer, wants_progress = context.session.client_params, (context.meta or {}).get("progress_token") is not None
-        send_progress = notifier.send_progress if wants_progress else None
-        request = Request(context.method, context.params or {}, peer.client_info.name if peer else "", send_progress)
+        peer = context.session.client_params
+        request = Request(context.method, context.params or {}, peer.client_info.name if peer else "")
         try:
-            with answers.logs.listen_during_request(request.meta.get(protocol.LOG_LEVEL_KEY), notifier.send_log):
-                result = await threads.call(lambda: answers.answer(request))
+            result = await threads.call(lambda: answers.answer(request))
         except ProtocolError as error:
             raise MCPError(error.code, error.message, error.data) from error
-        finally:
-            await notifier.drain()
         if context.protocol_version in protocol.STATELESS_VERSIONS:
             return protocol.complete(context.method, result)
         return result
 
-    async def set_level(context: "_Context", params: types.SetLevelRequestParams) -> types.EmptyResult:
-        answers.logs.listen(context.session.client_params, params.level, _Notifier(context).send_log)
-        return types.EmptyResult()
-
     for method in answers.methods:
         server.add_request_handler(method, types.RequestParams, answer)
-    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, set_level)
-    answers.logs.open()
     return MemoryServer(server, answers, threads)
-
-
-class _Notifier:
-    """Sends a client, on the loop of its request, what other threads have to say."""
-
-    def __init__(self, context: "_Context", request_id: "RequestId | None" = None) -> None:
-        self._session = context.session
-        self._request_id = request_id
-        self._loop = asyncio.get_running_loop()
-        self._sent: set[Future[None]] = set()
-
-    def send_progress(self, done: int, total: int, label: str) -> None:
-        self._send(lambda: self._session.report_progress(done, total, label))
-
-    def send_log(self, params: Json) -> None:
-        import mcp_types as types
-
-        fields = types.LoggingMessageNotificationParams.model_validate(params)
-        notification = types.LoggingMessageNotification(params=fields)
-        self._send(lambda: self._session.send_notification(notification, self._request_id))
-
-    async def drain(self) -> None:
-        """Wait until everything is sent, unless the client has gone."""
-        await asyncio.gather(*map(asyncio.wrap_future, list(self._sent)), return_exceptions=True)
-
-    def _send(self, make: "Callable[[], Coroutine[Any, Any, None]]") -> None:
-        if not self._loop.is_closed():
-            sent = asyncio.run_coroutine_threadsafe(make(), self._loop)
-            self._sent.add(sent)
-            sent.add_done_callback(self._sent.discard)
 
 
 def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGIApp":
@@ -496,23 +284,24 @@ def build_app(built: "MemoryServer", endpoint: HttpEndpoint, port: int) -> "ASGI
     app = built.server.streamable_http_app(
         streamable_http_path=PATH,
         max_request_body_size=protocol.MAX_REQUEST_BYTES,
-        max_sessions=_MAX_SESSIONS,
+        stateless_http=True,
         transport_security=security,
     )
-    return Guard(SessionLimits(app, _MAX_SESSIONS), security, endpoint.token)
+    return Guard(app, security, endpoint.token)
 
 
 def configure(app: "ASGIApp", *, lifespan: Literal["on", "off"]) -> "uvicorn.Config":
     """Return how an application is served: within the limits of connections, and without a line for each request."""
     import uvicorn
-    from uvicorn.protocols.http.auto import AutoHTTPProtocol
+    from uvicorn.protocols.http.h11_impl import H11Protocol
 
-    may_pass = log_once()
     for name in _NOISY_LOGGERS:
-        logging.getLogger(name).addFilter(may_pass)
+        logging.getLogger(name).setLevel(logging.ERROR)
+    unfinished: dict[LimitedConnection, None] = {}
     return uvicorn.Config(
         app,
-        http=ConnectionLimits().protocol(AutoHTTPProtocol),  # type: ignore[arg-type]
+        http=lambda **arguments: LimitedConnection(H11Protocol(**arguments), unfinished),  # type: ignore[arg-type]
+        limit_concurrency=_MAX_CONNECTIONS,
         access_log=False,
         log_config=None,
         lifespan=lifespan,

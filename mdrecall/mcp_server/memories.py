@@ -4,8 +4,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall import errors
@@ -13,7 +12,7 @@ from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.openclaw_settings import Plugins
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ArgumentError, ConfigError, RecallError, message_with_hint
-from mdrecall.types import Progress, ProgressCallback, SyncReport
+from mdrecall.types import Progress, SyncReport
 from mdrecall.types.transcripts import normalize_agent_id
 
 if TYPE_CHECKING:
@@ -232,31 +231,6 @@ class IndexRun(NamedTuple):
     """What was done, once it has ended well."""
 
 
-class ProgressFanout:
-    """Passes the progress of a memory's index on to every request that waits for it, and remembers the last state."""
-
-    def __init__(self) -> None:
-        self._callbacks: list[ProgressCallback] = []
-        self.run = IndexRun()
-
-    def __call__(self, progress: Progress) -> None:
-        self.run = self.run._replace(progress=progress)
-        for callback in list(self._callbacks):
-            callback(progress)
-
-    @contextmanager
-    def subscribe(self, callback: ProgressCallback | None) -> Iterator[None]:
-        """Pass progress on to ``callback`` inside the ``with`` block."""
-        if callback is None:
-            yield
-            return
-        self._callbacks.append(callback)
-        try:
-            yield
-        finally:
-            self._callbacks.remove(callback)
-
-
 class Memories:
     """Memories by name; safe to use from several threads."""
 
@@ -272,7 +246,7 @@ class Memories:
         self._served = {each.name: each for each in served}
         self._open_memory = open_memory or MemoryOpener()
         self._locks = {name: threading.Lock() for name in self._served}
-        self._progress = {name: ProgressFanout() for name in self._served}
+        self._runs = dict.fromkeys(self._served, IndexRun())
         self._open: dict[str, Memory] = {}
         self._index_threads: list[threading.Thread] = []
         self._is_closed = False
@@ -320,9 +294,9 @@ class Memories:
                         memory.close()
         return memory
 
-    def progress(self, name: str) -> ProgressFanout:
-        """Return what passes on the progress of a memory's first index."""
-        return self._progress[self.describe(name).name]
+    def index_run(self, name: str) -> IndexRun:
+        """Return how far a memory has been brought up to date."""
+        return self._runs[self.describe(name).name]
 
     def _start_thread(self, name: str, run: "Callable[[str, Memory], None]", memory: "Memory") -> None:
         thread = threading.Thread(target=run, args=(name, memory), name="mdrecall-index", daemon=True)
@@ -347,23 +321,25 @@ class Memories:
         """Bring a memory up to date in the background, unless that is in progress."""
         memory = self.get(name)
         with self._locks[name]:
-            if self._progress[name].run.is_running or self._is_closed:
+            if self._runs[name].is_running or self._is_closed:
                 return
-            self._progress[name].run = IndexRun(is_running=True)
+            self._runs[name] = IndexRun(is_running=True)
         self._start_thread(name, self._sync, memory)
 
     def _sync(self, name: str, memory: "Memory") -> None:
-        progress = self._progress[name]
-        progress.run = IndexRun(is_running=True)
+        def report(progress: Progress) -> None:
+            self._runs[name] = IndexRun(is_running=True, progress=progress)
+
+        self._runs[name] = IndexRun(is_running=True)
         try:
-            report = memory.sync(progress=progress, stop=lambda: self._is_closed)
-            progress.run = IndexRun(report=report)
+            done = memory.sync(progress=report, stop=lambda: self._is_closed)
+            self._runs[name] = IndexRun(report=done)
         except RecallError as error:
-            progress.run = IndexRun(problem=message_with_hint(error))
+            self._runs[name] = IndexRun(problem=message_with_hint(error))
             if not self._is_closed:
                 _log.warning("The memory of %s is not up to date: %s", name, message_with_hint(error))
         except Exception:
-            progress.run = IndexRun(problem="Something unexpected went wrong; the log says more.")
+            self._runs[name] = IndexRun(problem="Something unexpected went wrong; the log says more.")
             self._log_unexpected("The memory of %s could not be brought up to date.", name)
 
     def _log_unexpected(self, message: str, name: str) -> None:

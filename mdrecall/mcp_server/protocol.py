@@ -4,7 +4,6 @@ There are two eras. In the older one a connection begins with ``initialize``, wh
 one nothing is settled: each request names its version, and who the client is, in ``_meta``.
 """
 
-import logging
 from collections.abc import Callable, Collection, Mapping
 from typing import Any, NamedTuple
 
@@ -28,17 +27,13 @@ UNSUPPORTED_VERSION = -32022
 
 _PREFIX = "io.modelcontextprotocol/"
 VERSION_KEY = f"{_PREFIX}protocolVersion"
-LOG_LEVEL_KEY = f"{_PREFIX}logLevel"
+_LOG_LEVEL_KEY = f"{_PREFIX}logLevel"
 _CLIENT_KEY = f"{_PREFIX}clientInfo"
 _CAPABILITIES_KEY = f"{_PREFIX}clientCapabilities"
 _SERVER_KEY = f"{_PREFIX}serverInfo"
 
-#: The levels of log messages, lowest first, as the numbers of ``logging``.
-LOG_LEVELS: Mapping[str, int] = {
-    "debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO + 5, "warning": logging.WARNING,
-    "error": logging.ERROR, "critical": logging.CRITICAL, "alert": logging.CRITICAL + 5,
-    "emergency": logging.CRITICAL + 10,
-}  # fmt: skip
+#: A request may name one of them. It is checked and has no effect: no log messages are sent.
+_LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 #: The methods whose results a client of the newer era may keep, and what tells it not to: notes change at any time.
 _NOT_KEPT: Mapping[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
 _CACHEABLE = frozenset(
@@ -63,11 +58,6 @@ class Request(NamedTuple):
     params: Mapping[str, Any] = {}
     client: str = ""
     """The name that the client gave; empty if it gave none."""
-    send_progress: Callable[[int, int, str], None] | None = None
-    """Sends how much is done, of how much, and a label; it may be called on any thread and does not block.
-
-    None if the client did not ask for progress.
-    """
 
     @property
     def meta(self) -> Mapping[str, Any]:
@@ -98,14 +88,13 @@ _PARAMS: Mapping[str, _Rules] = {
         "name": _is(str),
         "arguments": lambda value: _is(dict, _NONE)(value) and all(map(_is(str), (value or {}).values())),
     },
-    "logging/setLevel": {"level": lambda value: isinstance(value, str) and value in LOG_LEVELS},
 }
 _META: _Rules = {"progressToken": lambda value: _is(str, int)(value) or (_is(float)(value) and value.is_integer())}
 _STATELESS_META: _Rules = {
     **_META,
     _CAPABILITIES_KEY: _is(dict),
     _CLIENT_KEY: lambda value: value is None or _is_implementation(value),
-    LOG_LEVEL_KEY: lambda value: value is None or (isinstance(value, str) and value in LOG_LEVELS),
+    _LOG_LEVEL_KEY: lambda value: value is None or value in _LOG_LEVELS,
 }
 
 
@@ -129,11 +118,11 @@ class Client:
         elif names_version and not is_initialize:
             message = "This connection did not begin with a request that names its version; none may do so now."
             raise ProtocolError(INVALID_REQUEST, message)
-        own = ("server/discover",) if self.is_stateless else ("initialize", "ping", "logging/setLevel")
+        own = ("server/discover",) if self.is_stateless else ("initialize", "ping")
         if method not in own and method not in methods:
             raise ProtocolError(METHOD_NOT_FOUND, "There is no such method here.", method)
         rules = _STATELESS_META if self.is_stateless else _META
-        # Without a token no progress is asked for, but none that is there may be empty.
+        # A request need not have a token, but none that is there may be empty.
         meta = {"progressToken": 0, **(meta or {})} if _is(dict, _NONE)(meta) else {}
         if not (_hold(rules, meta) and _hold(_PARAMS.get(method, {}), params)):
             raise ProtocolError(INVALID_PARAMS, "The parameters of this request are not what its method takes.", "")

@@ -84,7 +84,6 @@ def run_stdio(selection: Selection, session_key: str = "", share: "Share | None"
     if is_foreign:
         _log.warning("This folder is in a repository with a remote: agents may search it. %s", _NAME_IT)
     answers = Answers(Memories(served, share=share), session_key, read_only=selection.read_only or is_foreign)
-    answers.logs.open()
     try:
         serve(answers, stdin, stdout)
     finally:

@@ -11,7 +11,6 @@ import select
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeGuard
 
@@ -180,8 +179,7 @@ class _Call:
     def __init__(self, number: int | str, size: int) -> None:
         self.number = number
         self.size = size
-        self.is_over = False
-        """True once it is answered or cancelled: the client hears no more of it."""
+        self.is_cancelled = False
 
 
 class Connection:
@@ -210,7 +208,7 @@ class Connection:
         elif method == "notifications/cancelled":
             number = params.get("requestId")
             if _is_id(number) and (cancelled := self._calls.get(_key(number))):
-                cancelled.is_over = True
+                cancelled.is_cancelled = True
 
     def _begin(self, call: _Call, method: str, params: Mapping[str, Any]) -> None:
         """Answer a request about the connection itself, and leave any other one to a thread."""
@@ -224,10 +222,7 @@ class Connection:
             self._pipe.settle(call.size, self._encode_result(call, method, result))
             return
         self._calls[_key(call.number)] = call
-        request = Request(method, params)
-        token = request.meta.get("progressToken")
-        send = partial(self._send_progress, call, token) if _is_id(token) else None
-        request = request._replace(client=self._client.name(request.meta), send_progress=send)
+        request = Request(method, params, self._client.name(params.get("_meta") or {}))
         self._pool.start(lambda: self._work(call, request))
 
     def _answer_at_once(self, method: str, params: Mapping[str, Any]) -> Json | None:
@@ -236,27 +231,21 @@ class Connection:
             return self._answers.initialize(self._client.initialize(params))
         if method == "server/discover":
             return self._answers.initialize("")
-        if method == "logging/setLevel":
-            self._answers.logs.listen(self, params["level"], self._send_log)
-        return {} if method in ("ping", "logging/setLevel") else None
+        return {} if method == "ping" else None
 
     def _work(self, call: _Call, request: Request) -> None:
         """Answer a request on a thread of the pool, unless it was cancelled while it waited."""
         answer: bytes | None = None
         try:
-            if self._pipe.wait_for_reader() and not call.is_over:
-                level, send = request.meta.get(protocol.LOG_LEVEL_KEY), partial(self._send_log, call=call)
-                with self._answers.logs.listen_during_request(level, send):
-                    result = self._answers.answer(request)
-                answer = self._encode_result(call, request.method, result)
+            if self._pipe.wait_for_reader() and not call.is_cancelled:
+                answer = self._encode_result(call, request.method, self._answers.answer(request))
         except ProtocolError as error:
             answer = _encode_error(error, call.number)
         finally:
             # A client may have used the number again meanwhile.
             if self._calls.get(_key(call.number)) is call:
                 del self._calls[_key(call.number)]
-            is_cancelled, call.is_over = call.is_over, True
-            self._pipe.settle(call.size, None if is_cancelled else answer)
+            self._pipe.settle(call.size, None if call.is_cancelled else answer)
 
     def _encode_result(self, call: _Call, method: str, result: Json) -> bytes:
         if self._client.is_stateless:
@@ -268,15 +257,6 @@ class Connection:
             _log.exception("The answer to %s cannot be written as JSON.", method)
             message = "The answer cannot be written as JSON; the log of the server says more."
             return _encode_error(ProtocolError(protocol.INTERNAL_ERROR, message), call.number)
-
-    def _send_progress(self, call: _Call, token: int | str, done: int, total: int, label: str) -> None:
-        params = {"progressToken": token, "progress": done, "total": total, "message": label}
-        if not call.is_over:
-            self._pipe.send(_encode(method="notifications/progress", params=params))
-
-    def _send_log(self, params: Json, call: _Call | None = None) -> None:
-        if call is None or not call.is_over:
-            self._pipe.send(_encode(method="notifications/message", params=params))
 
 
 def _parse(line: bytes) -> Json | None:

@@ -3,7 +3,7 @@
 ``memory_append`` lets a model write something down. No existing line of a note is ever changed.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from mdrecall.tools.toolset import (
     FunctionTool,
     Tool,
     ToolAnswer,
-    Toolset,
     ToolSpec,
     action_for_answer,
     action_for_error,
@@ -35,7 +34,7 @@ from mdrecall.tools.toolset import (
     read_text,
     read_texts,
 )
-from mdrecall.types import ProgressCallback, ReadResult, SearchAnswer, SearchRequest, SourceName
+from mdrecall.types import ReadResult, SearchAnswer, SearchRequest, SourceName
 from mdrecall.types.documents import format_citation
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json, result_to_json
 
@@ -129,7 +128,7 @@ SESSION_GET = object_tool(
 )
 
 
-def parse_search(arguments: Mapping[str, Any]) -> tuple[SearchRequest, str | None]:
+def parse_search(arguments: Mapping[str, Any], session_key: str) -> tuple[SearchRequest, str | None]:
     """Return the search that a model asks for, and its corpus; raise ``ArgumentError`` if it makes no sense."""
     queries = read_texts(arguments, "queries")
     query = read_text(arguments, "query", required=not queries) or queries.pop(0)
@@ -137,6 +136,7 @@ def parse_search(arguments: Mapping[str, Any]) -> tuple[SearchRequest, str | Non
     path, collection = read_text(arguments, "path"), read_text(arguments, "collection")
     request = SearchRequest(
         query,
+        session_key=session_key,
         queries=queries,
         max_results=read_integer(arguments, "maxResults", least=1, most=_MAX_RESULTS),
         min_score=read_number(arguments, "minScore"),
@@ -150,29 +150,15 @@ def parse_search(arguments: Mapping[str, Any]) -> tuple[SearchRequest, str | Non
     return request, corpus
 
 
-class MemorySearch:
-    """Searches the notes on behalf of one conversation."""
-
-    spec = SEARCH
-
-    def __init__(self, memory: "Memory", session_key: str = "", progress: ProgressCallback | None = None) -> None:
-        self._memory = memory
-        self._session_key = session_key
-        self._progress = progress
-
-    def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        request, corpus = parse_search(arguments)
-        try:
-            found = self.search(request)
-        except RecallError as error:
-            return answer_failed_search(error)
-        record_recalls(self._memory.settings, request.query, found, self._session_key)
-        return answer_search(found, corpus, self._memory.settings, self._session_key)
-
-    def search(self, request: SearchRequest) -> SearchAnswer:
-        """Return the answer of the memory itself."""
-        asked = request._replace(session_key=self._session_key, progress=self._progress)
-        return self._memory.search(**asked._asdict())
+def search_memory(memory: "Memory", session_key: str, arguments: Mapping[str, Any]) -> ToolAnswer:
+    """Search the notes on behalf of one conversation."""
+    request, corpus = parse_search(arguments, session_key)
+    try:
+        found = memory.search(**request._asdict())
+    except RecallError as error:
+        return _answer_failed_search(error)
+    record_recalls(memory.settings, request.query, found, session_key)
+    return answer_search(found, corpus, memory.settings, session_key)
 
 
 def record_recalls(settings: Settings, query: str, found: SearchAnswer, session_key: str) -> None:
@@ -204,11 +190,20 @@ def answer_search(found: SearchAnswer, corpus: str | None, settings: Settings, s
     return answer(details, plain=format_search(details))
 
 
-def answer_failed_search(error: RecallError) -> ToolAnswer:
+def _answer_failed_search(error: RecallError) -> ToolAnswer:
     """Return the answer to a search that could not be made; raise if the arguments are to blame."""
     if isinstance(error, errors.QueryError):
         raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
-    return _answer_failure(_describe_failure(error))
+    if isinstance(error, errors.RateLimited):
+        reason = "the embedding provider's rate limit or quota is used up"
+    elif isinstance(error, errors.EmbedderError):
+        reason = "the embedding provider has a problem"
+    else:
+        reason = "the index or its settings have a problem"
+    fields = error_fields(error)
+    fields["error"] = fields["error"] or "memory search unavailable"
+    warning = f"Memory cannot be searched: {reason}."
+    return _answer_failure({"results": [], "disabled": True, "unavailable": True, "warning": warning} | fields)
 
 
 def _call_read(
@@ -243,30 +238,27 @@ def _answer_failure(details: dict[str, Any], *, is_error: bool = False) -> ToolA
 
 
 def memory_tools(
-    memory: "Memory",
-    session_key: str = "",
-    progress: ProgressCallback | None = None,
-    *,
-    can_append: bool | None = None,
-    author: str = "",
+    memory: "Memory", session_key: str = "", *, can_append: bool | None = None, author: str = ""
 ) -> list[Tool]:
     """Return the tools of a conversation, named by its session key; a sub-agent has none.
 
     Where transcripts are searched, ``session_get``, ``sessions_search`` and ``sessions_history`` are among them, and
     ``memory_append`` if ``can_append`` says so, by default as the setting ``mdrecall.tools.append`` does.
-    ``memory_forget`` is there if ``mdrecall.forget.tool`` is on, in the agent's main conversation. ``progress``
-    receives how far a search has come with indexing. ``author`` is noted with what is appended.
+    ``memory_forget`` is there if ``mdrecall.forget.tool`` is on, in the agent's main conversation. ``author`` is
+    noted with what is appended.
     """
     if parse(session_key).kind == "subagent":
         return []
     # It is the agent's main conversation, or nobody says which one it is.
     is_own = not session_key.strip() or parse(session_key).is_main_of(memory.settings.agent_id)
-    get = FunctionTool(GET, partial(_call_read, memory.read, READ_NOTICE, format_read))
-    tools: list[Tool] = [MemorySearch(memory, session_key, progress), get]
+    tools: list[Tool] = [
+        FunctionTool(SEARCH, partial(search_memory, memory, session_key)),
+        FunctionTool(GET, partial(_call_read, memory.read, READ_NOTICE, format_read)),
+    ]
     if memory.settings.searches_sessions:
         read = partial(memory.read_session, session_key=session_key)
         tools.append(FunctionTool(SESSION_GET, partial(_call_read, read, SESSION_NOTICE, format_session)))
-        tools += session_tools(memory, session_key, progress)
+        tools += session_tools(memory, session_key)
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
         call = partial(_call_append, memory, session_key, author, is_own)
         tools.append(FunctionTool(append_spec(may_choose=is_own), call))
@@ -294,19 +286,6 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
 
         specs.append(FORGET)
     return specs
-
-
-def _describe_failure(error: RecallError) -> dict[str, Any]:
-    """Return the answer to a search that could not be made; the class of the error decides what it says."""
-    if isinstance(error, errors.RateLimited):
-        warning = "Memory cannot be searched: the embedding provider's rate limit or quota is used up."
-    elif isinstance(error, errors.EmbedderError):
-        warning = "Memory cannot be searched: the embedding provider has a problem."
-    else:
-        warning = "Memory cannot be searched: the index or its settings have a problem."
-    fields = error_fields(error)
-    fields["error"] = fields["error"] or "memory search unavailable"
-    return {"results": [], "disabled": True, "unavailable": True, "warning": warning} | fields
 
 
 def append_spec(*, may_choose: bool) -> ToolSpec:
@@ -350,33 +329,28 @@ def _call_append(
 
 
 def search_several(
-    names: Sequence[str],
-    make_tools: Callable[[str], tuple["Memory", Toolset]],
+    memories: Mapping[str, "Callable[[], Memory]"],
     settings: Settings,
     session_key: str,
     arguments: Mapping[str, Any],
 ) -> ToolAnswer:
-    """Search each memory with the tool that the conversation has for it, so that the rules of each memory hold.
+    """Search several memories on behalf of one conversation, for which the rules of each of them hold.
 
-    ``make_tools`` opens a memory by its name; ``settings`` say how the answer looks.
+    ``memories`` opens each by its name; ``settings`` say how the answer looks.
     """
     from mdrecall.several import Found, merge_found, search_each
 
-    request, corpus = parse_search(arguments)
+    request, corpus = parse_search(arguments, session_key)
 
-    def search(name: str) -> Found:
-        memory, tools = make_tools(name)
-        for tool in tools:
-            if isinstance(tool, MemorySearch):
-                return Found.of(memory, tool.search(request))
-        # Another plugin is in its memory slot.
-        raise errors.MemoryDisabled("This memory has no notes to search.", hint="Use its own tools.")
+    def search(open_memory: "Callable[[], Memory]") -> Found:
+        memory = open_memory()
+        return Found.of(memory, memory.search(**request._asdict()))
 
-    outcomes = search_each({name: partial(search, name) for name in names})
+    outcomes = search_each({name: partial(search, open_memory) for name, open_memory in memories.items()})
     try:
         found = merge_found(outcomes, request.max_results)
     except RecallError as error:
-        return answer_failed_search(error)
+        return _answer_failed_search(error)
     record_shown(outcomes, request.query, found, session_key)
     return answer_search(found, corpus, settings, session_key)
 

@@ -153,23 +153,18 @@ def read_history(
     return details | ({"nextOffset": after + len(kept)} if earlier > 0 else {}) | ({"notice": NOTICE} if kept else {})
 
 
-def session_tools(memory: "Memory", session_key: str, progress: ProgressCallback | None) -> list[Tool]:
+def session_tools(memory: "Memory", session_key: str) -> list[Tool]:
     """Return the tools that search and read past conversations on behalf of one."""
-    search = partial(_call_search, memory, session_key, progress)
-    history = partial(_call_history, memory, session_key)
-    return [FunctionTool(SESSIONS_SEARCH, search), FunctionTool(SESSIONS_HISTORY, history)]
+    calls = ((SESSIONS_SEARCH, _call_search), (SESSIONS_HISTORY, _call_history))
+    return [FunctionTool(spec, partial(call, memory, session_key)) for spec, call in calls]
 
 
-def _call_search(
-    memory: "Memory", session_key: str, progress: ProgressCallback | None, arguments: Mapping[str, Any]
-) -> ToolAnswer:
+def _call_search(memory: "Memory", session_key: str, arguments: Mapping[str, Any]) -> ToolAnswer:
     query = read_text(arguments, "query", required=True)
     session = read_text(arguments, "sessionKey")
     limit = read_integer(arguments, "limit", least=1, most=MAX_HITS) or DEFAULT_HITS
     try:
-        details = search_sessions(
-            memory, query, session=session, limit=limit, session_key=session_key, progress=progress
-        )
+        details = search_sessions(memory, query, session=session, limit=limit, session_key=session_key)
     except QueryError as error:
         raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
     except RecallError as error:

@@ -22,7 +22,7 @@ from mdrecall.life.recalls import (
     record_answer,
 )
 from mdrecall.memory import Memory
-from mdrecall.tools.notes import MemorySearch
+from mdrecall.tools.notes import search_memory
 from mdrecall.types import SearchAnswer, SearchResult
 from tests.conftest import Workspace, examples
 
@@ -52,7 +52,7 @@ def test_nothing_is_recorded_unless_asked_for(workspace: Workspace) -> None:
     workspace.write("memory/2026-11-14.md", NOTE)
     memory = workspace.memory()
     assert record_answer(memory.settings, "pump", make_answer((3, 3)), now=NOW) == 0
-    MemorySearch(memory).call({"query": "greenhouse pump"})
+    search_memory(memory, "", {"query": "greenhouse pump"})
     assert not Path(recalls_path(memory.settings.index_path)).exists()
 
 
@@ -176,11 +176,11 @@ def test_a_search_does_not_fail_if_nothing_can_be_written(recording: Memory, mon
 
     monkeypatch.setattr(recalls, "save", fail)
     assert record_answer(recording.settings, "pump", make_answer((3, 3)), now=NOW) == 0
-    assert not MemorySearch(recording).call({"query": "greenhouse pump"}).is_error
+    assert not search_memory(recording, "", {"query": "greenhouse pump"}).is_error
 
 
 def test_the_search_tool_records_what_it_found(recording: Memory) -> None:
-    MemorySearch(recording, "agent:main:main").call({"query": "which greenhouse pump must be replaced"})
+    search_memory(recording, "agent:main:main", {"query": "which greenhouse pump must be replaced"})
     (record,) = read_recalls(recording.settings.index_path)
     assert record.start_line == 3
 

@@ -14,14 +14,15 @@ import pytest
 from mcp import Client, MCPError
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.answers import PAGE, LogNotifications, _describe_file
+from mdrecall.mcp_server.answers import PAGE, _describe_file
 from mdrecall.mcp_server.http import MemoryServer, build_server
 from mdrecall.mcp_server.memories import IndexRun, Memories, MemoryOpener, Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.tools import MakeTools
 from mdrecall.memory import Memory
 from mdrecall.notes import opening
 from mdrecall.tools.notes import GET, SEARCH, append_spec
 from mdrecall.tools.toolset import Tool, ToolAnswer, Toolset, ToolSpec, answer
-from mdrecall.types import Progress, ProgressCallback
+from mdrecall.types import ProgressCallback
 from tests.mcp_server.servers import Home, connect_pipes
 
 T = TypeVar("T")
@@ -64,22 +65,17 @@ class Slow:
 
     spec = ToolSpec("slow", "Waits.", {"type": "object", "properties": {}}, writes=True)
 
-    def __init__(self, *, counts: tuple[Progress, ...] = (), progress: ProgressCallback | None = None) -> None:
+    def __init__(self) -> None:
         self.began, self.may_end = threading.Event(), threading.Event()
-        self._counts, self._progress = counts, progress
 
     def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-        logging.getLogger("mdrecall.test").warning("slow was called with sk-proj-%s", "a1B2c3D4" * 6)
-        for count in self._counts:
-            if self._progress:
-                self._progress(count)
         self.began.set()
         self.may_end.wait(20)
         return answer({"done": True})
 
 
-def only(tool: Tool) -> Callable[[Memory, str, ProgressCallback | None, str], Toolset]:
-    return lambda memory, session_key, progress, author: Toolset([tool])
+def only(tool: Tool) -> MakeTools:
+    return lambda memory, session_key, author: Toolset([tool])
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -292,14 +288,12 @@ def several(home: Home) -> Selection:
 
 
 def test_the_resources_of_several_workspaces_have_hosts_of_their_own(home: Home) -> None:
-    async def act(client: Client) -> tuple[list[str], list[str], Any]:
+    async def act(client: Client) -> tuple[list[str], Any]:
         listed = [each.uri for each in (await client.list_resources()).resources]
-        templates = [each.uri_template for each in (await client.list_resource_templates()).resource_templates]
-        return listed, templates, (await client.read_resource("mdrecall://private/MEMORY.md")).contents[0]
+        return listed, (await client.read_resource("mdrecall://private/MEMORY.md")).contents[0]
 
-    listed, templates, read = with_client(home.server(several(home)), act)
+    listed, read = with_client(home.server(several(home)), act)
     assert listed == ["mdrecall://office/MEMORY.md", "mdrecall://private/MEMORY.md"]
-    assert templates == ["mdrecall://office/{+path}", "mdrecall://private/{+path}"]
     assert "zoo" in read.text
 
 
@@ -387,46 +381,6 @@ def test_a_request_that_is_cancelled_lets_go_at_once(home: Home) -> None:
         slow.may_end.set()
 
 
-@pytest.mark.parametrize(("session_key", "label"), [("", "vectors"), ("agent:main:main", "indexing")])
-def test_progress_is_told_as_numbers_that_only_grow(home: Home, session_key: str, label: str) -> None:
-    """A conversation may not know the names of all transcripts, so it is not told which one is indexed."""
-    counts = (Progress(0, 2, ""), Progress(2, 2, ""), Progress(2, 2, ""), Progress(0, 3, ""), Progress(3, 3, "vectors"))
-    told: list[tuple[float, float | None, str | None]] = []
-    slow: list[Slow] = []
-
-    def make_tools(memory: Memory, session_key: str, progress: ProgressCallback | None, author: str) -> Toolset:
-        slow.append(Slow(counts=counts, progress=progress))
-        return Toolset(slow[-1:])
-
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
-        if progress == 5:
-            slow[-1].may_end.set()
-
-    async def act(client: Client) -> None:
-        await client.call_tool("slow", {}, progress_callback=tell)
-
-    with_client(home.server(session_key=session_key, make_tools=make_tools), act, mode="legacy")
-    assert told == [(2, 2, "indexing"), (5, 5, label)]
-
-
-def test_a_search_that_builds_the_first_index_tells_how_far_it_is(home: Home) -> None:
-    home.workspace().configure('{"memorySearch": {"sync": {"watch": false}}}')
-    for number in range(40):
-        home.workspace().write(f"memory/{number}.md", f"# Note {number}\n\nAbout the walrus number {number}.\n")
-    told: list[float] = []
-
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
-        told.append(progress)
-
-    async def act(client: Client) -> types.CallToolResult:
-        return await client.call_tool("memory_search", {"query": "walrus"}, progress_callback=tell)
-
-    assert with_client(home.server(), act, mode="legacy").structured_content["results"]
-    assert told
-    assert told == sorted(set(told))
-
-
 class WatchStart:
     """The watching of a backend, which notes that it was started."""
 
@@ -435,52 +389,6 @@ class WatchStart:
 
     def start(self) -> None:
         self.started.set()
-
-
-class FirstIndex:
-    """The backend of a memory whose first index is being built."""
-
-    def __init__(self) -> None:
-        self.may_tell, self.may_end = threading.Event(), threading.Event()
-        self.watch = WatchStart()
-
-    def sync(self, *, force: bool, progress: ProgressCallback, stop: Callable[[], bool]) -> None:
-        self.may_tell.wait(20)
-        progress(Progress(1, 2, "memory/a.md"))
-        self.may_end.wait(20)
-
-    def close(self) -> None:
-        self.may_tell.set()
-        self.may_end.set()
-
-
-def test_a_search_that_waits_for_the_first_index_tells_how_far_that_is(home: Home) -> None:
-    settings, index, slow = home.workspace().memory().settings, FirstIndex(), Slow()
-    memories = Memories(
-        select_memories(Selection(workspaces=(settings.workspace,)), home.env),
-        lambda place: Memory(settings, cast(Any, index)),
-    )
-    built = build_server(memories, make_tools=only(slow))
-    told: list[tuple[float, float | None, str | None]] = []
-
-    async def tell(progress: float, total: float | None, message: str | None) -> None:
-        told.append((progress, total, message))
-        slow.may_end.set()
-
-    async def act(client: Client) -> None:
-        call = asyncio.ensure_future(client.call_tool("slow", {}, progress_callback=tell))
-        await asyncio.to_thread(slow.began.wait, 20)
-        index.may_tell.set()
-        await call
-
-    try:
-        with_client(built, act, mode="legacy")
-        index.may_end.set()
-        assert index.watch.started.wait(20)
-    finally:
-        built.close()
-        home.workspace().close()
-    assert told == [(1, 2, "memory/a.md")]
 
 
 class BrokenSync:
@@ -521,7 +429,7 @@ def test_files_are_watched_although_the_first_sync_failed(
     try:
         memories.get("main")
         assert backend.watch.started.wait(20)
-        assert memories.progress("main").run == IndexRun(problem=problem)
+        assert memories.index_run("main") == IndexRun(problem=problem)
     finally:
         memories.close()
         home.workspace().close()
@@ -552,103 +460,6 @@ def test_a_memory_that_cannot_be_watched_is_served_all_the_same(
         memories.close()
     (record,) = [each for each in caplog.records if each.exc_info]
     assert record.getMessage() == "The files of main are not watched; each search checks for changes."
-
-
-def test_what_is_logged_for_a_request_is_told_at_the_level_asked_for_and_without_secrets(home: Home) -> None:
-    slow = Slow()
-    slow.may_end.set()
-    told: list[types.LoggingMessageNotificationParams] = []
-
-    async def tell(params: types.LoggingMessageNotificationParams) -> None:
-        told.append(params)
-
-    async def act(client: Client) -> None:
-        await client.call_tool("slow", {})
-        await client.list_tools()
-
-    with_client(home.server(make_tools=only(slow)), act, logging_callback=tell, log_level="warning")
-    assert [each.level for each in told] == ["warning"]
-    assert "slow was called" in told[0].data
-    assert "a1B2c3D4a1B2" not in told[0].data
-    told.clear()
-    with_client(home.server(make_tools=only(slow)), act, logging_callback=tell, log_level="error")
-    assert told == []
-
-
-def test_a_connection_that_sets_a_level_is_told_from_then_on(home: Home) -> None:
-    slow = Slow()
-    slow.may_end.set()
-    told: list[types.LoggingMessageNotificationParams] = []
-
-    async def tell(params: types.LoggingMessageNotificationParams) -> None:
-        told.append(params)
-
-    async def act(client: Client) -> int:
-        await client.call_tool("slow", {})
-        before = len(told)
-        with pytest.warns(match="deprecated"):
-            await client.set_logging_level("info")
-        await client.call_tool("slow", {})
-        await client.list_tools()
-        return before
-
-    before = with_client(home.server(make_tools=only(slow)), act, logging_callback=tell, mode="legacy")
-    assert (before, len(told)) == (0, 1)
-
-
-def test_each_level_is_told_by_the_name_that_the_protocol_has_for_it(home: Home) -> None:
-    numbers = {
-        "debug": 10,
-        "info": 20,
-        "notice": 25,
-        "warning": 30,
-        "error": 40,
-        "critical": 50,
-        "alert": 55,
-        "emergency": 60,
-    }
-    told: list[types.LoggingMessageNotificationParams] = []
-
-    class Logs(Slow):
-        def call(self, arguments: Mapping[str, Any]) -> ToolAnswer:
-            for number in (9, *numbers.values(), 24, 99):
-                logging.getLogger("mdrecall.test").log(number, "%d", number)
-            return answer({})
-
-    async def tell(params: types.LoggingMessageNotificationParams) -> None:
-        told.append(params)
-
-    async def act(client: Client) -> None:
-        await client.call_tool("slow", {})
-        await client.list_tools()
-
-    with_client(home.server(make_tools=only(Logs())), act, logging_callback=tell, log_level="debug")
-    # The server itself logs how long the call took.
-    named = [(each.data, each.level) for each in told if each.logger == "mdrecall.test"]
-    assert named == [(str(number), name) for name, number in numbers.items()] + [("24", "info"), ("99", "emergency")]
-    told.clear()
-    with_client(home.server(make_tools=only(Logs())), act, logging_callback=tell, log_level="notice")
-    assert [each.data for each in told] == ["25", "30", "40", "50", "55", "60", "99"]
-
-
-def test_a_level_for_one_client_takes_nothing_from_what_another_gets(home: Home) -> None:
-    logger = logging.getLogger("mdrecall")
-    before = logger.level
-    slow = Slow()
-    slow.may_end.set()
-
-    async def act(client: Client) -> list[int]:
-        levels = []
-        for level in ("debug", "error"):
-            with pytest.warns(match="deprecated"):
-                await client.set_logging_level(level)
-            levels.append(logger.level)
-        return levels
-
-    built = home.server(make_tools=only(slow))
-    assert with_client(built, act, mode="legacy") == [logging.DEBUG, logging.DEBUG]
-    built.close()
-    assert logger.level == before
 
 
 def test_the_instructions_say_that_notes_are_data(home: Home) -> None:
@@ -683,17 +494,6 @@ def test_closing_while_the_index_thread_is_being_started_does_not_fail(
 
     monkeypatch.setattr(threading.Thread, "start", close_then_start)
     assert memories.get(memories.default).settings
-
-
-def test_a_log_record_that_cannot_be_written_disturbs_nobody(capsys: pytest.CaptureFixture[str]) -> None:
-    sent: list[Any] = []
-    logs = LogNotifications()
-    logs.listen("client", "info", sent.append)
-    for message, given in ("%d bytes", "no number"), ("%d bytes", 3):
-        logs.handle(logging.LogRecord("mdrecall", logging.INFO, "here.py", 1, message, (given,), None))
-    logs.close()
-    assert sent == [{"level": "info", "logger": "mdrecall", "data": "3 bytes"}]
-    assert "Logging error" in capsys.readouterr().err
 
 
 def test_a_time_that_no_calendar_has_is_left_out() -> None:

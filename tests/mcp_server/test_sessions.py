@@ -8,8 +8,7 @@ import mcp_types as types
 import pytest
 from mcp import Client
 
-from mdrecall.mcp_server.memories import MemoryOpener, Selection, select_memories
-from mdrecall.mcp_server.tools import SessionTools
+from mdrecall.mcp_server.memories import Selection
 from tests.mcp_server.servers import Home
 from tests.mcp_server.test_server import with_client
 
@@ -68,31 +67,6 @@ def test_what_openclaw_loads_takes_no_tool_from_a_server(home: Home, slot: str) 
     file.write_text(json.dumps({"plugins": {"slots": {"memory": slot}, "allow": [slot, "telegram"]}}))
     selection = Selection(workspaces=(str(home.workspace().path),))
     assert with_client(home.server(selection), tool_names) == TOOLS
-
-
-def test_a_session_that_is_used_stays_open_however_many_there_are(home: Home) -> None:
-    (place,) = select_memories(configured(home, "memory-lancedb"), home.env)
-    slots = SessionTools()
-    with MemoryOpener()(place) as memory:
-        first = slots(memory, "first")
-        for number in range(70):
-            slots(memory, f"agent:main:{number}")
-            assert slots(memory, "first") is first
-        slots.close()
-        slots.close()
-        assert slots(memory, "first").names == ()
-
-
-def test_sixty_four_sessions_are_open_and_the_one_used_longest_ago_is_closed(home: Home) -> None:
-    (place,) = select_memories(configured(home, "memory-lancedb"), home.env)
-    slots = SessionTools()
-    with MemoryOpener()(place) as memory:
-        first, second, *_ = [slots(memory, f"agent:main:{number}") for number in range(64)]
-        assert slots(memory, "agent:main:0") is first
-        slots(memory, "one more")
-        assert slots(memory, "agent:main:0") is first
-        assert slots(memory, "agent:main:1") is not second
-        slots.close()
 
 
 def test_long_term_memories_are_kept_and_recalled(home: Home) -> None:

@@ -40,7 +40,7 @@ class Printing:
         return answer({"read": sys.stdin.read(), "long": "x" * 300_000})
 
 memories = Memories(select_memories(Selection(workspaces=(sys.argv[1],))))
-answers = Answers(memories, make_tools=lambda memory, key, progress, author: Toolset([Printing()]))
+answers = Answers(memories, make_tools=lambda memory, key, author: Toolset([Printing()]))
 serve(answers, *streams)
 answers.close()
 """

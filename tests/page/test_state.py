@@ -48,7 +48,7 @@ def test_the_progress_of_indexing_is_shown_and_names_no_file(workspace: Workspac
     workspace.write("MEMORY.md", "# A\n")
     go_on, memories = threading.Event(), open_memories(workspace)
     memory = memories.get("main")
-    assert until(lambda: not memories.progress("main").run.is_running)
+    assert until(lambda: not memories.index_run("main").is_running)
 
     def sync(*, progress: ProgressCallback, stop: Stop) -> SyncReport:
         progress(Progress(3, 9, "secret/name.md"))
@@ -58,15 +58,15 @@ def test_the_progress_of_indexing_is_shown_and_names_no_file(workspace: Workspac
     memory.sync = sync  # type: ignore[method-assign, assignment]
     memories.start_sync("main")
     memories.start_sync("main")
-    assert until(lambda: memories.progress("main").run.progress is not None)
-    run = memories.progress("main").run
+    assert until(lambda: memories.index_run("main").progress is not None)
+    run = memories.index_run("main")
     assert (run.is_running, run.progress) == (True, Progress(3, 9, "secret/name.md"))
     body = show_progress(make_visit(memories))
     assert "3 of 9" in body
     assert "data-running" in body
     assert "secret" not in body
     go_on.set()
-    assert until(lambda: memories.progress("main").run == IndexRun(report=SyncReport(added=2)))
+    assert until(lambda: memories.index_run("main") == IndexRun(report=SyncReport(added=2)))
     memories.close()
 
 
@@ -156,9 +156,9 @@ def test_a_part_of_the_state_is_told_in_words(described: str, said: str) -> None
 
 def test_a_run_that_failed_is_told_and_one_that_never_was_is_not(workspace: Workspace) -> None:
     memories = open_memories(workspace)
-    visit, progress = make_visit(memories), memories.progress("main")
-    progress.run = IndexRun()
+    visit = make_visit(memories)
+    memories._runs["main"] = IndexRun()
     assert show_progress(visit) == ""
-    progress.run = IndexRun(problem="It is <busy>.")
+    memories._runs["main"] = IndexRun(problem="It is <busy>.")
     assert show_progress(visit) == '<p class="problem">The index is not up to date: It is &lt;busy&gt;.</p>'
     memories.close()

@@ -12,7 +12,7 @@ from mdrecall import errors
 from mdrecall.context import prompt_section
 from mdrecall.errors import KeyRefused, RateLimited, ReadError, RecallError, StoreUnavailable
 from mdrecall.memory import Memory
-from mdrecall.tools.notes import NOTICE, READ_NOTICE, SESSION_NOTICE, MemorySearch, memory_tools
+from mdrecall.tools.notes import NOTICE, READ_NOTICE, SESSION_NOTICE, memory_tools, search_memory
 from mdrecall.tools.toolset import ToolAnswer, Toolset, ToolSpec, answer
 from mdrecall.types import SearchAnswer
 
@@ -262,7 +262,7 @@ class FailingMemory:
 
 
 def search_that_fails(error: RecallError) -> dict[str, Any]:
-    return Toolset([MemorySearch(cast(Any, FailingMemory(error)))]).call("memory_search", {"query": "ana"}).details
+    return search_memory(cast(Any, FailingMemory(error)), "", {"query": "ana"}).details
 
 
 @pytest.mark.parametrize(

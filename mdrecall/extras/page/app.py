@@ -238,9 +238,6 @@ def run(app: App, listening: "socket.socket", endpoint: "HttpEndpoint", announce
     from mdrecall.mcp_server.http import bracket_host, configure
     from mdrecall.mcp_server.start import ignore_signals
 
-    # Browsers open connections that they never use. The person at the terminal is not told when they are closed.
-    for name in ("uvicorn.error", "mdrecall.mcp_server.http"):
-        logging.getLogger(name).setLevel(logging.ERROR)
     port = listening.getsockname()[1]
     guard = build_guarded(app, endpoint, port)
     server = uvicorn.Server(configure(guard, lifespan="off"))

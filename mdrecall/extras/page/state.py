@@ -77,7 +77,7 @@ def show_doctor(visit: Visit) -> Page:
 
 
 def _show_run(visit: Visit) -> Html:
-    run: IndexRun = visit.memories.progress(visit.name).run
+    run: IndexRun = visit.memories.index_run(visit.name)
     if run.is_running:
         step = run.progress
         done, total = (step.completed, step.total) if step else (0, 0)
