@@ -85,7 +85,7 @@ def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:
         print_json({"ok": True, "files": list(files), "agents": agents, "warnings": warnings, "unused": unused})
         return
     print(f"{style('ok', 'green')}  {', '.join(files) or 'no configuration file; using the defaults'}")
-    for warning in filter(None, (loaded[0].unread, *warnings)):
+    for warning in warnings:
         print_warning(printable(warning))
     if unused:
         print("Accepted, not used:")
@@ -128,8 +128,8 @@ def run_providers(options: argparse.Namespace) -> int:
         name = style(f"{row.name:18}", "bold" if row.role else "dim" if not works else "green")
         print(f"{mark} {name} {printable(_describe_provider(row))}")
     print(style("→ in use   + used beside it   ↪ fallback   ✓ usable   · not usable", "dim"))
-    if loaded.unread:
-        print_warning(printable(loaded.unread))
+    for warning in loaded.warnings:
+        print_warning(printable(warning))
     return 0
 
 

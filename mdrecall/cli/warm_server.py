@@ -166,7 +166,7 @@ def _path_of(loaded: "Loaded") -> str:
 
 def _is_same(own: "Loaded", other: "Loaded") -> bool:
     """True if a memory that is open gives the answers that these settings would: nothing they depend on differs."""
-    if own.settings != other.settings or own.home != other.home or own.unread != other.unread:
+    if own.settings != other.settings or own.home != other.home or own.warnings != other.warnings:
         return False
     search, rerank = own.settings.memory_search, own.settings.mdrecall.rerank
     is_local = search.provider in (None, "auto", "offline", "none") and not rerank.provider

@@ -4,15 +4,13 @@ Keys: ``memorySearch.remote.apiKey``, OpenClaw's auth profiles, the environment,
 """
 
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from mdrecall.config.environment import shorten
-from mdrecall.config.files import References, UnresolvedValue, check_header_value, read_file
+from mdrecall.config.files import UnresolvedValue, read_file, resolve_secret, resolve_text
 from mdrecall.config.layers import ResolvedValue, look_up
 from mdrecall.config.openclaw_file import find_wire
 from mdrecall.config.openclaw_settings import Remote
@@ -37,15 +35,14 @@ _KEYS = {"api_key": ("key", "keyRef"), "token": ("token", "tokenRef"), "oauth": 
 
 
 class Access(NamedTuple):
-    """The address, keys and headers of one provider."""
+    """The address, key and headers of one provider."""
 
     base_url: str | None
     """As configured; None means the provider's own address."""
-    keys: tuple[Secret, ...]
-    """The first is used, the others take over when it is rate-limited; empty if there is none."""
+    key: Secret | None
     headers: Mapping[str, Secret]
     key_origin: str
-    """Where the first key comes from, in words; empty without a key."""
+    """Where the key comes from, in words; empty without a key."""
     problem: str
     """Why there is no key, and what to do; empty with a key, and where none is needed."""
 
@@ -57,14 +54,12 @@ class _Kind(NamedTuple):
     variable: str = ""
     has_profiles: bool = True
     needs_key: bool = True
-    rotates: bool = False
-    """True if more keys from the environment take over when one is rate-limited."""
     url: str | None = None
     """The address if none is configured."""
 
 
 _KINDS = {name: _Kind((name,), f"{name.upper()}_API_KEY") for name in ("openai", "voyage", "mistral", "cohere", "jina")}
-_KINDS["gemini"] = _Kind(("google", "gemini"), "GEMINI_API_KEY", rotates=True)
+_KINDS["gemini"] = _Kind(("google", "gemini"), "GEMINI_API_KEY")
 _KINDS["ollama"] = _Kind(("ollama",), "OLLAMA_API_KEY", needs_key=False)
 _KINDS["openai-compatible"] = _Kind(("openai-compatible",), has_profiles=False, needs_key=False)
 #: Providers of OpenClaw that mdrecall reaches as ``openai-compatible``.
@@ -102,7 +97,6 @@ class Credentials:
         self._now = now
         self._remote_at = remote_at
         self._aliases = aliases
-        self._references = References(env, files, home)
 
     def with_remote(self, remote: Remote, remote_at: str, aliases: Mapping[str, str] = _NO_ALIASES) -> "Credentials":
         """Return the same sources with another ``remote``, for a plugin with its own address and key."""
@@ -111,7 +105,7 @@ class Credentials:
 
     def reveal(self, value: Any, setting: str) -> str:
         """Return a secret given as a text or a reference; raise ``UnresolvedValue`` if it cannot be had."""
-        return self._references.secret(_plain(value), setting)
+        return resolve_secret(_plain(value), self._env, setting)
 
     def find_provider(self, name: str) -> str:
         """Return mdrecall's provider for one that only OpenClaw has; empty if there is none."""
@@ -127,20 +121,20 @@ class Credentials:
             kind = _OPENCLAW_KINDS.get(alias, _Kind((alias,), has_profiles=False, needs_key=False))
         problems: list[str] = []
         key = self._key(kind, uses_remote, problems)
-        keys = [key, *(self._pool() if kind.rotates else ())] if key else []
         try:
             url, headers = self._base_url(kind, uses_remote), self._headers(kind, uses_remote)
         except UnresolvedValue as reason:
             raise ConfigError(str(reason), hint="Correct it in the configuration file.") from None
-        secrets = tuple(dict.fromkeys(one.value for one in keys))
-        return Access(url, secrets, headers, key.origin if key else "", "" if key else " ".join(problems))
+        if key is None:
+            return Access(url, None, headers, "", " ".join(problems))
+        return Access(url, key.value, headers, key.origin, "")
 
     def _key(self, kind: _Kind, uses_remote: bool, problems: list[str]) -> ResolvedValue | None:
         """Return the first usable key; ``remote.apiKey``, if set, is never replaced by another."""
         if uses_remote and _is_set(self._remote.api_key):
             value = _plain(self._remote.api_key)
-            if kind.rotates and isinstance(value, str) and value.strip() in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
-                value = {"source": "env", "id": value.strip()}
+            if "gemini" in kind.ids and value in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
+                value = {"source": "env", "id": value}
             return self._first([ResolvedValue(value, f"{self._remote_at}.apiKey")], problems)
         for name in kind.ids:
             if look_up(self._files, "models", "providers", name, "auth") == "aws-sdk":
@@ -148,8 +142,6 @@ class Credentials:
                 problems.append(f"{problem} Set {self._remote_at}.apiKey.")
                 return None
         found = self._first(self._candidates(kind, problems), problems)
-        if found is None and kind.rotates:
-            found = next((key for key in self._pool() if key.origin != "GOOGLE_API_KEY"), None)
         if found is None and kind.needs_key:
             problems.insert(0, self._explain_missing(kind, uses_remote))
         return found
@@ -157,7 +149,7 @@ class Credentials:
     def _first(self, candidates: Iterable[ResolvedValue], problems: list[str]) -> ResolvedValue | None:
         for candidate in candidates:
             try:
-                if key := self._references.secret(*candidate):
+                if key := resolve_secret(candidate.value, self._env, candidate.origin):
                     return ResolvedValue(Secret(key), candidate.origin)
             except UnresolvedValue as reason:
                 problems.append(str(reason))
@@ -170,19 +162,7 @@ class Credentials:
         if self._env.get(kind.variable, "").strip():
             yield ResolvedValue({"source": "env", "id": kind.variable}, kind.variable)
         if configured := self._read_configured(kind, "apiKey"):
-            yield self._find_named_profile(configured) or configured
-
-    def _find_named_profile(self, configured: ResolvedValue) -> ResolvedValue | None:
-        """Return the key of the profile that a configured key names, such as ``mine:default``; None if it is a key."""
-        if not isinstance(configured.value, str) or ":" not in configured.value:
-            return None
-        with suppress(UnresolvedValue):
-            store, label = self._read_store()
-            entry = look_up([store], "profiles", configured.value.strip())
-            if isinstance(entry, Mapping) and str(entry.get("type")) in _KEYS:
-                field, reference = _KEYS[entry["type"]]
-                return ResolvedValue(entry.get(reference) or entry.get(field), f"{label}: {configured.value}")
-        return None
+            yield configured
 
     def _profiles(self, kind: _Kind, problems: list[str]) -> list[ResolvedValue]:
         """Return the keys of the provider's profiles, or references to them: none that expired, cooling ones last."""
@@ -205,8 +185,7 @@ class Credentials:
                 problems.append(f"{label}: {name} has expired. Log in again with OpenClaw.")
             else:
                 limits = (look_up([store], "usageStats", name, limit) for limit in ("cooldownUntil", "disabledUntil"))
-                until = max(map(_number, limits))
-                found.append((until if until > now_ms else 0, ResolvedValue(key, f"{label}: {name}")))
+                found.append((max(now_ms, *map(_number, limits)), ResolvedValue(key, f"{label}: {name}")))
         return [profile for _, profile in sorted(found, key=lambda one: one[0])]
 
     def _read_store(self) -> tuple[Mapping[str, Any], str]:
@@ -215,27 +194,10 @@ class Credentials:
         if stored.get("profiles"):
             return stored, _DATABASE
         path = os.path.join(self._agent_dir, _PROFILES)
-        if not os.path.lexists(path):
-            return {}, _PROFILES
-        if not os.path.isfile(path):
-            raise UnresolvedValue(f"{path} is not a file.")
         try:
-            return read_file(path), _PROFILES
+            return read_file(path) if os.path.lexists(path) else {}, _PROFILES
         except ConfigError as error:
             raise UnresolvedValue(str(error)) from None
-
-    def _pool(self) -> Iterator[ResolvedValue]:
-        """Yield every key for Gemini in the environment; ``OPENCLAW_LIVE_GEMINI_KEY`` excludes all others."""
-        more = sorted(name for name in self._env if name.startswith("GEMINI_API_KEY_"))
-        names = ["GEMINI_API_KEYS", "GEMINI_API_KEY", *more, "GOOGLE_API_KEY"]
-        if self._env.get("OPENCLAW_LIVE_GEMINI_KEY", "").strip():
-            names = ["OPENCLAW_LIVE_GEMINI_KEY"]
-        for name in names:
-            value = self._env.get(name, "")
-            for part in re.split(r"[\s,;]+", value) if name == "GEMINI_API_KEYS" else (value,):
-                with suppress(UnresolvedValue):
-                    if key := check_header_value(part, name):
-                        yield ResolvedValue(Secret(key), name)
 
     def _read_configured(self, kind: _Kind, name: str) -> ResolvedValue | None:
         """Return a value of the provider in ``models.providers``, with its path as origin."""
@@ -249,7 +211,7 @@ class Credentials:
         found = self._read_configured(kind, "baseUrl")
         if uses_remote and _is_set(self._remote.base_url):
             found = ResolvedValue(self._remote.base_url, f"{self._remote_at}.baseUrl")
-        return self._references.text(*found) if found else kind.url
+        return resolve_text(found.value, self._env, found.origin) if found else kind.url
 
     def _headers(self, kind: _Kind, uses_remote: bool) -> dict[str, Secret]:
         """Return the provider's headers, with those of ``memorySearch.remote`` over them."""

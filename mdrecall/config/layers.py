@@ -22,8 +22,8 @@ class Layer(NamedTuple):
     values: Any
     is_lenient: bool = False
     """True in OpenClaw's own file: a value that is not understood is ignored there, with a warning."""
-    problems: tuple[str, ...] = ()
-    """Why all of OpenClaw's own file, or parts of it, could not be read."""
+    problem: str = ""
+    """Why OpenClaw's own file could not be read."""
 
 
 class AgentEntry(NamedTuple):
@@ -200,15 +200,6 @@ def agent_default_layers(files: list[Layer], entries: list[AgentEntry], defaults
                 layers.append(file._replace(at=entry.at, values=own))
         layers += [layer for layer in defaults if layer.file == file.file]
     return layers
-
-
-def memory_layers(files: list[Layer], problems: list[str]) -> list[Layer]:
-    """Return the ``memory`` objects without ``search``, which is read with the search settings."""
-    return [
-        layer._replace(values={name: value for name, value in layer.values.items() if name != "search"})
-        for layer in layers_at(files, "memory", problems)
-        if isinstance(layer.values, dict)
-    ]
 
 
 def layers_at(files: list[Layer], path: str, problems: list[str]) -> list[Layer]:

@@ -30,12 +30,11 @@ from mdrecall.config.layers import (
     default_layers,
     layers_at,
     look_up,
-    memory_layers,
     read_agents,
     resolve,
 )
-from mdrecall.config.openclaw_file import is_used, list_unused, translate_providers
-from mdrecall.config.openclaw_settings import DEFAULT_MODELS, ExtraPath
+from mdrecall.config.openclaw_file import list_unused, translate_providers
+from mdrecall.config.openclaw_settings import DEFAULT_MODELS
 from mdrecall.config.settings import SECTIONS, Settings, Values, is_secret
 from mdrecall.config.workspace import (
     HOSTS_FILE,
@@ -53,7 +52,6 @@ _TOP_LEVEL = (
     "session", "bindings",
 )  # fmt: skip
 
-_LANCEDB = "plugins.entries.memory-lancedb.config"
 _HINT = "docs/config.md lists every setting and what it accepts."
 
 #: The variable that names the shared database, which wins over the setting.
@@ -71,16 +69,14 @@ class Loaded(NamedTuple):
     credentials: Credentials
     environment: Mapping[str, str]
     """The variables that child processes inherit: those of this process, then those that the configuration adds."""
-    unread: str = ""
-    """A warning about a file that looks like configuration and is not read."""
     is_elsewhere: bool = False
     """True if the caller neither named the workspace nor is in it: then an answer says whose memory it is from."""
     default_agent: str = "main"
     """The agent to use when none is named."""
     warnings: tuple[str, ...] = ()
-    """What is ignored in OpenClaw's own file, and why."""
+    """Everything that is ignored, and why: settings in OpenClaw's own file, and files that are not read."""
     problem: str = ""
-    """The warning that it, or a part of it, could not be read; empty if it was read in full."""
+    """The warning that OpenClaw's own file could not be read; empty if it was."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -139,19 +135,18 @@ def load(
     locations = find_locations(env, cwd)
     files = read_files(locations, env, cwd, config)
     env_files = list_env_files(locations) if config is None else ()
-    variables, env_problem = read_variables(env, [file.values for file in files], env_files, locations.home)
-    files, missing = _substitute_variables(files, variables)
+    variables, env_warnings = read_variables(env, [file.values for file in files], env_files)
+    # OpenClaw's file is read as OpenClaw reads it.
+    files = [file._replace(values=substitute(file.values, variables)) if file.is_lenient else file for file in files]
     problems = _list_misspelled(files)
     agents = read_agents(files, problems)
-    unread = [problem for file in files for problem in file.problems]
+    unread = [file.problem for file in files if file.problem]
     chosen = choose_agent(agents, agent, unread)
     entries = [entry for entry in agents if entry.id == chosen]
     values, aliases, warnings = _resolve_all(files, entries, above, problems)
     errors, ignored = _split_problems(problems, files)
-    if errors:
-        more = f" ({len(errors) - 1} more)" if len(errors) > 1 else ""
-        raise ConfigError(f"{errors[0]}{more}", hint=f"Fix the file; {_HINT}", problems=tuple(errors))
-    warnings = unread + warnings + missing + ignored
+    _raise_if_any(errors, "Fix the file; ")
+    warnings = unread + env_warnings + warnings + ignored
     _normalise(values, locations, files)
     aliases = _apply_aliases(values, aliases, warnings)
     default = default_agent(agents)
@@ -166,7 +161,8 @@ def load(
         variables, [file.values for file in files], agent_dir=agent_dir, home=locations.home,
         remote=settings.memory_search.remote, aliases=aliases,
     )  # fmt: skip
-    misplaced = "" if config else explain_unread_config(locations, settings.workspace)
+    if not config and (misplaced := explain_unread_config(locations, settings.workspace)):
+        warnings.insert(0, misplaced)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
     return Loaded(
         settings=settings,
@@ -175,7 +171,6 @@ def load(
         home=locations.home,
         credentials=credentials,
         environment=variables,
-        unread=f"{misplaced} {env_problem}".strip(),
         is_elsewhere=found.is_elsewhere,
         default_agent=default,
         warnings=tuple(dict.fromkeys(warnings)),
@@ -239,20 +234,10 @@ def _current_folder() -> str:
         return os.sep
 
 
-def _substitute_variables(files: list[Layer], variables: Mapping[str, str]) -> tuple[list[Layer], list[str]]:
-    """Return OpenClaw's file with its variables replaced, as OpenClaw reads it; and warnings about unset ones."""
-    done: list[Layer] = []
-    warnings: list[str] = []
-    for file in files:
-        missing: dict[str, str] = {}
-        values = substitute(file.values, variables, missing) if file.is_lenient else file.values
-        done.append(file._replace(values=values))
-        warnings += [
-            f"{file.file}: {at} refers to {variable}, which is not set."
-            for at, variable in missing.items()
-            if is_used(at, file.values)
-        ]
-    return done, warnings
+def _raise_if_any(problems: list[str], advice: str = "") -> None:
+    if problems:
+        more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise ConfigError(f"{problems[0]}{more}", hint=f"{advice}{_HINT}", problems=tuple(problems))
 
 
 def _list_misspelled(files: list[Layer]) -> list[str]:
@@ -290,8 +275,7 @@ def _override_layers(overrides: Mapping[str, Any]) -> list[Layer]:
         layers.insert(0, Layer("override", "memorySearch", value))
     problems: list[str] = []
     resolve(SECTIONS["memorySearch"], layers[::-1], "memorySearch", problems)
-    if problems:
-        raise ConfigError(problems[0], hint=_HINT, problems=tuple(problems))
+    _raise_if_any(problems)
     return layers
 
 
@@ -314,32 +298,20 @@ def _resolve_all(
         is_replaced = values["memorySearch.extraPaths"].origin.startswith("override: ")
         groups = [above] if is_replaced else [*reversed(shared), *reversed(own)]
         values["memorySearch.extraPaths"] = _join_extra_paths(groups)
-    values |= resolve(SECTIONS["memory"], memory_layers(files, problems), "memory", problems)
-    for path in list(SECTIONS)[2:]:
+    for path in list(SECTIONS)[1:]:
         layers = layers_at(files, path, problems)
         layers = agent_default_layers(files, entries, layers) if path == "agents.defaults" else layers
-        found: list[str] = []
-        values |= resolve(SECTIONS[path], layers, path, found)
-        # While another plugin is in the slot, OpenClaw does not check what its file has for this one.
-        slot = values.get("plugins.slots.memory")
-        is_unchecked = path == _LANCEDB and not (slot and slot.value == "memory-lancedb")
-        problems += _split_problems(found, files)[0] if is_unchecked else found
+        values |= resolve(SECTIONS[path], layers, path, problems)
     return values, aliases, warnings
 
 
 def _join_extra_paths(groups: list[list[Layer]]) -> ResolvedValue:
     """Join the extra paths of all groups of layers; within a group the first layer that has any wins."""
-    paths: dict[ExtraPath, None] = {}
-    origins: list[str] = []
-    for layers in groups:
-        found = resolve(SECTIONS["memorySearch"], layers, "memorySearch", []).get("memorySearch.extraPaths")
-        for item in found.value if found else ():
-            path = item if isinstance(item, str) else item["path"]
-            entry = ExtraPath(path.strip(), None if isinstance(item, str) else item.get("pattern"))
-            if entry.path:
-                paths.setdefault(entry)
-        origins += [found.origin] if found else []
-    return ResolvedValue(tuple(paths), ", ".join(origins) or "default")
+    name = "memorySearch.extraPaths"
+    resolved = (resolve(SECTIONS["memorySearch"], layers, "memorySearch", []) for layers in groups)
+    found = [values[name] for values in resolved if name in values]
+    paths = dict.fromkeys(path for each in found for path in each.value)
+    return ResolvedValue(tuple(paths), ", ".join(each.origin for each in found) or "default")
 
 
 def _apply_aliases(values: dict[str, ResolvedValue], aliases: Mapping[str, str], warnings: list[str]) -> dict[str, str]:

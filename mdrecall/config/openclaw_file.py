@@ -4,6 +4,7 @@ OpenClaw decides what its file may hold, so nothing in it stops mdrecall: see ``
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from mdrecall.config.declare import Section, Setting
@@ -18,10 +19,7 @@ _OPENAI_LIKE = ("lmstudio", "deepinfra")
 _OPENAI_WIRES = ("openai", "openai-completions", "openai-responses")
 #: What takes the place of a provider that cannot be used: it sends nothing to anybody.
 _OFFLINE = "offline"
-
-#: Marks a branch of ``_USED`` in which every key is used, or is reported by the check of its section.
-_ALL = True
-Branch = Mapping[str, Any] | bool
+_NO_EFFECT = {"description": "Has no effect."}
 
 
 def translate_providers(
@@ -61,68 +59,22 @@ def find_wire(name: str, files: Sequence[Mapping[str, Any]]) -> str:
 
 def list_unused(values: Mapping[str, Any]) -> list[str]:
     """Return the keys of a file that mdrecall accepts and does not use: the outermost ones, each once."""
-    return list(dict.fromkeys(_walk(values, _used_keys(), "")))
+    return list(dict.fromkeys(_walk(values, json_schema(), "")))
 
 
-def is_used(at: str, values: Mapping[str, Any]) -> bool:
-    """True if a key of a file is used; the configuration of a plugin is only while that is in the memory slot."""
-    slot = look_up([values], "plugins", "slots", "memory")
-    plugin = f"plugins.entries.{slot}."
-    if at.startswith("plugins.entries.") and not at.startswith(plugin):
-        return False
-    return not any(at == name or at.startswith((f"{name}.", f"{name}[")) for name in list_unused(values))
-
-
-def _walk(values: Mapping[str, Any], used: Branch, prefix: str) -> Iterator[str]:
+def _walk(values: Mapping[str, Any], schema: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """Yield the keys of an object that its schema does not have, or that have no effect."""
     for name, value in values.items():
-        branch = used if isinstance(used, bool) else used.get(name, used.get("*"))
-        if branch is None:
+        known = schema["properties"].get(name, schema.get("additionalProperties", _NO_EFFECT))
+        if known is _NO_EFFECT:
             yield prefix + name
-        elif isinstance(branch, Mapping):
-            if isinstance(value, Mapping):
-                yield from _walk(value, branch, f"{prefix}{name}.")
+        # What a strict section does not have has been reported already.
+        elif known and "properties" in known and isinstance(value, Mapping):
+            yield from _walk(value, known, f"{prefix}{name}.")
+        elif known and known.get("type") == "array":
             for index, item in enumerate(value if isinstance(value, list) else ()):
-                if isinstance(item, Mapping):
-                    yield from _walk(item, branch, f"{prefix}{name}[{index}].")
-
-
-def _used_keys() -> dict[str, Any]:
-    """Return every key that mdrecall uses, as a tree; ``*`` stands for any name."""
-    search = _branch(SECTIONS["memorySearch"])
-    agent: dict[str, Any] = dict.fromkeys(("id", "default", "workspace", "agentDir"), _ALL)
-    agent |= {name: _branch(SECTIONS["agents.defaults"])[name] for name in PER_AGENT}
-    agent |= {"memorySearch": search, "memory": {"search": search}}
-    defaults = _branch(SECTIONS["agents.defaults"]) | {"workspace": _ALL, "memorySearch": search}
-    defaults |= {"compaction": _branch(SECTIONS["agents.defaults.compaction"]), "systemAgent": {"agentId": _ALL}}
-    provider = dict.fromkeys(("api", "apiKey", "auth", "baseUrl", "headers"), _ALL)
-    lancedb = _branch(SECTIONS["plugins.entries.memory-lancedb.config"])
-    deep = _branch(SECTIONS["plugins.entries.memory-core.config.dreaming.phases.deep"])
-    # What a plugin's own configuration means is that plugin's business; two of OpenClaw's are not in mdrecall.
-    plugins: dict[str, Any] = dict.fromkeys(("active-memory", "memory-wiki"))
-    plugins["memory-core"] = {"enabled": _ALL, "config": {"dreaming": {"phases": {"deep": deep}}}}
-    plugins |= {"memory-lancedb": {"enabled": _ALL, "config": lancedb}, "*": {"enabled": _ALL, "config": _ALL}}
-    return {
-        "$schema": _ALL,
-        "agents": {"defaults": defaults, "list": agent, "entries": {"*": agent}},
-        "auth": {"order": _ALL, "profiles": _ALL},
-        "env": {"shellEnv": {}, "*": _ALL},
-        "models": {"providers": {"*": provider}},
-        "secrets": {"providers": _ALL, "defaults": _ALL},
-        "bindings": _ALL,
-        "memory": _branch(SECTIONS["memory"]) | {"search": search},
-        "memorySearch": search,
-        "plugins": _branch(SECTIONS["plugins"]) | {"entries": plugins},
-        **{name: _branch(SECTIONS[name]) for name in ("logging", "mdrecall", "tools", "session")},
-    }
-
-
-def _branch(section: type[Section]) -> dict[str, Any]:
-    """Return the used keys of a section. An unknown key of a strict one has been reported already."""
-    branch: dict[str, Any] = {"*": _ALL} if section.is_strict else {}
-    branch |= dict.fromkeys(section.dropped)
-    for name, entry in section.entries.items():
-        branch[name] = _ALL if isinstance(entry, Setting) else _branch(entry)
-    return branch
+                if isinstance(item, Mapping) and "properties" in known["items"]:
+                    yield from _walk(item, known["items"], f"{prefix}{name}[{index}].")
 
 
 def json_schema() -> dict[str, Any]:
@@ -131,6 +83,7 @@ def json_schema() -> dict[str, Any]:
     search, memory, plugins = sections["memorySearch"], sections["memory"], sections["plugins"]
     memory["properties"]["search"] = search
     workspace = {"type": "string", "description": "The folder with MEMORY.md and memory/."}
+    defaults, compaction = sections["agents.defaults"], sections["agents.defaults.compaction"]
     agent = _open(
         {
             "id": {"type": "string", "description": "The name of the agent."},
@@ -139,26 +92,35 @@ def json_schema() -> dict[str, Any]:
             "agentDir": {"type": "string", "description": "The folder with its auth-profiles.json."},
             "memorySearch": search,
             "memory": _open({"search": search}),
+            **{name: defaults["properties"][name] for name in PER_AGENT},
         }
     )
-    defaults, compaction = sections["agents.defaults"], sections["agents.defaults.compaction"]
     defaults["properties"] |= {"workspace": workspace, "memorySearch": search, "compaction": compaction}
-    agents = _open(
-        {
-            "defaults": defaults,
-            "list": {"type": "array", "items": agent},
-            "entries": {"type": "object", "additionalProperties": agent},
-        }
-    )
-    lancedb = _open({"config": sections["plugins.entries.memory-lancedb.config"]})
+    defaults["properties"]["systemAgent"] = _open({"agentId": {"description": "The agent to use when none is named."}})
+    agents = {"defaults": defaults, "list": {"type": "array", "items": agent}, "entries": _map(agent)}
+    lancedb = _open({"enabled": {}, "config": sections["plugins.entries.memory-lancedb.config"]})
     deep = sections["plugins.entries.memory-core.config.dreaming.phases.deep"]
-    core = _open({"config": _open({"dreaming": _open({"phases": _open({"deep": deep})})})})
-    plugins["properties"]["entries"] = _open({"memory-core": core, "memory-lancedb": lancedb})
-    properties = {"agents": agents, "memory": memory, "memorySearch": search, "plugins": plugins}
+    core = _open({"enabled": {}, "config": _open({"dreaming": _open({"phases": _open({"deep": deep})})})})
+    others = {"active-memory": _NO_EFFECT, "memory-wiki": _NO_EFFECT}
+    # What is said about any other plugin is that plugin's business.
+    plugins["properties"]["entries"] = _map({}, {"memory-core": core, "memory-lancedb": lancedb, **others})
+    provider = _open({name: {} for name in ("api", "apiKey", "auth", "baseUrl", "headers")})
+    properties = {
+        "$schema": {},
+        "agents": _open(agents),
+        "auth": _open({"order": {}, "profiles": {}}),
+        "bindings": {},
+        "env": _map({}, {"shellEnv": _NO_EFFECT}),
+        "memory": memory,
+        "memorySearch": search,
+        "models": _open({"providers": _map(provider)}),
+        "plugins": plugins,
+        **{name: sections[name] for name in ("logging", "tools", "session", "mdrecall")},
+    }
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "OpenClaw configuration, as far as mdrecall reads it",
-        **_open(properties | {name: sections[name] for name in ("logging", "tools", "session", "mdrecall")}),
+        **_open(properties),
     }
 
 
@@ -166,16 +128,17 @@ def _open(properties: dict[str, Any]) -> dict[str, Any]:
     return {"type": "object", "properties": properties}
 
 
+def _map(values: dict[str, Any], known: Mapping[str, Any] = MappingProxyType({})) -> dict[str, Any]:
+    return {"type": "object", "properties": dict(known), "additionalProperties": values}
+
+
 def _section(section: type[Section]) -> dict[str, Any]:
-    dropped: dict[str, Any] = {name: {"description": "Has no effect."} for name in section.dropped}
-    schema = _open(dropped | {name: _entry(entry) for name, entry in section.entries.items()})
+    schema = _open(dict.fromkeys(section.dropped, _NO_EFFECT))
+    for name, entry in section.entries.items():
+        if not isinstance(entry, Setting):
+            schema["properties"][name] = _section(entry)
+            continue
+        schema["properties"][name] = described = {**entry.rule.schema, "description": entry.about}
+        if entry.default is not None:
+            described["default"] = list(entry.default) if isinstance(entry.default, tuple) else entry.default
     return schema | {"additionalProperties": False} if section.is_strict else schema
-
-
-def _entry(entry: Setting | type[Section]) -> dict[str, Any]:
-    if not isinstance(entry, Setting):
-        return _section(entry)
-    described = {**entry.rule.schema, "description": entry.about}
-    if entry.default is None:
-        return described
-    return described | {"default": list(entry.default) if isinstance(entry.default, tuple) else entry.default}

@@ -40,13 +40,11 @@ SECRET = either(
 _EXTRA_PATH = either(text(), record({"path": text(), "pattern": text()}, ("path",)))
 
 
-def _clamp(least: int, most: int) -> Callable[[int], int]:
-    return lambda value: max(least, min(most, value))
+def _limit_to_20(value: int) -> int:
+    return min(20, value)
 
 
-class Batch(Section):
-    """``memorySearch.remote.batch``: the provider's batch API."""
-
+class Batch(Section):  # memorySearch.remote.batch
     enabled: bool = setting(flag(), False, "Send large jobs through the provider's batch API.")
     wait: bool = setting(flag(), True, "Make indexing wait until the batch is done.")
     concurrency: int = setting(whole(1), 2, "How many batches run at once.")
@@ -54,18 +52,14 @@ class Batch(Section):
     timeout_minutes: int = setting(whole(1), 60, "How long a batch may take, in minutes.")
 
 
-class Remote(Section):
-    """``memorySearch.remote``: how a remote provider is reached."""
-
+class Remote(Section):  # memorySearch.remote
     base_url: str | None = setting(text(), None, "The provider's address, if not its default one.")
     api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
     headers: Mapping[str, Any] = setting(map_of(text()), {}, "Additional headers for every request.", hide=hide_values)
     batch: Batch = Batch()
 
 
-class Local(Section):
-    """``memorySearch.local``: models on this machine."""
-
+class Local(Section):  # memorySearch.local
     model_path: str | None = setting(text(), None, "A GGUF file, an `hf:` reference or a URL; for minilm, a folder.")
     model_cache_dir: str | None = setting(text(), None, "The folder for downloaded models.")
 
@@ -75,10 +69,7 @@ class VectorStore(Section):  # memorySearch.store.vector
     extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
 
 
-class StoreSettings(Section, dropped=("fts",)):
-    """``memorySearch.store``: the index."""
-
-    driver: str = setting(choice("sqlite"), "sqlite", "The database for the index.")
+class StoreSettings(Section, dropped=("driver", "fts")):  # memorySearch.store
     path: str | None = setting(text(), None, "The index file; `{agentId}` stands for the agent.")
     vector: VectorStore = VectorStore()
 
@@ -88,17 +79,13 @@ class Chunking(Section):  # memorySearch.chunking
     overlap: int = setting(whole(0), 80, "How many tokens neighbouring chunks share; less than `tokens`.")
 
 
-class SessionSync(Section):
-    """``memorySearch.sync.sessions``: when a grown transcript is indexed."""
-
+class SessionSync(Section):  # memorySearch.sync.sessions
     delta_bytes: int = setting(whole(0), 100_000, "Index a transcript after it grew by this many bytes; 0 means any.")
     delta_messages: int = setting(whole(0), 50, "Index a transcript after it grew by this many messages.")
     post_compaction_force: bool = setting(flag(), True, "Index a session's transcript after its compaction.")
 
 
-class SyncSettings(Section):
-    """``memorySearch.sync``: when the index is brought up to date."""
-
+class SyncSettings(Section):  # memorySearch.sync
     on_session_start: bool = setting(flag(), True, "Update the index when a session starts.")
     on_search: bool = setting(flag(), True, "Index changed files before a search.")
     watch: bool = setting(flag(), True, "Watch files for changes.")
@@ -107,9 +94,7 @@ class SyncSettings(Section):
     sessions: SessionSync = SessionSync()
 
 
-class Mmr(Section):
-    """``memorySearch.query.hybrid.mmr``: maximal marginal relevance, for varied results."""
-
+class Mmr(Section):  # memorySearch.query.hybrid.mmr
     enabled: bool = setting(flag(), False, "Rank results lower that repeat better ones (maximal marginal relevance).")
     lambda_: float = setting(number(0, 1), 0.7, "The balance of MMR: 1 is relevance only, 0 is diversity only.")
 
@@ -119,15 +104,11 @@ class TemporalDecay(Section):  # memorySearch.query.hybrid.temporalDecay
     half_life_days: int = setting(whole(1), 30, "After how many days a dated note counts half.")
 
 
-class Hybrid(Section):
-    """``memorySearch.query.hybrid``: keyword and vector search together."""
-
+class Hybrid(Section):  # memorySearch.query.hybrid
     enabled: bool = setting(flag(), True, "Combine keyword and vector search; if off, vectors only.")
     vector_weight: float = setting(number(0, 1), 0.35, "The weight of vector search; both are divided by their sum.")
     text_weight: float = setting(number(0, 1), 0.65, "The weight of keyword search.")
-    candidate_multiplier: int = setting(
-        whole(1), 4, "How many candidates are ranked per result, 1 to 20.", fix=_clamp(1, 20)
-    )
+    candidate_multiplier: int = setting(whole(1), 4, "Candidates ranked per result, at most 20.", fix=_limit_to_20)
     mmr: Mmr = Mmr()
     temporal_decay: TemporalDecay = TemporalDecay()
 
@@ -138,9 +119,7 @@ class QuerySettings(Section):  # memorySearch.query
     hybrid: Hybrid = Hybrid()
 
 
-class Cache(Section):
-    """``memorySearch.cache``: the embedding cache."""
-
+class Cache(Section):  # memorySearch.cache
     enabled: bool = setting(flag(), True, "Keep a cache of embeddings, so that a known text is not embedded again.")
     max_entries: int | None = setting(whole(1), None, "The largest number of cached embeddings; unlimited if not set.")
 
@@ -156,26 +135,26 @@ class ExtraPath(NamedTuple):
     pattern: str | None = None
 
 
-class MemorySearch(Section, dropped=("multimodal",)):
-    """``memorySearch``: the settings of an agent's search."""
+def _read_extra_paths(values: tuple[Any, ...]) -> tuple[ExtraPath, ...]:
+    """Return extra paths, each given as a text or an object; a blank one is none."""
+    entries = ({"path": value} if isinstance(value, str) else value for value in values)
+    return tuple(ExtraPath(entry["path"].strip(), entry.get("pattern")) for entry in entries if entry["path"].strip())
 
+
+class MemorySearch(Section, dropped=("multimodal",)):  # memorySearch
     enabled: bool = setting(flag(), True, "Give this agent a memory.")
     sources: tuple[SourceName, ...] = setting(
         list_of(choice("memory", "sessions")), ("memory",), "Search notes (`memory`), transcripts (`sessions`)."
     )
     extra_paths: tuple[ExtraPath, ...] = setting(
-        list_of(_EXTRA_PATH), (), "More Markdown files or folders; `{path, pattern}` limits a folder to a glob pattern."
+        list_of(_EXTRA_PATH), (), "More Markdown files or folders; `pattern` is a glob.", fix=_read_extra_paths
     )
     experimental: Experimental = Experimental()
     remember_across_conversations: bool | None = setting(
-        flag(),
-        None,
-        "Let private chats know of each other; if not set, unless `session.dmScope` or a binding keeps them apart.",
+        flag(), None, "Let private chats know of each other; if not set, unless `session.dmScope` keeps them apart."
     )
     provider: str | None = setting(
-        choice("auto", *PROVIDERS, "none"),
-        None,
-        "The embedding provider; if not set, the first one with a key, else offline. With `none`, keywords only.",
+        choice("auto", *PROVIDERS, "none"), None, "The provider, else the first with a key, else offline; or `none`."
     )
     model: str = setting(text(), "", "The embedding model; if not set, the provider's default.")
     input_type: str | None = setting(text(), None, "The `input_type` of every request to an embedding API.")
@@ -194,20 +173,11 @@ class MemorySearch(Section, dropped=("multimodal",)):
 
 DEFAULT_SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}
 
-_SCOPE_MATCH = record(
-    {
-        "channel": text(),
-        "chatType": choice("direct", "group", "channel", "dm"),
-        "keyPrefix": text(),
-        "rawKeyPrefix": text(),
-    }
-)
-_SCOPE = record(
-    {
-        "default": choice("allow", "deny"),
-        "rules": list_of(record({"action": choice("allow", "deny"), "match": _SCOPE_MATCH}, ("action",))),
-    }
-)
+_CHAT_TYPES = choice("direct", "group", "channel", "dm")
+_SCOPE_MATCH = record({"channel": text(), "chatType": _CHAT_TYPES, "keyPrefix": text(), "rawKeyPrefix": text()})
+_SCOPE_RULE = record({"action": choice("allow", "deny"), "match": _SCOPE_MATCH}, ("action",))
+_SCOPE = record({"default": choice("allow", "deny"), "rules": list_of(_SCOPE_RULE)})
+_QMD_PATH = record({"path": text(), "name": text(), "pattern": text()}, ("path",))
 
 
 def _strip_or(default: str) -> Callable[[str], str]:
@@ -230,9 +200,7 @@ class QmdUpdate(Section):  # memory.qmd.update
     on_boot: bool = setting(flag(), True, "Update qmd's index at the start.")
     wait_for_boot_sync: bool = setting(flag(), False, "Make the start wait for that update.")
     embed_interval: int = setting(duration_ms(), 3_600_000, "How often qmd embeds.")
-    command_timeout_ms: int = setting(
-        whole(0), 30_000, "The timeout for a short command, in milliseconds.", fix=lambda ms: ms or 30_000
-    )
+    command_timeout_ms: int = setting(whole(0), 30_000, "The milliseconds for a command.", fix=lambda ms: ms or 30_000)
     update_timeout_ms: int = setting(whole(0), 120_000, "The milliseconds for an update.", fix=lambda ms: ms or 120_000)
     embed_timeout_ms: int = setting(whole(0), 120_000, "The milliseconds for embedding.", fix=lambda ms: ms or 120_000)
 
@@ -255,17 +223,11 @@ class Mcporter(Section):  # memory.qmd.mcporter
     start_daemon: bool = setting(flag(), True, "Start mcporter's daemon.")
 
 
-class Qmd(Section):
-    """``memory.qmd``: the qmd backend."""
-
+class Qmd(Section):  # memory.qmd
     command: str = setting(text(), "qmd", "The command for qmd; quotes work as in a shell.", fix=_strip_or("qmd"))
     search_mode: str = setting(choice("search", "vsearch", "query"), "search", "Which qmd command answers a search.")
     include_default_memory: bool = setting(flag(), True, "Make the memory files a collection.")
-    paths: tuple[dict[str, str], ...] = setting(
-        list_of(record({"path": text(), "name": text(), "pattern": text()}, ("path",))),
-        (),
-        "More folders to use as collections.",
-    )
+    paths: tuple[dict[str, str], ...] = setting(list_of(_QMD_PATH), (), "More folders to use as collections.")
     sessions: QmdSessions = QmdSessions()
     update: QmdUpdate = QmdUpdate()
     limits: QmdLimits = QmdLimits()
@@ -273,9 +235,7 @@ class Qmd(Section):
     mcporter: Mcporter = Mcporter()
 
 
-class MemoryBackend(Section):
-    """``memory``: which backend answers."""
-
+class MemoryBackend(Section, dropped=("search",)):  # memory; memory.search is read with memorySearch
     backend: str = setting(choice("builtin", "qmd"), "builtin", "The backend that answers searches.")
     citations: str = setting(choice("auto", "on", "off"), "auto", "Cite sources in answers; `auto`: in direct chats.")
     qmd: Qmd = Qmd()
@@ -284,83 +244,48 @@ class MemoryBackend(Section):
 class MemoryFlush(Section):  # agents.defaults.compaction.memoryFlush
     enabled: bool = setting(flag(), True, "Save memories before compaction.")
     soft_threshold_tokens: int = setting(whole(0), 4000, "How many tokens before compaction to save them.")
-    force_flush_transcript_bytes: int = setting(
-        size_bytes(), 2 * 1024 * 1024, "Also save them when the transcript has grown by this many bytes; 0 means never."
-    )
+    force_flush_transcript_bytes: int = setting(size_bytes(), 2 * 1024 * 1024, "Also after this much growth; 0: never.")
     model: str | None = setting(text(), None, "The model to flush with, as `provider/model`.", fix=_blank_is_none)
     prompt: str | None = setting(text(), None, "The user prompt of the flush, if not the default.", fix=_blank_is_none)
-    system_prompt: str | None = setting(
-        text(), None, "The system prompt of the flush; if blank, the built-in one.", fix=_blank_is_none
-    )
+    system_prompt: str | None = setting(text(), None, "The system prompt of the flush, likewise.", fix=_blank_is_none)
 
 
 class Compaction(Section, is_strict=False):  # agents.defaults.compaction
-    reserve_tokens: int | None = setting(
-        whole(0), None, "The tokens that compaction keeps free, if more than the floor; 16384 if not set."
-    )
+    reserve_tokens: int | None = setting(whole(0), None, "The tokens that compaction keeps free; 16384 if not set.")
     reserve_tokens_floor: int = setting(whole(0), 20_000, "The fewest tokens that compaction keeps free.")
     memory_flush: MemoryFlush = MemoryFlush()
-    post_index_sync: str = setting(
-        choice("off", "async", "await"), "async", "Index the transcript after compaction; `async` is in the background."
-    )
+    post_index_sync: str = setting(choice("off", "async", "await"), "async", "Index the transcript after compaction.")
 
 
-class StartupContext(Section, dropped=("maxFileBytes",)):
-    """``agents.defaults.startupContext``: the notes that a new session shows."""
-
+class StartupContext(Section, dropped=("applyOn", "maxFileBytes")):  # agents.defaults.startupContext
     enabled: bool = setting(flag(), True, "Show the newest daily notes when a new session starts.")
-    apply_on: tuple[str, ...] = setting(list_of(choice("new", "reset")), ("new", "reset"), "After `/new` or `/reset`.")
     daily_memory_days: int = setting(whole(1, 14), 2, "For how many days, today included.")
     max_file_chars: int = setting(whole(1, 10_000), 1_200, "How many characters of one note.")
     max_total_chars: int = setting(whole(1, 50_000), 2_800, "How many characters of all notes.")
 
 
-class ContextLimits(Section, is_strict=False):  # agents.defaults.contextLimits
-    memory_get_max_chars: int = setting(whole(1, 250_000), 12_000, "How many characters one memory_get returns.")
-
-
-class Sandbox(Section, is_strict=False):  # agents.defaults.sandbox
-    session_tools_visibility: str = setting(
-        choice("spawned", "all"),
-        "spawned",
-        "Which conversations a sandboxed session may see: those that it started, or those of `tools.sessions`.",
-    )
-
-
 class AgentDefaults(Section, is_strict=False):
     """``agents.defaults``, as far as mdrecall reads it; an agent may have its own of what ``PER_AGENT`` names."""
 
-    context_tokens: int | None = setting(
-        whole(1), None, "The model's context window in tokens, if the caller does not give one; 200000 if not set."
-    )
-    user_timezone: str | None = setting(
-        text(), None, "The user's time zone, such as Europe/Zurich; if not set, this machine's."
-    )
+    context_tokens: int | None = setting(whole(1), None, "The model's context window in tokens; 200000 if not set.")
+    user_timezone: str | None = setting(text(), None, "The user's time zone, such as Europe/Zurich, if another one.")
     time_format: str = setting(choice("auto", "12", "24"), "auto", "The format of times in prompts; `auto`: 24 hours.")
-    bootstrap_max_chars: int = setting(
-        whole(1), 20_000, "How many characters of one file are shown when a session starts; of USER.md at most 4000."
-    )
+    bootstrap_max_chars: int = setting(whole(1), 20_000, "How many characters of one file; of USER.md at most 4000.")
     bootstrap_total_max_chars: int = setting(whole(1), 60_000, "How many characters of all files a new session shows.")
     startup_context: StartupContext = StartupContext()
-    context_limits: ContextLimits = ContextLimits()
-    sandbox: Sandbox = Sandbox()
 
 
 #: What ``agents.entries.<id>`` may set for one agent.
-PER_AGENT = ("bootstrapMaxChars", "bootstrapTotalMaxChars", "contextLimits", "sandbox")
+PER_AGENT = ("bootstrapMaxChars", "bootstrapTotalMaxChars")
 
 
 class SessionTools(Section):  # tools.sessions
     visibility: str = setting(
-        choice("self", "tree", "agent", "all"),
-        "all",
-        "Which conversations one may see: itself, those it started too, those of its agent, or all.",
+        choice("self", "tree", "agent", "all"), "all", "Which conversations one may see; `tree`: those it started too."
     )
 
 
-class AgentToAgent(Section):
-    """``tools.agentToAgent``: whether an agent may see the conversations of another."""
-
+class AgentToAgent(Section):  # tools.agentToAgent
     enabled: bool = setting(flag(), True, "Let agents see the conversations of other agents.")
     allow: tuple[str, ...] = setting(list_of(text()), (), "The agents that may; if empty, all.")
 
@@ -372,9 +297,7 @@ class ToolRules(Section, is_strict=False):  # tools
 
 class SessionRules(Section, is_strict=False):  # session
     dm_scope: str = setting(
-        choice("main", "per-peer", "per-channel-peer", "per-account-channel-peer"),
-        "main",
-        "Whether all direct chats are one conversation, or each sender has one.",
+        choice("main", "per-peer", "per-channel-peer", "per-account-channel-peer"), "main", "Who shares a direct chat."
     )
     scope: str = setting(choice("per-sender", "global"), "per-sender", "Whether all senders share one conversation.")
     store: str | None = setting(text(), None, "OpenClaw's database or list of sessions, if not in the agent's folder.")
@@ -391,9 +314,7 @@ class Plugins(Section, is_strict=False):  # plugins
     slots: Slots = Slots()
 
 
-class DeepDreaming(Section, is_strict=False):
-    """``plugins.entries.memory-core.config.dreaming.phases.deep``: OpenClaw's thresholds of promotion."""
-
+class DeepDreaming(Section, is_strict=False):  # plugins.entries.memory-core.config.dreaming.phases.deep
     limit: int = setting(whole(0), 10, "How many statements are promoted at once.")
     min_score: float = setting(number(0, 1), 0.75, "The least score of a statement.")
     min_recall_count: int = setting(whole(0), 3, "The least number of signals: recalls, and notes that repeat it.")
@@ -402,33 +323,23 @@ class DeepDreaming(Section, is_strict=False):
     recency_half_life_days: int = setting(whole(1), 14, "After how many days a recall counts half.")
 
 
-class LanceDbEmbedding(Section):
-    """``plugins.entries.memory-lancedb.config.embedding``."""
-
+class LanceDbEmbedding(Section):  # plugins.entries.memory-lancedb.config.embedding
     api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
     model: str = setting(text(), "text-embedding-3-small", "The embedding model.")
     base_url: str | None = setting(text(), None, "The address of the embeddings API.")
     dimensions: int | None = setting(whole(1), None, "The length of the model's vectors.")
-    provider: str | None = setting(
-        text(), None, "The embedding provider; if not set, openai, or openai-compatible with another address."
-    )
+    provider: str | None = setting(text(), None, "If not set, openai, or openai-compatible with another address.")
 
 
-class LanceDb(Section, dropped=("storageOptions",)):
-    """``plugins.entries.memory-lancedb.config``; options for an object store come from the environment."""
-
+class LanceDb(Section, dropped=("storageOptions",)):  # plugins.entries.memory-lancedb.config
     embedding: LanceDbEmbedding = LanceDbEmbedding()
     db_path: str | None = setting(text(), None, "The path or address of the database.")
     auto_capture: bool = setting(flag(), False, "Save what a user says if it sounds worth remembering.")
     auto_recall: bool = setting(flag(), True, "Put relevant memories before the prompt.")
     capture_max_chars: int = setting(number(100, 10_000), 500, "Do not save messages with more characters.", fix=int)
     recall_max_chars: int = setting(number(100, 10_000), 1000, "Characters of a prompt, and of each memory.", fix=int)
-    custom_triggers: tuple[str, ...] = setting(
-        list_of(text(100), 50), (), "More words or phrases that make a message worth saving."
-    )
+    custom_triggers: tuple[str, ...] = setting(list_of(text(100), 50), (), "More phrases that make it save a message.")
 
 
 class Logging(Section, is_strict=False):  # logging
-    redact_patterns: tuple[str, ...] = setting(
-        list_of(text()), (), "Additional patterns of secrets: regular expressions, or `/…/flags`."
-    )
+    redact_patterns: tuple[str, ...] = setting(list_of(text()), (), "Regular expressions of secrets, or `/…/flags`.")

@@ -33,9 +33,7 @@ class WatchOptions(Section):  # mdrecall.watch
     scan_seconds: int = setting(whole(1), 60, "How often a watcher checks all files even if no change was reported.")
 
 
-class WarmOptions(Section):
-    """``mdrecall.warm``: a process that has a memory open answers the commands of others."""
-
+class WarmOptions(Section):  # mdrecall.warm
     enabled: bool = setting(flag(), True, "Let a process that has the memory open answer the commands of this user.")
     idle_minutes: int = setting(whole(1), 30, "Minutes after which a process that only waits for commands ends.")
 
@@ -52,9 +50,7 @@ class QmdOptions(Section):  # mdrecall.qmd
 
 class ToolOptions(Section):  # mdrecall.tools
     max_chars: int = setting(whole(200), 4_000, "How many characters of notes one memory_search returns to a model.")
-    append: bool = setting(
-        flag(), False, "Offer agents memory_append, which writes notes. MCP servers do unless this is set to false."
-    )
+    append: bool = setting(flag(), False, "Offer memory_append, which writes notes. MCP servers do unless it is false.")
 
 
 class ForgetOptions(Section):  # mdrecall.forget
@@ -63,11 +59,7 @@ class ForgetOptions(Section):  # mdrecall.forget
 
 
 class VectorOptions(Section):  # mdrecall.vectors
-    engine: str = setting(
-        choice("auto", "matrix", "sqlite-vec"),
-        "auto",
-        "How vectors are searched: as a matrix in memory, or by sqlite-vec.",
-    )
+    engine: str = setting(choice("auto", "matrix", "sqlite-vec"), "auto", "Search a matrix in memory, or sqlite-vec.")
     max_bytes: int = setting(size_bytes(), 1024 * 1024 * 1024, "With `auto`, the largest matrix to hold in memory.")
 
 
@@ -75,9 +67,7 @@ class RerankOptions(Section):
     """``mdrecall.rerank``: a model that reads the query with each of the best passages and reorders them."""
 
     provider: str | None = setting(
-        choice("cohere", "jina", "voyage", "llama.cpp", "local"),
-        None,
-        "Who reorders the best passages; nobody if not set. The query and the passages are sent there.",
+        choice("cohere", "jina", "voyage", "llama.cpp", "local"), None, "Who reorders; nobody if not set."
     )
     base_url: str | None = setting(text(), None, "The address above `/rerank`, if not the provider's own.")
     api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
@@ -86,20 +76,14 @@ class RerankOptions(Section):
     timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
 
 
-class StoreOptions(Section):
-    """``mdrecall.store``: where the index is."""
-
+class StoreOptions(Section):  # mdrecall.store
     kind: str = setting(choice("sqlite", "postgres"), "sqlite", "In a file here, or in a database that machines share.")
-    dsn: Any = setting(
-        SECRET, None, "A string with `${VAR}`, or a reference; the variable MDRECALL_STORE_DSN wins.", hide=hide_text
-    )
+    dsn: Any = setting(SECRET, None, "`${VAR}`, or a reference; the variable MDRECALL_STORE_DSN wins.", hide=hide_text)
     workspace: str = setting(text(), "", "The name of this memory in the database; agent and folder if not set.")
     fallback: str = setting(choice("none", "builtin"), "none", "While the database is away, `builtin` uses a file.")
 
 
-class HostOptions(Section):
-    """``mdrecall.hosts``: what happens at the events of coding agents whose hooks call mdrecall."""
-
+class HostOptions(Section):  # mdrecall.hosts
     session_start: bool = setting(flag(), True, "Show the model what matters of the memory when a session starts.")
     prompt: bool = setting(flag(), False, "Search the memory for each prompt, and show the model what surely fits.")
     digest: bool = setting(flag(), True, "Write what was asked, done and decided into the note of the day.")
@@ -108,34 +92,22 @@ class HostOptions(Section):
     max_chars: int = setting(whole(500), 6_000, "How many characters are shown to the model when a session starts.")
 
 
-class RecallOptions(Section):
-    """``mdrecall.recalls``: what searches have found, for ``mdrecall.promote``."""
-
-    record: bool = setting(
-        flag(), False, "Note which lines of dated notes searches find, and when. No text is kept, and nothing is sent."
-    )
+class RecallOptions(Section):  # mdrecall.recalls
+    record: bool = setting(flag(), False, "Note which lines of dated notes searches find, and when. No text is kept.")
 
 
-class PromoteOptions(Section, dropped=("schedule",)):
-    """``mdrecall.promote``: which often recalled statements become long-term."""
+# Its other thresholds are OpenClaw's: plugins.entries.memory-core.config.dreaming.phases.deep.
+_OPENCLAWS = ("limit", "minScore", "minRecallCount", "minUniqueQueries", "maxAgeDays")
 
-    limit: int | None = setting(whole(1), None, "How many statements are promoted at once; if not set, OpenClaw's.")
-    min_score: float | None = setting(number(0, 1), None, "The least score; if not set, OpenClaw's.")
-    min_recall_count: int | None = setting(whole(0), None, "The least number of signals; if not set, OpenClaw's.")
-    min_unique_queries: int | None = setting(
-        whole(0), None, "How many different queries must have found it; if not set, OpenClaw's."
-    )
-    max_age_days: int | None = setting(whole(1), None, "How old the last find may be, in days; if not set, OpenClaw's.")
+
+class PromoteOptions(Section, dropped=("schedule", *_OPENCLAWS)):  # mdrecall.promote
     min_days: int = setting(whole(0), 2, "On how many different days it must have been found.")
     max_chars: int = setting(whole(0), 10_000, "Promote nothing that makes `MEMORY.md` longer than this.")
 
 
 class SessionOptions(Section):  # mdrecall.sessions
     visibility: str = setting(
-        choice("private", "openclaw"),
-        "private",
-        "Which conversations one may see: private ones each other and others only themselves, or as OpenClaw's settings"
-        " say (`tools.sessions.visibility`).",
+        choice("private", "openclaw"), "private", "Private chats see each other and no chat others, or as in OpenClaw."
     )
     with_notes: bool | None = setting(flag(), None, "Also find conversations; if not set, if `sources` has `sessions`.")
 

@@ -72,7 +72,7 @@ def find_workspace(request: WorkspaceRequest, store_path: ResolvedValue) -> Work
     agents_folder = _find_agents_folder(request)
     folder = _choose_folder(request, agents_folder)
     labels = ("default", *(f"{file.file}: " for file in request.files if file.is_lenient))
-    problems = [problem for file in request.files for problem in file.problems]
+    problems = [file.problem for file in request.files if file.problem]
     _require_folder(folder, problems, is_openclaws=folder == agents_folder and folder.origin.startswith(labels))
     is_agents = agents_folder is not None and _is_same(agents_folder.value, folder.value)
     is_openclaws = is_agents and _has_openclaw(request)

@@ -83,8 +83,7 @@ def choose_embedders(loaded: Loaded) -> EmbedderChoice:
     if search.provider == "none":
         return EmbedderChoice((), "none", "Embeddings are switched off: memorySearch.provider is none.")
     is_automatic = search.provider in (None, "auto")
-    chosen = chooser.automatic() if is_automatic else chooser.explicit(search.provider or "")
-    return chosen._replace(note=f"{loaded.unread} {chosen.note}".strip())
+    return chooser.automatic() if is_automatic else chooser.explicit(search.provider or "")
 
 
 class EmbedderChooser:
@@ -151,7 +150,7 @@ class EmbedderChooser:
         access = self._credentials.access(name, uses_remote=is_owner)
         if is_owner and access.problem:
             self._notes.append(access.problem)
-        if not access.keys:
+        if not access.key:
             return False
         if is_owner or not self._settings.standalone or not self._is_incidental(access):
             return True
@@ -181,7 +180,7 @@ class EmbedderChooser:
         access = self._credentials.access("openai-compatible", uses_remote=True)
         from mdrecall.embed.remote.providers import provider_of_key, provider_of_model, provider_of_url
 
-        key = access.keys[0].reveal() if access.keys else ""
+        key = access.key.reveal() if access.key else ""
         found = provider_of_url(access.base_url or "") or provider_of_model(self._search.model)
         return found or provider_of_key(key) or "openai"
 
@@ -220,7 +219,7 @@ class EmbedderChooser:
 
         provider = PROVIDERS[name]
         access = self._credentials.access(provider.name, uses_remote=uses_remote)
-        if access.problem and (provider.needs_key or not access.keys):
+        if access.problem and (provider.needs_key or not access.key):
             raise KeyRefused(access.problem)
         url = _check_url(provider, access.base_url)
         model = provider.model_name(self._search.model if uses_model else "")
@@ -233,7 +232,7 @@ class EmbedderChooser:
         return RemoteEmbedder(
             provider,
             model,
-            _make_endpoint(self._loaded, name, url, access, access.keys),
+            _make_endpoint(self._loaded, name, url, access, access.key),
             dimensions=dimensions,
             input_types=input_types if uses_model else ("", ""),
             concurrency=self._settings.mdrecall.remote.concurrency,
@@ -288,12 +287,12 @@ def check_address(name: str, url: str, *, hint: str) -> str:
     return url
 
 
-def _make_endpoint(loaded: Loaded, name: str, url: str, access: Access, keys: tuple[Secret, ...]) -> Endpoint:
+def _make_endpoint(loaded: Loaded, name: str, url: str, access: Access, key: Secret | None) -> Endpoint:
     from mdrecall.embed.remote.client import Endpoint
 
     proxy = loaded.proxy(url)
-    origin = access.key_origin if keys else ""
-    return Endpoint(name, url, keys, origin, access.headers, Secret(proxy) if proxy else None)
+    origin = access.key_origin if key else ""
+    return Endpoint(name, url, key, origin, access.headers, Secret(proxy) if proxy else None)
 
 
 class UnusableReranker:
@@ -338,8 +337,8 @@ def _create_remote_reranker(loaded: Loaded, name: str) -> Reranker:
     url = check_address(name, provider.tidy_url(access.base_url or ""), hint=f"Set {_RERANK}.apiKey instead.")
     # A server at another address needs no key, and must not be sent the provider's.
     is_foreign = not provider.is_own_host(url)
-    keys = access.keys if own.api_key or not is_foreign else ()
+    key = access.key if own.api_key or not is_foreign else None
     if access.problem and (own.api_key or (provider.needs_key and not is_foreign)):
         raise KeyRefused(access.problem)
-    endpoint = _make_endpoint(loaded, name, url, access, keys)
+    endpoint = _make_endpoint(loaded, name, url, access, key)
     return RemoteReranker(provider, own.model, endpoint, timeout_s=own.timeout_ms / 1000)

@@ -214,7 +214,7 @@ def _row(loaded: Loaded, chooser: EmbedderChooser, name: str, role: str, uses_re
     except (EmbedderError, ConfigError) as error:
         return ProviderRow(name, role, False, message_with_hint(error))
     about = _ABOUT.get(name, "")
-    if access and not access.keys:
+    if access and not access.key:
         about = "needs no key, but a running server"
     found = ProviderRow(name, role, True, about, embedder.model, key=access.key_origin if access else "")
     if access:

@@ -117,13 +117,7 @@ def choose(settings: Settings, **changes: Any) -> Choice:
         theirs.min_score, theirs.min_recall_count, theirs.min_unique_queries, theirs.max_age_days, options.min_days,
         theirs.limit, max_chars,
     )  # fmt: skip
-    own: dict[str, Any] = {
-        "min_score": options.min_score, "min_signals": options.min_recall_count,
-        "min_queries": options.min_unique_queries, "max_age_days": options.max_age_days, "limit": options.limit,
-    }  # fmt: skip
-    for given in (own, changes):
-        choice = choice._replace(**{name: value for name, value in given.items() if value is not None})
-    return choice
+    return choice._replace(**{name: value for name, value in changes.items() if value is not None})
 
 
 def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = None) -> Plan:

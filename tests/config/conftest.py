@@ -42,7 +42,7 @@ def reach(tmp_path: Path) -> Reach:
 
 
 def revealed(access: Access) -> list[str]:
-    return [key.reveal() for key in access.keys]
+    return [access.key.reveal()] if access.key else []
 
 
 def stored(*profiles: dict[str, Any], provider: str = "openai", **more: Any) -> dict[str, Any]:

@@ -42,18 +42,18 @@ def test_every_source_is_stronger_than_those_after_it(reach: Reach) -> None:
 @pytest.mark.parametrize(("provider", "variable"), VARIABLES)
 def test_a_provider_has_its_variable(reach: Reach, provider: str, variable: str) -> None:
     access = reach(provider, env={variable: " key\n"})
-    assert access == Access(None, (Secret("key"),), {}, variable, "")
+    assert access == Access(None, Secret("key"), {}, variable, "")
 
 
 def test_one_providers_variable_is_not_for_another(reach: Reach) -> None:
     env = {variable: "key" for provider, variable in VARIABLES if provider != "openai"}
-    assert reach("openai", env=env).keys == ()
+    assert reach("openai", env=env).key is None
 
 
 def test_without_any_the_problem_names_every_place_that_was_looked_at(reach: Reach) -> None:
     assert reach("openai") == Access(
         None,
-        (),
+        None,
         {},
         "",
         "There is no API key for openai; checked memorySearch.remote.apiKey,"
@@ -66,7 +66,7 @@ def test_without_any_the_problem_names_every_place_that_was_looked_at(reach: Rea
 
 @pytest.mark.parametrize("provider", ["ollama", "openai-compatible"])
 def test_some_providers_need_no_key(reach: Reach, provider: str) -> None:
-    assert reach(provider, profiles="{broken") == Access(None, (), {}, "", "")
+    assert reach(provider, profiles="{broken") == Access(None, None, {}, "", "")
 
 
 @pytest.mark.parametrize("provider", ["ollama", "openai-compatible"])
@@ -78,11 +78,11 @@ def test_but_a_key_that_is_configured_must_be_there(reach: Reach, provider: str)
 def test_openai_compatible_takes_no_key_that_is_openais(reach: Reach) -> None:
     profiles = stored({"key": "a"}, {"key": "b", "provider": "openai-compatible"})
     config = models("openai", apiKey="c", baseUrl="https://c", headers={"x": "c"})
-    assert reach("openai-compatible", config, env={"OPENAI_API_KEY": "d"}, profiles=profiles).keys == ()
+    assert reach("openai-compatible", config, env={"OPENAI_API_KEY": "d"}, profiles=profiles).key is None
     own = models("openai-compatible", apiKey="e", baseUrl="http://e")
-    assert reach("openai-compatible", own)[:2] == ("http://e", (Secret("e"),))
+    assert reach("openai-compatible", own)[:2] == ("http://e", Secret("e"))
     given = {**own, **remote(apiKey="f", baseUrl="http://f")}
-    assert reach("openai-compatible", given)[:2] == ("http://f", (Secret("f"),))
+    assert reach("openai-compatible", given)[:2] == ("http://f", Secret("f"))
 
 
 def test_what_is_meant_for_another_provider_is_not_used(reach: Reach) -> None:
@@ -91,8 +91,8 @@ def test_what_is_meant_for_another_provider_is_not_used(reach: Reach) -> None:
         **models("openai", headers={"b": "ours"}),
     }
     access = reach("openai", config, env={"OPENAI_API_KEY": "ours"}, uses_remote=False)
-    assert access == Access(None, (Secret("ours"),), {"b": Secret("ours")}, "OPENAI_API_KEY", "")
-    assert reach("mistral", config, uses_remote=False).keys == ()
+    assert access == Access(None, Secret("ours"), {"b": Secret("ours")}, "OPENAI_API_KEY", "")
+    assert reach("mistral", config, uses_remote=False).key is None
 
 
 def test_what_is_meant_for_another_provider_may_even_be_broken(reach: Reach) -> None:
@@ -103,7 +103,7 @@ def test_what_is_meant_for_another_provider_may_even_be_broken(reach: Reach) -> 
 
 def test_a_blank_key_is_none(reach: Reach) -> None:
     config = {**remote(apiKey=" "), **models("openai", apiKey="")}
-    assert reach("openai", config, env={"OPENAI_API_KEY": "\n"}).keys == ()
+    assert reach("openai", config, env={"OPENAI_API_KEY": "\n"}).key is None
     assert reach("openai", config, env={"OPENAI_API_KEY": "key"}).key_origin == "OPENAI_API_KEY"
 
 
@@ -115,21 +115,21 @@ def test_a_key_that_cannot_be_sent_is_refused_without_showing_it(reach: Reach, b
         ({}, {"OPENAI_API_KEY": bad}, "OPENAI_API_KEY"),
     ):
         access = reach("openai", config, env=env)
-        assert access.keys == ()
+        assert access.key is None
         assert f"{place} contains a character that cannot be sent in a header" in access.problem
         assert "hush" not in access.problem
 
 
 def test_a_configured_key_that_cannot_be_had_is_not_replaced_by_another(reach: Reach) -> None:
     access = reach("openai", remote(apiKey="${GONE}"), env={"OPENAI_API_KEY": "other"})
-    assert (access.keys, access.key_origin) == ((), "")
+    assert (access.key, access.key_origin) == (None, "")
     assert access.problem.startswith("memorySearch.remote.apiKey refers to ${GONE}, which is not set.")
 
 
 def test_aws_gives_no_key_but_one_may_be_configured(reach: Reach) -> None:
     config = models("openai", auth="aws-sdk", apiKey="a")
     access = reach("openai", config, env={"OPENAI_API_KEY": "b"}, profiles=stored({"key": "c"}))
-    assert access.keys == ()
+    assert access.key is None
     assert access.problem.startswith("models.providers.openai.auth is aws-sdk, which provides no key.")
     assert revealed(reach("openai", {**config, **remote(apiKey="d")})) == ["d"]
 
@@ -137,13 +137,13 @@ def test_aws_gives_no_key_but_one_may_be_configured(reach: Reach) -> None:
 def test_the_own_file_lies_over_openclaws_value_by_value(reach: Reach) -> None:
     weak = models("openai", apiKey="weak", baseUrl="https://weak")
     access = reach("openai", weak, own=models("openai", apiKey="strong"))
-    assert access[:2] == ("https://weak", (Secret("strong"),))
+    assert access[:2] == ("https://weak", Secret("strong"))
 
 
 @pytest.mark.parametrize("wrong", [1, True, ["sk-hush"], {"sk-hush": 1}, {"source": "sky", "id": "sk-hush"}])
 def test_a_key_of_the_wrong_type_is_a_problem(reach: Reach, wrong: object) -> None:
     access = reach("openai", models("openai", apiKey=wrong))
-    assert access.keys == ()
+    assert access.key is None
     assert "models.providers.openai.apiKey must be a string" in access.problem
     assert "hush" not in access.problem
 
@@ -169,50 +169,16 @@ def test_its_other_name_comes_first(reach: Reach) -> None:
 
 @pytest.mark.parametrize("name", ["GEMINI_API_KEY", "GOOGLE_API_KEY"])
 def test_the_name_of_a_variable_stands_for_it(reach: Reach, name: str) -> None:
-    access = reach("gemini", remote(apiKey=f" {name} "), env={name: "key"})
+    access = reach("gemini", remote(apiKey=name), env={name: "key"})
     assert (revealed(access), access.key_origin) == (["key"], "memorySearch.remote.apiKey")
     assert f"refers to {name}, which is not set" in reach("gemini", remote(apiKey=name)).problem
     assert revealed(reach("openai", remote(apiKey=name), env={name: "key"})) == [name]
 
 
-POOL = {
-    "GOOGLE_API_KEY": "g",
-    "GEMINI_API_KEY_2": "n2",
-    "GEMINI_API_KEY_10": "n10",
-    "GEMINI_API_KEY": "p",
-    "GEMINI_API_KEYS": "l1, l2;l3  p\nl1;",
-}
-
-
-def test_more_keys_take_over_each_once(reach: Reach) -> None:
-    assert revealed(reach("gemini", env=POOL)) == ["p", "l1", "l2", "l3", "n10", "n2", "g"]
-    configured = reach("gemini", remote(apiKey="l2"), env=POOL)
-    assert revealed(configured) == ["l2", "l1", "l3", "p", "n10", "n2", "g"]
-
-
-def test_the_live_key_stands_alone_beside_the_first(reach: Reach) -> None:
-    env = {**POOL, "OPENCLAW_LIVE_GEMINI_KEY": "live"}
-    assert revealed(reach("gemini", remote(apiKey="r"), env=env)) == ["r", "live"]
-    assert revealed(reach("gemini", env=env)) == ["p", "live"]
-
-
-def test_a_list_of_keys_is_enough(reach: Reach) -> None:
-    access = reach("gemini", env={"GEMINI_API_KEYS": "a,b"})
-    assert (revealed(access), access.key_origin) == (["a", "b"], "GEMINI_API_KEYS")
-
-
 def test_googles_key_alone_may_be_for_something_else(reach: Reach) -> None:
     access = reach("gemini", env={"GOOGLE_API_KEY": "maps"})
-    assert access.keys == ()
+    assert access.key is None
     assert "Set GEMINI_API_KEY." in access.problem
-
-
-def test_a_spare_key_that_cannot_be_sent_is_left_out(reach: Reach) -> None:
-    assert revealed(reach("gemini", env={"GEMINI_API_KEY": "a", "GEMINI_API_KEYS": "b\x01,c"})) == ["a", "c"]
-
-
-def test_others_have_no_spare_keys(reach: Reach) -> None:
-    assert revealed(reach("openai", env={**POOL, "OPENAI_API_KEY": "a", "OPENAI_API_KEY_2": "b"})) == ["a"]
 
 
 def test_the_remote_address_is_stronger_than_the_providers(reach: Reach) -> None:

@@ -121,6 +121,6 @@ def test_an_env_file_that_cannot_be_used_is_named(tmp_path: Path) -> None:
     file = tmp_path / ".openclaw/.env"
     folder(file.parent)
     file.write_bytes(b"OPENAI_API_KEY=\xff\n")
-    assert loaded(tmp_path, {}).unread == f"{file} is not used: it is not UTF-8."
+    assert loaded(tmp_path, {}).warnings == (f"{file} is not used: it is not UTF-8.",)
     file.write_text("X=" + "x" * 2_100_000)
-    assert loaded(tmp_path, {}).unread == f"{file} is not used: it is larger than 2 MB."
+    assert loaded(tmp_path, {}).warnings == (f"{file} is not used: it is larger than 2 MB.",)

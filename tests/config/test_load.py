@@ -227,11 +227,11 @@ def test_auto_may_be_said_and_is_not_the_same_as_saying_nothing(tmp_path: Path) 
 
 
 def test_an_agent_has_its_own_limits_before_those_of_all_agents(tmp_path: Path) -> None:
-    defaults = {"bootstrapMaxChars": 5_000, "contextLimits": {"memoryGetMaxChars": 100, "postCompactionMaxChars": 9}}
-    entry = {"bootstrapMaxChars": 7_000, "contextLimits": {"postCompactionMaxChars": 8}, "userTimezone": "UTC"}
+    defaults = {"bootstrapMaxChars": 5_000, "bootstrapTotalMaxChars": 100}
+    entry = {"bootstrapMaxChars": 7_000, "userTimezone": "UTC"}
     config = {"agents": {"defaults": defaults, "entries": {"main": entry, "other": {}}}}
     own = loaded(tmp_path, config).settings.defaults
-    assert (own.bootstrap_max_chars, own.context_limits.memory_get_max_chars) == (7_000, 100)
+    assert (own.bootstrap_max_chars, own.bootstrap_total_max_chars) == (7_000, 100)
     assert own.user_timezone is None  # OpenClaw has it for all agents only
     folder(tmp_path / ".openclaw/workspace-other")
     assert loaded(tmp_path, config, "other").settings.defaults.bootstrap_max_chars == 5_000

@@ -7,7 +7,7 @@ import pytest
 
 from mdrecall.config.load import load
 from tests.config import folder, openclaw_home, write
-from tests.config.conftest import FUTURE, NOW, PAST, Reach, models, remote, revealed, stored
+from tests.config.conftest import FUTURE, NOW, PAST, Reach, remote, revealed, stored
 
 
 @pytest.mark.parametrize(("kind", "field"), [("api_key", "key"), ("token", "token"), ("oauth", "access")])
@@ -33,7 +33,7 @@ def test_the_file_orders_them_else_the_configuration_else_they_stand_as_they_are
 
 
 def test_an_empty_order_means_none(reach: Reach) -> None:
-    assert reach("openai", profiles=stored({"key": "a"}, order={"openai": []})).keys == ()
+    assert reach("openai", profiles=stored({"key": "a"}, order={"openai": []})).key is None
 
 
 @pytest.mark.parametrize("expires", [PAST, NOW * 1000, 0, "soon", [], True])
@@ -57,7 +57,7 @@ def test_those_that_cool_down_come_last(reach: Reach, limit: str) -> None:
 def test_those_of_codex_are_not_openais(reach: Reach) -> None:
     codex = {"type": "oauth", "provider": "openai-codex", "access": "hush", "expires": FUTURE}
     access = reach("openai", {"auth": {"order": {"openai": ["a"]}}}, profiles=stored(codex))
-    assert access.keys == ()
+    assert access.key is None
     assert "hush" not in access.problem
 
 
@@ -88,7 +88,7 @@ def test_a_reference_is_followed(reach: Reach) -> None:
 @pytest.mark.parametrize("broken", ['{"profiles": {"a": "sk-hush"', "[]", "sk-hush", "{" * 10_000])
 def test_a_broken_file_matters_only_when_there_is_no_other_key(reach: Reach, broken: str) -> None:
     access = reach("openai", profiles=broken)
-    assert access.keys == ()
+    assert access.key is None
     assert access.problem.startswith("There is no API key for openai;")
     assert "auth-profiles.json" in access.problem.split("Set OPENAI_API_KEY.")[1]
     assert "hush" not in access.problem
@@ -182,15 +182,3 @@ def test_a_database_that_cannot_be_read_leaves_the_other_sources(reach: Reach, t
     path.write_bytes(content)
     access = reach("openai", env={"OPENAI_API_KEY": "sk-env"})
     assert revealed(access) == ["sk-env"]
-
-
-def test_a_key_may_name_a_profile(reach: Reach, tmp_path: Path) -> None:
-    saved = {"profiles": {"mine:default": {"type": "token", "provider": "mine", "token": "t-1"}}}
-    store_in_database(tmp_path, saved)
-    config = {
-        **models("mine", api="openai-completions", baseUrl="http://m/v1", apiKey="mine:default"),
-        "memory": {"search": {"provider": "mine"}},
-    }
-    assert revealed(reach("openai-compatible", config)) == ["t-1"]
-    config["models"]["providers"]["mine"]["apiKey"] = "literal:key"
-    assert revealed(reach("openai-compatible", config)) == ["literal:key"]

@@ -23,7 +23,7 @@ def address_of(
     stand_in: ProviderServer,
     *,
     url: str = "",
-    keys: tuple[str, ...] = (KEY,),
+    sent_key: str = KEY,
     headers: Mapping[str, str] | None = None,
     proxy: str = "",
 ) -> Endpoint:
@@ -31,7 +31,7 @@ def address_of(
     return Endpoint(
         stand_in.kind,
         url or stand_in.url,
-        tuple(Secret(key) for key in keys),
+        Secret(sent_key),
         "the settings",
         {name: Secret(value) for name, value in (headers or {}).items()},
         Secret(proxy) if proxy else None,

@@ -204,22 +204,6 @@ def test_whoever_asks_the_same_host_waits_too(clock: Clock) -> None:
         other.close()
 
 
-def test_the_next_key_takes_over_before_anybody_waits(clock: Clock) -> None:
-    wrong = faults.rate_limited(3600).when(lambda request: request.headers["x-goog-api-key"] != KEY).times(None)
-    with serving(wrong, kind="gemini", keys=("first", "second", KEY)) as (stand_in, server):
-        for _ in range(2):
-            server.request_json("POST", "/models/gemini-embedding-001:embedContent", GEMINI, policy=BULK)
-        used = [request.headers["x-goog-api-key"] for request in stand_in.requests]
-    assert (used, clock.slept) == (["first", "second", KEY, KEY], [])
-
-
-def test_when_every_key_is_used_up_it_is_asked_again_as_usual(clock: Clock) -> None:
-    with serving(faults.rate_limited().times(None), kind="gemini", keys=("a-key", "b-key")) as (stand_in, server):
-        with pytest.raises(RateLimited):
-            server.request_json("POST", "/models/gemini-embedding-001:embedContent", GEMINI, policy=BULK)
-        assert (len(stand_in.requests), clock.slept) == (5, [0.5, 1.0, 2.0])
-
-
 def test_a_connection_is_kept_and_one_that_the_server_closed_costs_nothing(clock: Clock) -> None:
     with serving(faults.fine(), faults.close_after_answer(), faults.fine()) as (stand_in, server):
         for _ in range(3):
@@ -278,7 +262,7 @@ def test_a_query_does_not_wait_for_bulk_requests() -> None:
 
 def test_configured_headers_are_added_and_win_over_the_key() -> None:
     more = {"X-Team": "zoo", "authorization": f"Bearer {KEY}"}
-    with serving(keys=("another",), headers=more) as (stand_in, server):
+    with serving(sent_key="another", headers=more) as (stand_in, server):
         assert ask(server)["object"] == "list"
         carried = stand_in.requests[0].headers
     assert (carried["x-team"], carried["authorization"], carried["user-agent"]) == ("zoo", f"Bearer {KEY}", "mdrecall")
@@ -335,7 +319,7 @@ def test_a_server_that_repeats_the_key_is_not_quoted(clock: Clock, said: str, co
     page = said.format(key=SECRETS[0], own=SECRETS[1])
     for body in (page.encode(), json.dumps({"error": {"message": page}}).encode()):
         fault = faults.status(code, body).times(None)
-        with serving(fault, keys=SECRETS[:1], headers={"X-Own": SECRETS[1]}) as (_, server):
+        with serving(fault, sent_key=SECRETS[0], headers={"X-Own": SECRETS[1]}) as (_, server):
             text = refusal(server)
         for part in (*SECRETS, SECRETS[0][:8], SECRETS[0][-4:]):
             assert part not in text

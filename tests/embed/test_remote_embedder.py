@@ -142,7 +142,7 @@ def test_an_address_is_tidied_as_the_provider_needs_it(kind: Kind, url: str, tid
 def test_geminis_key_may_be_a_token_in_json() -> None:
     with ProviderServer("gemini", dimensions=4) as server:
         for key, header in ((f'{{"token": "{KEY}"}}', "authorization"), (KEY, "x-goog-api-key")):
-            with asking(server, address_of(server, keys=(key,))) as embedder:
+            with asking(server, address_of(server, sent_key=key)) as embedder:
                 embedder.embed_query("one", {})
             assert server.requests[-1].headers[header].removeprefix("Bearer ") == KEY
         assert "x-goog-api-key" not in server.requests[0].headers
@@ -280,7 +280,7 @@ def test_no_texts_are_not_asked_for() -> None:
 
 
 def made(**changes: Any) -> RemoteEmbedder:
-    told_by = {"url": "https://a.example/v1", "keys": (Secret("k1"),), "headers": {"X-Team": Secret("zoo")}}
+    told_by = {"url": "https://a.example/v1", "key": Secret("k1"), "headers": {"X-Team": Secret("zoo")}}
     address = Endpoint("openai", **{**told_by, **changes.pop("address", {})})
     provider = PROVIDERS[changes.pop("provider", "openai")]
     return RemoteEmbedder(provider, changes.pop("model", "m"), address, **changes)
@@ -307,8 +307,8 @@ def test_what_may_change_the_vectors_changes_the_fingerprint(changes: dict[str, 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"address": {"keys": (Secret("k2"), Secret("k3"))}},
-        {"address": {"keys": ()}},
+        {"address": {"key": Secret("k2")}},
+        {"address": {"key": None}},
         {"address": {"key_origin": "elsewhere", "proxy": Secret("http://proxy.example")}},
         {"address": {"url": "https://a.example/v1?code=hush"}},
         {"address": {"headers": {"x-team": Secret("zoo"), "X-Api-Key": Secret("s"), "Authorization": Secret("t")}}},
@@ -323,7 +323,7 @@ def test_keys_and_secret_headers_do_not(changes: dict[str, Any]) -> None:
 
 def test_nothing_that_an_embedder_shows_of_itself_is_secret() -> None:
     address = {
-        "keys": (Secret("hush-1"),),
+        "key": Secret("hush-1"),
         "headers": {"X-Key": Secret("hush-2")},
         "proxy": Secret("http://a:hush-3@b"),
     }

@@ -27,7 +27,7 @@ class Line:
     def __init__(self, server: ProviderServer, dimensions: int | None = None, key: str = "") -> None:
         self.server = server
         row = PROVIDERS[server.kind]
-        address = Endpoint(row.name, server.url, (Secret(key or server.key or ""),))
+        address = Endpoint(row.name, server.url, Secret(key or server.key or ""))
         self.embedder = RemoteEmbedder(row, "", address, dimensions=dimensions)
 
     @property

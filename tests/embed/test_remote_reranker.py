@@ -31,7 +31,7 @@ BOUNDED = ("cohere", "jina", "voyage")
 def reranking(
     server: RerankServer, *, timeout_s: float = 30, model: str = "", key: str = KEY
 ) -> Iterator[RemoteReranker]:
-    endpoint = Endpoint(server.kind, server.url, (Secret(key),), "COHERE_API_KEY")
+    endpoint = Endpoint(server.kind, server.url, Secret(key), "COHERE_API_KEY")
     made = RemoteReranker(RERANK_PROVIDERS[server.kind], model, endpoint, timeout_s=timeout_s)
     try:
         yield made

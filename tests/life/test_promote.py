@@ -212,15 +212,15 @@ def test_the_budget_of_the_file_says_why(pump: Memory, workspace: Workspace) -> 
     assert make_plan(pump, max_chars=11_000).promotions
 
 
-def test_thresholds_are_openclaws_unless_mdrecall_has_its_own(workspace: Workspace) -> None:
+def test_thresholds_are_openclaws(workspace: Workspace) -> None:
     workspace.beside_openclaw()
     file = workspace.home / ".openclaw" / "openclaw.json"
     deep = {"limit": 4, "minScore": 0.5, "minRecallCount": 1, "minUniqueQueries": 2, "maxAgeDays": 9}
     core = {"config": {"dreaming": {"frequency": "0 4 * * *", "phases": {"deep": {**deep, "sources": ["daily"]}}}}}
     file.write_text(json.dumps(json.loads(file.read_text()) | {"plugins": {"entries": {"memory-core": core}}}))
-    workspace.configure('{"mdrecall": {"promote": {"minScore": 0.6, "minDays": 3}}}')
+    workspace.configure('{"mdrecall": {"promote": {"minDays": 3}}}')
     settings = workspace.memory().settings
-    assert choose(settings) == Choice(0.6, 1, 2, 9, 3, 4, 10_000)
+    assert choose(settings) == Choice(0.5, 1, 2, 9, 3, 4, 10_000)
     assert choose(settings, min_score=0.0, limit=1) == Choice(0.0, 1, 2, 9, 3, 1, 10_000)
 
 

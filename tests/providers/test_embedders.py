@@ -42,7 +42,8 @@ def first(chosen: Any) -> RemoteEmbedder:
 
 
 def keys_of(chosen: Any) -> list[str]:
-    return [key.reveal() for key in first(chosen).client.endpoint.keys]
+    key = first(chosen).client.endpoint.key
+    return [key.reveal()] if key else []
 
 
 # Nothing named.

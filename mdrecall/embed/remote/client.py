@@ -49,13 +49,12 @@ _KEY_CODES = {"API_KEY_INVALID"}
 
 
 class Endpoint(NamedTuple):
-    """The address of a provider, and the keys and headers to send there."""
+    """The address of a provider, and the key and headers to send there."""
 
     name: str
     """The provider's name in messages."""
     url: str
-    keys: tuple[Secret, ...] = ()
-    """The first is used; when it is rate-limited, the next one takes over."""
+    key: Secret | None = None
     key_origin: str = ""
     headers: Mapping[str, Secret] = {}
     proxy: Secret | None = None
@@ -101,7 +100,6 @@ class ProviderClient:
         self._hint += f" ({model})." if model else "."
         self._transport = Transport(endpoint.url, proxy=endpoint.proxy)
         self._limiter = limiter_for(endpoint.host)
-        self._key = 0
         self._ended = threading.Event()
 
     def request_json(self, method: str, path: str, body: Any = None, *, policy: RetryPolicy, bulk: bool = False) -> Any:
@@ -136,11 +134,9 @@ class ProviderClient:
         """
         ended = self._ended
         until = time.monotonic() + policy.seconds
-        rotated = 0
-        for attempt in range(policy.retries + 1 + len(self.endpoint.keys)):
+        for attempt in range(policy.retries + 1):
             seconds = max(0.001, until - time.monotonic()) if policy.is_total else policy.seconds
             self._await_pause(seconds, ended)
-            used = self._key
             try:
                 with (
                     self._limiter.slot(self._concurrency, ended) if bulk else nullcontext(),
@@ -153,13 +149,9 @@ class ProviderClient:
                     problem, wait_s = self._status_error(status, headers, b"".join(islice(blocks, _MAX_ERROR_BLOCKS)))
             except (ConnectionLost, TimedOut, Unusable) as error:
                 problem, wait_s = self._network_error(error, ended)
-            if isinstance(problem, RateLimited) and rotated + 1 < len(self.endpoint.keys):
-                rotated += 1
-                self._key = used + 1
-                continue
-            if wait_s is None or attempt - rotated >= policy.retries:
+            if wait_s is None or attempt >= policy.retries:
                 raise problem
-            wait_s = wait_s or _backoff(attempt - rotated) * (_HURRIED_FACTOR if policy.is_total else 1)
+            wait_s = wait_s or _backoff(attempt) * (_HURRIED_FACTOR if policy.is_total else 1)
             if isinstance(problem, RateLimited):
                 self._limiter.pause(min(wait_s, _MAX_PAUSE_S))
             if wait_s > _MAX_PAUSE_S or (policy.is_total and time.monotonic() + wait_s >= until):
@@ -188,9 +180,9 @@ class ProviderClient:
         return self.wrong_answer(str(problem) + (f", but {shown!r}" if shown else ""))
 
     def _complete(self, call: Call, seconds: float, ended: threading.Event) -> Call:
-        """Return a call with its whole address and the current key."""
+        """Return a call with its whole address and the key."""
         endpoint = self.endpoint
-        key = endpoint.keys[self._key % len(endpoint.keys)].reveal() if endpoint.keys else ""
+        key = endpoint.key.reveal() if endpoint.key else ""
         carried = {name: Secret(value) for name, value in self._auth(key).items()} if key else {}
         for name, value in endpoint.headers.items():
             carried = {known: old for known, old in carried.items() if known.lower() != name.lower()}
@@ -259,7 +251,7 @@ class ProviderClient:
 
     def _scrub(self, text: str) -> str:
         """Return the text without secrets; servers often repeat a key in an error, whole or in part."""
-        for secret in (*self.endpoint.keys, *self.endpoint.headers.values()):
+        for secret in filter(None, (self.endpoint.key, *self.endpoint.headers.values())):
             value = secret.reveal()
             for part in {value, value.partition(" ")[2]} - {""}:
                 text = text.replace(part, "***")

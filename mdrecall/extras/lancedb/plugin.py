@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import Any
 
 from mdrecall.config.environment import expand
-from mdrecall.config.files import References, UnresolvedValue
+from mdrecall.config.files import UnresolvedValue, resolve_text
 from mdrecall.config.load import Loaded
 from mdrecall.config.openclaw_settings import PROVIDERS, LanceDb
 from mdrecall.engine.embedders import EmbedderChooser, choose_embedders
@@ -129,7 +129,7 @@ def database_uri(loaded: Loaded) -> str:
     if setting is None or not setting.strip():
         return os.path.join(loaded.settings.shared_dir, "memory", "lancedb")
     try:
-        path = References(loaded.environment, (), loaded.home).text(setting, f"{_SETTING}.dbPath")
+        path = resolve_text(setting, loaded.environment, f"{_SETTING}.dbPath")
     except UnresolvedValue as reason:
         raise ConfigError(str(reason), hint="Correct it in the configuration file.") from None
     return path if "://" in path else expand(path, loaded.home, loaded.settings.shared_dir)
