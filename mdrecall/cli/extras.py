@@ -217,7 +217,7 @@ def run_store(options: argparse.Namespace) -> int:
 
     if options.action == "grant" and not options.role:
         raise QueryError("Which role?", hint="Run `mdrecall store grant ROLE`.")
-    store = open_postgres(load_settings(options), one_shot=True)
+    store = open_postgres(load_settings(options))
     try:
         record = _act_on_store(options, store)
     finally:

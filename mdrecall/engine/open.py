@@ -266,7 +266,7 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:
 def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     settings = loaded.settings
     if loaded.shared_store:
-        return open_postgres(loaded, one_shot=one_shot)
+        return open_postgres(loaded)
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = (settings.agent_id, workspace)
     vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
@@ -275,7 +275,7 @@ def _build_store(loaded: Loaded, one_shot: bool) -> Store:
     return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)
 
 
-def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> PostgresStore:
+def open_postgres(loaded: Loaded) -> PostgresStore:
     """Open the index in the database that the settings or the environment name."""
     own, at = loaded.settings.mdrecall.store, "mdrecall.store.dsn"
     dsn = loaded.environment.get(STORE_DSN, "").strip()
@@ -293,5 +293,5 @@ def open_postgres(loaded: Loaded, *, one_shot: bool = False) -> PostgresStore:
         raise PackageMissing(f"The index cannot be opened: {error}.", extra="postgres", hint=hint) from error
     _, name = loaded.shared_store or ("", loaded.settings.agent_id)
     place = postgres.this_machine(loaded.settings.workspace)
-    store: PostgresStore = postgres.PostgresStore(dsn, name, place=place, one_shot=one_shot)
+    store: PostgresStore = postgres.PostgresStore(postgres.Database(dsn, name), place=place)
     return store

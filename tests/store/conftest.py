@@ -11,7 +11,7 @@ from tests.store.stores import STORES, VECTOR_STORES, OpenStore, opener
 
 
 def _need_server(request: pytest.FixtureRequest) -> None:
-    needed = {"postgres": "postgres", "pgvector": "pgvector", "pgbouncer": "pooler"}.get(request.param)
+    needed = {"postgres": "postgres", "pgbouncer": "pooler"}.get(request.param)
     if needed:
         request.getfixturevalue(needed)
 

@@ -35,24 +35,23 @@ def _open_sqlite(engine: str, folder: Path, name: str) -> Store:
     return SqliteStore(str(path), is_ours=True, owner=OWNER, search=VectorSearch(engine))
 
 
-def _open_postgres(one_shot: bool, folder: Path, name: str, *, server: str = POSTGRES) -> Store:
+def _open_postgres(server: str, folder: Path, name: str) -> Store:
     """Open a workspace of the test server, named after the folder so that each test has its own."""
-    from mdrecall.extras.postgres import PostgresStore
+    from mdrecall.extras.postgres import Database, PostgresStore
 
-    return PostgresStore(os.environ[server], f"{folder}/{name}", place="here", one_shot=one_shot)
+    return PostgresStore(Database(os.environ[server], f"{folder}/{name}"), place="here")
 
 
 #: Opens the index of a name in a folder, or whatever else it needs for indexes of its own.
 STORES: dict[str, Callable[[Path, str], Store]] = {
     "sqlite": partial(_open_sqlite, "matrix"),
-    "postgres": partial(_open_postgres, False),
-    "pgbouncer": partial(_open_postgres, False, server=POOLER),
+    "postgres": partial(_open_postgres, POSTGRES),
+    "pgbouncer": partial(_open_postgres, POOLER),
 }
 #: The same for tests of vectors, with each engine that a store can search them by.
 VECTOR_STORES: dict[str, Callable[[Path, str], Store]] = {
     **STORES,
     "sqlite-vec": partial(_open_sqlite, "sqlite-vec"),
-    "pgvector": partial(_open_postgres, True),
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
 
 from mdrecall.errors import ConfigError, NewerIndex, StoreUnavailable  # noqa: E402
-from mdrecall.extras.postgres import PostgresStore  # noqa: E402
+from mdrecall.extras.postgres import Database, PostgresStore  # noqa: E402
 from mdrecall.extras.postgres.connect import complete_address  # noqa: E402
 from mdrecall.extras.postgres.schema import create_tables  # noqa: E402
 from tests.postgres_server import Server  # noqa: E402
@@ -24,7 +24,7 @@ ELSEWHERE = "127.0.0.2"
 
 def say_why(dsn: str) -> str:
     """Return the error of a store that cannot be opened, with its hint."""
-    store = PostgresStore(dsn, "team", place="here")
+    store = PostgresStore(Database(dsn, "team"), place="here")
     with closing(store.admin), pytest.raises((StoreUnavailable, NewerIndex)) as raised:
         store.admin.open()
     assert "hunter2" not in str(raised.value)
@@ -42,7 +42,7 @@ def say_why(dsn: str) -> str:
 )
 def test_an_address_that_cannot_be_read_is_not_shown(dsn: str) -> None:
     with pytest.raises(ConfigError, match="cannot be read") as raised:
-        PostgresStore(dsn, "team", place="here")
+        PostgresStore(Database(dsn, "team"), place="here")
     assert "hunter2" not in f"{raised.value} {raised.value.hint} {raised.value.__cause__}"
     assert "hunter2" not in str(raised.value.__context__)
 
@@ -90,19 +90,6 @@ def test_a_password_that_is_wrong_or_missing_and_a_database_that_does_not_exist_
     assert "The server answers" in said
     assert 'database "nowhere" does not exist' in say_why(f"host={postgres.folder} user=postgres dbname=nowhere")
     assert "Check that the server is running" in say_why(f"host={tmp_path} user=ada password=hunter2 dbname=memory")
-
-
-def test_a_role_that_may_not_create_the_extension_is_told_who_can(postgres: Server) -> None:
-    with psycopg.connect(postgres.dsn, autocommit=True) as db:
-        db.execute("CREATE ROLE weak LOGIN")
-        db.execute("CREATE DATABASE bare OWNER weak")
-    said = say_why(f"host={postgres.folder} user=weak dbname=bare")
-    assert "lacks the extension vector" in said
-    assert "Let a superuser run CREATE EXTENSION vector" in said
-    with psycopg.connect(f"host={postgres.folder} user=postgres dbname=bare", autocommit=True) as db:
-        db.execute("CREATE EXTENSION vector")
-    with psycopg.connect(f"host={postgres.folder} user=weak dbname=bare") as db:
-        create_tables(db)
 
 
 def test_tables_of_a_newer_version_are_refused(postgres: Server) -> None:
@@ -163,6 +150,6 @@ def test_a_certificate_that_nobody_vouches_for_is_refused_unless_it_is_named(tmp
     assert "certificate verify failed" in said
     assert "name the file of the authority with sslrootcert" in said
     for more in (f"sslrootcert={tmp_path}/cert.pem", "sslmode=require"):
-        store = PostgresStore(f"{encrypted} {more}", str(tmp_path), place="here")
+        store = PostgresStore(Database(f"{encrypted} {more}", str(tmp_path)), place="here")
         with closing(store.admin):
             assert store.admin.check() == ()

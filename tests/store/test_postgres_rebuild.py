@@ -70,13 +70,13 @@ def test_what_a_killed_rebuild_has_left_goes_with_the_next_one(open_postgres: Op
 def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(postgres: Server) -> None:
     import psycopg
 
-    from mdrecall.extras.postgres import PostgresStore
+    from mdrecall.extras.postgres import Database, PostgresStore
 
     with psycopg.connect(postgres.dsn, autocommit=True) as db:
         db.execute("CREATE ROLE writer LOGIN")
         db.execute("CREATE DATABASE older")
     dsn = postgres.dsn.replace("dbname=postgres", "dbname=older")
-    store = PostgresStore(dsn, "notes", place="here")
+    store = PostgresStore(Database(dsn, "notes"), place="here")
     store.admin.grant("writer")
     store.documents.put([indexed("a.md", "walrus")], "r")
     space = Space("a", "b", "c", 4)
@@ -89,10 +89,10 @@ def test_an_index_of_an_older_format_is_emptied_by_its_owner_and_filled_again(po
         db.execute("UPDATE mdrecall.pages SET positions = positions || positions")
         db.execute("ALTER TABLE mdrecall.documents DROP COLUMN day")
 
-    member = PostgresStore(dsn.replace("user=postgres", "user=writer"), "notes", place="here")
+    member = PostgresStore(Database(dsn.replace("user=postgres", "user=writer"), "notes"), place="here")
     with pytest.raises(StoreUnavailable, match="are those of an older version"):
         found_in(member, "walrus")
-    store = PostgresStore(dsn, "notes", place="here")
+    store = PostgresStore(Database(dsn, "notes"), place="here")
     assert found_in(store, "walrus") == set()
     assert not store.documents.known_documents("memory")
     assert store.vectors.spaces() == []

@@ -9,7 +9,7 @@ import pytest
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed; sh scripts/test installs it")
 
 from mdrecall.errors import StoreUnavailable  # noqa: E402
-from mdrecall.extras.postgres import PostgresStore  # noqa: E402
+from mdrecall.extras.postgres import Database, PostgresStore  # noqa: E402
 from mdrecall.extras.postgres.connect import workspace_id  # noqa: E402
 from mdrecall.extras.postgres.schema import SETTING, TABLES  # noqa: E402
 from tests.postgres_server import Server  # noqa: E402
@@ -29,7 +29,7 @@ class Tenants:
             for role in self.roles:
                 db.execute(f"CREATE ROLE {role} LOGIN")
         for workspace, role in zip(self.names, self.roles, strict=True):
-            owner = PostgresStore(server.dsn, workspace, place="here")
+            owner = PostgresStore(Database(server.dsn, workspace), place="here")
             owner.admin.grant(role)
             owner.admin.close()
 
@@ -38,7 +38,7 @@ class Tenants:
 
     def open(self, number: int, workspace: int | None = None) -> PostgresStore:
         name = self.names[number if workspace is None else workspace]
-        return PostgresStore(self.dsn(number), name, place="here")
+        return PostgresStore(Database(self.dsn(number), name), place="here")
 
 
 @pytest.fixture
@@ -112,10 +112,12 @@ def test_a_reader_searches_and_cannot_write(tenants: Tenants, postgres: Server) 
     role = f"{tenants.roles[0]}_reader"
     with psycopg.connect(postgres.dsn, autocommit=True) as db:
         db.execute(f"CREATE ROLE {role} LOGIN")
-    owner = PostgresStore(postgres.dsn, tenants.names[0], place="here")
+    owner = PostgresStore(Database(postgres.dsn, tenants.names[0]), place="here")
     owner.admin.grant(role, read_only=True)
     assert "superuser" in owner.admin.explain_bypass()
-    reader = PostgresStore(postgres.dsn.replace("user=postgres", f"user={role}"), tenants.names[0], place="there")
+    reader = PostgresStore(
+        Database(postgres.dsn.replace("user=postgres", f"user={role}"), tenants.names[0]), place="there"
+    )
     assert reader.admin.explain_bypass() == ""
     assert found_in(reader, "walrus") == {"memory/more.md"}
     with pytest.raises(StoreUnavailable, match="refuses"):

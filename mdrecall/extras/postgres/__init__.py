@@ -1,4 +1,4 @@
-"""The index on Postgres with pgvector, for many machines that share one memory: the Store socket.
+"""The index on Postgres, for many machines that share one memory: the Store socket.
 
 A lock among machines is a lease: one process has it for half a minute and renews it while it lives. The clock of the
 server counts. After a crash the others wait until the lease ends, unless they are on the same machine and see that the
@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from psycopg import ClientCursor
 
@@ -28,6 +28,8 @@ from mdrecall.extras.postgres.vectors import PostgresVectors
 from mdrecall.locks import is_alive
 from mdrecall.store.common import StampCache, make_job
 from mdrecall.types import ContentSizes, Embedding, Holder, Job
+
+__all__ = ["Database", "PostgresStore", "this_machine"]
 
 #: How long a lease lasts, and how often its holder renews it: two renewals may fail before it is lost.
 _LEASE_S, _RENEW_S = 30, 10.0
@@ -71,8 +73,8 @@ class Lease:
         with self._lock:
             if self._ended is None:
                 self._ended = threading.Event()
-                target = _renew_until(self._ended, self._renew)
-                threading.Thread(target=target, name=f"mdrecall-lease-{self._kind}", daemon=True).start()
+                name = f"mdrecall-lease-{self._kind}"
+                threading.Thread(target=self._renew_until, args=(self._ended,), name=name, daemon=True).start()
         return True
 
     def record(self, more: Mapping[str, object]) -> None:
@@ -99,32 +101,33 @@ class Lease:
 
     def _drop_dead(self) -> bool:
         """Delete the lease of a process of this machine that is gone; False if there is none."""
-        with self._database.connection() as db, db.transaction():
-            db.execute(self._database.set_up())
-            row = db.execute(_OWNER, (self._database.workspace, self._kind)).fetchone()
+        with self._database.reading() as now:
+            row = now.db.execute(_OWNER, (self._database.workspace, self._kind)).fetchone()
         machine = _identify_machine()
         if row is None or not machine or not row[0].startswith(f"{machine} ") or is_alive(row[1]):
             return False
         return self._execute(_RELEASE, (self._database.workspace, self._kind, row[0])) > 0
 
-    def _renew(self) -> None:
-        # The server may be back before the lease ends; whoever writes finds out.
-        with suppress(StoreError):
-            self._execute(_RENEW, self._key())
+    def _renew_until(self, ended: threading.Event) -> None:
+        while not ended.wait(_RENEW_S):
+            # The server may be back before the lease ends; whoever writes finds out.
+            with suppress(StoreError):
+                self._execute(_RENEW, self._key())
 
     def _key(self) -> tuple[object, ...]:
         return self._database.workspace, self._kind, self._token
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> int:
         """Run a statement in a transaction of its own, whatever this thread is doing."""
-        return with_retries(lambda: self._execute_once(statement, values))
 
-    def _execute_once(self, statement: str, values: tuple[object, ...]) -> int:
-        # Statements that are sent together are one transaction, and take one round trip instead of four.
-        with self._database.connection() as db, ClientCursor(db) as cursor:
-            cursor.execute(f"{self._database.set_up()}; {statement}", values)
-            cursor.nextset()
-            return cursor.rowcount
+        def act() -> int:
+            # Statements that are sent together are one transaction, and take one round trip instead of four.
+            with self._database.connection() as db, ClientCursor(db) as cursor:
+                cursor.execute(f"{self._database.set_up()}; {statement}", values)
+                cursor.nextset()
+                return cursor.rowcount
+
+        return with_retries(act)
 
 
 @cache
@@ -135,14 +138,6 @@ def _identify_machine() -> str:
         return f"{socket.gethostname()}/{boot}/{os.stat('/proc/self/ns/pid').st_ino}"
     except OSError:
         return ""
-
-
-def _renew_until(ended: threading.Event, renew: Callable[[], None]) -> Callable[[], Any]:
-    def work() -> None:
-        while not ended.wait(_RENEW_S):
-            renew()
-
-    return work
 
 
 _JOB = "tag, fingerprint, file, job, created_at, digests"
@@ -211,34 +206,19 @@ _WAIT_S = 5.0
 #: Rows of an old generation are deleted by as many at once, so that no transaction is long.
 _ROWS_AT_ONCE = 10_000
 _COUNTS = """
-    SELECT g.chunks, g.tokens,
-        (SELECT count(*) FROM mdrecall.chunks c WHERE c.workspace_id = g.workspace_id AND c.gen = g.gen),
-        (SELECT coalesce(sum(length), 0) FROM mdrecall.chunks c
-            WHERE c.workspace_id = g.workspace_id AND c.gen = g.gen),
-        (SELECT coalesce(sum(size - dead_count), 0) FROM mdrecall.blocks b
-            WHERE b.workspace_id = g.workspace_id AND b.gen = g.gen)
-    FROM mdrecall.generations g WHERE g.workspace_id=%s AND g.gen=%s
+    SELECT count(*), coalesce(sum(length), 0), (SELECT coalesce(sum(size - dead_count), 0) FROM mdrecall.blocks
+        WHERE workspace_id=%s AND gen=%s) FROM mdrecall.chunks WHERE workspace_id=%s AND gen=%s
 """
-
-
 _IS_THERE = "SELECT 1 FROM mdrecall.generations WHERE workspace_id=%s AND gen=%s AND gen >= %s"
 _GO_ON_COUNTING = "UPDATE mdrecall.generations SET texts = texts + 1 + %s WHERE workspace_id=%s AND gen=%s"
 _STAY_FILLED = """
     UPDATE mdrecall.spaces SET filled_at = filled_at + 1 + %s WHERE workspace_id=%s AND gen=%s AND filled_at >= 0
 """
 _CACHE_BYTES = """
-    SELECT coalesce(sum(octet_length(vector) + octet_length(passages)), 0) FROM mdrecall.cache
-    WHERE workspace_id=%(own)s
+    SELECT coalesce(sum(octet_length(vector) + octet_length(passages)), 0), count(*) FROM mdrecall.cache
+    WHERE workspace_id=%s
 """
-#: What the rows of a workspace hold, without what the database adds to each.
-_SIZE = f"""
-    SELECT (SELECT coalesce(sum(octet_length(text)), 0) FROM mdrecall.chunks WHERE workspace_id=%(own)s)
-        + (SELECT coalesce(sum(octet_length(postings) + octet_length(positions)), 0) FROM mdrecall.pages
-            WHERE workspace_id=%(own)s)
-        + (SELECT coalesce(sum(pg_column_size(vector) + octet_length(passages)), 0) FROM mdrecall.vectors
-            WHERE workspace_id=%(own)s)
-        + ({_CACHE_BYTES})
-"""
+_ROW_BYTES = "SELECT coalesce(sum(pg_column_size(own.*)), 0) FROM mdrecall.{} own WHERE workspace_id=%s"
 _TEXT_BYTES = """
     SELECT d.source, sum(octet_length(c.text)) FROM mdrecall.chunks c JOIN mdrecall.documents d
         ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
@@ -254,22 +234,15 @@ def this_machine(folder: str) -> str:
 class PostgresStore:
     """The index of one workspace in a database that many machines share."""
 
-    def __init__(self, dsn: str, workspace: str, *, place: str, one_shot: bool = False) -> None:
-        """``place`` is where the notes are, see ``this_machine``; ``one_shot`` says that one question is asked."""
-        self._database = Database(dsn, workspace)
+    def __init__(self, database: Database, *, place: str, gen: int | None = None) -> None:
+        """``place`` is where the notes are, see ``this_machine``; the generation is the one that answers if not set."""
+        self._database = database
         self._place = place
-        self._one_shot = one_shot
-        self._bind(None)
-
-    def _bind(self, gen: int | None) -> None:
-        """Make the roles for a generation; None means the one that answers."""
-        self._gen = gen
-        database = self._database
-        self.documents = PostgresDocuments(database, gen, self._place, StampCache())
+        self.documents = PostgresDocuments(database, gen, place, StampCache())
         self.chunks = PostgresChunks(database, gen)
-        self.vectors = PostgresVectors(database, gen, in_database=self._one_shot)
+        self.vectors = PostgresVectors(database, gen)
         self.cache = PostgresEmbeddingCache(database, gen)
-        self.admin = PostgresAdmin(database, gen, self._place)
+        self.admin = PostgresAdmin(database, gen, place)
         self._locks = {kind: Lease(database, kind) for kind in ("watch", "fill")}
         self._rebuild_lease = Lease(database, "rebuild")
 
@@ -280,8 +253,6 @@ class PostgresStore:
     def rebuild(
         self, expected_bytes: int
     ) -> Iterator[tuple["PostgresStore", Callable[[Iterable[bytes] | None], None]]]:
-        fresh = PostgresStore.__new__(PostgresStore)
-        fresh._database, fresh._place, fresh._one_shot = self._database, self._place, self._one_shot
         if not self._rebuild_lease.acquire(_WAIT_S, "rebuilding the index"):
             raise explain_busy(self._rebuild_lease, self.admin.place, "rebuilt")
         try:
@@ -289,18 +260,16 @@ class PostgresStore:
             _delete_generations(self._database, "gen <> {current}")
             with self._database.writing() as now:
                 gen = _add_generation(now)
-            fresh._bind(gen)
             try:
-                yield fresh, partial(self._publish, fresh)
+                yield PostgresStore(self._database, place=self._place, gen=gen), partial(self._publish, gen)
             finally:
                 _delete_generations(self._database, f"gen = {gen:d} AND gen <> {{current}}")
         finally:
             self._rebuild_lease.release()
 
-    def _publish(self, fresh: "PostgresStore", cached: Iterable[bytes] | None) -> None:
+    def _publish(self, gen: int, cached: Iterable[bytes] | None) -> None:
         """Replace this generation by a rebuilt one in one step, with the cached embeddings of some texts or of all."""
         with self._database.writing() as now:
-            gen = fresh._gen or now.gen
             if not now.db.execute(_IS_THERE, (now.workspace, gen, now.state.gen)).fetchall():
                 message = f"{self.admin.place} was rebuilt or emptied by another process."
                 raise StoreBusy(message, hint="Rebuild it again if that is still needed.")
@@ -388,30 +357,24 @@ class PostgresAdmin:
 
     def check(self) -> tuple[str, ...]:
         with self._database.reading(self._gen) as now:
-            found = now.rows(_COUNTS)
-        if not found:
-            return ()
-        chunks, tokens, chunk_rows, token_sum, in_blocks = found[0]
-        problems = []
-        if chunks != chunk_rows:
-            problems.append(f"{chunks} chunks are counted, and there are {chunk_rows}")
-        if tokens != token_sum:
-            problems.append(f"{tokens} terms are counted, and the chunks have {token_sum}")
-        if in_blocks != chunk_rows:
-            problems.append(f"{in_blocks} chunks have terms, of {chunk_rows}")
-        return tuple(problems)
+            ((chunks, tokens, in_blocks),) = now.rows(_COUNTS, now.workspace, now.gen)
+        compared = (
+            ("{} chunks are counted, and there are {}", now.state.chunks, chunks),
+            ("{} terms are counted, and the chunks have {}", now.state.tokens, tokens),
+            ("{} chunks have terms, of {}", in_blocks, chunks),
+        )
+        return tuple(text.format(one, other) for text, one, other in compared if one != other)
 
     def sizes(self) -> list[tuple[str, int]]:
         with self._database.reading() as now:
-            ((size,),) = now.db.execute(_SIZE, {"own": now.workspace}).fetchall()
-        return [(self.place, int(size))]
+            largest = ("chunks", "pages", "vectors", "cache")
+            found = [now.db.execute(_ROW_BYTES.format(table), (now.workspace,)).fetchone() for table in largest]
+        return [(self.place, sum(int(row[0]) for row in found if row))]
 
     def content_sizes(self) -> ContentSizes:
         with self._database.reading(self._gen) as now:
             texts = {source: int(size) for source, size in now.rows(_TEXT_BYTES)}
-            ((cached,),) = now.db.execute(_CACHE_BYTES, {"own": now.workspace}).fetchall()
-            entries = "SELECT count(*) FROM mdrecall.cache WHERE workspace_id=%s"
-            ((count,),) = now.db.execute(entries, (now.workspace,)).fetchall()
+            ((cached, count),) = now.db.execute(_CACHE_BYTES, (now.workspace,)).fetchall()
         return ContentSizes(texts, int(cached), count, 0)
 
     def scrub(self) -> bool:

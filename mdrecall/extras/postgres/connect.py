@@ -12,15 +12,15 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from itertools import chain
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import psycopg
 from psycopg import conninfo
-from psycopg.pq import ExecStatus, TransactionStatus
+from psycopg.pq import TransactionStatus
 
-from mdrecall.errors import ConfigError, CorruptIndex, RecallError, StoreBusy, StoreError, StoreUnavailable
+from mdrecall.errors import ConfigError, CorruptIndex, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.extras.postgres.schema import SETTING, VERSION, create_tables, read_version
 
 Connection: TypeAlias = "psycopg.Connection[tuple[Any, ...]]"
@@ -102,28 +102,23 @@ class Transaction:
     """A connection inside a transaction on one generation of a workspace."""
 
     def __init__(
-        self,
-        db: Connection,
-        workspace: int,
-        gen: int | None,
-        found: tuple[State, list[SpaceRow]] | None,
-        is_writing: bool,
+        self, db: Connection, workspace: int, gen: int | None, found: list[tuple[Any, ...]], is_writing: bool
     ) -> None:
+        """``found`` are the rows of the state: one for each space, and none without a workspace."""
         self.db = db
         self.workspace = workspace
-        self.state, spaces = found or (State(), [])
+        known: Any = zip(found[0] if found else (), State(), strict=False)
+        self.state = State(*(default if value is None else value for value, default in known))
         self.gen = self.state.gen if gen is None else gen
-        self.spaces = {row.id: row for row in spaces}
+        size = len(State._fields)
+        self.spaces = {row[size]: SpaceRow(*row[size:]) for row in found if row[size] is not None}
         self.is_writing = is_writing
-        #: The changes after a revision, which are read once in a transaction that only reads.
-        self.changes: dict[int, list[tuple[Any, ...]]] = {}
         #: The blocks of postings, once they are known: nobody else changes them while a transaction writes.
         self.blocks: list[Any] | None = None
         #: The blocks that have lost chunks, which is not stored yet.
         self.thinned: dict[int, Any] = {}
         self._stored = self.state, dict(self.spaces)
         self._revisions: list[tuple[int, int]] = []
-        self._is_seen = True
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement, whose first two values are the workspace and the generation."""
@@ -149,17 +144,9 @@ class Transaction:
         self.spaces[space] = row._replace(vectors=row.vectors + count)
 
     def start_revision(self, gen: int | None = None) -> int:
-        """Return the number of a new change: one for all that is written before somebody looks at it."""
-        gen = self.gen if gen is None else gen
-        if self._is_seen or self._revisions[-1][0] != gen:
-            self.state = self.state._replace(revision=max(self.state.revision + 1, self.state.clock))
-            self._revisions.append((gen, self.state.revision))
-            self._is_seen = False
-        return self.state.revision
-
-    def current_revision(self) -> int:
-        """Return the number of the last change."""
-        self._is_seen = True
+        """Return the number of a new change."""
+        self.state = self.state._replace(revision=max(self.state.revision + 1, self.state.clock))
+        self._revisions.append((self.gen if gen is None else gen, self.state.revision))
         return self.state.revision
 
     def list_changes(self) -> Iterator[tuple[str, tuple[object, ...]]]:
@@ -178,28 +165,7 @@ class Transaction:
                 yield _TRIM, (self.workspace, gen, self.workspace, gen, _REMEMBERED_REVISIONS)
 
 
-def select_state(workspace: int, gen: int | None, *, is_writing: bool) -> str:
-    """Return the statements that read the state. Nobody else writes to the workspace after a writer has sent them."""
-    lock = f"SELECT 1 FROM mdrecall.workspaces WHERE id = {workspace:d} FOR UPDATE;" if is_writing else ""
-    named = {"gen": "NULL" if gen is None else f"{gen:d}", "workspace": f"{workspace:d}"}
-    return f"{lock} {_STATE.format(**named)}"
-
-
-def read_state(found: "psycopg.Cursor[tuple[Any, ...]]") -> tuple[State, list[SpaceRow]] | None:
-    """Return what the last of several statements has found; None if there is no such workspace."""
-    while found.nextset():
-        pass
-    rows = found.fetchall()
-    if not rows:
-        return None
-    size = len(State._fields)
-    known: list[Any] = [
-        default if value is None else value for value, default in zip(rows[0][:size], State(), strict=True)
-    ]
-    return State(*known), [SpaceRow(*row[size:]) for row in rows if row[size] is not None]
-
-
-def store_and_commit(begun: Transaction) -> None:
+def _store_and_commit(begun: Transaction) -> None:
     """Store the state and end the transaction, in one round trip."""
     statements, values = zip(*begun.list_changes(), ("COMMIT", ()), strict=True)
     with psycopg.ClientCursor(begun.db) as cursor:
@@ -208,10 +174,8 @@ def store_and_commit(begun: Transaction) -> None:
 
 T = TypeVar("T")
 
-#: A search and a sync use one connection each; more threads than this wait for a moment.
-_MAX_CONNECTIONS = 8
-#: How long to wait for a server that is asked for a connection, and for other threads to be done with theirs.
-_CONNECT_S, _WAIT_S = 3, 10.0
+#: How long to wait for a server that is asked for a connection.
+_CONNECT_S = 3
 #: After such a silence a server is asked by another connection if it is there. A statement may take longer than that.
 _SILENCE_S = 10.0
 #: A server that was not there is left alone for a moment: a search asks several times, and would wait each time.
@@ -235,9 +199,7 @@ _LOCK_MS, _STATEMENT_MS = 5_000, {False: 60_000, True: 600_000}
 _LOCKED_MS = 100
 #: A transaction in which nothing happens for so long belongs to a process that hangs, and holds back the clean-up.
 _IDLE_MS = 60_000
-_BEGIN_READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-_BEGIN_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
-_BUSY = ("55P03", "40001", "40P01", "57014")
+_BEGIN = {False: "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", True: "BEGIN ISOLATION LEVEL READ COMMITTED"}
 #: The server has rolled back a transaction because of another one: a conflict, or a deadlock.
 _CONFLICTS = ("40001", "40P01")
 #: A transaction that met a conflict is run this often, and the pause before each further time is twice as long.
@@ -302,6 +264,21 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 
     silence_s: float = _CONNECT_S
     is_server_there: Callable[[], bool] = staticmethod(lambda: False)
+    is_committing = False
+
+    def send_commit(self) -> None:
+        """End a transaction that has only read without waiting for the answer: a search waits half as often."""
+        self.pgconn.send_query(b"COMMIT")
+        self.pgconn.flush()
+        self.is_committing = True
+
+    def is_ready(self) -> bool:
+        """Read the answer that nobody has waited for; False if it does not come, or the server has said goodbye."""
+        while self.is_committing and select.select([self.fileno()], [], [], _CONNECT_S)[0]:
+            self.pgconn.consume_input()
+            while self.is_committing and not self.pgconn.is_busy():
+                self.is_committing = self.pgconn.get_result() is not None
+        return not self.is_committing and not select.select([self.fileno()], [], [], 0)[0]
 
     def wait(self, gen: Generator[Any, Any, T], *given: Any, **more: Any) -> T:
         """Let psycopg wait for an answer; raise ``OperationalError`` if the server is not there any more."""
@@ -332,10 +309,7 @@ class Database:
         self.workspace = workspace_id(name)
         self.place = describe_place(dsn)
         self._dsn = dsn
-        self._lock = threading.Lock()
-        self._idle: list[Connection] = []
-        self._unanswered: set[Connection] = set()
-        self._free = threading.BoundedSemaphore(_MAX_CONNECTIONS)
+        self._idle: list[_Connection] = []
         self._has_tables = False
         self._rests_until = self._locked_until = 0.0
         self._local = threading.local()
@@ -356,43 +330,38 @@ class Database:
         self._drop_idle()
 
     @contextmanager
-    def connection(self) -> Iterator[Connection]:
+    def connection(self) -> Iterator[_Connection]:
         """Give a connection outside of any transaction."""
         with translate_errors(self.shown):
-            if not self._free.acquire(timeout=_WAIT_S):
-                message = f"All {_MAX_CONNECTIONS} connections to {self.shown} are in use."
-                raise StoreBusy(message, hint="Try again in a moment.")
+            db = self._take()
             try:
-                db = self._take()
-                try:
-                    self._ensure_tables(db)
-                    yield db
-                except psycopg.errors.LockNotAvailable:
-                    self._locked_until = time.monotonic() + _REST_S
-                    raise
-                except psycopg.OperationalError:
-                    # If this one is broken, so are the others: the server has been restarted.
-                    self._drop_idle()
-                    raise
-                except psycopg.errors.UndefinedTable:
-                    # Somebody has dropped the tables, or restored an older state: the next use makes them again.
-                    self._has_tables = False
-                    raise
-                finally:
-                    self._give_back(db)
+                self._ensure_tables(db)
+                yield db
+            except psycopg.errors.LockNotAvailable:
+                self._locked_until = time.monotonic() + _REST_S
+                raise
+            except psycopg.OperationalError:
+                # If this one is broken, so are the others: the server has been restarted.
+                self._drop_idle()
+                raise
+            except psycopg.errors.UndefinedTable:
+                # Somebody has dropped the tables, or restored an older state: the next use makes them again.
+                self._has_tables = False
+                raise
             finally:
-                self._free.release()
+                # It is kept for the next use, unless it is broken or in the middle of something.
+                if not db.closed and (db.is_committing or db.info.transaction_status == TransactionStatus.IDLE):
+                    self._idle.append(db)
+                else:
+                    db.close()
 
-    def _take(self) -> Connection:
-        while True:
-            with self._lock:
-                if not self._idle:
-                    break
-                idle = self._idle.pop()
-            # A server says nothing to an idle connection, unless to end it.
-            if self._read_answer(idle) and not select.select([idle.fileno()], [], [], 0)[0]:
-                return idle
-            idle.close()
+    def _take(self) -> _Connection:
+        with suppress(IndexError):
+            while idle := self._idle.pop():
+                with suppress(psycopg.OperationalError):
+                    if idle.is_ready():
+                        return idle
+                idle.close()
         db = self._connect()
         db.silence_s, db.is_server_there = _SILENCE_S, self._is_server_there
         return db
@@ -416,77 +385,34 @@ class Database:
             self._rests_until = time.monotonic() + _REST_S
             return False
 
-    def _send_commit(self, db: Connection) -> None:
-        """End a transaction that has only read without waiting for the answer: a search waits half as often."""
-        db.pgconn.send_query(b"COMMIT")
-        db.pgconn.flush()
-        self._unanswered.add(db)
-
-    def _read_answer(self, db: Connection) -> bool:
-        """Read the answer that nobody has waited for; False if it is bad or does not come."""
-        is_good = True
-        if db in self._unanswered:
-            self._unanswered.discard(db)
-            while db.pgconn.is_busy():
-                if not select.select([db.fileno()], [], [], _CONNECT_S)[0]:
-                    return False
-                db.pgconn.consume_input()
-            while answer := db.pgconn.get_result():
-                is_good = answer.status == ExecStatus.COMMAND_OK
-        return is_good
-
-    def _give_back(self, db: Connection) -> None:
-        """Keep a connection for the next use, unless it is broken or in the middle of something."""
-        is_ready = db in self._unanswered or db.info.transaction_status == TransactionStatus.IDLE
-        if db.closed or not is_ready:
-            self._unanswered.discard(db)
-            db.close()
-            return
-        with self._lock:
-            self._idle.append(db)
-
     def _drop_idle(self) -> None:
-        with self._lock:
-            idle, self._idle = self._idle, []
+        idle, self._idle = self._idle, []
         for db in idle:
-            self._unanswered.discard(db)
             db.close()
 
-    @contextmanager
-    def reading(self, gen: int | None = None) -> Iterator[Transaction]:
+    def reading(self, gen: int | None = None) -> AbstractContextManager[Transaction]:
         """Give a transaction that sees one state; inside another one of this thread, that one."""
-        if current := self._current(gen):
-            yield current
-            return
-        with self._begin(_BEGIN_READ, gen, is_writing=False) as begun:
-            yield begun
+        return self._begin(gen, is_writing=False)
 
-    @contextmanager
-    def writing(self, gen: int | None = None) -> Iterator[Transaction]:
+    def writing(self, gen: int | None = None) -> AbstractContextManager[Transaction]:
         """Give a transaction that no other writer of the workspace has; all of it is written, or nothing."""
-        current = self._current(gen)
-        if current and current.is_writing:
-            yield current
-            return
-        with self._begin(_BEGIN_WRITE, gen, is_writing=True) as begun:
-            yield begun
-
-    def _current(self, gen: int | None) -> Transaction | None:
-        found: Transaction | None = getattr(self._local, "transaction", None)
-        # A new generation that is being filled is not what a snapshot of the old one sees.
-        return found if found and (gen is None or gen == found.gen) else None
+        return self._begin(gen, is_writing=True)
 
     @contextmanager
-    def _begin(self, statement: str, gen: int | None, *, is_writing: bool) -> Iterator[Transaction]:
+    def _begin(self, gen: int | None, *, is_writing: bool) -> Iterator[Transaction]:
+        outer: Transaction | None = getattr(self._local, "transaction", None)
+        # A new generation that is being filled is not what a snapshot of the old one sees.
+        if outer and gen in (None, outer.gen) and (outer.is_writing or not is_writing):
+            yield outer
+            return
         with self.connection() as db:
-            outer = getattr(self._local, "transaction", None)
             try:
-                self._local.transaction = begun = self._enter(db, statement, gen, is_writing)
+                self._local.transaction = begun = self._enter(db, gen, is_writing)
                 yield begun
                 if is_writing:
-                    store_and_commit(begun)
+                    _store_and_commit(begun)
                 else:
-                    self._send_commit(db)
+                    db.send_commit()
             except BaseException:
                 # The error that broke the connection is on its way.
                 with suppress(psycopg.Error):
@@ -495,15 +421,16 @@ class Database:
             finally:
                 self._local.transaction = outer
 
-    def _enter(self, db: Connection, begin: str, gen: int | None, is_writing: bool) -> Transaction:
-        """Begin a transaction and read the state, in one round trip; a writer is the only one to have it."""
-        read = select_state(self.workspace, gen, is_writing=is_writing)
-        found = read_state(db.execute(f"{begin}; {self.set_up(is_writing=is_writing)}; {read}"))
-        if found is None and is_writing:
+    def _enter(self, db: Connection, gen: int | None, is_writing: bool) -> Transaction:
+        """Begin a transaction and read the state, in one round trip; nobody else writes after a writer has read it."""
+        lock = f"SELECT 1 FROM mdrecall.workspaces WHERE id = {self.workspace:d} FOR UPDATE;" if is_writing else ""
+        read = lock + _STATE.format(gen="NULL" if gen is None else f"{gen:d}", workspace=f"{self.workspace:d}")
+        found = _fetch_last(db.execute(f"{_BEGIN[is_writing]}; {self.set_up(is_writing=is_writing)}; {read}"))
+        if not found and is_writing:
             new = "INSERT INTO mdrecall.{}({}) VALUES(%s, %s) ON CONFLICT DO NOTHING"
             db.execute(new.format("workspaces", "id, name"), (self.workspace, self.name))
             db.execute(new.format("generations", "workspace_id, gen"), (self.workspace, 1))
-            found = read_state(db.execute(read))
+            found = _fetch_last(db.execute(read))
         return Transaction(db, self.workspace, gen, found, is_writing)
 
     def set_up(self, *, is_writing: bool = True) -> str:
@@ -529,44 +456,64 @@ class Database:
         self._has_tables = True
 
 
+def _fetch_last(sent: "psycopg.Cursor[tuple[Any, ...]]") -> list[tuple[Any, ...]]:
+    """Return what the last of several statements has found."""
+    while sent.nextset():
+        pass
+    return sent.fetchall()
+
+
 @contextmanager
 def translate_errors(place: str) -> Iterator[None]:
     """Turn errors of the database into those of a store; none of them shows a password."""
     try:
         yield
-    except RecallError:
-        raise
     except psycopg.Error as error:
-        raise _translate(error, place) from error
+        kind, what, hint = _explain(error)
+        raise kind(f"{place} {what}", hint=hint) from error
 
 
-def _translate(error: psycopg.Error, place: str) -> StoreError:
+_BUSY = StoreBusy, "is busy", "Try again in a moment."
+#: The kind of error, what it says about the database, and what to do, by the code of the server.
+_KNOWN: dict[str, tuple[type[StoreError], str, str]] = {
+    "40001": _BUSY,
+    "40P01": _BUSY,
+    "57014": _BUSY,
+    "55P03": (
+        StoreBusy,
+        "is locked by another session",
+        "Try again in a moment. If it lasts, end the session that holds the lock; pg_stat_activity shows it.",
+    ),
+    "42P01": (StoreUnavailable, "has lost its tables", "The next use creates them again."),
+    "42501": (StoreUnavailable, "refuses", "Let an owner grant this role what it needs."),
+    "53100": (
+        StoreUnavailable,
+        "cannot be written, because the disk of the server is full",
+        "Free space on the server; until then, what is indexed can be searched.",
+    ),
+}
+
+
+def _explain(error: psycopg.Error) -> tuple[type[StoreError], str, str]:
+    """Return the kind of an error, what it says about the database, and what to do."""
     code, said = error.sqlstate or "", _first_line(error)
-    if code == "55P03":
-        hint = "Try again in a moment. If it lasts, end the session that holds the lock; pg_stat_activity shows it."
-        return StoreBusy(f"{place} is locked by another session: {said}", hint=hint)
-    if code in _BUSY:
-        return StoreBusy(f"{place} is busy: {said}", hint="Try again in a moment.")
     if code == "25006":
-        message = f"{place} cannot be written: the server is a standby, or set to be read only."
-        return StoreUnavailable(message, hint="To index, name the server that can be written.")
-    if code == "42P01":
-        return StoreUnavailable(f"{place} has lost its tables: {said}", hint="The next use creates them again.")
-    if code == "42501":
-        return StoreUnavailable(f"{place} refuses: {said}", hint="Let an owner grant this role what it needs.")
-    if code.startswith("XX"):
-        return CorruptIndex(f"{place} is damaged: {said}")
-    if any(words in said for words in _CROWDED):
+        what = "cannot be written: the server is a standby, or set to be read only."
+        return StoreUnavailable, what, "To index, name the server that can be written."
+    if code in _KNOWN:
+        kind, what, hint = _KNOWN[code]
+    elif code.startswith("XX"):
+        kind, what, hint = CorruptIndex, "is damaged", ""
+    elif any(words in said for words in _CROWDED):
         hint = "Let the server, or the pooler in front of it, have more connections, or try again in a moment."
-        return StoreUnavailable(f"{place} has no connection left: {said}", hint=hint)
-    if code == "53100":
-        hint = "Free space on the server; until then, what is indexed can be searched."
-        return StoreUnavailable(f"{place} cannot be written, because the disk of the server is full: {said}", hint=hint)
-    if code and not code.startswith(_GONE) and isinstance(error, psycopg.OperationalError):
-        return StoreUnavailable(f"{place} cannot go on: {said}", hint="Look into the log of the server.")
-    if not code or code.startswith(_GONE):
-        return StoreUnavailable(f"{place} cannot be reached: {said}", hint=_explain_connection(error))
-    return StoreError(f"{place} refuses a statement: {said}")
+        kind, what = StoreUnavailable, "has no connection left"
+    elif not code or code.startswith(_GONE):
+        kind, what, hint = StoreUnavailable, "cannot be reached", _explain_connection(error)
+    elif isinstance(error, psycopg.OperationalError):
+        kind, what, hint = StoreUnavailable, "cannot go on", "Look into the log of the server."
+    else:
+        kind, what, hint = StoreError, "refuses a statement", ""
+    return kind, f"{what}: {said}", hint
 
 
 def _explain_connection(error: psycopg.Error) -> str:

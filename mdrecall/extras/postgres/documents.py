@@ -8,7 +8,7 @@ from typing import Any
 from mdrecall.errors import StoreUnavailable
 from mdrecall.extras.postgres.connect import Database, Transaction, with_retries
 from mdrecall.extras.postgres.postings import ChunkTerms
-from mdrecall.extras.postgres.schema import MANY_ROWS, analyze_new, to_bytes, to_text
+from mdrecall.extras.postgres.schema import analyze_new, to_bytes, to_text
 from mdrecall.extras.postgres.terms import BlockCache, PostgresTerms, add_block, remove_chunks, store_removals
 from mdrecall.interfaces.store import Indexed
 from mdrecall.store.common import (
@@ -40,8 +40,6 @@ from mdrecall.types import (
 )
 from mdrecall.types.documents import PART_MARK, file_path, part_path
 
-#: As often are some documents asked for, before all of them are read at once.
-_FEW_QUESTIONS = 8
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
 _CHUNKS_AT_ONCE = 8_192
 _OWN = "workspace_id=%s AND gen=%s"
@@ -61,19 +59,14 @@ _DELETE = """
         SELECT %(workspace)s, %(gen)s, %(revision)s, 'removed', int8send(id) FROM gone ON CONFLICT DO NOTHING)
     SELECT id, length, NULL FROM gone UNION ALL SELECT NULL, count(*), space_id FROM lost GROUP BY space_id
 """
-_CHANGES = f"SELECT revision, kind, what FROM mdrecall.changes WHERE {_OWN} AND revision >= %s"
+# The row of a revision has nothing in ``what``.
+_CHANGES = f"SELECT revision, what FROM mdrecall.changes WHERE {_OWN} AND revision >= %s AND kind IN ('revision', %s)"
 _RECORD = """
     INSERT INTO mdrecall.changes(workspace_id, gen, revision, kind, what)
     SELECT %s, %s, %s, %s, each FROM unnest(%s::bytea[]) each ON CONFLICT DO NOTHING
 """
-_STAMPS = """
-    SELECT d.path, abs(s.seen_ns - s.mtime_ns) > %s, s.size, s.mtime_ns, s.ctime_ns, s.inode
-    FROM mdrecall.documents d LEFT JOIN mdrecall.stamps s ON s.workspace_id = d.workspace_id AND s.gen = d.gen
-        AND s.source = d.source AND s.path = d.path AND s.place = %s
-    WHERE d.workspace_id=%s AND d.gen=%s AND d.source=%s
-"""
 # With a limit, each stamp is looked up by its key. Without it, the planner may read all of them for a few documents.
-_NEWER_STAMPS = """
+_STAMPS = """
     SELECT d.path, abs(s.seen_ns - s.mtime_ns) > %s, s.size, s.mtime_ns, s.ctime_ns, s.inode
     FROM mdrecall.documents d LEFT JOIN LATERAL (
         SELECT * FROM mdrecall.stamps own WHERE own.workspace_id = d.workspace_id AND own.gen = d.gen
@@ -121,7 +114,6 @@ class PostgresDocuments:
         self._gen = gen
         self._place = place
         self._stamps = stamps
-        self._asked: tuple[object, int, dict[str, tuple[str, str]] | None] = None, 0, None
 
     def commit(self, write: Callable[[], object]) -> None:
         def commit() -> None:
@@ -136,24 +128,16 @@ class PostgresDocuments:
 
     def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
         with self._database.reading(self._gen) as now:
-            revision = now.current_revision()
-            read_changes = partial(_read_stamps, now, self._place, source, settle_ns, revision)
-            return self._stamps.get(source, settle_ns, revision, read_changes)
+            read_changes = partial(_read_stamps, now, self._place, source, settle_ns)
+            return self._stamps.get(source, settle_ns, now.state.revision, read_changes)
 
     def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
-        own = f"SELECT path, hash, index_format FROM mdrecall.documents WHERE {_OWN} AND source=%s"
+        statement = f"SELECT path, hash, index_format FROM mdrecall.documents WHERE {_OWN} AND source=%s"
+        some = "" if paths is None else " AND path = ANY(%s)"
+        values = () if paths is None else ([to_bytes(path) for path in paths],)
         with self._database.reading(self._gen) as now:
-            # Nothing is kept of what only this transaction sees.
-            key = object() if now.is_writing else (now.gen, now.state.revision, source)
-            asked, known = self._asked[1:] if self._asked[0] == key else (0, None)
-            if known is None and paths is not None and asked < _FEW_QUESTIONS:
-                self._asked = key, asked + 1, None
-                return _read_known(now.rows(f"{own} AND path = ANY(%s)", source, [to_bytes(path) for path in paths]))
-            # Who has asked for some asks for many: all files that have just been written.
-            if known is None:
-                known = _read_known(now.rows(f"{own} ORDER BY path", source))
-                self._asked = key, asked, known
-        return known if paths is None else {path: known[path] for path in paths if path in known}
+            found = now.rows(f"{statement}{some} ORDER BY path", source, *values)
+        return {to_text(path): (digest.hex(), index_format) for path, digest, index_format in found}
 
     def put(
         self, items: Indexed, index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
@@ -221,30 +205,19 @@ class PostgresDocuments:
         return {row[0]: Transcript(*row) for row in found}
 
 
-def _read_known(rows: Iterable[tuple[Any, ...]]) -> dict[str, tuple[str, str]]:
-    return {to_text(path): (digest.hex(), index_format) for path, digest, index_format in rows}
-
-
 def find_removed(now: Transaction, kind: str, seen: int) -> list[bytes] | None:
     """Return what was removed after a revision; None if that is not remembered."""
-    if seen < 0:
+    found = now.rows(_CHANGES, seen, kind) if seen >= 0 else []
+    if not any(revision == seen for revision, _ in found):
         return None
-    if now.is_writing or seen not in now.changes:
-        now.changes[seen] = now.rows(_CHANGES, seen)
-    found = now.changes[seen]
-    if not any(revision == seen and each == "revision" for revision, each, _ in found):
-        return None
-    return [what for revision, each, what in found if each == kind and revision > seen]
+    return [what for revision, what in found if revision > seen and what]
 
 
-def _read_stamps(
-    now: Transaction, place: str, source: SourceName, settle_ns: int, revision: int, seen: int
-) -> ChangedStamps:
+def _read_stamps(now: Transaction, place: str, source: SourceName, settle_ns: int, seen: int) -> ChangedStamps:
     """Return how stamps have changed since a revision; everything if the removals are not remembered."""
-    values: list[object] = [settle_ns, place, now.workspace, now.gen, source]
-    removed = find_removed(now, "gone", seen) if seen <= revision else None
-    statement = _STAMPS if removed is None else _NEWER_STAMPS
-    found = now.db.execute(statement, values if removed is None else [*values, seen], binary=True).fetchall()
+    removed = find_removed(now, "gone", seen)
+    values = (settle_ns, place, now.workspace, now.gen, source, -1 if removed is None else seen)
+    found = now.db.execute(_STAMPS, values, binary=True).fetchall()
     newer = {to_text(row[0]): (*row[2:5], int(row[5])) if row[1] else () for row in found}
     if removed is None:
         return None, newer
@@ -300,18 +273,13 @@ def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChu
     ]
     now.run(_PUT_CHUNKS, *_columns(rows, 11))
     add_block(now, range(first, first + len(collected)), terms)
-    if len(collected) >= MANY_ROWS:
-        analyze_new(now.db, "blocks", "chunks", "documents", "pages", "stamps")
+    analyze_new(now.db, len(collected))
     now.count(chunks=len(collected), tokens=sum(each.length for each in terms))
 
 
 def _read_terms(indexed: IndexedChunk) -> ChunkTerms:
-    words, title = _terms_of(indexed.words), _terms_of(indexed.title)
-    return ChunkTerms(words, _terms_of(encode_names(indexed.names)), title)
-
-
-def _terms_of(text: str) -> tuple[str, ...]:
-    return tuple(index_terms(text)) if text else ()
+    columns = indexed.words, encode_names(indexed.names), indexed.title
+    return ChunkTerms(*(tuple(index_terms(text)) if text else () for text in columns))
 
 
 def _chunk_row(chunk: Chunk, length: int) -> tuple[Any, ...]:
@@ -426,7 +394,7 @@ class PostgresChunks:
         self._database = database
         self._gen = gen
         self._blocks = BlockCache()
-        self._listed: tuple[tuple[int, int], dict[bytes, StoredDocument]] | None = None
+        self._listed: tuple[tuple[int, int], dict[bytes, StoredDocument]] = (-1, -1), {}
         self._of_projects: tuple[tuple[int, int], dict[int, str]] | None = None
 
     @contextmanager
@@ -446,7 +414,7 @@ class PostgresChunks:
 
     def chunks_of_projects(self) -> Mapping[int, str]:
         with self._database.reading(self._gen) as now:
-            key = now.gen, now.current_revision()
+            key = now.gen, now.state.revision
             if self._of_projects is None or self._of_projects[0] != key:
                 self._of_projects = key, {row[0]: unpack_marks(row[1]).project for row in now.rows(_OF_PROJECTS)}
             return self._of_projects[1]
@@ -465,27 +433,12 @@ class PostgresChunks:
                 each = (row for day in days for row in now.rows(_OF_DAYS, *own, *day, *own, *find_times(*day)))
                 by_number = {row[0]: _read_document(row) for row in each}
                 return [document for document in by_number.values() if is_of_days(document, days)]
-            key, listed = (now.gen, now.current_revision()), self._listed
-            if listed is None or listed[0] != key:
-                listed = key, self._list_anew(now, listed)
-        if len(listed[1]) <= _MOST_LISTED:
-            self._listed = listed
-        return list(listed[1].values())
-
-    def _list_anew(
-        self, now: Transaction, listed: tuple[tuple[int, int], dict[bytes, StoredDocument]] | None
-    ) -> dict[bytes, StoredDocument]:
-        """Return every document by its source and path, from what was listed before and what has changed since."""
-        removed = None
-        if listed and listed[0][0] == now.gen and listed[0][1] < now.state.revision:
-            removed = find_removed(now, "gone", listed[0][1])
-        if listed is None or removed is None:
-            return {_key_of(row): _read_document(row) for row in now.rows(_DOCUMENTS)}
-        known = dict(listed[1])
-        for what in removed:
-            known.pop(what, None)
-        newer = now.rows(_NEWER_DOCUMENTS, now.workspace, now.gen, listed[0][1])
-        return known | {_key_of(row): _read_document(row) for row in newer}
+            (before, known), key = self._listed, (now.gen, now.state.revision)
+            if before != key:
+                known = _list_documents(now, *before, known)
+        if len(known) <= _MOST_LISTED:
+            self._listed = key, known
+        return list(known.values())
 
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         with self._database.reading(self._gen) as now:
@@ -508,12 +461,20 @@ def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
     return unpack_chunk((number, source, to_text(path), start, end), to_text(text), to_text(trail), *others)
 
 
+def _list_documents(
+    now: Transaction, gen: int, seen: int, known: Mapping[bytes, StoredDocument]
+) -> dict[bytes, StoredDocument]:
+    """Return every document by the name that removals have, from those known at a revision and what changed since."""
+    removed = find_removed(now, "gone", seen) if gen == now.gen else None
+    if removed is None:
+        known, seen = {}, -1
+    gone = set(removed or ())
+    newer = now.rows(_NEWER_DOCUMENTS, now.workspace, now.gen, seen)
+    changed = {to_bytes(f"{row[1]}\0") + bytes(row[2]): _read_document(row) for row in newer}
+    return {name: document for name, document in known.items() if name not in gone} | changed
+
+
 def _read_document(row: tuple[Any, ...]) -> StoredDocument:
     number, source, path, mtime_ns, head, fields = row
     shown = head.decode("utf-8", "ignore")[:HEAD_CHARS] if head else ""
     return unpack_document(number, source, to_text(path), mtime_ns, shown, fields)
-
-
-def _key_of(row: tuple[Any, ...]) -> bytes:
-    """Return a document as removals name it."""
-    return to_bytes(f"{row[1]}\0") + bytes(row[2])

@@ -13,10 +13,8 @@ from psycopg import sql
 
 from mdrecall.errors import NewerIndex, StoreUnavailable
 
-#: The schema that all tables are in.
-SCHEMA = "mdrecall"
 #: The format of the tables. Raise it when those of a generation change, and leave the others as they are.
-VERSION = 5
+VERSION = 6
 # Carried over from an older format: who may use which workspace, where its notes are, and what was paid for.
 _CARRIED_TABLES = """
     CREATE SCHEMA IF NOT EXISTS mdrecall;
@@ -119,7 +117,7 @@ _CONTENT_TABLES = """
     ALTER TABLE mdrecall.pages ALTER postings SET STORAGE EXTERNAL, ALTER positions SET STORAGE EXTERNAL;
     CREATE TABLE mdrecall.vectors(
         workspace_id int8, gen int4, space_id int4, chunk int8,
-        revision int8 NOT NULL, vector vector NOT NULL, passages bytea NOT NULL,
+        revision int8 NOT NULL, vector bytea NOT NULL, passages bytea NOT NULL,
         PRIMARY KEY (workspace_id, gen, space_id, chunk)
     ) WITH (autovacuum_vacuum_scale_factor = 0.05);
     CREATE INDEX vectors_by_revision ON mdrecall.vectors(workspace_id, gen, space_id, revision);
@@ -143,17 +141,19 @@ _NAMED = f"NULLIF(current_setting('{SETTING}', true), '')::int8"
 ANY_WORKSPACE = -1
 _MAY = f"EXISTS (SELECT FROM mdrecall.members m WHERE m.workspace_id IN ({_NAMED}, {ANY_WORKSPACE}))"
 
-
-# What each role may do with a table that is never replaced.
-_GRANTS = """
-    SELECT grantee, string_agg(privilege_type, ', ') FROM information_schema.role_table_grants
-    WHERE table_schema = 'mdrecall' AND table_name = 'cache' AND grantee <> current_user
-        AND privilege_type IN ('SELECT', 'INSERT', 'UPDATE', 'DELETE') GROUP BY grantee
-"""
 #: What the row of a space says that has no vectors.
 NOT_STORED = "stored = false, filled_at = -1, ever_filled = false, filled_to = 0, vectors = 0"
-#: With fewer rows in a table any index of it is as good as another.
-MANY_ROWS = 200
+# Each workspace gets an empty generation. Its spaces stay, by whose numbers embeddings are cached. The policies would
+# hide all of them, from the owner too.
+_EMPTY_INDEX = f"""
+    ALTER TABLE mdrecall.workspaces NO FORCE ROW LEVEL SECURITY;
+    ALTER TABLE mdrecall.spaces NO FORCE ROW LEVEL SECURITY;
+    INSERT INTO mdrecall.generations(workspace_id, gen) SELECT id, gen FROM mdrecall.workspaces;
+    UPDATE mdrecall.spaces SET {NOT_STORED};
+    ALTER TABLE mdrecall.workspaces FORCE ROW LEVEL SECURITY;
+    ALTER TABLE mdrecall.spaces FORCE ROW LEVEL SECURITY;
+    UPDATE mdrecall.format SET version = {VERSION};
+"""
 
 
 def create_tables(db: psycopg.Connection[Any]) -> None:
@@ -167,14 +167,12 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
     if version == VERSION:
         return
     if not version:
-        _add_extension(db)
         db.execute(_CARRIED_TABLES)
         _protect_workspaces(db, *_CARRIED, "workspaces")
         # Everybody sees their own memberships. To change any takes the rights of the owner, which nobody is granted.
         db.execute("INSERT INTO mdrecall.members VALUES(current_user, %s)", (ANY_WORKSPACE,))
         _protect(db, "members", "USING (member = current_user) WITH CHECK (true)")
         db.execute("INSERT INTO mdrecall.format VALUES(%s)", (VERSION,))
-    grants = db.execute(_GRANTS).fetchall()
     try:
         for table in _CONTENT:
             db.execute(f"DROP TABLE IF EXISTS mdrecall.{table}")
@@ -184,33 +182,8 @@ def create_tables(db: psycopg.Connection[Any]) -> None:
         raise StoreUnavailable(message, hint=hint) from error
     db.execute(_CONTENT_TABLES)
     if version:
-        _empty_index(db)
+        db.execute(_EMPTY_INDEX)
     _protect_workspaces(db, *_CONTENT)
-    for role, rights in grants:
-        _grant_rights(db, role, rights, *_CONTENT)
-
-
-def _empty_index(db: psycopg.Connection[Any]) -> None:
-    """Give each workspace an empty generation. Its spaces stay, by whose numbers embeddings are cached."""
-    # The policies hide all workspaces from the owner too.
-    for table in ("workspaces", "spaces"):
-        db.execute(f"ALTER TABLE mdrecall.{table} NO FORCE ROW LEVEL SECURITY")
-    db.execute("INSERT INTO mdrecall.generations(workspace_id, gen) SELECT id, gen FROM mdrecall.workspaces")
-    db.execute(f"UPDATE mdrecall.spaces SET {NOT_STORED}")
-    for table in ("workspaces", "spaces"):
-        db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
-    db.execute("UPDATE mdrecall.format SET version = %s", (VERSION,))
-
-
-def _add_extension(db: psycopg.Connection[Any]) -> None:
-    try:
-        db.execute("CREATE EXTENSION IF NOT EXISTS vector")
-    except psycopg.errors.InsufficientPrivilege as error:
-        message = "The database lacks the extension vector, which this role may not create."
-        raise StoreUnavailable(message, hint="Let a superuser run CREATE EXTENSION vector in it once.") from error
-    except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile) as error:
-        message = "The server does not have the extension vector."
-        raise StoreUnavailable(message, hint="Install pgvector on it: https://github.com/pgvector/pgvector.") from error
 
 
 def _protect_workspaces(db: psycopg.Connection[Any], *tables: str) -> None:
@@ -221,44 +194,43 @@ def _protect_workspaces(db: psycopg.Connection[Any], *tables: str) -> None:
 
 
 def _protect(db: psycopg.Connection[Any], table: str, rule: str) -> None:
-    db.execute(f"ALTER TABLE mdrecall.{table} ENABLE ROW LEVEL SECURITY")
-    db.execute(f"ALTER TABLE mdrecall.{table} FORCE ROW LEVEL SECURITY")
+    db.execute(f"ALTER TABLE mdrecall.{table} ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY")
     db.execute(f"CREATE POLICY own ON mdrecall.{table} {rule}")
 
 
-def grant(db: psycopg.Connection[Any], role: str, workspace: int = ANY_WORKSPACE, *, read_only: bool = False) -> None:
+def grant(db: psycopg.Connection[Any], role: str, workspace: int, *, read_only: bool) -> None:
     """Let a role use a workspace, or all of them. Only the owner of the tables can do that."""
-    name = sql.Identifier(role)
-    db.execute(sql.SQL("GRANT USAGE ON SCHEMA {} TO {}").format(sql.Identifier(SCHEMA), name))
-    _grant_rights(db, role, "SELECT" if read_only else "SELECT, INSERT, UPDATE, DELETE", *TABLES, "workspaces")
-    _grant_rights(db, role, "SELECT", "format", "members")
+    rights = "SELECT" if read_only else "SELECT, INSERT, UPDATE, DELETE"
+    for statement in (
+        "GRANT USAGE ON SCHEMA mdrecall TO {}",
+        "GRANT SELECT ON mdrecall.format, mdrecall.members TO {}",
+        f"GRANT {rights} ON {', '.join(f'mdrecall.{table}' for table in (*TABLES, 'workspaces'))} TO {{}}",
+        # The tables of a later format get the same rights.
+        f"ALTER DEFAULT PRIVILEGES IN SCHEMA mdrecall GRANT {rights} ON TABLES TO {{}}",
+    ):
+        db.execute(sql.SQL(statement).format(sql.Identifier(role)))
     db.execute("INSERT INTO mdrecall.members VALUES(%s, %s) ON CONFLICT DO NOTHING", (role, workspace))
 
 
-def _grant_rights(db: psycopg.Connection[Any], role: str, rights: str, *tables: str) -> None:
-    names = sql.SQL(", ").join(sql.Identifier(SCHEMA, table) for table in tables)
-    db.execute(sql.SQL("GRANT {} ON {} TO {}").format(sql.SQL(rights), names, sql.Identifier(role)))
-
-
-def analyze_new(db: psycopg.Connection[Any], *tables: str) -> None:
+def analyze_new(db: psycopg.Connection[Any], rows: int) -> None:
     """Let the planner know about tables that have just got their first rows; from then on the server does it itself.
 
-    Until it does, a minute or more, every column seems to tell as little as any other, and the wrong index is read.
+    Until it does, a minute or more, every column seems to tell as little as any other, and the wrong index is read: a
+    first index of 6,000 chunks took twenty times as long. With few rows any index is as good as another.
     """
     new = """
-        SELECT relname FROM pg_class WHERE oid = ANY(%s::regclass[]) AND reltuples < 0
-            AND pg_has_role(current_user, relowner, 'USAGE') ORDER BY relname
+        SELECT oid::regclass::text FROM pg_class WHERE relnamespace = 'mdrecall'::regnamespace AND relkind = 'r'
+            AND reltuples < 0 AND pg_relation_size(oid) > 0 AND pg_has_role(current_user, relowner, 'USAGE') ORDER BY 1
     """
-    for (table,) in db.execute(new, ([f"{SCHEMA}.{table}" for table in tables],)).fetchall():
-        db.execute(sql.SQL("ANALYZE {}").format(sql.Identifier(SCHEMA, table)))
+    for (table,) in db.execute(new).fetchall() if rows >= 200 else ():
+        db.execute(f"ANALYZE {table}")
 
 
 def explain_bypass(db: psycopg.Connection[Any]) -> str:
     """Return why the policies do not bind the role of a connection; empty if they do."""
     row = db.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchone()
-    if not row or not any(row):
-        return ""
-    return "is a superuser" if row[0] else "may bypass row-level security"
+    is_superuser, bypasses = row or (False, False)
+    return "is a superuser" if is_superuser else "may bypass row-level security" if bypasses else ""
 
 
 def read_version(db: psycopg.Connection[Any]) -> int:

@@ -12,10 +12,9 @@ import numpy
 
 from mdrecall.extras.postgres.connect import Database, SpaceRow, Transaction
 from mdrecall.extras.postgres.documents import find_removed
-from mdrecall.extras.postgres.schema import MANY_ROWS, NOT_STORED, analyze_new, to_text
+from mdrecall.extras.postgres.schema import NOT_STORED, analyze_new, to_text
 from mdrecall.store.common import explain_dropped, explain_replaced, split_trail
 from mdrecall.store.vectors import (
-    PLACES,
     ChangedVectors,
     MatrixEngine,
     VectorBlock,
@@ -30,8 +29,6 @@ from mdrecall.types.documents import title_path
 #: Vectors are read by as many at once, so that a million of them need not be in memory twice.
 _VECTORS_AT_ONCE = 2_048
 _OWN = "workspace_id=%s AND gen=%s"
-#: What each byte says as a signed number.
-_SIGNED = [str(number if number < 128 else number - 256) for number in range(256)]
 # No joins: a planner that does not know yet how large the tables have become would read all of them.
 _TEXTS = """
     SELECT c.id, (SELECT d.path FROM mdrecall.documents d
@@ -49,12 +46,12 @@ _PUT = """
     WITH made AS (
         SELECT each.*, (SELECT v.chunk FROM mdrecall.vectors v WHERE v.workspace_id=%(workspace)s AND v.gen=%(gen)s
             AND v.space_id=%(space)s AND v.chunk = each.id) IS NULL AS is_new
-        FROM unnest(%(ids)b::int8[], %(vectors)b::text[], %(passages)b::bytea[]) each(id, vector, passages)
+        FROM unnest(%(ids)b::int8[], %(vectors)b::bytea[], %(passages)b::bytea[]) each(id, vector, passages)
         WHERE (SELECT c.id FROM mdrecall.chunks c WHERE c.workspace_id=%(workspace)s AND c.gen=%(gen)s
             AND c.id = each.id) IS NOT NULL),
     stored AS (
         INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, revision, chunk, vector, passages)
-        SELECT %(workspace)s, %(gen)s, %(space)s, %(revision)s, id, vector::vector, passages FROM made
+        SELECT %(workspace)s, %(gen)s, %(space)s, %(revision)s, id, vector, passages FROM made
         ON CONFLICT (workspace_id, gen, space_id, chunk) DO UPDATE
         SET revision = excluded.revision, vector = excluded.vector, passages = excluded.passages)
     SELECT count(*) FILTER (WHERE is_new) FROM made
@@ -64,30 +61,19 @@ _ADD_SPACE = """
     VALUES(%s, %s, %s, %s, %s, %s, %s, true) ON CONFLICT (workspace_id, gen, id) DO UPDATE SET stored = true
 """
 _BLOCK = f"""
-    SELECT array_agg(chunk ORDER BY chunk), string_agg(vector_send(vector), '' ORDER BY chunk) FROM (
+    SELECT array_agg(chunk ORDER BY chunk), string_agg(vector, '' ORDER BY chunk) FROM (
         SELECT chunk, vector FROM mdrecall.vectors
         WHERE {_OWN} AND space_id=%s AND chunk > %s AND revision > %s ORDER BY chunk LIMIT {_VECTORS_AT_ONCE}) next
 """
-_CHOSEN = f"""
-    SELECT array_agg(chunk ORDER BY chunk), string_agg(vector_send(vector), '' ORDER BY chunk)
-    FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)
-"""
-# The cosine of whole numbers, rounded as everywhere; that of a vector without length is not a number.
-_COSINE = f"round((1 - (vector <=> %s::vector))::numeric, {PLACES})::float8"
-_NEAREST = f"""
-    SELECT chunk, CASE WHEN {_COSINE} = 'NaN' THEN 0 ELSE {_COSINE} END AS cosine FROM mdrecall.vectors
-    WHERE {_OWN} AND space_id=%s ORDER BY cosine DESC, chunk LIMIT %s
-"""
+_SOME = f"SELECT chunk, {{}} FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)"
 
 
 class PostgresVectors:
     """The role ``VectorIndex``."""
 
-    def __init__(self, database: Database, gen: int | None, *, in_database: bool) -> None:
-        """``in_database`` searches where the vectors are: for a process that asks one question."""
+    def __init__(self, database: Database, gen: int | None) -> None:
         self._database = database
         self._gen = gen
-        self._in_database = in_database
         self._lock = threading.Lock()
         self._engines: dict[tuple[int, int, tuple[str, int]], MatrixEngine] = {}
 
@@ -133,13 +119,12 @@ class PostgresVectors:
                 "space": space,
                 "revision": now.start_revision(),
                 "ids": [number for number, _ in items],
-                "vectors": [_send_vector(vector) for vector in rounded],
+                "vectors": rounded,
                 "passages": pack_passages([made.passages for _, made in items], len(rounded[0]) if rounded else 1),
             }
             ((new,),) = now.db.execute(_PUT, values, binary=True).fetchall()
             now.add_vectors(space, new)
-            if len(items) >= MANY_ROWS:
-                analyze_new(now.db, "vectors")
+            analyze_new(now.db, len(items))
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
         with self._database.writing(self._gen) as now:
@@ -165,58 +150,36 @@ class PostgresVectors:
         return str(row[0]) if row else ""
 
     def engine(self, space: StoredSpace) -> tuple[str, str]:
-        """Return the name of the engine that searches a space; both are always there."""
-        return "pgvector" if self._in_database else MatrixEngine.name, ""
+        """Return the name of the engine that searches a space, which is always there."""
+        return MatrixEngine.name, ""
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
-        with self._searching(space) as (now, rows, engine):
-            if engine is not None:
-                return engine.nearest(rows, query, limit)
-            asked = _show_vector(query)
-            values = (asked, asked, now.workspace, now.gen, space.id, limit)
-            return [(number, cosine) for number, cosine in now.db.execute(_NEAREST, values, binary=True)]
+        with self._searching(space) as (engine, rows):
+            return engine.nearest(rows, query, limit)
 
     def mean_cosine(self, space: StoredSpace, query: bytes) -> tuple[float, int]:
-        with self._searching(space) as (now, rows, engine):
-            if engine is not None:
-                return engine.mean_cosine(rows, query), rows.count()
-            cosine = "CASE WHEN vector <=> %s::vector = 'NaN' THEN 0 ELSE 1 - (vector <=> %s::vector) END"
-            mean = f"SELECT avg({cosine}) FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s"
-            asked = _show_vector(query)
-            row = now.db.execute(mean, (asked, asked, now.workspace, now.gen, space.id)).fetchone()
-        return float(row[0]) if row and row[0] is not None else 0.0, rows.count()
+        with self._searching(space) as (engine, rows):
+            return engine.mean_cosine(rows, query), rows.count()
 
     def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
-        with self._searching(space) as (now, rows, engine):
-            if engine is not None:
-                return engine.cosines(rows, query, ids)
-            wanted = f"SELECT chunk, {_COSINE} FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)"
-            values = (_show_vector(query), now.workspace, now.gen, space.id, list(ids))
-            found: dict[int, float] = dict(now.db.execute(wanted, values, binary=True).fetchall())
-        return {number: _or_zero(found[number]) for number in ids if number in found}
+        with self._searching(space) as (engine, rows):
+            return engine.cosines(rows, query, ids)
 
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
         with self._database.reading(self._gen) as now:
-            ((numbers, data),) = now.rows(_CHOSEN, space.id, list(ids))
-        if not numbers:
-            return {}
-        size = space.space.dimensions
-        _, _, vectors = _read_vectors(numbers, data, size)
-        return {number: vectors[size * at : size * (at + 1)] for at, number in enumerate(numbers)}
+            return dict(now.rows(_SOME.format("vector"), space.id, list(ids)))
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
-        with self._searching(space) as (_, rows, engine):
-            made = engine or MatrixEngine(space.space.dimensions)
-            found = made.passage_cosines(rows, query, ids)
+        with self._searching(space) as (engine, rows):
+            found = engine.passage_cosines(rows, query, ids)
         return {number: correct_passage_cosines(cosines) for number, cosines in found.items()}
 
     @contextmanager
-    def _searching(self, space: StoredSpace) -> Iterator[tuple[Transaction, "_SpaceRows", MatrixEngine | None]]:
+    def _searching(self, space: StoredSpace) -> Iterator[tuple[MatrixEngine, "_SpaceRows"]]:
         with self._database.reading(self._gen) as now:
-            rows = _SpaceRows(now, space.id, space.space.dimensions)
             if space.id not in now.spaces:
                 raise explain_replaced(space.space.model)
-            yield now, rows, None if self._in_database else self._engine_of(now.gen, space)
+            yield self._engine_of(now.gen, space), _SpaceRows(now, space)
 
     def _engine_of(self, gen: int, space: StoredSpace) -> MatrixEngine:
         with self._lock:
@@ -231,16 +194,16 @@ class PostgresVectors:
 class _SpaceRows:
     """The rows of one embedding space, as a transaction sees them: ``VectorChanges``."""
 
-    def __init__(self, now: Transaction, number: int, dimensions: int = 0) -> None:
+    def __init__(self, now: Transaction, space: StoredSpace) -> None:
         self._now = now
-        self._number = number
-        self._dimensions = dimensions
+        self._number = space.id
+        self._dimensions = space.space.dimensions
 
     def count(self) -> int:
-        return self._now.spaces[self._number].vectors if self._number in self._now.spaces else 0
+        return self._now.spaces[self._number].vectors
 
     def revision(self) -> int:
-        return self._now.current_revision()
+        return self._now.state.revision
 
     def changes_since(self, seen: int) -> ChangedVectors | None:
         last = self.revision()
@@ -259,35 +222,14 @@ class _SpaceRows:
             ((numbers, data),) = self._now.rows(_BLOCK, self._number, last, after)
             count = len(numbers or ())
             if numbers:
-                yield _read_vectors(numbers, data, self._dimensions)
+                offsets = numpy.array(numbers, numpy.int64) - numbers[0]
+                yield numbers[0], offsets.astype("<u4").tobytes(), data
                 last = numbers[-1]
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
         wanted = list(ids)
-        statement = f"SELECT chunk, passages FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)"
-        found = dict(self._now.rows(statement, self._number, wanted)) if wanted else {}
+        found = dict(self._now.rows(_SOME.format("passages"), self._number, wanted)) if wanted else {}
         return {number: unpack_passages(found[number], self._dimensions) for number in wanted if found.get(number)}
-
-
-def _read_vectors(numbers: list[int], data: bytes, dimensions: int) -> VectorBlock:
-    """Return vectors as the database sends them: two short numbers, then the dimensions in network order."""
-    rows = numpy.frombuffer(data, numpy.uint8).reshape(len(numbers), 4 + 4 * dimensions)[:, 4:]
-    vectors = numpy.ascontiguousarray(rows).view(">f4").astype(numpy.int8)
-    offsets = (numpy.array(numbers, numpy.int64) - numbers[0]).astype("<u4")
-    return numbers[0], offsets.tobytes(), vectors.tobytes()
-
-
-def _send_vector(vector: bytes) -> str:
-    """Return a vector of signed bytes as pgvector reads it."""
-    return "[" + ",".join(map(_SIGNED.__getitem__, vector)) + "]"
-
-
-def _show_vector(query: bytes) -> str:
-    return _send_vector(to_int8([query])[0])
-
-
-def _or_zero(cosine: float) -> float:
-    return cosine if cosine == cosine else 0.0
 
 
 def _read_text(row: tuple[Any, ...]) -> PendingChunk:
