@@ -140,13 +140,15 @@ class ProviderClient:
             try:
                 with (
                     self._limiter.slot(self._concurrency, ended) if bulk else nullcontext(),
-                    self._transport.send(self._complete(call, seconds, ended)) as (status, headers, blocks),
+                    self._transport.send(self._complete(call, seconds, ended)) as (status, retry_after, blocks),
                 ):
                     if status < 300:
                         yield from _split_lines(blocks) if call.is_stream else [b"".join(blocks)]
                         return
                     # Servers may repeat a key: the body is no variable here, where a traceback would show it.
-                    problem, wait_s = self._status_error(status, headers, b"".join(islice(blocks, _MAX_ERROR_BLOCKS)))
+                    problem, wait_s = self._status_error(
+                        status, retry_after, b"".join(islice(blocks, _MAX_ERROR_BLOCKS))
+                    )
             except (ConnectionLost, TimedOut, Unusable) as error:
                 problem, wait_s = self._network_error(error, ended)
             if wait_s is None or attempt >= policy.retries:
@@ -218,7 +220,7 @@ class ProviderClient:
         if ended.wait(seconds) if seconds > 0 else ended.is_set():
             raise self._interrupted_error()
 
-    def _status_error(self, status: int, headers: Mapping[str, str], body: bytes) -> tuple[EmbedderError, float | None]:
+    def _status_error(self, status: int, retry_after: str, body: bytes) -> tuple[EmbedderError, float | None]:
         """Return the error for an answer with an error status, and the seconds to wait before a retry.
 
         They are 0 for the usual wait, and None if a retry will not help.
@@ -232,7 +234,7 @@ class ProviderClient:
             return KeyRefused(message, hint=hint), None
         if status == 429 and codes & _QUOTA_CODES:
             return QuotaExhausted(message, hint="Raise the account's quota, or use another key."), None
-        wait_s = _parse_retry_after(headers.get("retry-after") or retry_delay)
+        wait_s = _parse_retry_after(retry_after or retry_delay)
         if status == 429:
             return RateLimited(message, hint="Wait, or raise the account's rate limit."), wait_s
         if status >= 500:

@@ -4,32 +4,34 @@ The texts of notes and the keys go to the configured address only. A redirect is
 keys, and only to a public host.
 """
 
+import base64
+import http.client
 import ipaddress
+import select
 import socket
 import ssl
+import string
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
-from typing import Any, NamedTuple
-
-import httpcore2
-import httpx2
+from typing import NamedTuple
+from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from mdrecall.types import Secret
 
 #: A host that does not accept a connection within 10 seconds is down or unreachable.
-_TIMEOUT = {"timeout": {"connect": 10.0}}
-#: httpcore passes no timeout for some reads; an hour is above every deadline that is set.
-_MAX_S = 3600.0
+_CONNECT_S = 10.0
 #: A file is moved once or twice; more redirects are a loop.
 _MAX_REDIRECTS = 3
 _REDIRECTS = (301, 302, 303, 307, 308)
 #: 64 vectors of 3,072 numbers are about 4 MB of JSON; without a bound a faulty server could fill the memory.
 _MAX_BYTES = 256 * 1024 * 1024
-#: More than any concurrency that a provider allows, so that the pool is never what a request waits for.
-_MAX_CONNECTIONS = 32
+_BLOCK_BYTES = 1 << 16
+#: Makes zlib recognise both gzip and deflate.
+_GZIP_OR_DEFLATE = 47
 
 
 class ConnectionLost(Exception):
@@ -70,292 +72,245 @@ class Transport:
 
     def __init__(self, url: str, *, proxy: Secret | None = None) -> None:
         """``url`` is the configured address, whose host may be private."""
-        self._home = httpx2.URL(url)
+        self._home = url
         self._proxy = proxy
-        self._deadline = Deadline()
         self._lock = threading.Lock()
-        self._pool: httpcore2.ConnectionPool | None = None
-        self._guard: Guard | None = None
+        self._idle: list[_Connection] = []
+        self._busy: set[_Connection] = set()
 
     @contextmanager
-    def send(self, call: Call) -> Iterator[tuple[int, Mapping[str, str], Iterator[bytes]]]:
-        """Send a request and yield its status, its headers, and its body in blocks as they arrive."""
-        with _translate_errors():
-            pool = self._open_pool()
-            self._deadline.until = time.monotonic() + call.seconds
-            self._deadline.ended = call.ended
-            response = self._follow_redirects(pool, call)
-            try:
-                yield response.status_code, response.headers, _blocks(response, endless=call.is_stream)
-            finally:
-                response.close()
+    def send(self, call: Call) -> Iterator[tuple[int, str, Iterator[bytes]]]:
+        """Send a request and yield its status, its ``Retry-After`` header, and its body in blocks as they arrive."""
+        until = time.monotonic() + call.seconds
+        for _ in range(_MAX_REDIRECTS + 1):
+            with self._connect(call, until) as connection:
+                response = connection.exchange(call)
+                target = response.headers.get("Location")
+                if response.status not in _REDIRECTS or not target:
+                    retry_after = response.headers.get("Retry-After") or ""
+                    yield response.status, retry_after, connection.read_blocks(response, endless=call.is_stream)
+                    return
+            call = self._follow(call, urljoin(call.url, target))
+        raise Unusable("too many redirects")
 
     def interrupt(self) -> None:
         """Cancel every request in progress; its caller gets ``ConnectionLost``."""
         with self._lock:
-            guard = self._guard
-        if guard is not None:
-            guard.shut_down()
+            busy = list(self._busy)
+        for connection in busy:
+            connection.shut_down()
 
     def close(self) -> None:
         """Close the connections; a later request opens new ones."""
+        self.interrupt()
         with self._lock:
-            pool, guard, self._pool, self._guard = self._pool, self._guard, None, None
-        if pool is not None and guard is not None:
-            pool.close()
-            guard.close()
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
-    def _follow_redirects(self, pool: httpcore2.ConnectionPool, call: Call) -> httpx2.Response:
-        url, home = httpx2.URL(call.url), _origin(self._home)
-        for _ in range(_MAX_REDIRECTS + 1):
-            response = _send_once(pool, call, url, is_home=_origin(url) == home)
-            target = response.headers.get("location")
-            if response.status_code not in _REDIRECTS or not target:
-                return response
-            response.close()
-            url = url.join(target)
-            # A proxy resolves names itself, so that only the name can be checked.
-            is_near = self._proxy is not None and is_private_name(url.host)
-            if call.body is not None or (_origin(url) != home and (url.scheme != "https" or is_near)):
-                raise Unusable(f"a redirect to {url.scheme}:{url.host}, where nothing is sent")
-        raise Unusable("too many redirects")
+    def _follow(self, call: Call, url: str) -> Call:
+        """Return the call to the target of a redirect, without keys if that is another server."""
+        scheme, host, _ = origin = _origin(url)
+        is_home = origin == _origin(self._home)
+        # A proxy resolves names itself, so that it cannot be known whether an address is private.
+        is_safe = scheme == "https" and self._proxy is None
+        if call.body is not None or not (is_home or is_safe):
+            raise Unusable(f"a redirect to {scheme}:{host}, where nothing is sent")
+        return call._replace(url=url, secret_headers=call.secret_headers if is_home else {})
 
-    def _open_pool(self) -> httpcore2.ConnectionPool:
+    @contextmanager
+    def _connect(self, call: Call, until: float) -> Iterator["_Connection"]:
+        """Yield an open connection, which is shut down at the deadline, and kept if it can be used again."""
+        connection = self._take(call.url)
+        timer = threading.Timer(max(0.0, until - time.monotonic()), connection.shut_down, (True,))
+        timer.daemon = True
+        timer.start()
+        try:
+            if call.ended is not None and call.ended.is_set():
+                raise TimedOut("the request was cancelled")
+            connection.open()
+            yield connection
+        finally:
+            timer.cancel()
+            with self._lock:
+                self._busy.discard(connection)
+                is_kept = connection.is_reusable() and connection.origin == _origin(self._home)
+                if is_kept:
+                    self._idle.append(connection)
+            if not is_kept:
+                connection.close()
+
+    def _take(self, url: str) -> "_Connection":
+        """Return a kept connection that the server has not closed, or a new one."""
+        origin = _origin(url)
+        is_home = origin == _origin(self._home)
         with self._lock:
-            if self._pool is None:
-                proxy = httpx2.URL(self._proxy.reveal()) if self._proxy else None
-                trusted = {self._home.host.lower()} | ({proxy.host.lower()} if proxy else set())
-                self._guard = Guard(frozenset(trusted), self._deadline)
-                self._pool = _pool(self._guard, self._home, proxy)
-            return self._pool
+            while is_home and self._idle:
+                connection = self._idle.pop()
+                if not connection.has_input():
+                    break
+                connection.close()
+            else:
+                connection = _Connection(origin, self._proxy, is_trusted=is_home)
+            self._busy.add(connection)
+        return connection
 
 
-def _send_once(pool: httpcore2.ConnectionPool, call: Call, url: httpx2.URL, *, is_home: bool) -> httpx2.Response:
-    """Send one request. httpx's own client is not used, because it logs full addresses and keeps cookies."""
-    headers = {"Accept-Encoding": "gzip, deflate", **call.headers}
-    if is_home:
-        headers = {**headers, **{name: value.reveal() for name, value in call.secret_headers.items()}}
-    request = httpx2.Request(call.method, url, headers=headers, content=call.body, extensions=_TIMEOUT)
-    target = httpcore2.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path)
-    reply = pool.handle_request(
-        httpcore2.Request(
-            request.method, target, headers=request.headers.raw, content=request.stream, extensions=request.extensions
-        )
-    )
-    return httpx2.Response(reply.status, headers=reply.headers, stream=_Body(reply.stream))
+class _Connection(http.client.HTTPConnection):
+    """A connection that another thread can shut down, at any time after it was made."""
 
+    def __init__(self, origin: tuple[str, str, int], proxy: Secret | None, *, is_trusted: bool) -> None:
+        """One that is not trusted is opened only to a public address."""
+        self.origin = scheme, host, port = origin
+        self._is_trusted = is_trusted
+        self._through: dict[str, str] | None = None
+        self._wire: socket.socket | None = None
+        self._response: http.client.HTTPResponse | None = None
+        self._is_shut = self._is_late = False
+        if proxy is None:
+            super().__init__(host, port, timeout=_CONNECT_S)
+            return
+        server, headers = _read_proxy(proxy)
+        super().__init__(server.hostname or "", server.port or 80, timeout=_CONNECT_S)
+        if scheme == "https":
+            self.set_tunnel(host, port, headers)
+        else:
+            self._through = headers
 
-class _Body(httpx2.SyncByteStream):
-    def __init__(self, stream: Any) -> None:
-        self._stream = stream
+    def open(self) -> None:
+        """Connect, unless that is done already."""
+        try:
+            if self.sock is None:
+                self.connect()
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._translate(error) from error
 
-    def __iter__(self) -> Iterator[bytes]:
-        yield from self._stream
+    def connect(self) -> None:
+        scheme, host, port = self.origin
+        if not self._is_trusted:
+            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            _require_public(host, [str(entry[4][0]) for entry in found])
+        super().connect()
+        if not self._is_trusted:
+            # The name may have got another address meanwhile.
+            _require_public(host, [self.sock.getpeername()[0]])
+        wrapped = None
+        if scheme == "https":
+            wrapped = _tls().wrap_socket(self.sock, server_hostname=host, do_handshake_on_connect=False)
+        self.sock = self._wire = wrapped or self.sock
+        if self._is_shut:
+            raise ConnectionError("the connection was closed")
+        if wrapped:
+            wrapped.do_handshake()
+        self.sock.settimeout(None)
 
-    def close(self) -> None:
-        self._stream.close()
+    def exchange(self, call: Call) -> http.client.HTTPResponse:
+        """Send a request and return its answer, of which nothing but the head has been read."""
+        parts = urlsplit(call.url)
+        netloc = parts.netloc.rpartition("@")[2]
+        target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+        if self._through is not None:
+            target = f"{parts.scheme}://{netloc}{target}"
+        headers = {"Host": netloc, "Accept-Encoding": "gzip, deflate", **(self._through or {}), **call.headers}
+        if call.body is not None:
+            headers["Content-Length"] = str(len(call.body))
+        try:
+            self.putrequest(call.method, quote(target, safe=string.punctuation), True, True)
+            for name, value in headers.items():
+                self.putheader(name, value)
+            for name, secret in call.secret_headers.items():
+                self.putheader(name, secret.reveal())
+            # A server that refuses a long body closes the connection, and its answer can still be read.
+            with suppress(ConnectionError):
+                self.endheaders(call.body)
+            self._response = self.getresponse()
+            return self._response
+        except ValueError:
+            problem: Exception = Unusable("a header cannot be sent")
+        except (OSError, http.client.HTTPException) as error:
+            problem = self._translate(error)
+        # Raised here, it has no traceback of what was sent, keys included.
+        raise problem
+
+    def read_blocks(self, response: http.client.HTTPResponse, *, endless: bool) -> Iterator[bytes]:
+        """Yield the body of an answer as it arrives; with ``endless`` it may be of any length."""
+        encoding = (response.headers.get("Content-Encoding") or "").lower()
+        unpacker = zlib.decompressobj(_GZIP_OR_DEFLATE) if encoding in ("gzip", "deflate") else None
+        size = 0
+        try:
+            while data := response.read(_BLOCK_BYTES):
+                block = unpacker.decompress(data) if unpacker else data
+                size += len(block)
+                if size > _MAX_BYTES and not endless:
+                    raise Unusable(f"it is longer than {_MAX_BYTES // 1024**2} MB")
+                yield block
+            if response.length or self._is_shut:
+                raise ConnectionError("the connection ended early")
+            if unpacker and not unpacker.eof:
+                raise zlib.error("it ends early")
+        except zlib.error as error:
+            raise Unusable("it is not encoded as its headers say") from error
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise self._translate(error) from error
+
+    def is_reusable(self) -> bool:
+        """True if the last answer was read to its end and the connection is still open."""
+        is_read = self._response is not None and self._response.isclosed()
+        return is_read and self.sock is not None and not self._is_shut
+
+    def has_input(self) -> bool:
+        """True if there is something to read though nothing was asked: the server has closed the connection."""
+        poll = select.poll()
+        poll.register(self.sock, select.POLLIN)
+        return bool(poll.poll(0))
+
+    def shut_down(self, is_late: bool = False) -> None:
+        """End the connection under a thread that waits on it; ``is_late`` is why."""
+        self._is_late = self._is_late or is_late
+        self._is_shut = True
+        for found in (self.sock, self._wire):
+            with suppress(OSError):
+                if found is not None:
+                    socket.socket.shutdown(found, socket.SHUT_RDWR)
+
+    def _translate(self, error: Exception) -> Exception:
+        if self._is_late or isinstance(error, TimeoutError):
+            return TimedOut("the deadline has passed")
+        if isinstance(error, socket.gaierror):
+            return ConnectionLost(f"the name {self.host} cannot be resolved ({error.strerror})")
+        if isinstance(error, ValueError):
+            return Unusable(str(error))
+        return ConnectionLost(getattr(error, "strerror", None) or str(error) or "the connection was lost")
 
 
 @cache
 def _tls() -> ssl.SSLContext:
     """Return one TLS context for the process: reading the certificates takes longer than many requests."""
-    return httpx2.create_ssl_context()
+    return ssl.create_default_context()
 
 
-def _pool(guard: "Guard", home: httpx2.URL, proxy: httpx2.URL | None) -> httpcore2.ConnectionPool:
-    ours: Any = guard
-    context = _tls() if home.scheme == "https" else None
-    if proxy is None:
-        return httpcore2.ConnectionPool(ssl_context=context, max_connections=_MAX_CONNECTIONS, network_backend=ours)
-    if proxy.scheme not in ("http", "https"):
-        raise Unusable(f"the proxy {proxy.host} is not an HTTP proxy")
-    return httpcore2.HTTPProxy(
-        proxy_url=str(proxy.copy_with(username=None, password=None)),
-        proxy_auth=(proxy.username, proxy.password) if proxy.username else None,
-        ssl_context=context,
-        max_connections=_MAX_CONNECTIONS,
-        network_backend=ours,
-    )
+def _read_proxy(proxy: Secret) -> tuple[SplitResult, dict[str, str]]:
+    """Return the address of a proxy, and the headers with its user and password."""
+    found = urlsplit(proxy.reveal())
+    if found.scheme != "http":
+        raise Unusable(f"the proxy {found.hostname} is not an HTTP proxy")
+    if not found.username:
+        return found, {}
+    pair = f"{unquote(found.username)}:{unquote(found.password or '')}"
+    return found, {"Proxy-Authorization": f"Basic {base64.b64encode(pair.encode()).decode()}"}
 
 
-def _blocks(response: httpx2.Response, *, endless: bool) -> Iterator[bytes]:
-    size = 0
-    for block in response.iter_bytes():
-        size += len(block)
-        if size > _MAX_BYTES and not endless:
-            raise Unusable(f"it is longer than {_MAX_BYTES // 1024**2} MB")
-        yield block
-
-
-@contextmanager
-def _translate_errors() -> Iterator[None]:
+def _origin(url: str) -> tuple[str, str, int]:
     try:
-        yield
-    except (httpcore2.TimeoutException, httpx2.TimeoutException) as error:
-        raise TimedOut(str(error)) from error
-    except httpx2.DecodingError as error:
-        raise Unusable("it is not encoded as its headers say") from error
-    except (httpx2.HTTPError, httpcore2.NetworkError, httpcore2.ProtocolError, httpcore2.ProxyError, OSError) as error:
-        raise ConnectionLost(_describe_error(error)) from error
-    except (httpx2.InvalidURL, httpcore2.UnsupportedProtocol, ValueError) as error:
+        parts = urlsplit(url)
+        return parts.scheme, parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    except ValueError as error:
         raise Unusable(str(error)) from error
 
 
-def _describe_error(error: Exception) -> str:
-    cause: BaseException | None = None if isinstance(error, Unresolved) else error
-    while cause is not None:
-        if isinstance(cause, OSError) and cause.strerror:
-            return cause.strerror
-        cause = cause.__cause__ or cause.__context__
-    return str(error) or "the connection was lost"
-
-
-def _origin(url: httpx2.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host.lower(), url.port
-
-
-class Unresolved(httpcore2.ConnectError):
-    """A host name cannot be resolved."""
-
-
-class Deadline(threading.local):
-    """When this thread's network operations must end, and an event that ends them earlier."""
-
-    until = 0.0
-    ended: threading.Event | None = None
-
-    def left(self, timeout: float | None, late: type[Exception]) -> float:
-        """Return the seconds that an operation may still take; raise ``late`` if there are none."""
-        left = self.until - time.monotonic()
-        if left <= 0 or (self.ended is not None and self.ended.is_set()):
-            raise late("the deadline has passed")
-        return min(left, _MAX_S if timeout is None else timeout)
-
-
-class Guard:
-    """Opens connections for httpcore: to trusted hosts at any address, to others only at public ones."""
-
-    def __init__(self, trusted: frozenset[str], deadline: Deadline) -> None:
-        self._trusted = trusted
-        self._deadline = deadline
-        self._plain = httpcore2.SyncBackend()
-        self._open: set[_Stream] = set()
-        self._is_closed = False
-        self._lock = threading.Lock()
-
-    def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[Any] | None = None,
-    ) -> "_Stream":
-        """Connect to one of the addresses that the name has now; TLS still checks the name."""
-        error: Exception = httpcore2.ConnectError(f"{host} has no address")
-        for address in self._addresses(host, port):
-            try:
-                left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
-                stream = self._plain.connect_tcp(address, port, left, local_address, socket_options)
-            except (httpcore2.ConnectError, httpcore2.ConnectTimeout) as failed:
-                error = failed
-                continue
-            return self._register(stream)
-        raise error
-
-    def shut_down(self) -> None:
-        """Shut down every connection at once, even while threads wait on it."""
-        with self._lock:
-            streams = list(self._open)
-        for stream in streams:
-            stream.shut_down()
-
-    def close(self) -> None:
-        """Close every connection, also one that is opened later. httpcore's pool forgets those still being opened."""
-        with self._lock:
-            self._is_closed = True
-            streams = list(self._open)
-        for stream in streams:
-            stream.close()
-
-    def _register(self, stream: httpcore2.NetworkStream) -> "_Stream":
-        kept = _Stream(self, stream, self._deadline)
-        with self._lock:
-            if not self._is_closed:
-                self._open.add(kept)
-                return kept
-        stream.close()
-        raise httpcore2.ConnectError("the connection was closed")
-
-    def forget(self, stream: "_Stream") -> None:
-        with self._lock:
-            self._open.discard(stream)
-
-    def _addresses(self, host: str, port: int) -> list[str]:
-        try:
-            found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        except (OSError, UnicodeError) as error:
-            reason = getattr(error, "strerror", None) or "it is not a host name"
-            raise Unresolved(f"the name {host} cannot be resolved ({reason})") from error
-        addresses = list(dict.fromkeys(str(entry[4][0]) for entry in found))
-        if host.lower() in self._trusted:
-            return addresses
-        public = [address for address in addresses if is_public(address)]
-        if not public:
-            raise Unusable(f"a redirect to {host}, which has a private address")
-        return public
-
-
-class _Stream:
-    """A connection whose operations end at the thread's deadline."""
-
-    def __init__(self, guard: Guard, stream: httpcore2.NetworkStream, deadline: Deadline) -> None:
-        self._guard = guard
-        self._stream = stream
-        self._deadline = deadline
-        self._same: socket.socket | None = None
-
-    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, self._deadline.left(timeout, httpcore2.ReadTimeout))
-
-    def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, self._deadline.left(timeout, httpcore2.WriteTimeout))
-
-    def start_tls(
-        self, ssl_context: Any, server_hostname: str | None = None, timeout: float | None = None
-    ) -> "_Stream":
-        try:
-            left = self._deadline.left(timeout, httpcore2.ConnectTimeout)
-            # During the handshake the stream does not give out its socket, so a duplicate is kept for ``shut_down``.
-            with self._stream.get_extra_info("socket").dup() as self._same:
-                self._stream = self._stream.start_tls(ssl_context, server_hostname, left)
-        except BaseException:
-            # httpcore closes a connection only once it is made.
-            self.close()
-            raise
-        return self
-
-    def get_extra_info(self, info: str) -> Any:
-        return self._stream.get_extra_info(info)
-
-    def close(self) -> None:
-        self._guard.forget(self)
-        self._stream.close()
-
-    def shut_down(self) -> None:
-        """Close the connection under a thread that waits on it."""
-        for found in (self._same, self._stream.get_extra_info("socket")):
-            with suppress(OSError):
-                if found is not None:
-                    found.shutdown(socket.SHUT_RDWR)
-
-
-def is_private_name(host: str) -> bool:
-    """True if a host name by itself is not on the public internet."""
-    with suppress(ValueError):
-        ipaddress.ip_address(host.strip("[]").partition("%")[0])
-        return not is_public(host.strip("[]"))
-    return host.lower().rstrip(".").rpartition(".")[2] == "localhost"
+def _require_public(host: str, addresses: Sequence[str]) -> None:
+    if not all(map(is_public, addresses)):
+        raise Unusable(f"a redirect to {host}, which has a private address")
 
 
 def is_public(address: str) -> bool:
