@@ -91,8 +91,6 @@ def carry_out(message: dict[str, Any], planned: dict[str, Any] | None) -> None:
     if planned is None:
         send({"id": message["id"], "error": {"code": -32602, "message": "Tool not found"}})
         return
-    if "ask_back" in planned:
-        send({"id": "mine", "method": planned["ask_back"]})
     if planned.get("ears_closed"):
         os.close(0)
         note("hanging", os.getpid())

@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -131,37 +129,15 @@ def test_the_daemon_is_stopped_by_who_started_it(porter: Porter) -> None:
         porter.call()
 
 
-def test_a_daemon_that_was_there_before_is_left() -> None:
-    # In a deep folder the daemon has a folder of its own, where none can have been before.
-    with (
-        tempfile.TemporaryDirectory(dir="/tmp") as folder,
-        subprocess.Popen(["sleep", "60"], process_group=0) as running,
-    ):
-        check_that_a_daemon_is_left(Porter(Path(folder)), running)
-
-
-def check_that_a_daemon_is_left(porter: Porter, running: subprocess.Popen[bytes]) -> None:
-    record = porter.folder / "daemon" / "daemon-1.json"
-    record.parent.mkdir(parents=True)
-    record.write_text(json.dumps({"pid": running.pid, "configPath": porter.porter.config_path}))
-    porter.reply("call", out="{}")
-    porter.call()
-    porter.porter.close()
-    is_running = running.poll() is None
-    running.kill()
-    assert (is_running, [asked[0] for asked in porter.asked]) == (True, ["call"])
-
-
 def test_closing_what_never_was_asked_starts_nothing(porter: Porter) -> None:
     porter.porter.close()
     assert porter.asked == []
 
 
-def test_the_socket_of_a_deep_folder_has_a_short_path(tmp_path: Path) -> None:
-    porter = Porter(tmp_path / ("deep" * 30)).reply("call", out="{}")
-    porter.call()
+def test_the_daemon_has_a_private_folder_that_is_removed(porter: Porter, tmp_path: Path) -> None:
+    porter.reply("call", out="{}").call()
     folder = Path(porter.fake.environments[0]["MCPORTER_DAEMON_DIR"])
-    assert folder.parent == tmp_path / ("deep" * 30)
+    assert folder.parent == tmp_path
     assert folder.stat().st_mode & 0o077 == 0
     porter.porter.close()
     assert not folder.exists()

@@ -150,12 +150,9 @@ def test_what_just_fits_is_read(fake_qmd: FakeQmd) -> None:
         run(fake_qmd.forget().reply(out="é" * (MAX_BYTES // 2) + "x"))
 
 
-def test_quietly_only_the_last_is_kept_however_much_it_says(fake_qmd: FakeQmd) -> None:
-    fake_qmd.reply("update", out="first\n", flood="out", flood_lines=2000)
-    output = run(fake_qmd, "update", quiet=True)
-    assert output.code == 0
-    assert "first" not in output.stdout
-    assert 0 < len(output.stdout) < MAX_BYTES
+def test_quietly_it_may_say_more(fake_qmd: FakeQmd) -> None:
+    fake_qmd.reply("update", flood="out", flood_lines=2000)
+    assert len(run(fake_qmd, "update", quiet=True).stdout) > MAX_BYTES
 
 
 def test_it_ends_when_it_is_to_stop(fake_qmd: FakeQmd) -> None:

@@ -81,15 +81,6 @@ def test_much_complaint_does_not_block_it(session: Session, fake_qmd: FakeQmd) -
     assert call(session) == {"results": [1]}
 
 
-@pytest.mark.parametrize("method", ["ping", "roots/list"])
-def test_what_the_server_asks_is_answered(session: Session, fake_qmd: FakeQmd, method: str) -> None:
-    fake_qmd.tool("query", result=ANSWER, ask_back=method)
-    call(session)
-    assert until(lambda: any(message.get("id") == "mine" for message in fake_qmd.messages))
-    [reply] = [message for message in fake_qmd.messages if message.get("id") == "mine"]
-    assert ("result" in reply) == (method == "ping")
-
-
 def test_a_server_that_dies_is_told_and_started_again(session: Session, fake_qmd: FakeQmd) -> None:
     fake_qmd.tool("bad", die="TypeError: fetch failed\n    at x")
     with pytest.raises(ProgramFailed, match="TypeError: fetch failed") as told:

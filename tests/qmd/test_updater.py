@@ -26,7 +26,6 @@ class World:
         self.agent_home = agent_home
         self.program = Scripted()
         self.now_s = 1000.0
-        self.texts: int | None = 1
         self.embed_state = agent_home.state_dir / "embed.json"
         self._open: list[Updater] = []
         agent_home.qmd(includeDefaultMemory=False, paths=[{"path": "memory", "name": "n"}])
@@ -39,7 +38,6 @@ class World:
             NEVER._replace(embed_interval=int(interval_s * 1000), embed_timeout_ms=500),
             state_path=str(self.embed_state),
             lock_path=str(self.agent_home.state / "embed.lock"),
-            pending=lambda: self.texts,
             now=lambda: self.now_s,
         )
 
@@ -288,7 +286,7 @@ def test_without_vectors_it_never_embeds(world: World) -> None:
 
 def test_a_failed_embedding_leaves_the_update_done_and_is_tried_ever_less_often(world: World) -> None:
     updater = world.updater(embeds=True)
-    world.program.replies["embed"] = [ProgramTimedOut("slow")] * 9
+    world.program.replies["embed"] = [ProgramFailed("no model")] * 9
     pauses = []
     for failures in range(1, 10):
         report = updater.run("manual", force=True)
@@ -308,20 +306,14 @@ def test_a_failed_embedding_leaves_the_update_done_and_is_tried_ever_less_often(
     assert (status["embedFailures"], status["lastEmbedError"], status["nextEmbedTry"]) == (0, "", None)
 
 
-def test_embedding_that_gets_further_each_time_is_no_failure(world: World) -> None:
-    def half(_: Stop) -> str:
-        assert world.texts
-        world.texts //= 2
-        raise ProgramTimedOut("slow")
-
-    world.texts = 8
-    world.program.replies["embed"] = [half, half]
-    updater = world.updater(NEVER._replace(debounce_ms=0), embeds=True)
-    for left in ("4 of 8", "2 of 4"):
-        (issue,) = updater.run("search").issues
-        assert left in issue.problem
-    assert updater.status()["embedFailures"] == 0
-    assert updater.run("search").embedded
+def test_embedding_that_takes_longer_than_one_run_goes_on_soon_each_time(world: World) -> None:
+    world.program.replies["embed"] = [ProgramTimedOut("slow")] * 3
+    updater = world.updater(embeds=True)
+    for _ in range(3):
+        updater.run("manual", force=True)
+        assert world.embedding().state()[1:3] == (1, world.now_s + 60)
+        world.now_s += 60
+    assert updater.run("manual", force=True).embedded
 
 
 def test_a_clock_that_was_set_back_does_not_stop_embedding_for_good(world: World) -> None:
@@ -371,7 +363,6 @@ def test_the_real_qmd_embeds_and_a_missing_model_is_told_and_left_for_later(
             NEVER._replace(embed_timeout_ms=int(timeout_s * 1000)),
             state_path=str(agent_home.state_dir / "embed.json"),
             lock_path=str(agent_home.state / "embed.lock"),
-            pending=agent_home.database.count_unembedded,
         )
         collections = agent_home.collections(program)
         return Updater(collections, agent_home.update(program, collections=collections), embedding, NEVER)

@@ -18,7 +18,6 @@ from mdrecall.extras.qmd.process import (
     parse_command,
     prepare,
     require_version,
-    resolve_launcher,
     state_dir_of,
 )
 from mdrecall.locks import FileLock
@@ -174,7 +173,7 @@ class QmdBackend:
         """Make the parts that run qmd; raise ``ProgramMissing`` at once if there is none."""
         settings, home = self._settings, self._loaded.home
         env = prepare(settings.qmd_dir, self._loaded.environment, home=home)
-        command, env = resolve_launcher(parse_command(settings.memory.qmd.command, home=home), env)
+        command = parse_command(settings.memory.qmd.command, home=home)
         find_program(command, env)
 
         from mdrecall.extras.qmd.answers import QmdAnswers
@@ -211,7 +210,6 @@ class QmdBackend:
                 rules,
                 state_path=os.path.join(state_dir, "embed.json"),
                 lock_path=os.path.join(settings.shared_dir, "qmd-embed.lock"),
-                pending=collections.database.count_unembedded,
             )
         is_configured = self._loaded.values["memory.qmd.update.debounceMs"].origin != "default"
         return Updater(collections, update, embedding, rules, debounces_keywords=is_configured)

@@ -11,12 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mdrecall import state_files
-from mdrecall.errors import (
-    BackendUnavailable,
-    ProgramStopped,
-    ProgramTimedOut,
-    ProgramUnreadable,
-)
+from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut, ProgramUnreadable
 from mdrecall.extras.qmd.database import file_identity
 from mdrecall.extras.qmd.process import WORK_DIR, Output, Program, parse_tool_result, translate_failure
 
@@ -24,9 +19,6 @@ from mdrecall.extras.qmd.process import WORK_DIR, Output, Program, parse_tool_re
 _STOP_S = 5.0
 # How long a daemon outlives a memory that was never closed.
 _IDLE_MS = 600_000
-# What the daemon appends to its folder for its socket, and how long the path of a socket may be.
-_SOCKET_CHARS = len("/daemon/daemon-0123456789ab.sock")
-_MAX_SOCKET_CHARS = 100
 # The variables of qmd's environment that the daemon passes on, besides those that begin with QMD_.
 _PASSED_ON = ("NO_COLOR", "PWD", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 
@@ -34,8 +26,8 @@ _PASSED_ON = ("NO_COLOR", "PWD", "XDG_CACHE_HOME", "XDG_CONFIG_HOME")
 class Mcporter:
     """mcporter with one server in its configuration: the qmd of one agent.
 
-    With ``start_daemon`` a daemon keeps qmd and its models running between calls. A daemon that was started here ends
-    with :meth:`close`, and by itself after ten idle minutes. Without a daemon every call starts its own qmd.
+    With ``start_daemon`` a daemon keeps qmd and its models running between calls. It ends with :meth:`close`, and by
+    itself after ten idle minutes. Without a daemon every call starts its own qmd.
     """
 
     def __init__(
@@ -63,7 +55,6 @@ class Mcporter:
         self._lock = threading.Lock()
         self._program: Program | None = None
         self._daemon_dir = ""
-        self._daemon_is_ours = False
         self._closed = False
 
     def call(self, tool: str, arguments: Mapping[str, Any], *, timeout_s: float) -> dict[str, Any]:
@@ -94,21 +85,17 @@ class Mcporter:
         if program is None:
             return
         program.close()
-        if self._daemon_is_ours:
+        if self._start_daemon:
             self._stop_daemon(program.env)
-        if self._daemon_dir != self._folder:
-            shutil.rmtree(self._daemon_dir, ignore_errors=True)
+        shutil.rmtree(self._daemon_dir, ignore_errors=True)
 
     def _set_up(self) -> Program:
         try:
             self._write_config()
             if self._program is not None:
                 return self._program
-            self._daemon_dir = self._folder
-            if len(self._folder) + _SOCKET_CHARS > _MAX_SOCKET_CHARS:
-                parent = self._outer_env.get("TMPDIR") or "/tmp"
-                self._daemon_dir = tempfile.mkdtemp(prefix="mdrecall-", dir=parent)
-            self._daemon_is_ours = self._start_daemon and not self._daemon_pids()
+            # The path of a socket must be short.
+            self._daemon_dir = tempfile.mkdtemp(prefix="mdrecall-", dir=self._outer_env.get("TMPDIR") or "/tmp")
         except OSError as error:
             raise BackendUnavailable(f"Cannot create the mcporter folder {self._folder}: {error.strerror}.") from error
         inherited = {name: value for name, value in self._outer_env.items() if not name.startswith("MCPORTER_")}
@@ -141,20 +128,16 @@ class Mcporter:
                 [*self._config_flag, "daemon", "stop"], timeout_s=_STOP_S, check=False
             )
         for leader in leaders:
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(leader, signal.SIGKILL)
+            with contextlib.suppress(OSError):
+                if os.getpgid(leader) == leader:
+                    os.killpg(leader, signal.SIGKILL)
 
     def _daemon_pids(self) -> list[int]:
-        """Return the process ids of daemons of this configuration. Each leads the group of its servers."""
+        """Return the process ids of the daemon. It leads the group of its servers."""
         folder = os.path.join(self._daemon_dir, "daemon")
-        found: list[int] = []
-        for name in os.listdir(folder) if os.path.isdir(folder) else ():
-            record = state_files.load(os.path.join(folder, name)) if name.endswith(".json") else {}
-            number = record.get("pid")
-            with contextlib.suppress(OSError):
-                if isinstance(number, int) and os.getpgid(number) == number:
-                    found += [number] if record.get("configPath") == self.config_path else []
-        return found
+        names = os.listdir(folder) if os.path.isdir(folder) else ()
+        records = [state_files.load(os.path.join(folder, name)) for name in names if name.endswith(".json")]
+        return [number for record in records if isinstance(number := record.get("pid"), int)]
 
 
 def _parse_output(output: Output, what: str) -> dict[str, Any]:
@@ -165,8 +148,6 @@ def _parse_output(output: Output, what: str) -> dict[str, Any]:
         if output.code:
             raise translate_failure(f"mcporter {what}", complaint, output.code) from error
         raise ProgramUnreadable(f"mcporter {what} did not answer with JSON.", hint="Update mcporter.") from error
-    if isinstance(answer, list):
-        return {"results": answer}
     if not isinstance(answer, dict):
         raise ProgramUnreadable(f"mcporter {what} did not answer with an object.", hint="Update mcporter.")
     return answer

@@ -1,23 +1,21 @@
 """Starts qmd: which program that is, where it keeps its files, and one run of it to its end.
 
-npm installs ``qmd`` as a script that only starts a second Node with the actual program. That costs a tenth of a second
-per call, and killing the launcher leaves the program running. Where it is clear what the launcher would start, that
-program is started directly. Output and time of a run are bounded, and no process is left behind.
+npm installs ``qmd`` as a script that only starts a second Node with the actual program, and killing the script leaves
+that running. So every program has a process group of its own, which is killed as a whole. Output and time of a run are
+bounded.
 """
 
 import contextlib
 import os
 import re
-import selectors
 import shlex
 import shutil
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import IO, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import (
@@ -40,11 +38,6 @@ _BUSY_WAIT_MS = 2_000
 # Variables that would lead qmd to another index or let a configuration run commands.
 _DROPPED_VARIABLES = ("INDEX_PATH", "OLDPWD", "QMD_TRUST_LOCAL_CONFIG", "QMD_TRUST_UPDATE_HOOKS")
 _LOCAL_CONFIGS = (os.path.join(".qmd", "index.yml"), os.path.join(".qmd", "index.yaml"))
-_LAUNCHER = os.path.join("bin", "qmd")
-_PROGRAM = os.path.join("dist", "cli", "qmd.js")
-_BUN_LOCKS = ("bun.lock", "bun.lockb")
-# What the launcher sets for the native libraries, unless the user has: otherwise they log into the answers.
-_QUIET = {"LLAMA_LOG_LEVEL": "error", "GGML_LOG_LEVEL": "error", "GGML_BACKEND_SILENT": "1"}
 # The first version that names files exactly, not lower-cased and with other characters replaced.
 _LEAST = (2, 6, 0)
 _VERSION = re.compile(r"\b(\d+)\.(\d+)\.(\d+)\b")
@@ -53,14 +46,12 @@ _CHECK_TIMEOUT_S = 30.0
 
 #: A program that prints more than any list of results is killed before it fills the memory.
 MAX_BYTES = 400_000
-# How much is kept of output that nobody parses: enough for an error message and its stack.
-_TAIL_BYTES = 8_000
+# The same for output that nobody parses: the log of an update names every file.
+_MAX_LOG_BYTES = 100 * MAX_BYTES
 # How much of it an error carries: enough to recognize the failure.
 _ERROR_CHARS = 2_000
 # How often a run checks its time limit and whether it should stop.
 _POLL_S = 0.05
-# How long to read on after the program has ended: a child that inherited the pipe may never close it.
-_DRAIN_S = 0.25
 # The index holds the text of every note and transcript, so only this user may read it.
 _UMASK = 0o077
 # A segmentation fault, started directly or by a launcher: how qmd ends on a Node that is too old for its SQLite.
@@ -160,29 +151,6 @@ def prepare(qmd_dir: str, environment: Mapping[str, str], *, home: str) -> dict[
     }
 
 
-def resolve_launcher(command: Sequence[str], env: Mapping[str, str]) -> tuple[tuple[str, ...], dict[str, str]]:
-    """Return the command and environment that qmd's launcher would use, or both unchanged for any other program."""
-    path = env.get("PATH", os.defpath)
-    found = shutil.which(command[0], path=path) if len(command) == 1 else None
-    folder, name = os.path.split(os.path.realpath(found or ""))
-    package = os.path.dirname(folder)
-    program, node = os.path.join(package, _PROGRAM), shutil.which("node", path=path)
-    is_launcher = os.path.join(os.path.basename(folder), name) == _LAUNCHER and env.get("QMD_SOURCE_MODE") != "1"
-    if not (is_launcher and node and os.path.isfile(program) and _is_installed_for_node(package)):
-        return tuple(command), dict(env)
-    extra = dict(_QUIET)
-    if sys.platform == "darwin" and env.get("QMD_METAL_KEEP_RESIDENCY") != "1":
-        extra["GGML_METAL_NO_RESIDENCY"] = "1"
-    return (node, program), {**extra, **env}
-
-
-def _is_installed_for_node(package: str) -> bool:
-    """True if a package was installed for Node: beside it, or at its root, there is no lock file of Bun."""
-    root, found, _ = package.rpartition(f"{os.sep}node_modules{os.sep}")
-    locks = (os.path.join(folder, lock) for folder in (package, root) for lock in _BUN_LOCKS)
-    return bool(found) and not any(map(os.path.exists, locks))
-
-
 class Output(NamedTuple):
     """What a program printed and how it ended."""
 
@@ -213,33 +181,37 @@ class Program:
     ) -> Output:
         """Run the program to its end, then kill whatever it left running in its process group.
 
-        With ``quiet`` only the end of the output is kept, however long it is. Without ``check`` a non-zero exit code
-        is not an error.
+        With ``quiet`` the output may be long. Without ``check`` a non-zero exit code is not an error.
         """
         name = short_name(self.command, arguments)
-        began = time.monotonic()
+        until = time.monotonic() + timeout_s
         process = self._start(arguments)
-        reader = _OutputReader(process, quiet)
+        most = _MAX_LOG_BYTES if quiet else MAX_BYTES
+        output, has_ended = (b"", b""), False
         try:
-            while not reader.has_ended(_POLL_S):
-                if stop():
+            while not has_ended:
+                has_ended = process.poll() is not None
+                try:
+                    output, has_ended = process.communicate(timeout=_POLL_S), True
+                except subprocess.TimeoutExpired as waiting:
+                    # After the end of the program, only a child that inherited the pipe still has it open.
+                    output = waiting.stdout or b"", waiting.stderr or b""
+                if max(map(len, output)) > most:
+                    message = f"{name} printed more than {most:,} bytes and was killed."
+                    raise ProgramUnreadable(message, hint="Ask for fewer results.")
+                if not has_ended and stop():
                     raise ProgramStopped(f"{name} was stopped.")
-                if time.monotonic() - began > timeout_s:
+                if not has_ended and time.monotonic() > until:
                     limit = f"{max(0.1, round(timeout_s, 1)):g} seconds"
                     hint = "Raise its time limit in the settings, or index fewer files."
                     raise ProgramTimedOut(f"{name} did not answer within {limit} and was killed.", hint=hint)
         finally:
             kill_group(process)
-            reader.close()
-            process.wait()
-            with self._lock:
+            with process, self._lock:
                 self._running.discard(process)
         if self._closed:
             raise ProgramStopped(f"{name} was stopped.")
-        if reader.has_overflowed:
-            message = f"{name} printed more than {MAX_BYTES:,} bytes and was killed."
-            raise ProgramUnreadable(message, hint="Ask for fewer results.")
-        stdout, stderr = reader.texts
+        stdout, stderr = (text.decode("utf-8", "replace") for text in output)
         if check and process.returncode:
             complaint, code = stderr.strip() or stdout.strip(), process.returncode
             ending = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
@@ -289,59 +261,6 @@ def kill_group(process: "subprocess.Popen[bytes]") -> None:
     """Kill a program that :func:`spawn` started, with everything in its process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-
-
-class _OutputReader:
-    """Reads both outputs of a process at once, so that neither pipe fills up and blocks it."""
-
-    def __init__(self, process: "subprocess.Popen[bytes]", quiet: bool) -> None:
-        assert process.stdout
-        assert process.stderr
-        self._process = process
-        self._quiet = quiet
-        self._selector = selectors.DefaultSelector()
-        self._pipes: list[IO[bytes]] = [process.stdout, process.stderr]
-        self._data = [bytearray(), bytearray()]
-        for pipe, data in zip(self._pipes, self._data, strict=True):
-            os.set_blocking(pipe.fileno(), False)
-            self._selector.register(pipe, selectors.EVENT_READ, data)
-        self._drain_until: float | None = None
-        self.has_overflowed = False
-
-    @property
-    def texts(self) -> tuple[str, ...]:
-        return tuple(data.decode("utf-8", "replace") for data in self._data)
-
-    def has_ended(self, wait_s: float) -> bool:
-        """Read what is available, waiting up to ``wait_s``. True if the output is read or too long."""
-        if self._selector.get_map():
-            self._read(wait_s)
-        else:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self._process.wait(wait_s)
-        if self.has_overflowed or not self._selector.get_map():
-            return self.has_overflowed or self._process.poll() is not None
-        if self._drain_until is None and self._process.poll() is not None:
-            self._drain_until = time.monotonic() + _DRAIN_S
-        return self._drain_until is not None and time.monotonic() > self._drain_until
-
-    def close(self) -> None:
-        self._selector.close()
-        for pipe in self._pipes:
-            pipe.close()
-
-    def _read(self, wait_s: float) -> None:
-        for key, _ in self._selector.select(wait_s):
-            try:
-                data = os.read(key.fd, 65_536)
-            except BlockingIOError:
-                continue
-            key.data.extend(data)
-            if self._quiet:
-                del key.data[:-_TAIL_BYTES]
-            self.has_overflowed = self.has_overflowed or len(key.data) > MAX_BYTES
-            if not data:
-                self._selector.unregister(key.fileobj)
 
 
 def translate_failure(name: str, complaint: str, code: int = 1, ending: str = "failed") -> BackendUnavailable:

@@ -29,7 +29,6 @@ _TAIL_BYTES = 8_000
 _DRAIN_S = 0.25
 # Bounds writing a message that has no deadline of its own.
 _SEND_S = 5.0
-_NO_SUCH_METHOD = -32601
 # The server may work on a few abandoned requests, for instance while it loads a model. With more than that it is
 # likelier that they never end.
 _MAX_ABANDONED = 4
@@ -144,11 +143,13 @@ class Connection:
             self._pending[number] = answer
         try:
             if not self._ready.wait(max(0.0, deadline - time.monotonic())):
-                raise self._timeout_error(timeout_s)
-            self._send({"id": number, "method": method, "params": params}, deadline, timeout_s)
+                raise TimeoutError
+            self._send({"id": number, "method": method, "params": params}, deadline)
             message = answer.result(max(0.0, deadline - time.monotonic()))
         except TimeoutError:
-            raise self._timeout_error(timeout_s) from None
+            hint = "Raise its time limit in the settings; loading a model for the first time takes longer."
+            limit = f"{round(timeout_s, 1):g} seconds"
+            raise ProgramTimedOut(f"{self._name} did not answer within {limit}.", hint=hint) from None
         finally:
             with self._lock:
                 if self._pending.pop(number, None) and not answer.done():
@@ -159,34 +160,31 @@ class Connection:
             raise translate_failure(self._name, str(error.get("message", "")), code if isinstance(code, int) else 1)
         return result if isinstance(result, dict) else {}
 
-    def _send(self, message: Mapping[str, Any], deadline: float, timeout_s: float) -> None:
+    def _send(self, message: Mapping[str, Any], deadline: float) -> None:
+        """Write a message. A server that does not read it in time, or has closed its input, is killed."""
         assert self._process.stdin
         data = memoryview(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
-        if not self._sending.acquire(timeout=max(0.0, deadline - time.monotonic())):
-            raise self._timeout_error(timeout_s)
-        try:
-            pipe = self._process.stdin.fileno()
-            poll = select.poll()
-            poll.register(pipe, select.POLLOUT)
-            while data:
-                if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                    self._fail(ProgramFailed(f"{self._name} stopped reading its input and was killed."))
-                    kill_group(self._process)
-                    raise self._timeout_error(timeout_s)
-                # A pipe that is ready takes this much without blocking.
-                data = data[os.write(pipe, data[: select.PIPE_BUF]) :]
-        except (OSError, ValueError) as error:
-            # A server that has closed its input may still be running.
-            kill_group(self._process)
-            if threading.current_thread() is not self._reader:
-                # If it has just died, its reader knows why in a moment.
-                self._reader.join(_SEND_S)
-            raise self.failure or ProgramFailed(f"{self._name} stopped reading its input.") from error
-        finally:
-            self._sending.release()
+        with self._sending:
+            try:
+                pipe = self._process.stdin.fileno()
+                poll = select.poll()
+                poll.register(pipe, select.POLLOUT)
+                while data:
+                    if not poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
+                        raise TimeoutError
+                    # A pipe that is ready takes this much without blocking.
+                    data = data[os.write(pipe, data[: select.PIPE_BUF]) :]
+            except (OSError, ValueError) as error:
+                kill_group(self._process)
+                if threading.current_thread() is not self._reader:
+                    # If it has just died, its reader knows why in a moment.
+                    self._reader.join(_SEND_S)
+                if isinstance(error, TimeoutError):
+                    raise
+                raise self.failure or ProgramFailed(f"{self._name} stopped reading its input.") from error
 
     def _notify(self, message: Mapping[str, Any]) -> None:
-        self._send(message, time.monotonic() + _SEND_S, _SEND_S)
+        self._send(message, time.monotonic() + _SEND_S)
 
     def _read(self) -> None:
         assert self._process.stdout
@@ -222,20 +220,15 @@ class Connection:
                 self._complaint = (self._complaint + data)[-_TAIL_BYTES:]
 
     def _handle_line(self, line: bytes) -> None:
-        """Pass an answer to its request. A line that is not a message is log output, and ignored."""
+        """Pass an answer to its request. Any other line is log output or a question of the server, and ignored."""
         try:
             message = json.loads(line)
         except ValueError:
             return
         number = message.get("id") if isinstance(message, dict) else None
-        if number is None:
+        if number is None or "method" in message:
             return
-        if message.get("method") == "ping":
-            self._notify({"id": number, "result": {}})
-        elif "method" in message:
-            error = {"code": _NO_SUCH_METHOD, "message": f"no method {message['method']}"}
-            self._notify({"id": number, "error": error})
-        elif number == _HANDSHAKE_ID and "error" in message:
+        if number == _HANDSHAKE_ID and "error" in message:
             self._fail(translate_failure(self._name, str(message["error"])))
             kill_group(self._process)
         elif number == _HANDSHAKE_ID:
@@ -255,7 +248,3 @@ class Connection:
                 if not answer.done():
                     answer.set_exception(self.failure)
         self._ready.set()
-
-    def _timeout_error(self, timeout_s: float) -> ProgramTimedOut:
-        hint = "Raise its time limit in the settings; loading a model for the first time takes longer."
-        return ProgramTimedOut(f"{self._name} did not answer within {round(timeout_s, 1):g} seconds.", hint=hint)

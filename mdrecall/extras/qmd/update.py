@@ -6,6 +6,7 @@ growing pauses while it fails.
 
 import hashlib
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -192,35 +193,22 @@ def digest_files(collections: Sequence[Collection], more: Mapping[str, Sequence[
 
 def _stamps(entry: Collection) -> Iterator[str]:
     if entry.file:
-        path = os.path.join(entry.root, entry.file)
-        try:
-            yield _stamp(path, os.lstat(path))
-        except OSError:
-            yield f"{path} is not there"
+        yield _stamp(os.path.join(entry.root, entry.file)) or f"{entry.file} is not there"
         return
     ending = NOTE_ENDING if is_note_file(entry.pattern) and "," not in entry.pattern else ""
-    folders = [entry.root]
-    while folders:
-        folder = folders.pop()
-        try:
-            with os.scandir(folder) as listing:
-                entries = list(listing)
-        except OSError:
-            yield f"{folder} cannot be listed"
-            continue
-        for found in entries:
-            name = found.name
-            if name.startswith("."):
-                continue
-            if name.endswith(ending) and found.is_file(follow_symlinks=False):
-                with suppress(OSError):
-                    yield _stamp(found.path, found.stat(follow_symlinks=False))
-            elif found.is_dir(follow_symlinks=False) and name not in _IGNORED_FOLDERS:
-                folders.append(found.path)
+    for folder, folders, names in os.walk(entry.root):
+        folders[:] = [name for name in folders if not name.startswith(".") and name not in _IGNORED_FOLDERS]
+        paths = (os.path.join(folder, name) for name in names if name.endswith(ending) and not name.startswith("."))
+        yield from filter(None, map(_stamp, paths))
 
 
-def _stamp(path: str, found: os.stat_result) -> str:
-    return f"{path}\0{found.st_size} {found.st_mtime_ns}"
+def _stamp(path: str) -> str:
+    """Return the path, size and time of a file; empty if it is none, or a symbolic link, which qmd does not follow."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return ""
+    return f"{path}\0{found.st_size} {found.st_mtime_ns}" if stat.S_ISREG(found.st_mode) else ""
 
 
 class Embedding:
@@ -233,7 +221,6 @@ class Embedding:
         *,
         state_path: str,
         lock_path: str,
-        pending: Callable[[], int | None],
         now: Callable[[], float] = time.time,
     ) -> None:
         self._program = program
@@ -241,7 +228,6 @@ class Embedding:
         self._lock_path = lock_path
         self._interval_s = rules.embed_interval / 1000
         self._timeout_s = rules.embed_timeout_ms / 1000
-        self._pending = pending
         self._now = now
 
     def run_if_due(self, force: bool, issues: list[Issue], stop: Stop) -> bool:
@@ -249,7 +235,6 @@ class Embedding:
         if not self.is_due(force=force):
             return False
         lock = FileLock(self._lock_path)
-        before = self._count_pending()
         try:
             make_private_folder(os.path.dirname(self._lock_path))
             # Each process on this machine has a model in memory.
@@ -257,9 +242,6 @@ class Embedding:
                 return False
             output = self._program.run(["embed"], timeout_s=self._timeout_s, quiet=True, stop=stop)
         except ProgramStopped:
-            return False
-        except ProgramTimedOut as error:
-            self._record_timeout(error, before, issues)
             return False
         except (BackendUnavailable, OSError) as error:
             self._record_failure(error, issues)
@@ -293,24 +275,10 @@ class Embedding:
             return True
         return self._interval_s > 0 and not at <= now < at + self._interval_s
 
-    def _record_timeout(self, error: ProgramTimedOut, before: int | None, issues: list[Issue]) -> None:
-        """Keep what was embedded. If there was progress, the next update continues without a pause."""
-        after = self._count_pending()
-        if before is None or after is None or after >= before:
-            self._record_failure(error, issues)
-        else:
-            self._save(0.0)
-            issues.append(Issue("qmd embed", f"timed out: {after} of {before} texts have no vector yet"))
-
-    def _count_pending(self) -> int | None:
-        try:
-            return self._pending()
-        except BackendUnavailable:
-            return None
-
     def _record_failure(self, error: BackendUnavailable | OSError, issues: list[Issue]) -> None:
         at, failures, *_ = self.state()
-        failures += 1
+        # A first embedding takes longer than one run may: what was embedded stays, and the next run soon goes on.
+        failures = 1 if isinstance(error, ProgramTimedOut) else failures + 1
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
         why = message_with_hint(error) if isinstance(error, BackendUnavailable) else str(error.strerror)
         self._save(at, failures, self._now() + pause_s, why)
