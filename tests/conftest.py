@@ -90,7 +90,6 @@ _SLOW = (
     "hosts/test_scenario.py",
     "life/test_backup.py",
     "life/test_forget.py",
-    "life/test_forget_tool.py::test_many",
     "life/test_import_fuzz.py",
     "life/test_imports.py",
     "life/test_kills.py",

@@ -53,9 +53,8 @@ class ToolOptions(Section):  # mdrecall.tools
     append: bool = setting(flag(), False, "Offer memory_append, which writes notes. MCP servers do unless it is false.")
 
 
-class ForgetOptions(Section):  # mdrecall.forget
+class ForgetOptions(Section, dropped=("tool",)):  # mdrecall.forget
     trash_days: int = setting(whole(1), 30, "How many days the trash keeps what was removed from notes.")
-    tool: bool = setting(flag(), False, "Offer agents the tool memory_forget, which shows a text before it removes it.")
 
 
 class VectorOptions(Section):  # mdrecall.vectors

@@ -36,9 +36,7 @@ _SERVER_KEY = f"{_PREFIX}serverInfo"
 _LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 #: The methods whose results a client of the newer era may keep, and what tells it not to: notes change at any time.
 _NOT_KEPT: Mapping[str, Any] = {"ttlMs": 0, "cacheScope": "private"}
-_CACHEABLE = frozenset(
-    ("server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read", "prompts/list")
-)
+_CACHEABLE = ("server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read")
 
 
 class ProtocolError(Exception):
@@ -83,11 +81,6 @@ _PARAMS: Mapping[str, _Rules] = {
     "resources/list": _PAGED,
     "resources/templates/list": _PAGED,
     "resources/read": {"uri": _is(str)},
-    "prompts/list": _PAGED,
-    "prompts/get": {
-        "name": _is(str),
-        "arguments": lambda value: _is(dict, _NONE)(value) and all(map(_is(str), (value or {}).values())),
-    },
 }
 _META: _Rules = {"progressToken": lambda value: _is(str, int)(value) or (_is(float)(value) and value.is_integer())}
 _STATELESS_META: _Rules = {

@@ -244,8 +244,7 @@ def memory_tools(
 
     Where transcripts are searched, ``session_get``, ``sessions_search`` and ``sessions_history`` are among them, and
     ``memory_append`` if ``can_append`` says so, by default as the setting ``mdrecall.tools.append`` does.
-    ``memory_forget`` is there if ``mdrecall.forget.tool`` is on, in the agent's main conversation. ``author`` is
-    noted with what is appended.
+    ``author`` is noted with what is appended.
     """
     if parse(session_key).kind == "subagent":
         return []
@@ -262,16 +261,7 @@ def memory_tools(
     if memory.settings.mdrecall.tools.append if can_append is None else can_append:
         call = partial(_call_append, memory, session_key, author, is_own)
         tools.append(FunctionTool(append_spec(may_choose=is_own), call))
-    if _may_forget(memory.settings, can_append) and is_own:
-        from mdrecall.tools.forget import FORGET, call_forget
-
-        tools.append(FunctionTool(FORGET, partial(call_forget, memory)))
     return tools
-
-
-def _may_forget(settings: Settings, can_append: bool | None) -> bool:
-    """True if the tool that forgets is offered: where notes must not be written, it is not."""
-    return settings.mdrecall.forget.tool and can_append is not False
 
 
 def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
@@ -279,13 +269,7 @@ def list_specs(settings: Settings, *, can_append: bool) -> list[ToolSpec]:
     specs = [SEARCH, GET]
     if settings.searches_sessions:
         specs += [SESSION_GET, SESSIONS_SEARCH, SESSIONS_HISTORY]
-    if can_append:
-        specs.append(append_spec(may_choose=True))
-    if _may_forget(settings, can_append):
-        from mdrecall.tools.forget import FORGET
-
-        specs.append(FORGET)
-    return specs
+    return [*specs, append_spec(may_choose=True)] if can_append else specs
 
 
 def append_spec(*, may_choose: bool) -> ToolSpec:

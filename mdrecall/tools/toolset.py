@@ -195,10 +195,11 @@ class ToolSpec(NamedTuple):
 
 
 def object_tool(
-    name: str, description: str, properties: dict[str, Any], required: str, *, writes: bool = False
+    name: str, description: str, properties: dict[str, Any], *required: str, writes: bool = False
 ) -> ToolSpec:
-    """Return the description of a tool that takes an object, in which one property must not be missing."""
-    return ToolSpec(name, description, {"type": "object", "properties": properties, "required": [required]}, writes)
+    """Return the description of a tool that takes an object, in which some properties must not be missing."""
+    needs = {"required": list(required)} if required else {}
+    return ToolSpec(name, description, {"type": "object", "properties": properties, **needs}, writes)
 
 
 class ToolAnswer(NamedTuple):

@@ -91,15 +91,13 @@ METHODS = [
     request("resources/templates/list"),
     request("resources/read", {"uri": "mdrecall://main/MEMORY.md"}),
     request("resources/read", {"uri": "mdrecall://main/missing.md"}),
-    request("prompts/list"),
-    request("prompts/get", {"name": "recall", "arguments": {"question": "Which?"}}),
-    request("prompts/get", {"name": "other"}),
     request("tools/list", {"_meta": SUBAGENT}),
     request("resources/read", {"uri": "mdrecall://main/MEMORY.md", "_meta": SUBAGENT}),
 ]
 #: Of these only the newer or only the older era has each, and the server has some of them in neither.
 OTHERS = [
     *map(request, ("ping", "server/discover", "no/such", "", "initialize", "tools/call/more")),
+    request("prompts/list"),
     request("logging/setLevel", {"level": "debug"}),
     request("resources/subscribe", {"uri": "mdrecall://main/MEMORY.md"}),
     request(
@@ -117,8 +115,6 @@ MALFORMED = [
     request("tools/call", {"name": "memory_get", "arguments": []}),
     request("resources/read"),
     request("resources/read", {"uri": None}),
-    request("prompts/get", {"arguments": {}}),
-    request("prompts/get", {"name": "recall", "arguments": {"question": 1}}),
     request("initialize", {}),
     request("initialize", HELLO | {"clientInfo": {"name": 1}}),
     request("initialize", HELLO | {"capabilities": None}),
@@ -224,7 +220,7 @@ def test_requests_drawn_at_random_are_answered_as_the_sdk_does(home: Home, era: 
         for _ in range(examples(60))
     ]
     # The SDK also looks at the parameters of methods that nobody serves.
-    unserved = ("completion/complete", "logging/setLevel", "resources/subscribe")
+    unserved = ("completion/complete", "logging/setLevel", "prompts/list", "resources/subscribe")
     messages = [each for each in messages if each["method"] not in unserved]
     if era == "older":
         compare(home, [*hello(), *messages])
@@ -259,7 +255,7 @@ def selections(home: Home) -> dict[str, Selection]:
 @pytest.mark.parametrize("name", ["one", "several", "read only", "transcripts"])
 def test_a_server_says_the_same_of_itself_as_the_sdks(home: Home, name: str) -> None:
     selection = selections(home)[name]
-    compare(home, [*hello(), request("tools/list"), request("prompts/list")], selection, read_only=selection.read_only)
+    compare(home, [*hello(), request("tools/list")], selection, read_only=selection.read_only)
 
 
 @pytest.mark.parametrize("name", ["one", "several", "read only", "transcripts"])

@@ -1,4 +1,4 @@
-"""What a client gets: tools, answers, resources, a prompt; with the SDK's own client, in one process."""
+"""What a client gets: tools, answers and resources; with the SDK's own client, in one process."""
 
 import asyncio
 import json
@@ -244,34 +244,20 @@ def test_a_cursor_that_is_none_is_refused(home: Home, cursor: str) -> None:
     assert refused.value.error.code == types.INVALID_PARAMS
 
 
-def test_the_prompt_says_what_the_system_prompt_would(home: Home) -> None:
-    async def act(client: Client) -> tuple[list[str], types.GetPromptResult]:
-        listed = await client.list_prompts()
-        return [each.name for each in listed.prompts], await client.get_prompt("recall", {"question": "Which plan?"})
-
-    names, prompt = with_client(home.server(), act)
-    content = prompt.messages[0].content
-    assert names == ["recall"]
-    assert isinstance(content, types.TextContent)
-    assert "memory_search" in content.text
-    assert content.text.endswith("Which plan?")
-
-
 @pytest.mark.parametrize("by_meta", [True, False])
 def test_a_sub_agent_has_no_memory_at_all(home: Home, by_meta: bool) -> None:
     home.workspace().write("MEMORY.md", "# Lasting\n")
     meta: Any = {"mdrecall/sessionKey": SUBAGENT} if by_meta else None
 
-    async def act(client: Client) -> tuple[int, int, int]:
+    async def act(client: Client) -> tuple[int, int]:
         tools, resources = await client.list_tools(meta=meta), await client.list_resources(meta=meta)
-        prompts = await client.list_prompts(meta=meta)
         with pytest.raises(MCPError, match="Unknown tool"):
             await client.call_tool("memory_search", {"query": "x"}, meta=meta)
         with pytest.raises(MCPError, match="sub-agent"):
             await client.read_resource("mdrecall://main/MEMORY.md", meta=meta)
-        return len(tools.tools), len(resources.resources), len(prompts.prompts)
+        return len(tools.tools), len(resources.resources)
 
-    assert with_client(home.server(session_key="" if by_meta else SUBAGENT), act) == (0, 0, 0)
+    assert with_client(home.server(session_key="" if by_meta else SUBAGENT), act) == (0, 0)
 
 
 def test_the_session_of_the_server_wins_over_that_of_a_request(home: Home) -> None:

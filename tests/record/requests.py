@@ -68,9 +68,6 @@ OLDER: tuple[Request, ...] = (
     _call("sessions_history", sessionKey="talk", limit=2),
     _call("sessions_history", sessionKey="talk", limit=2, offset=1),
     _call("sessions_history", sessionKey="nobody"),
-    _call("memory_forget", text="boat house"),
-    _call("memory_forget", text="chairs"),
-    _call("memory_forget", text="chairs", confirm="yes"),
     _call("no_such_tool"),
     ("tools/call", {"name": 7}),
     ("tools/call", {"name": "memory_get", "arguments": []}),
@@ -80,13 +77,6 @@ OLDER: tuple[Request, ...] = (
     ("resources/read", {"uri": "mdrecall://main/MEMORY.md"}),
     ("resources/read", {"uri": "mdrecall://main/memory/none.md"}),
     ("resources/read", {"uri": "file:///etc/passwd"}),
-    ("prompts/list", {}),
-    ("prompts/list", {"_meta": _SUBAGENT}),
-    ("prompts/get", {"name": "recall", "arguments": {"question": "Where is the key?"}}),
-    ("prompts/get", {"name": "nothing"}),
-    ("prompts/get", {"name": "recall", "arguments": {"question": 7}}),
-    ("logging/setLevel", {"level": "emergency"}),
-    ("logging/setLevel", {"level": "loud"}),
     ("server/discover", {}),
     ("no/such", {}),
 )
@@ -100,9 +90,6 @@ NEWER: tuple[Request, ...] = (
     _call("memory_get", path="MEMORY.md", workspace="second"),
     _call("memory_get", path="MEMORY.md", agent="nobody"),
     _call("memory_append", text="x", agent="second"),
-    ("prompts/list", {}),
-    ("prompts/get", {"name": "recall", "arguments": {"agent": "second"}}),
-    ("prompts/get", {"name": "recall", "arguments": {"agent": "nobody"}}),
     ("initialize", _HELLO),
     ("tools/list", {"_meta": _NEWER | {f"{_META}protocolVersion": "1999-01-01"}}),
     ("tools/list", {"_meta": _NEWER | {f"{_META}clientInfo": {}}}),
@@ -114,7 +101,7 @@ def record_requests(base: Path) -> Iterator[dict[str, Any]]:
     config, second = base / "all-tools.json", base / "second"
     second.mkdir()
     (second / "MEMORY.md").write_text("# Second\n\nTea and chairs.\n")
-    config.write_text(json.dumps(CONFIG | {"mdrecall": {**CONFIG["mdrecall"], "forget": {"tool": True}}}))
+    config.write_text(json.dumps(CONFIG))
     one = Selection(workspaces=(str(base / "notes"),), config=str(config))
     yield from _talk(one, OLDER)
     several = Selection(workspaces=(f"first={base / 'notes'}", f"second={second}"), read_only=True)

@@ -5,8 +5,8 @@ The rules are OpenClaw's, but on whole words: OpenClaw finds its ``is`` in ``thi
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
 from mdrecall.text.markdown import utf16_units
@@ -107,7 +107,6 @@ _DECIDE = (
     "ことにした|ことにしました|に決めました|に決めた|を使うことに",
     "결정했|사용하기로|쓰기로",
 )
-_DECIDE_ENGLISH = ("decided|will use|rozhodli|budeme",)
 _CALLED = (
     "is called|am called|jmenuje se|jmenuji se",
     "ich heiße|heißt|je m'appelle|s'appelle|me llamo|se llama|mi chiamo|si chiama|me chamo|chamo-me|chama-se|se chama",
@@ -170,11 +169,8 @@ def compile_triggers(phrases: Sequence[str]) -> re.Pattern[str] | None:
 
     They are taken literally. In scripts with spaces they match whole words, in any case.
     """
-    plain = [fold(" ".join(phrase.split())) for phrase in phrases]
-    parts = [
-        re.escape(phrase) if is_unspaced(phrase[0]) else _whole_words(re.escape(phrase)) for phrase in plain if phrase
-    ]
-    return re.compile("|".join(parts)) if parts else None
+    plain = [folded for phrase in phrases if (folded := fold(" ".join(phrase.split())))]
+    return re.compile(_either(plain, re.escape)) if plain else None
 
 
 def is_worth_keeping(text: str, max_units: int, more: re.Pattern[str] | None = None) -> bool:
@@ -185,20 +181,20 @@ def is_worth_keeping(text: str, max_units: int, more: re.Pattern[str] | None = N
     if not _MIN_UNITS <= utf16_units(text) <= max_units or _looks_generated(text):
         return False
     plain = _normalize(text)
-    has_trigger = _PATTERNS.is_trigger(plain, text) or bool(more and more.search(plain))
-    return has_trigger and not _is_injection(plain)
+    has_trigger = _compile_remember().search(plain) or _has_address(text) or (more and more.search(plain))
+    return bool(has_trigger) and not (_TAG.search(plain) or _compile_injection().search(plain))
 
 
 def categorize(text: str) -> Category:
     """Return the category of a memory, by its words."""
     plain = _normalize(text)
-    if _PATTERNS.preference.search(plain):
+    if _compile(*_PREFER, "like|love|hate|want").search(plain):
         return "preference"
-    if _PATTERNS.decision.search(plain):
+    if _compile(*_DECIDE, "decided|will use|rozhodli|budeme").search(plain):
         return "decision"
-    if _has_phone(text) or _EMAIL.search(text) or _PATTERNS.naming.search(plain):
+    if _has_address(text) or _compile(*_CALLED).search(plain):
         return "entity"
-    return "fact" if _PATTERNS.fact.search(plain) else "other"
+    return "fact" if _compile(*_IS).search(plain) else "other"
 
 
 def list_user_texts(messages: Iterable[Any]) -> Iterator[str]:
@@ -208,7 +204,12 @@ def list_user_texts(messages: Iterable[Any]) -> Iterator[str]:
     """
     for message in messages:
         if isinstance(message, Mapping) and message.get("role") == "user":
-            yield from (_BLOCK.sub("", text) for text in _texts(message.get("content")))
+            content = message.get("content")
+            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+            for block in blocks if isinstance(blocks, Sequence) else ():
+                is_text = isinstance(block, Mapping) and block.get("type") in ("text", "input_text")
+                if is_text and isinstance(block.get("text"), str):
+                    yield _BLOCK.sub("", block["text"])
 
 
 def pick_newest(texts: Sequence[str], most: int, max_units: int, more: re.Pattern[str] | None = None) -> list[str]:
@@ -220,17 +221,6 @@ def pick_newest(texts: Sequence[str], most: int, max_units: int, more: re.Patter
     return list(found)
 
 
-def _texts(content: Any) -> Iterator[str]:
-    if isinstance(content, str):
-        yield content
-    elif isinstance(content, Sequence):
-        for block in content:
-            if isinstance(block, Mapping) and block.get("type") in ("text", "input_text"):
-                text = block.get("text")
-                if isinstance(text, str):
-                    yield text
-
-
 def _looks_generated(text: str) -> bool:
     """True if a program or a model seems to have written it: markup, a formatted answer, a row of emoji."""
     if "relevant-memories" in text.lower() or (text.lstrip().startswith("<") and "</" in text):
@@ -238,12 +228,10 @@ def _looks_generated(text: str) -> bool:
     return ("**" in text and "\n-" in text) or len(_EMOJI.findall(text)) > _MAX_EMOJI
 
 
-def _is_injection(plain: str) -> bool:
-    return bool(_TAG.search(plain) or _PATTERNS.injection.search(plain))
-
-
-def _has_phone(text: str) -> bool:
-    return any(sum(char.isdigit() for char in number) >= 10 for number in _PHONE.findall(text))
+def _has_address(text: str) -> bool:
+    """True if a text has an e-mail address or a phone number."""
+    numbers = (sum(char.isdigit() for char in number) for number in _PHONE.findall(text))
+    return bool(_EMAIL.search(text)) or any(digits >= 10 for digits in numbers)
 
 
 def _normalize(text: str) -> str:
@@ -251,50 +239,29 @@ def _normalize(text: str) -> str:
     return " ".join(fold(_HIDDEN.sub("", text).replace("’", "'").replace("ʼ", "'")).split())
 
 
-class _Patterns:
-    """The patterns, each compiled at its first use: most processes that import this module need none."""
-
-    @cached_property
-    def remembers(self) -> re.Pattern[str]:
-        mine = [f"(?:{_words(mine)}){_BETWEEN}(?:{_words(verb)})" for mine, verb in _MINE]
-        bounded = [_phrases(_REMEMBER), _phrases(_PREFER), _phrases(_ALWAYS), _phrases(_DECIDE)]
-        return re.compile("|".join([*bounded, _phrases(_MINE_ALONE), _whole_words("|".join(mine)), *_MINE_UNSPACED]))
-
-    @cached_property
-    def preference(self) -> re.Pattern[str]:
-        return re.compile(f"{_phrases(_PREFER)}|{_whole_words('like|love|hate|want')}")
-
-    @cached_property
-    def decision(self) -> re.Pattern[str]:
-        return re.compile(_phrases((*_DECIDE, *_DECIDE_ENGLISH)))
-
-    @cached_property
-    def naming(self) -> re.Pattern[str]:
-        return re.compile(_phrases(_CALLED))
-
-    @cached_property
-    def fact(self) -> re.Pattern[str]:
-        return re.compile(_phrases(_IS))
-
-    @cached_property
-    def injection(self) -> re.Pattern[str]:
-        orders = [f"(?:{_words(verb)}){_BETWEEN}(?:{_words(thing)})" for verb, thing in _IGNORE]
-        fixed = (
-            r"(?:do not|don't) follow (?:the )?(?:system|developer)", "system prompt", "developer message",
-            r"(?:run|execute|call|invoke)\b.{0,40}\b(?:tools?|commands?)",
-        )  # fmt: skip
-        return re.compile("|".join([_whole_words("|".join([*orders, *fixed])), *_IGNORE_UNSPACED]))
-
-    def is_trigger(self, plain: str, text: str) -> bool:
-        return bool(self.remembers.search(plain) or _EMAIL.search(text) or _has_phone(text))
+# Each pattern is compiled at its first use: most processes that import this module need none.
+@cache
+def _compile(*rows: str) -> re.Pattern[str]:
+    return re.compile(_either(_split(*rows)))
 
 
-def _phrases(rows: Sequence[str]) -> str:
-    """Return the phrases of a table as one pattern: on whole words, or anywhere in scripts without spaces."""
-    phrases = [phrase for row in rows for phrase in row.split("|")]
-    spaced = [phrase for phrase in phrases if not is_unspaced(phrase[0])]
-    parts = [_whole_words("|".join(map(_phrase, spaced)))] if spaced else []
-    return "|".join([*parts, *(re.escape(fold(phrase)) for phrase in phrases if is_unspaced(phrase[0]))])
+@cache
+def _compile_remember() -> re.Pattern[str]:
+    phrases = _either(_split(*_REMEMBER, *_PREFER, *_ALWAYS, *_DECIDE, *_MINE_ALONE))
+    return re.compile("|".join([phrases, _whole_words("|".join(_pairs(_MINE))), *_MINE_UNSPACED]))
+
+
+@cache
+def _compile_injection() -> re.Pattern[str]:
+    fixed = (
+        r"(?:do not|don't) follow (?:the )?(?:system|developer)", "system prompt", "developer message",
+        r"(?:run|execute|call|invoke)\b.{0,40}\b(?:tools?|commands?)",
+    )  # fmt: skip
+    return re.compile("|".join([_whole_words("|".join([*_pairs(_IGNORE), *fixed])), *_IGNORE_UNSPACED]))
+
+
+def _split(*rows: str) -> list[str]:
+    return [phrase for row in rows for phrase in row.split("|")]
 
 
 def _phrase(phrase: str) -> str:
@@ -302,12 +269,18 @@ def _phrase(phrase: str) -> str:
     return re.escape(fold(phrase.removesuffix("*"))) + end
 
 
-def _words(row: str) -> str:
-    return "|".join(map(_phrase, row.split("|")))
+def _either(phrases: Sequence[str], to_pattern: Callable[[str], str] = _phrase) -> str:
+    """Return one pattern for all phrases: on whole words, or anywhere in scripts without spaces."""
+    spaced = "|".join(to_pattern(phrase) for phrase in phrases if not is_unspaced(phrase[0]))
+    anywhere = [to_pattern(phrase) for phrase in phrases if is_unspaced(phrase[0])]
+    return "|".join([*([_whole_words(spaced)] if spaced else ()), *anywhere])
+
+
+def _pairs(rows: Sequence[tuple[str, str]]) -> list[str]:
+    """Return a pattern for each pair of phrases that may have words in between."""
+    words = [["|".join(map(_phrase, _split(part))) for part in row] for row in rows]
+    return [f"(?:{first}){_BETWEEN}(?:{last})" for first, last in words]
 
 
 def _whole_words(pattern: str) -> str:
     return f"(?<!{_LETTER})(?:{pattern})(?!{_LETTER})"
-
-
-_PATTERNS = _Patterns()
