@@ -58,10 +58,10 @@ def measure_vectors(folder: Path, count: int | None) -> int:
 
 
 def _open_store(folder: Path) -> "SqliteStore":
-    from mdrecall.store.sqlite import SqliteStore, VectorSearch
+    from mdrecall.store.sqlite import SqliteStore
 
     path = str(folder / "index.sqlite")
-    return SqliteStore(path, is_ours=True, owner=("main", "/"), search=VectorSearch("matrix"))
+    return SqliteStore(path, is_ours=True, owner=("main", "/"))
 
 
 def _fill_vectors(folder: Path, count: int) -> None:

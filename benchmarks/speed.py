@@ -190,14 +190,14 @@ def measure_vectors(scratch: Path, count: int) -> dict[str, Any]:
     from mdrecall.engine.searcher import Searcher
     from mdrecall.engine.vector_search import VectorSearcher
     from mdrecall.search.stages import RankingOptions
-    from mdrecall.store.sqlite import SqliteStore, VectorSearch
+    from mdrecall.store.sqlite import SqliteStore
     from mdrecall.text.words import Analyser
     from mdrecall.types import SearchRequest
 
     embedder = OfflineEmbedder()
     words = read_words()
     queries = [" ".join(random.Random(seed).choices(words[20:4000], k=4)) for seed in range(100)]
-    store = SqliteStore(str(scratch / "index.sqlite"), is_ours=True, owner=("main", "/"), search=VectorSearch("matrix"))
+    store = SqliteStore(str(scratch / "index.sqlite"), is_ours=True, owner=("main", "/"))
     put_chunks(store, words, count)
     ChunkEmbedder(store, embedder, most_cached=0).fill()
     options = RankingOptions(6, 0.35, mode="hybrid", vector_weight=0.35)

@@ -57,11 +57,6 @@ class ForgetOptions(Section, dropped=("tool",)):  # mdrecall.forget
     trash_days: int = setting(whole(1), 30, "How many days the trash keeps what was removed from notes.")
 
 
-class VectorOptions(Section):  # mdrecall.vectors
-    engine: str = setting(choice("auto", "matrix", "sqlite-vec"), "auto", "Search a matrix in memory, or sqlite-vec.")
-    max_bytes: int = setting(size_bytes(), 1024 * 1024 * 1024, "With `auto`, the largest matrix to hold in memory.")
-
-
 class RerankOptions(Section):
     """``mdrecall.rerank``: a model that reads the query with each of the best passages and reorders them."""
 
@@ -122,7 +117,7 @@ def _read_collections(values: Mapping[str, Any]) -> dict[str, tuple[ExtraPath, f
     }
 
 
-class MdrecallSettings(Section, dropped=("activity", "flush")):
+class MdrecallSettings(Section, dropped=("activity", "flush", "vectors")):
     """``mdrecall``: the settings that only mdrecall has."""
 
     max_file_bytes: int = setting(size_bytes(), 32 * 1024 * 1024, "Skip files larger than this and report them.")
@@ -138,7 +133,6 @@ class MdrecallSettings(Section, dropped=("activity", "flush")):
     tools: ToolOptions = ToolOptions()
     forget: ForgetOptions = ForgetOptions()
     store: StoreOptions = StoreOptions()
-    vectors: VectorOptions = VectorOptions()
     rerank: RerankOptions = RerankOptions()
     hosts: HostOptions = HostOptions()
     recalls: RecallOptions = RecallOptions()

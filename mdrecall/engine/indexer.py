@@ -71,11 +71,6 @@ class FileChanges(NamedTuple):
         return bool(self.unsettled or self.vanished)
 
     @property
-    def text_bytes(self) -> int:
-        """How many bytes all files have, for an index that is built from nothing."""
-        return sum(stamp[0] for stamp in self.listing.stamps.values())
-
-    @property
     def must_erase(self) -> bool:
         """True if something is to be forgotten: its bytes must go as well, and not only its rows."""
         return not self.listing.forgotten.isdisjoint(self.vanished)

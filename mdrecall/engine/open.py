@@ -25,7 +25,7 @@ from mdrecall.errors import ConfigError, PackageMissing, install_command
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.tombstones import TombstoneFiles, open_tombstones
 from mdrecall.optional import import_extra
-from mdrecall.store.sqlite import SqliteStore, VectorSearch
+from mdrecall.store.sqlite import SqliteStore, find_library
 from mdrecall.text.words import Analyser
 from mdrecall.types import Issue
 
@@ -269,10 +269,11 @@ def _build_store(loaded: Loaded, one_shot: bool) -> Store:
         return open_postgres(loaded)
     workspace = os.fsencode(os.path.realpath(settings.workspace)).decode("utf-8", "backslashreplace")
     owner = (settings.agent_id, workspace)
-    vectors, vector = settings.mdrecall.vectors, settings.memory_search.store.vector
-    engine = vectors.engine if vector.enabled else "matrix"
-    search = VectorSearch(engine, vector.extension_path, vectors.max_bytes, one_shot)
-    return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, search=search)
+    vector = settings.memory_search.store.vector
+    # A process that answers once has no use for a matrix, and numpy takes long to load.
+    is_quicker = one_shot and vector.enabled and "numpy" not in sys.modules
+    library = (vector.extension_path or find_library()) if is_quicker else ""
+    return SqliteStore(settings.index_path, is_ours=settings.index_path_is_ours, owner=owner, library=library)
 
 
 def open_postgres(loaded: Loaded) -> PostgresStore:

@@ -293,7 +293,7 @@ class SyncRun:
         progress, stop = request.progress, request.stop
         before = {indexer.source.name: _hash_files(self._store, indexer.source.name) for indexer in self._indexers}
         changes = self.compare(everything=True)
-        with self._store.rebuild(sum(entry.text_bytes for entry in changes)) as (fresh, publish):
+        with self._store.rebuild() as (fresh, publish):
             indexers = self._build_indexers(fresh.documents)
             embedder = self._embedder.for_store(fresh, cache=self._store) if self._embedder else None
             reports = [indexer.sync(progress=progress, stop=stop) for indexer in indexers]

@@ -286,10 +286,8 @@ class Store(Protocol):
     def lock(self, kind: Literal["watch", "fill"]) -> Lock:
         """Return the lock of the process that watches the files of this index, or embeds chunks for time or money."""
 
-    def rebuild(
-        self, expected_bytes: int
-    ) -> AbstractContextManager[tuple[Self, Callable[[Iterable[bytes] | None], None]]]:
-        """Give an empty index beside this one, to be filled with about this much text, and a function to publish it.
+    def rebuild(self) -> AbstractContextManager[tuple[Self, Callable[[Iterable[bytes] | None], None]]]:
+        """Give an empty index beside this one, and a function to publish it.
 
         This index goes on answering. Numbers of spaces are the same in both; numbers of chunks are never used in both.
         Publishing replaces this index in one step; open snapshots go on seeing the old one. The function takes the

@@ -218,19 +218,6 @@ def test_among_many_alike_the_path_decides_and_not_the_order_in_which_they_came(
     assert found == [folders[:6], folders[:6]]
 
 
-def test_both_engines_give_the_same_results(workspace: Workspace) -> None:
-    fill(workspace, background(80))
-    found = []
-    for engine in ("matrix", "sqlite-vec"):
-        workspace.configure(f'{{mdrecall: {{vectors: {{engine: "{engine}"}}}}}}')
-        with Memory.open(workspace.path, env=workspace.env) as memory:
-            found.append([answer for mode in MODES for answer in asked(memory, mode)])
-            assert memory.status().vector["engine"] == engine
-    for ours, theirs in zip(*found, strict=True):
-        assert [result._replace(score=0) for result in ours] == [result._replace(score=0) for result in theirs]
-        assert [result.score for result in ours] == pytest.approx([result.score for result in theirs], abs=2e-4)
-
-
 @pytest.mark.parametrize("query", ["walrus ice", "walrus", "where does the walrus sleep?"])
 def test_the_score_of_a_hit_hardly_changes_when_other_notes_are_added(workspace: Workspace, query: str) -> None:
     fill(workspace, background(200))

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 from mdrecall.interfaces import Store
 from mdrecall.search.query import parse_query
-from mdrecall.store.sqlite import SqliteStore, VectorSearch
+from mdrecall.store.sqlite import SqliteStore, find_library
 from mdrecall.text.chunk import chunk_markdown
 from mdrecall.text.words import Analyser
 from mdrecall.types import Document, Embedding, IndexedChunk, Space, StoredSpace
@@ -30,9 +30,8 @@ Vector: TypeAlias = tuple[float, ...]
 OpenStore: TypeAlias = Callable[..., Store]
 
 
-def _open_sqlite(engine: str, folder: Path, name: str) -> Store:
-    path = folder / f"{name}.sqlite"
-    return SqliteStore(str(path), is_ours=True, owner=OWNER, search=VectorSearch(engine))
+def _open_sqlite(library: str, folder: Path, name: str) -> Store:
+    return SqliteStore(str(folder / f"{name}.sqlite"), is_ours=True, owner=OWNER, library=library)
 
 
 def _open_postgres(server: str, folder: Path, name: str) -> Store:
@@ -44,14 +43,14 @@ def _open_postgres(server: str, folder: Path, name: str) -> Store:
 
 #: Opens the index of a name in a folder, or whatever else it needs for indexes of its own.
 STORES: dict[str, Callable[[Path, str], Store]] = {
-    "sqlite": partial(_open_sqlite, "matrix"),
+    "sqlite": partial(_open_sqlite, ""),
     "postgres": partial(_open_postgres, POSTGRES),
     "pgbouncer": partial(_open_postgres, POOLER),
 }
 #: The same for tests of vectors, with each engine that a store can search them by.
 VECTOR_STORES: dict[str, Callable[[Path, str], Store]] = {
     **STORES,
-    "sqlite-vec": partial(_open_sqlite, "sqlite-vec"),
+    "sqlite-vec": partial(_open_sqlite, find_library()),
 }
 
 
@@ -119,7 +118,7 @@ def find_space(store: Store, space: Space = SPACE) -> StoredSpace:
 
 def rebuild(store: Store, **notes: str) -> None:
     """Replace an index by a new one with other documents."""
-    with store.rebuild(0) as (fresh, publish):
+    with store.rebuild() as (fresh, publish):
         fresh.documents.put([indexed(f"{name}.md", text) for name, text in notes.items()], "r")
         with store.admin.write_lock("publishing"):
             publish(None)

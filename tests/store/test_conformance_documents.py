@@ -399,7 +399,7 @@ def test_what_others_change_is_seen_as_by_somebody_new(seed: int, store: Store, 
             touched = [indexed(path, "")[0]._replace(stamp=(1, number + 10, 3, 4)) for path in chosen]
             writer.documents.put([(each, None) for each in touched], "r")
         elif act == 2:
-            with writer.rebuild(0) as (fresh, publish):
+            with writer.rebuild() as (fresh, publish):
                 fresh.documents.put([indexed(path, f"rebuilt{number}") for path in chosen], "r")
                 with writer.admin.write_lock("publishing"):
                     publish(None)
@@ -429,7 +429,7 @@ def test_what_documents_were_masked_with_is_known(open_store: OpenStore) -> None
     assert other.documents.state()[1] == "?"
     other.documents.remove({}, "two")
     assert store.documents.state()[1] == "two"
-    with store.rebuild(0) as (fresh, publish):
+    with store.rebuild() as (fresh, publish):
         fresh.documents.put([indexed("a.md", "walrus")], "r", "three")
         with store.admin.write_lock("publishing"):
             publish(None)

@@ -72,7 +72,7 @@ def test_kept_embeddings_survive(open_store: OpenStore) -> None:
     first, second = store.vectors.ensure_space(SPACE).id, store.vectors.ensure_space(OTHER).id
     store.cache.put(first, {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}, (), None)
     store.cache.put(second, {b"a": Embedding(b"3")}, (), None)
-    with store.rebuild(0) as (_, publish):
+    with store.rebuild() as (_, publish):
         store.cache.put(second, {b"late": Embedding(b"4")}, (), None)
         publish(None)
     assert store.cache.get(first, [b"a", b"b"]) == {b"a": Embedding(b"1", b"w"), b"b": Embedding(b"2")}
@@ -94,7 +94,7 @@ def test_spaces_keep_their_numbers(open_store: OpenStore) -> None:
     store = open_store()
     old, new = store.vectors.ensure_space(OTHER).id, store.vectors.ensure_space(SPACE).id
     store.vectors.mark_filled(new, store.vectors.spaces()[0].texts)
-    with store.rebuild(0) as (fresh, publish):
+    with store.rebuild() as (fresh, publish):
         assert fresh.vectors.spaces() == []
         assert fresh.vectors.ensure_space(SPACE).id == new
         assert fresh.vectors.ensure_space(OTHER).id == old
@@ -110,7 +110,7 @@ def test_numbers_of_chunks_are_never_given_again(open_store: OpenStore) -> None:
     store.documents.put([indexed("a.md", "walrus"), indexed("b.md", "penguin")], "r")
     given = [set(chunk_ids(store, ALL))]
     for _ in range(2):
-        with store.rebuild(0) as (fresh, publish):
+        with store.rebuild() as (fresh, publish):
             store.documents.put([indexed("late.md", "while the other one is built")], "r")
             given.append(set(chunk_ids(store, ALL)) - set().union(*given))
             fresh.documents.put([indexed("a.md", "walrus"), indexed("c.md", "whale")], "r")
@@ -128,7 +128,7 @@ def test_nobody_who_filled_the_old_index_can_call_the_new_one_filled(open_store:
     for number in range(5):
         store.documents.put([indexed(f"{number}.md", "walrus")], "r")
     texts, chunks = store.vectors.spaces()[0].texts, chunk_ids(store, "walrus")
-    with other.rebuild(0) as (fresh, publish):
+    with other.rebuild() as (fresh, publish):
         fresh.vectors.ensure_space(SPACE)
         fresh.documents.put([indexed("a.md", "seal")], "r")
         publish(None)
@@ -147,7 +147,7 @@ def test_a_filled_index_is_filled_when_it_is_published(open_store: OpenStore) ->
     for number in range(5):
         store.documents.put([indexed(f"{number}.md", "walrus")], "r")
     store.vectors.ensure_space(SPACE)
-    with store.rebuild(0) as (fresh, publish):
+    with store.rebuild() as (fresh, publish):
         space = fresh.vectors.ensure_space(SPACE).id
         fresh.documents.put([indexed("a.md", "seal")], "r")
         ((chunk, *_),) = fresh.vectors.pending(space, 0, 10)
@@ -174,7 +174,7 @@ def test_a_rebuilt_index_is_what_everyone_sees(open_store: OpenStore) -> None:
 def test_a_rebuild_that_is_not_published_changes_nothing(open_store: OpenStore) -> None:
     store = open_store()
     store.documents.put([indexed("a.md", "walrus")], "r")
-    with store.rebuild(0) as (fresh, _):
+    with store.rebuild() as (fresh, _):
         fresh.documents.put([indexed("a.md", "seal")], "r")
         assert found_in(store, "walrus") == {"a.md"}
     assert (found_in(store, "walrus"), found_in(store, "seal")) == ({"a.md"}, set())

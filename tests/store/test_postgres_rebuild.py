@@ -37,7 +37,7 @@ def test_a_second_rebuild_waits_for_the_first_and_says_who_that_is(
     monkeypatch.setattr("mdrecall.extras.postgres._WAIT_S", 0.1)
     store, other = open_postgres(), open_postgres()
     store.documents.put([indexed("old.md", "walrus")], "r")
-    with store.rebuild(0) as (fresh, publish):
+    with store.rebuild() as (fresh, publish):
         fresh.documents.put([indexed("a.md", "walrus")], "r")
         with pytest.raises(StoreBusy, match=r"is being rebuilt by process \d+"):
             rebuild(other, b="walrus")
@@ -52,7 +52,7 @@ def test_a_second_rebuild_waits_for_the_first_and_says_who_that_is(
 def test_what_a_killed_rebuild_has_left_goes_with_the_next_one(open_postgres: OpenStore, postgres: Server) -> None:
     store, other = open_postgres(), open_postgres()
     store.documents.put([indexed("old.md", "walrus")], "r")
-    begun = store.rebuild(0)
+    begun = store.rebuild()
     fresh, publish = begun.__enter__()
     fresh.documents.put([indexed("a.md", "walrus")], "r")
     # What the lease of a process that is gone comes to.

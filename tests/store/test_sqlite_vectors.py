@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite import SqliteStore, VectorSearch
+from mdrecall.store.sqlite import SqliteStore, find_library
 from mdrecall.types import Embedding, Space
 from tests.conftest import Workspace, examples
 from tests.store.stores import OTHER, OWNER, SPACE, Vector, find_space, ids_of, indexed, pack, pack_passages, put, unit
@@ -33,9 +33,9 @@ exact_vectors = st.sampled_from([*AXES, *CORNERS, (0.0,) * 4])
 def opened(tmp_path: Path) -> Iterator[Open]:
     stores: list[SqliteStore] = []
 
-    def open_store(engine: str = "matrix", path: Path = tmp_path / "index.sqlite", **search: object) -> SqliteStore:
-        wanted = VectorSearch(engine)._replace(**search)  # type: ignore[arg-type]
-        stores.append(SqliteStore(str(path), is_ours=True, owner=OWNER, search=wanted))
+    def open_store(engine: str = "matrix", path: Path = tmp_path / "index.sqlite") -> SqliteStore:
+        library = "" if engine == "matrix" else find_library()
+        stores.append(SqliteStore(str(path), is_ours=True, owner=OWNER, library=library))
         return stores[-1]
 
     yield open_store
@@ -192,14 +192,11 @@ def test_windows_go_with_their_chunks(opened: Open) -> None:
     assert count_rows(store, "windows_1") == count_rows(store, "vectors_1") == 0
 
 
-def test_auto_takes_a_matrix_unless_it_would_be_too_large(opened: Open) -> None:
-    usual = opened("auto")
-    for name in "abc":
-        put(usual, name, (1, 0, 0, 0))
-    assert usual.vectors.engine(find_space(usual))[0] == "matrix"
-    assert opened("auto", most_bytes=12).vectors.engine(find_space(usual))[0] == "matrix"
-    assert opened("auto", most_bytes=11).vectors.engine(find_space(usual))[0] == "sqlite-vec"
-    assert opened("matrix", most_bytes=0).vectors.engine(find_space(usual))[0] == "matrix"
+def test_very_many_vectors_are_searched_by_a_matrix(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mdrecall.store.sqlite.vectors._MANY_VECTORS", 0)
+    store = opened("sqlite-vec")
+    put(store, "a.md", (1, 0, 0, 0))
+    assert store.vectors.engine(find_space(store))[0] == "matrix"
 
 
 def in_a_fresh_process(workspace: Workspace, code: str) -> str:
@@ -243,25 +240,17 @@ def test_a_single_question_takes_a_matrix_if_numpy_is_loaded_anyway(workspace: W
     assert in_a_fresh_process(workspace, code) == "matrix"
 
 
-@pytest.mark.parametrize("one_shot", [True, False])
 def test_a_library_that_cannot_be_loaded_leaves_vectors_to_this_process(
-    workspace: Workspace, one_shot: bool, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    workspace.configure('{mdrecall: {vectors: {engine: "sqlite-vec"}}}')
-    workspace.write("memory/a.md", "the walrus sleeps on the ice")
-    with Memory.open(workspace.path, env=workspace.env) as memory:
-        healthy = memory.search("sea animal resting", min_score=0)
-        assert memory.status().vector["engine"] == "sqlite-vec"
-    overrides = {"store.vector.extensionPath": str(workspace.home / "no-such-library")}
-    with Memory.open(workspace.path, env=workspace.env, overrides=overrides, one_shot=one_shot) as memory:
-        answer = memory.search("sea animal resting", min_score=0)
-        assert (answer.mode, answer.degraded, answer.results) == ("hybrid", "", healthy.results)
-        assert memory.probe_vectors()
-        vector = memory.status().vector
-    assert (vector["engine"], vector["available"]) == ("matrix", True)
-    assert "no-such-library" in vector["loadError"]
+    store = SqliteStore(str(tmp_path / "index.sqlite"), is_ours=True, owner=OWNER, library="/no-such-library")
+    chunk = put(store, "a.md", (1, 0, 0, 0))
+    assert store.vectors.nearest(find_space(store), pack((1, 0, 0, 0)), 5) == [(chunk, 1.0)]
+    engine, problem = store.vectors.engine(find_space(store))
+    assert (engine, "no-such-library" in problem) == ("matrix", True)
     (record,) = caplog.records
     assert "no-such-library" in record.getMessage()
+    store.admin.close()
 
 
 def test_a_single_question_keeps_its_vectors_when_the_library_cannot_be_loaded(workspace: Workspace) -> None:

@@ -250,9 +250,7 @@ class PostgresStore:
         return self._locks[kind]
 
     @contextmanager
-    def rebuild(
-        self, expected_bytes: int
-    ) -> Iterator[tuple["PostgresStore", Callable[[Iterable[bytes] | None], None]]]:
+    def rebuild(self) -> Iterator[tuple["PostgresStore", Callable[[Iterable[bytes] | None], None]]]:
         if not self._rebuild_lease.acquire(_WAIT_S, "rebuilding the index"):
             raise explain_busy(self._rebuild_lease, self.admin.place, "rebuilt")
         try:

@@ -1,6 +1,6 @@
 """An index in one SQLite file. All SQL of the project is here."""
 
 from mdrecall.store.sqlite.store import SqliteStore
-from mdrecall.store.sqlite.vectors import VectorSearch
+from mdrecall.store.sqlite.vectors import find_library
 
-__all__ = ["SqliteStore", "VectorSearch"]
+__all__ = ["SqliteStore", "find_library"]

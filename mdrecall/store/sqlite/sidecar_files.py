@@ -20,8 +20,6 @@ FRESH = ".new"
 LOCKS = {"write": ".lock", "rebuild": ".rebuild", "watch": ".watch", "fill": ".fill", "guard": ".open"}
 _QUARANTINED = ".corrupt-"
 _TEMPORARY = "mdrecall-stand-in-"
-# Left free beside a rebuild, for notes that are written meanwhile.
-_SPARE_BYTES = 4 * 1024 * 1024
 
 
 def all_files(path: str) -> list[str]:
@@ -164,23 +162,6 @@ def delete_quarantined(path: str) -> None:
         _delete(name)
 
 
-def check_room(path: str, text_bytes: int) -> None:
-    """Raise if the disk has no room for a second index of this much text, and for its copy while it is published."""
-    folder = os.path.dirname(path)
-    try:
-        now = os.path.getsize(path)
-        disk = os.statvfs(folder)
-    except OSError:
-        return
-    free = disk.f_bavail * disk.f_frsize
-    # An estimate of an index with its terms and vectors, by the size of the text.
-    size = max(now, 4 * text_bytes)
-    needed = 2 * size + max(0, size - now) + _SPARE_BYTES
-    if free < needed:
-        message = f"A rebuild of the index {path} needs about {_mb(needed)}, and {folder} has {_mb(free)} left."
-        raise StoreUnavailable(message, hint="Free some space; until then the current index goes on answering.")
-
-
 def _delete(name: str) -> None:
     try:
         os.unlink(name)
@@ -198,10 +179,6 @@ def _quarantined_files(path: str) -> list[str]:
     except OSError:
         return []
     return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _QUARANTINED)]
-
-
-def _mb(size: int) -> str:
-    return f"{size / 1e6:,.0f} MB"
 
 
 _ENDING = ".sqlite"

@@ -21,10 +21,9 @@ from mdrecall.store.sqlite.tables import (
     transaction,
     translate_errors,
 )
-from mdrecall.store.sqlite.vectors import Engines, SqliteVectors, VectorSearch, check_contents
+from mdrecall.store.sqlite.vectors import Engines, SqliteVectors, check_contents
 from mdrecall.types import Embedding, Job
 
-_USUAL = VectorSearch()
 # How many chunks can be added to the live index while another is built, before a number would be used twice.
 _NUMBER_GAP = 2**20
 
@@ -33,18 +32,12 @@ class SqliteStore:
     """An index in one file. It can be deleted at any time: everything in it comes from the documents."""
 
     def __init__(
-        self,
-        path: str,
-        *,
-        is_ours: bool,
-        owner: tuple[str, str],
-        search: VectorSearch = _USUAL,
-        disposable: bool = False,
+        self, path: str, *, is_ours: bool, owner: tuple[str, str], library: str = "", disposable: bool = False
     ) -> None:
+        """``library`` is sqlite-vec's, for a process that answers one query and ends."""
         self.file_path = path
         self._owner = owner
-        self._search = search
-        engines, stamps = Engines(search), StampCache()
+        engines, stamps = Engines(library), StampCache()
 
         def forget() -> None:
             engines.clear()
@@ -62,12 +55,11 @@ class SqliteStore:
         return self._locks[kind]
 
     @contextmanager
-    def rebuild(self, expected_bytes: int) -> "Iterator[tuple[SqliteStore, Callable[[Iterable[bytes] | None], None]]]":
+    def rebuild(self) -> "Iterator[tuple[SqliteStore, Callable[[Iterable[bytes] | None], None]]]":
         self._file.open()
         self._file.require_writable()
-        sidecar_files.check_room(self.file_path, expected_bytes)
         path = self.file_path + sidecar_files.FRESH
-        fresh = SqliteStore(path, is_ours=True, owner=self._owner, search=self._search, disposable=True)
+        fresh = SqliteStore(path, is_ours=True, owner=self._owner, disposable=True)
         with self._file.rebuild_lock("rebuilding the index"):
             sidecar_files.remove(path)
             try:

@@ -17,11 +17,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from itertools import islice
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
 import apsw
 
-from mdrecall.errors import StoreUnavailable, install_command
+from mdrecall.errors import StoreUnavailable
 from mdrecall.store.common import explain_dropped, explain_replaced, split_trail
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.tables import (
@@ -204,7 +204,6 @@ def _insert_blocks(
 _FAILURE = "failure:"
 #: A single search over more vectors than this is quicker with numpy, whose loading takes a tenth of a second.
 _MANY_VECTORS = 20_000
-_INSTALL_HINT = "Install the package sqlite-vec again, or set mdrecall.vectors.engine to matrix."
 _SPACES = """
     SELECT id, provider, model, fingerprint, dimensions, filled_at, ever_filled,
         (SELECT value FROM counters WHERE name='texts')
@@ -293,24 +292,10 @@ class SpaceRows:
         return find_vectors(self.db, self.number, ids)
 
 
-class VectorSearch(NamedTuple):
-    """How vectors are searched."""
-
-    engine: str = "auto"
-    """``matrix``, ``sqlite-vec``, or ``auto``."""
-    extension: str | None = None
-    """The path of a sqlite-vec library to use instead of the installed package's."""
-    most_bytes: int = 1024 * 1024 * 1024
-    """With ``auto``, vectors beyond this are not held in memory."""
-    one_shot: bool = False
-    """True if the process answers one query and ends, so that loading a matrix would not pay."""
-
-
 class VecEngine:
     """Search by ``vec_distance_cosine`` inside SQLite.
 
-    It needs neither numpy nor memory for the vectors, which suits a single search from the command line, and an index
-    too large for memory.
+    It needs neither numpy nor memory for the vectors, which suits a single search from the command line.
     """
 
     name = "sqlite-vec"
@@ -323,14 +308,11 @@ class VecEngine:
     def load(self, db: apsw.Connection) -> None:
         if db in self._loaded:
             return
-        if not self._library:
-            raise StoreUnavailable("The package sqlite-vec is not installed.", hint=_INSTALL_HINT)
         try:
             db.enable_load_extension(True)
             db.load_extension(self._library)
         except apsw.Error as error:
-            message = f"The sqlite-vec library {self._library} cannot be loaded: {error}."
-            raise StoreUnavailable(message, hint=_INSTALL_HINT) from error
+            raise StoreUnavailable(f"The sqlite-vec library {self._library} cannot be loaded: {error}.") from error
         finally:
             db.enable_load_extension(False)
         self._loaded.add(db)
@@ -384,8 +366,9 @@ Engine: TypeAlias = MatrixEngine | VecEngine
 class Engines:
     """The engine of each space, chosen at its first use."""
 
-    def __init__(self, wanted: VectorSearch) -> None:
-        self._wanted = wanted
+    def __init__(self, library: str) -> None:
+        """``library`` is sqlite-vec's, which compares vectors unless they are very many; empty for a matrix only."""
+        self._library = library
         self._lock = threading.Lock()
         self._by_space: dict[tuple[int, tuple[str, int]], Engine] = {}
         self.problem = ""
@@ -414,45 +397,24 @@ class Engines:
             self._by_space.clear()
 
     def _choose(self, tables: SpaceRows, dimensions: int) -> Engine:
-        library = _find_library(self._wanted.extension)
-        if self._wanted.engine == "sqlite-vec" or (
-            self._wanted.engine == "auto" and self._prefers_vec(tables, dimensions, library)
-        ):
-            engine = VecEngine(dimensions, library)
+        if self._library and tables.count() <= _MANY_VECTORS:
+            engine = VecEngine(dimensions, self._library)
             try:
                 engine.load(tables.db)
                 return engine
             except StoreUnavailable as error:
-                self._report(str(error))
-        if not find_spec("numpy"):
-            message = f"{self.problem} numpy is not installed either." if self.problem else "numpy is not installed."
-            raise StoreUnavailable(message, hint=f"Install it with `{install_command('numpy')}`.")
+                import logging
+
+                self.problem = str(error)
+                logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", error)
         return MatrixEngine(dimensions)
 
-    def _report(self, problem: str) -> None:
-        import logging
 
-        if problem != self.problem:
-            self.problem = problem
-            logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", problem)
-
-    def _prefers_vec(self, tables: SpaceRows, dimensions: int, library: str) -> bool:
-        """True if sqlite-vec is installed, or a library is named, and it suits better than a matrix."""
-        if not library:
-            return False
-        count = tables.count()
-        if self._wanted.one_shot and "numpy" not in sys.modules and count <= _MANY_VECTORS:
-            return True
-        return count * dimensions > self._wanted.most_bytes
-
-
-def _find_library(configured: str | None) -> str:
-    """Return the path of the extension: the configured one, or that of the package sqlite-vec; empty without either."""
-    if configured:
-        return configured
+def find_library() -> str:
+    """Return the path of the library in the package sqlite-vec, without importing it."""
     spec = find_spec("sqlite_vec")
     folders = spec.submodule_search_locations if spec else None
-    return f"{folders[0]}/vec0" if folders else ""
+    return f"{folders[0]}/vec0" if folders else "vec0"
 
 
 class SqliteVectors:
