@@ -322,7 +322,7 @@ class Indexer:
         name, size = title_text(document.path), self._size
         for chunk in iter_note_chunks(document.path, document.text, tokens=size.tokens, overlap=size.overlap):
             words, names = self._analyser.indexable(chunk.text)
-            title_words, title_names = self._analyser.indexable_lines((name, *titles(chunk.trail)))
+            title_words, title_names = self._analyser.indexable("\n".join((name, *titles(chunk.trail))))
             yield IndexedChunk(chunk, words, f"{names} {title_names}".strip(), title_words)
 
 

@@ -21,8 +21,7 @@ from mdrecall.types import NO_MARKS, Fields, Marks, Origin
 BROKEN_PROJECT = "?"
 
 _COMMENT = compile_later(r"<!--\s*(trigger|importance|project|status|observed)\s*:(.*?)-->", re.IGNORECASE)
-# What an import leaves behind to know its own notes again: hashes, of no use to a reader.
-# What a program writes below its text to say that it wrote it.
+# What an import leaves behind to know its own notes again, and what a program writes below its own text.
 _SIGNATURE = compile_later(r"^<!-- (?:mdrecall:import .*|by [A-Za-z0-9 ._/-]{1,40} )-->[ \t]*$", re.MULTILINE)
 _OPEN_PROJECT = compile_later(r"<!--\s*project\s*:", re.IGNORECASE)
 # A phrase longer than a sentence is no trigger, and more of them than this no person has written.
@@ -41,16 +40,16 @@ def read_annotations(line: str) -> tuple[str, Marks]:
         return line, NO_MARKS
     found = [(match[1].lower(), match[2].strip()) for match in _COMMENT.finditer(line)]
     clean = _COMMENT.sub("", line).rstrip() if found else line
-    is_broken = _OPEN_PROJECT.search(clean) is not None
     at_end = found if line.rstrip().endswith("-->") else []
     phrases = (phrase.strip() for name, value in at_end if name == "trigger" for phrase in re.split("[,;]", value))
     numbers = [int(value) for name, value in at_end if name == "importance" and re.fullmatch("[0-9]{1,2}", value)]
-    projects = [value for name, value in found if name == "project"]
+    keys = [key.strip() for name, value in found if name == "project" for key in value.split(";")]
+    is_broken = _OPEN_PROJECT.search(clean) or any(not key or "<" in key or ">" in key for key in keys)
     status = _read_status([f"{name}: {value}" for name, value in found if name in ("status", "observed")])
     marks = status._replace(
         triggers=tuple(dict.fromkeys(phrase[:_MAX_TRIGGER_CHARS] for phrase in phrases if phrase))[:_MAX_TRIGGERS],
         importance=max((number for number in numbers if 1 <= number <= 10), default=None),
-        project=_read_projects(projects, is_broken=is_broken),
+        project=BROKEN_PROJECT if is_broken else "; ".join(dict.fromkeys(map(normalise_project, keys))),
     )
     return clean, marks
 
@@ -133,13 +132,6 @@ def unpack_marks(stored: str) -> Marks:
     return Marks(**{name: value for name, value in said.items() if name in Marks._fields})
 
 
-def _read_projects(values: Iterable[str], *, is_broken: bool) -> str:
-    keys = [key.strip() for value in values for key in value.split(";")]
-    if is_broken or any(not key or "<" in key or ">" in key for key in keys):
-        return BROKEN_PROJECT
-    return "; ".join(dict.fromkeys(map(normalise_project, keys)))
-
-
 def normalise_project(key: str) -> str:
     """Return the key of a project with its host in lower case; a key such as ``path:/srv/app`` stays as it is."""
     host, slash, rest = key.strip().partition("/")
@@ -157,20 +149,18 @@ def _read_status(comments: Iterable[str]) -> Marks:
 
 #: How the author of a comment is called that stands for no program by name.
 BY_FLUSH, BY_SESSION, BY_IMPORT = "flush", "session", "import"
+_ORIGINS: Mapping[str, Origin] = {BY_FLUSH: "flush", BY_SESSION: "digest"}
 
 _AUTHOR = compile_later(r"<!-- (?:by ([A-Za-z0-9 ._/-]{1,40})|mdrecall:digest .{1,400}|(mdrecall:import) .*) -->\s*$")
-# What OpenClaw writes by itself about its nightly runs.
-_SYSTEM_FOLDERS = ("memory/dreaming/", "memory/.dreams/")
-_IMPORT_FOLDER = "memory/import/"
 
 
 def path_origin(path: str) -> Origin:
     """Return who wrote everything in a file, by its path; outside of the workspace nobody that is trusted did."""
     if path.startswith(("../", "/")):
         return "untrusted"
-    if path.startswith(_IMPORT_FOLDER):
-        return "import"
-    return "system" if path.startswith(_SYSTEM_FOLDERS) else ""
+    # OpenClaw writes by itself about its nightly runs.
+    is_system = path.startswith(("memory/dreaming/", "memory/.dreams/"))
+    return "import" if path.startswith("memory/import/") else "system" if is_system else ""
 
 
 def line_origins(lines: Sequence[str]) -> Mapping[int, Origin]:
@@ -184,17 +174,10 @@ def line_origins(lines: Sequence[str]) -> Mapping[int, Origin]:
         author = BY_IMPORT if found[2] else found[1] or BY_SESSION
         # An import speaks for everything since the comment before it.
         first = above + 1 if found[2] else _first_line(lines, above, number - 1, has_heading=author == BY_SESSION)
-        origins.update(dict.fromkeys(range(first, number + 1), _origin_of(author)))
+        origin = _ORIGINS.get(author) or ("import" if author.split()[0] == BY_IMPORT else "agent")
+        origins.update(dict.fromkeys(range(first, number + 1), origin))
         above = number
     return origins
-
-
-def _origin_of(author: str) -> Origin:
-    if author == BY_FLUSH:
-        return "flush"
-    if author == BY_SESSION:
-        return "digest"
-    return "import" if author.split()[0] == BY_IMPORT else "agent"
 
 
 def _first_line(lines: Sequence[str], above: int, last: int, *, has_heading: bool) -> int:
@@ -221,9 +204,8 @@ def read_projects(active: Iterable[str]) -> frozenset[str]:
 
 def is_for(projects: str, known: frozenset[str]) -> bool:
     """True if an entry of some projects may be seen where these are known."""
-    if not projects:
-        return True
-    return projects != BROKEN_PROJECT and (not known or not known.isdisjoint(projects.split("; ")))
+    is_known = projects != BROKEN_PROJECT and (not known or not known.isdisjoint(projects.split("; ")))
+    return not projects or is_known
 
 
 def describe_left_out(count: int) -> str:

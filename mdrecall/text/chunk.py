@@ -14,7 +14,7 @@ from operator import add
 from typing import NamedTuple
 
 from mdrecall.patterns import compile_later
-from mdrecall.text.markdown import SECTION, Line, find_trails, read_lines
+from mdrecall.text.markdown import SECTION, Line, find_trails, read_lines, utf16_units
 from mdrecall.text.words import count_unspaced
 from mdrecall.types import Chunk
 
@@ -34,7 +34,6 @@ _CUT_CHARS = 400
 
 # Two blank lines in a row, between line ends.
 _BLANK_LINES = compile_later(r"\n[^\S\n]*\n[^\S\n]*\n")
-_ASTRAL = compile_later("[\U00010000-\U0010ffff]")
 # The end of a path is repeated with every chunk; a longer path is one that somebody has made long on purpose.
 TITLE_CHARS = 500
 # How many titles are remembered: a note has several chunks, and the same notes are found again and again.
@@ -144,9 +143,7 @@ def title_text(path: str) -> str:
 
 def units(text: str) -> int:
     """Return the length in quarters of a token: one per UTF-16 unit, four per character of a script without spaces."""
-    if text.isascii():
-        return len(text)
-    return len(text) + len(_ASTRAL.findall(text)) + 3 * count_unspaced(text)
+    return len(text) if text.isascii() else utf16_units(text) + 3 * count_unspaced(text)
 
 
 def _only_chunk(text: str) -> Chunk:

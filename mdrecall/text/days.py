@@ -15,7 +15,6 @@ Unit: TypeAlias = Literal["day", "week", "weekend", "month", "year"]
 #: The number of 1 January 1970.
 EPOCH = 719_163
 _MS_A_DAY = 86_400_000
-_MAX_YEAR = 9999
 # The days of a common year before each month.
 _DAYS_BEFORE = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 # How many days of notes are remembered, and how many days as text: the same ones are found again and again.
@@ -28,12 +27,10 @@ _DATE_FIELD = r"(?im)^(?:date|day|created)[ \t]*:[ \t]*[\"']?(\d{4})-(\d\d)-(\d\
 
 
 class Moment(NamedTuple):
-    """The moment of a search."""
+    """The moment of a search in milliseconds since 1970, and how far the user's clock is ahead of UTC."""
 
     ms: float
-    """Milliseconds since 1970."""
     offset_ms: float = 0.0
-    """How far the user's clock is ahead of UTC."""
 
     @property
     def today(self) -> int:
@@ -50,16 +47,17 @@ NO_MOMENT = Moment(0.0)
 
 
 class DayRange(NamedTuple):
-    """The days from ``first`` to ``last``, both included."""
+    """The days from ``first`` to ``last``, both included, and how exactly they were given: ``in June`` is a month.
+
+    ``is_relative`` if they depend on the day of the question, as ``yesterday`` does. ``is_in_title`` for a day written
+    as the titles of daily notes have it, so that its words find the note by themselves.
+    """
 
     first: int
     last: int
     precision: Unit
-    """How exactly the time was given: ``yesterday`` is a day, ``in June`` a month."""
     is_relative: bool = False
-    """True if it depends on the day of the question, as ``yesterday`` does."""
     is_in_title: bool = False
-    """True for a day written as the titles of daily notes have it, so that its words find the note by themselves."""
 
     def has(self, day: int, grace: int = 0) -> bool:
         """True if a day is in the range, or at most ``grace`` days after it."""
@@ -68,7 +66,7 @@ class DayRange(NamedTuple):
 
 def day_number(year: int, month: int, day: int) -> int | None:
     """Return the number of a calendar date; None for a date that does not exist."""
-    if not 1 <= year <= _MAX_YEAR or not 1 <= month <= 12 or not 1 <= day <= month_length(year, month):
+    if not 1 <= year <= 9999 or not 1 <= month <= 12 or not 1 <= day <= month_length(year, month):
         return None
     return _first_of(year, month) + day - 1
 
@@ -169,14 +167,12 @@ def is_of_days(document: StoredDocument, ranges: Sequence[tuple[int, int]]) -> b
 
 
 class Place(NamedTuple):
-    """Where and when something was written down."""
+    """Where something was written down, the day that its note is about, and the day when the note was last changed."""
 
     path: str
     line: int
     day: int | None
-    """The day that its note is about; None if it has none."""
     changed_day: int
-    """The day when the note was last changed."""
 
 
 def is_newer(place: Place, other: Place) -> bool:

@@ -6,7 +6,7 @@ tokens. Index and search cut the same text in the same way, so a passage is know
 
 import sys
 from collections.abc import Iterable, Iterator, Set
-from itertools import compress
+from itertools import compress, pairwise
 from operator import attrgetter
 from typing import NamedTuple, TypeAlias
 
@@ -17,9 +17,8 @@ _ATX = compile_later(r" {0,3}(#{1,6})(?:[ \t]+|$)")
 _UNDERLINE = compile_later(r" {0,3}(=+|-{2,})[ \t]*$")
 _FENCE = compile_later(r" {0,3}(`{3,}|~{3,})")
 _ITEM_STARTS = frozenset("-*+0123456789")
-_BULLETS, _BLANKS = frozenset("-*+"), frozenset(" \t")
 _LIST_ITEM = compile_later(r" {0,3}(?:[-*+]|\d{1,9}[.)])[ \t]\s*\S")
-_RULES = frozenset("=-")
+_RULES = ("=", "-")
 _BLOCK_START = compile_later(r" {0,3}(?:[-*+>|#]|\d{1,9}[.)]|    |\t)")
 
 #: A heading and the opening of a fence are repeated with every chunk below them, so they are cut to this length.
@@ -71,17 +70,6 @@ def titles(trail: tuple[str, ...]) -> list[str]:
     return [heading_title(line) for line in trail if line.startswith("#")]
 
 
-def hash_titles(lines: Iterable[str]) -> list[str]:
-    """Return the words of the headings above the last line, which may be one; the lines have no fence or underline."""
-    found: list[Line] = []
-    for line in lines:
-        if heading := _hash_heading(line.rstrip()):
-            while found and found[-1].level >= heading.level:
-                found.pop()
-            found.append(heading)
-    return [heading_title(line.heading) for line in found]
-
-
 def heading_title(heading: str) -> str:
     """Return the words of a heading line: ``## Decisions`` is ``Decisions``."""
     return heading.lstrip("#").strip()
@@ -108,7 +96,8 @@ def read_lines(lines: list[str]) -> list[Line]:
             after_break = True
             continue
         first = line[0]
-        may_be_heading = first == "#" or (after_break and index < last and _is_rule(bare[index + 1]))
+        below = bare[index + 1] if after_break and index < last else ""
+        may_be_heading = first == "#" or (below[:1] in _RULES and not below.strip(below[0]))
         if may_be_heading and (heading := _heading(lines, index, lines[index].rstrip())):
             add(heading)
         elif first in "`~" and (opening := _FENCE.match(lines[index])):
@@ -116,32 +105,16 @@ def read_lines(lines: list[str]) -> list[Line]:
             fence = opening[1]
         elif after_break:
             add(_BLOCK)
-        elif first not in _ITEM_STARTS:
-            add(_PLAIN)
-        elif first in _BULLETS and lines[index][0] == first:
-            # What the pattern would find, without the pattern: most list items are like this.
-            add(_ITEM if line[1:2] in _BLANKS else _PLAIN)
         else:
-            add(_ITEM if _LIST_ITEM.match(lines[index]) else _PLAIN)
+            add(_ITEM if first in _ITEM_STARTS and _LIST_ITEM.match(lines[index]) else _PLAIN)
         after_break = False
     return found
 
 
-def _is_rule(line: str) -> bool:
-    """True if a line, without blanks around it, is made of ``=`` or ``-`` only."""
-    return line[:1] in _RULES and not line.strip(line[0])
-
-
-def _hash_heading(line: str) -> Line | None:
+def _heading(lines: list[str], index: int, line: str) -> Line | None:
     if match := _ATX.match(line):
         title = line[match.end() :].rstrip("#").strip()
         return Line(SECTION, False, len(match[1]), f"{match[1]} {title}"[:HEADING_CHARS])
-    return None
-
-
-def _heading(lines: list[str], index: int, line: str) -> Line | None:
-    if heading := _hash_heading(line):
-        return heading
     if index + 1 < len(lines) and not _BLOCK_START.match(line):
         underline = _UNDERLINE.match(lines[index + 1].rstrip())
         if underline and (index == 0 or not lines[index - 1].strip()):
@@ -156,13 +129,12 @@ def find_new_sections(note: str, text: str) -> tuple[str, tuple[str, ...]]:
     Line endings, blank lines and trailing blanks are ignored. A section is known if it occurs anywhere in the note.
     Text without a heading is known only if the note ends with it, because a plain line may be meant to be there twice.
     """
-    if f"\n{_normal(note)}".endswith(f"\n{_normal(text)}"):
-        return "", tuple(_first_line(section) for section, _ in sections(text))
     have, kept, known = f"\n{_normal(note)}\n", "", []
+    is_known = have.endswith(f"\n{_normal(text)}\n")
     for section, has_heading in sections(text):
         wanted = f"\n{_normal(section)}\n"
-        if wanted in have if has_heading else have.endswith(wanted):
-            known.append(_first_line(section))
+        if is_known or (wanted in have if has_heading else have.endswith(wanted)):
+            known.append(section.strip().partition("\n")[0].strip())
         else:
             kept += section
             have += wanted[1:]
@@ -174,23 +146,15 @@ def sections(text: str) -> list[tuple[str, bool]]:
     lines = text.split("\n")
     structure = read_lines(lines)
     top = min((line.level for line in structure if line.level), default=None)
-    parts: list[tuple[list[str], bool]] = [([], False)]
-    for line, shape in zip(lines, structure, strict=True):
-        if shape.level == top:
-            parts.append(([], True))
-        parts[-1][0].append(line)
-    ended = [("\n".join(part) + "\n", has_heading) for part, has_heading in parts if part]
-    whole = [*ended[:-1], (ended[-1][0][:-1], ended[-1][1])]
-    return [(part, has_heading) for part, has_heading in whole if part.strip()]
+    starts = [place for place, shape in enumerate(structure) if shape.level == top]
+    bounds = (*dict.fromkeys((0, *starts)), len(lines))
+    parts = ["\n".join(lines[first:stop]) + "\n" * (stop < len(lines)) for first, stop in pairwise(bounds)]
+    return [(part, place in starts) for place, part in zip(bounds, parts, strict=False) if part.strip()]
 
 
 def _normal(text: str) -> str:
     lines = (line.rstrip() for line in text.removeprefix("\ufeff").split("\n"))
     return "\n".join(line for line in lines if line)
-
-
-def _first_line(text: str) -> str:
-    return text.strip().partition("\n")[0].strip()
 
 
 #: About sixty tokens. Longer passages show less of what answers within the same number of characters, and shorter ones
@@ -322,12 +286,6 @@ MAX_SNIPPET_UNITS = 700
 #: Stands where a line is cut, so that a part of it is not taken for the whole.
 ELLIPSIS = "…"
 _ASTRAL = compile_later("[\U00010000-\U0010ffff]")
-# A text without any of them has no heading that is underlined.
-_UNDERLINES = ("=", "--")
-# A text without any of them has no such heading, no fence and no front matter.
-_BEYOND_HASHES = (*_UNDERLINES, "```", "~~~")
-
-
 # A line of a chunk, or a sentence of a long line: its line, start and end. No class, because there are many.
 _Segment: TypeAlias = tuple[int, int, int]
 
@@ -360,10 +318,11 @@ def show_around(
     grown = True
     while grown:
         grown = False
-        for before, after in ((0, 1), (1, 0)):
-            wider = (first - before, last + after)
-            if _fits(text, segments, wider, max_units) and segments[wider[0 if before else 1]][0] not in avoid:
-                (first, last), grown = wider, True
+        for step in (1, -1):
+            low, high = (first, last + 1) if step > 0 else (first - 1, last)
+            is_inside = low >= 0 and high < len(segments) and segments[high if step > 0 else low][0] not in avoid
+            if is_inside and utf16_units(text[segments[low][1] : segments[high][2]]) <= max_units:
+                first, last, grown = low, high, True
     while last > first and is_blank(last):
         last -= 1
     while last > first and is_blank(first):
@@ -379,22 +338,14 @@ def show_around(
 
 def heading_above(chunk_trail: tuple[str, ...], text: str, passage: Passage) -> str:
     """Return the headings above a passage, outermost first, joined with `` › ``; ``chunk_trail`` precedes the text."""
-    if passage.heading < 0 and not any(mark in text for mark in _UNDERLINES):
+    if passage.heading < 0 and "=" not in text and "--" not in text:
+        # Without them, no heading is underlined.
         return " › ".join(titles(chunk_trail))
-    lines = [*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]]
-    if not any(mark in text for mark in _BEYOND_HASHES) and all(line.startswith("#") for line in chunk_trail):
-        return " › ".join(hash_titles(line for line in lines if "#" in line))
-    structure = read_lines(lines)
+    structure = read_lines([*chunk_trail, *text.split("\n")[: max(passage.first_line, passage.heading) + 1]])
     (trail,) = find_trails(structure, (len(structure) - 1,))
     if structure[-1].level:
         trail = (*trail, structure[-1].heading)
     return " › ".join(titles(trail))
-
-
-def _fits(text: str, segments: list[_Segment], span: tuple[int, int], max_units: int) -> bool:
-    first, last = span
-    inside = 0 <= first <= last < len(segments)
-    return inside and utf16_units(text[segments[first][1] : segments[last][2]]) <= max_units
 
 
 def utf16_units(text: str) -> int:

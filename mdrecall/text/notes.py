@@ -10,16 +10,16 @@ leave out the first folders. Of several notes of one name, the one nearest to th
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending
 from mdrecall.text.annotations import least_trusted, line_origins, merge_marks, path_origin, read_annotated
 from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.markdown import LIST_ITEM, read_lines
 from mdrecall.text.words import fold
-from mdrecall.types import NO_FIELDS, Chunk, Fields, Link, Marks, Origin, StoredChunk
+from mdrecall.types import NO_FIELDS, Chunk, Fields, Link, StoredChunk
 from mdrecall.types.note_map import Topic
 
 #: The files of the workspace that people curate entry by entry. Only their triggers and importances count.
@@ -39,19 +39,13 @@ def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iter
     chunks = iter_chunks(plain, tokens=tokens, overlap=overlap, entries=entries)
     for chunk in _drop_repeated_headings(chunks) if is_curated else chunks:
         if marks_of or origins or everywhere:
-            marks = _marks_of(chunk, marks_of, origins)
-            yield chunk._replace(marks=marks._replace(origin=everywhere or marks.origin))
-        else:
-            yield chunk
-
-
-def _marks_of(chunk: Chunk, by_line: Mapping[int, Marks], origins: Mapping[int, Origin]) -> Marks:
-    lines = range(chunk.start_line, chunk.end_line + 1)
-    marks = merge_marks(by_line[line] for line in lines if line in by_line)
-    if not origins:
-        return marks
-    written = (line for line, text in zip(lines, chunk.text.split("\n"), strict=False) if text.strip())
-    return marks._replace(origin=least_trusted(origins.get(line, "") for line in written))
+            lines = range(chunk.start_line, chunk.end_line + 1)
+            marks = merge_marks(marks_of[line] for line in lines if line in marks_of)
+            if origins:
+                written = (line for line, text in zip(lines, chunk.text.split("\n"), strict=False) if text.strip())
+                marks = marks._replace(origin=least_trusted(origins.get(line, "") for line in written))
+            chunk = chunk._replace(marks=marks._replace(origin=everywhere or marks.origin))
+        yield chunk
 
 
 def _find_entries(text: str, marked: Collection[int], *, is_curated: bool) -> frozenset[int]:
@@ -78,18 +72,15 @@ def _drop_repeated_headings(chunks: Iterator[Chunk]) -> Iterator[Chunk]:
     """Leave out a heading that stands alone if the next chunk has it above itself, where it is searched and shown."""
     heading: Chunk | None = None
     for chunk in chunks:
-        if heading and not _is_above(heading, chunk):
-            yield heading
+        if heading:
+            own = read_lines([heading.text])[0].heading
+            if not own or chunk.trail[: len(heading.trail) + 1] != (*heading.trail, own):
+                yield heading
         heading = chunk if chunk.start_line == chunk.end_line and chunk.text.startswith("#") else None
         if heading is None:
             yield chunk
     if heading:
         yield heading
-
-
-def _is_above(heading: Chunk, chunk: Chunk) -> bool:
-    own = read_lines([heading.text])[0].heading
-    return bool(own) and chunk.trail[: len(heading.trail) + 1] == (*heading.trail, own)
 
 
 def join_chunks(chunks: Iterable[StoredChunk]) -> str:
@@ -121,16 +112,11 @@ def join_lines(chunks: Iterable[StoredChunk]) -> str:
 
 
 def _add_lines(lines: dict[int, str], chunk: StoredChunk) -> None:
-    for number, line in enumerate(chunk.text.split("\n")):
-        lines[chunk.line(number)] = _join_parts(lines.get(chunk.line(number), ""), line)
-
-
-def _join_parts(line: str, part: str) -> str:
-    """Return a line with one more part of it; the end of one chunk may be repeated at the beginning of the next."""
-    if part in line:
-        return line
-    shared = next(size for size in range(min(len(line), len(part)), -1, -1) if line.endswith(part[:size]))
-    return line + part[shared:]
+    """Add the lines of a chunk, which may begin with a repeated end of the chunk before."""
+    for number, part in enumerate(chunk.text.split("\n")):
+        line = lines.get(chunk.line(number), "")
+        shared = next(size for size in range(min(len(line), len(part)), -1, -1) if line.endswith(part[:size]))
+        lines[chunk.line(number)] = line if part in line else line + part[shared:]
 
 
 # Longer front matter is a document of its own.
@@ -148,9 +134,8 @@ _TAG = compile_later(
 _CODE = compile_later(r"``.*?``|`[^`]*`")
 _WIKI_LINK = compile_later(r"\[\[([^\[\]\n]{1,400})\]\]")
 _LINK = compile_later(
-    r"\[[^\[\]\n]{0,200}\]\(<?([^()<>\s]{1,400}"
-    + NOTE_ENDING_PATTERN
-    + r"(?:#[^()<>\s]{0,200})?)>?(?:[ \t]+\"[^\"\n]*\")?\)"
+    rf"\[[^\[\]\n]{{0,200}}\]\(<?([^()<>\s]{{1,400}}{NOTE_ENDING_PATTERN}(?:#[^()<>\s]{{0,200}})?)>?"
+    r"(?:[ \t]+\"[^\"\n]*\")?\)"
 )
 _SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:")
 
@@ -158,14 +143,12 @@ _SCHEME = compile_later(r"[A-Za-z][A-Za-z0-9+.-]+:")
 def read_fields(text: str) -> Fields:
     """Return what a note says about itself."""
     values, front_lines = read_front_matter(text)
-    has_signs = _has_signs(text)
-    if not values and not has_signs:
-        return NO_FIELDS
-    tags, links = _read_body(text, front_lines) if has_signs else ([], [])
-    own = [tag.strip().lstrip("#") for key in ("tags", "tag") for one in values.get(key, ()) for tag in _words_of(one)]
+    tags, links = _read_body(text, front_lines)
+    # ``a, b`` and ``a b`` are two tags, because no tag holds a blank.
+    own = [tag for key in ("tags", "tag") for one in values.get(key, ()) for tag in one.replace(",", " ").split()]
     return Fields(
         title=next(iter(values.get("title", ())), "")[:_MAX_NAME_CHARS],
-        tags=_distinct(tag for tag in (*own, *tags) if tag),
+        tags=_distinct(tag for tag in (*(tag.lstrip("#") for tag in own), *tags) if tag),
         aliases=_distinct(alias for key in ("aliases", "alias") for alias in values.get(key, ()) if alias),
         links=tuple(links),
     )
@@ -215,18 +198,6 @@ def unpack_fields(stored: str) -> Fields:
     return Fields(title=said.get("title", ""), links=links, **names)
 
 
-def _has_signs(text: str) -> bool:
-    """True if a text may have tags or links. Between code and a tag there need not be a blank."""
-    if "[[" in text or "](" in text:
-        return True
-    at = text.find("#")
-    if at < 0 or "`" in text:
-        return at >= 0
-    while at >= 0 and not _TAG.match(text, at):
-        at = text.find("#", at + 1)
-    return at >= 0
-
-
 def _read_body(text: str, skipped: int) -> tuple[list[str], list[Link]]:
     """Return the tags and links of a text, without those in code."""
     tags: list[str] = []
@@ -240,7 +211,9 @@ def _read_body(text: str, skipped: int) -> tuple[list[str], list[Link]]:
             continue
         plain = _CODE.sub(" ", line) if "`" in line else line
         if len(tags) < _MAX_NAMES:
-            tags += (tag for tag in map(_clean_tag, _TAG.findall(plain)) if tag)
+            found = (tag.rstrip("/-_")[:_MAX_NAME_CHARS] for tag in _TAG.findall(plain))
+            # A number is that of an issue.
+            tags += (tag for tag in found if tag and not tag.isdigit())
         if len(links) < _MAX_LINKS and "[" in plain:
             links += (Link(number, target) for target in _find_links(plain))
     return tags, links
@@ -255,17 +228,6 @@ def _find_links(line: str) -> Iterator[str]:
             from urllib.parse import unquote
 
             yield unquote(found)
-
-
-def _clean_tag(tag: str) -> str:
-    """Return a tag without hyphens and slashes at its end; empty if it is only a number, such as that of an issue."""
-    tag = tag.rstrip("/-_")[:_MAX_NAME_CHARS]
-    return "" if tag.isdigit() else tag
-
-
-def _words_of(value: str) -> list[str]:
-    """Return the tags in one value: ``a, b`` and ``a b`` are two, because no tag holds a blank."""
-    return [word for part in value.split(",") for word in part.split()]
 
 
 def _read_values(value: str) -> list[str]:
@@ -289,29 +251,25 @@ def _distinct(names: Iterator[str]) -> tuple[str, ...]:
 
 
 class NoteLink(NamedTuple):
-    """A link from one note to another."""
+    """A link from the note ``path`` to another one.
+
+    ``target`` is as it is written if there is no such note. ``alias`` is shown instead of the name of the note.
+    """
 
     path: str
-    """The note that the link is in."""
     line: int
     target: str
-    """The note that it means; as it is written, if there is no such note."""
     heading: str = ""
-    """The heading of that note that it points to."""
     alias: str = ""
-    """What is shown instead of the name of the note."""
     is_broken: bool = False
-    """True if there is no such note."""
 
 
 class NoteLinks(NamedTuple):
-    """The links of one note."""
+    """The links of one note: to others in reading order, and from others by their path."""
 
     path: str
     links: tuple[NoteLink, ...]
-    """From the note to others, in reading order."""
     backlinks: tuple[NoteLink, ...]
-    """From others to the note, by their path."""
 
 
 class LinkTable:
@@ -330,10 +288,7 @@ class LinkTable:
         """Return the links from and to a note."""
         own = tuple(self._resolve(path, link) for link in self._notes[path].links)
         others = (
-            self._resolve(other, link)
-            for other, fields in sorted(self._notes.items())
-            if other != path
-            for link in fields.links
+            self._resolve(each, link) for each in sorted({*self._notes} - {path}) for link in self._notes[each].links
         )
         return NoteLinks(path, own, tuple(link for link in others if link.target == path and not link.is_broken))
 
@@ -355,55 +310,53 @@ class LinkTable:
         if relative in self._notes:
             return relative
         found = self._by_name.get(fold(name.removeprefix("./").lstrip("/")), ())
-        return min(found, key=lambda path: (-_shared_folders(path, source), path.count("/"), path), default=None)
+        own = folder.split("/") if folder else []
+
+        def rank(path: str) -> tuple[int, int, str]:
+            """Put the note first that shares the most folders with the source."""
+            return -len(posixpath.commonprefix([own, path.split("/")[:-1]])), path.count("/"), path
+
+        return min(found, key=rank, default=None)
 
 
-def _shared_folders(path: str, other: str) -> int:
-    """Return how many folders two paths have in common."""
-    pairs = zip(path.split("/")[:-1], other.split("/")[:-1], strict=False)
-    return next((count for count, (one, two) in enumerate(pairs) if one != two), min(path.count("/"), other.count("/")))
-
-
+_Subject: TypeAlias = Literal["person", "project"]
 #: A note is about a person or a project if a folder of its path says so, or if it has a tag in the singular: with a tag
 #: in the plural it may be about several.
-_FOLDERS = {
+_FOLDERS: dict[_Subject, frozenset[str]] = {
     "person": frozenset(("people", "person", "persons", "contacts", "contact", "team", "family", "friends")),
     "project": frozenset(("projects", "project")),
 }
-_TAGS = {"person": "person", "contact": "person", "project": "project"}
+_TAGS: dict[str, _Subject] = {"person": "person", "contact": "person", "project": "project"}
 _DATE = compile_later(r"\d{4}[-_./]?\d{2}[-_./]?\d{2}[-_ ]*")
-#: A list of more entries is not read.
-_MOST_OF_A_KIND = 40
-#: One note alone makes no topic of a heading or a link.
-_FEWEST_NOTES = 2
+#: A list of more entries is not read. One note alone makes no topic of a heading or a link.
+_MOST_OF_A_KIND, _FEWEST_NOTES = 40, 2
 _LONGEST_NAME = 80
-
 
 #: The path of a note, what it says about itself, and its headings.
 NoteNames: TypeAlias = tuple[str, Fields, Sequence[str]]
+#: Names in lower case, each as it is shown and with the notes that have it.
+_Mentions: TypeAlias = dict[str, tuple[str, list[str]]]
 
 
 def find_topics(notes: Iterable[NoteNames]) -> tuple[Topic, ...]:
     """Return what notes are about: the commonest people, projects, tags and names."""
     listed = list(notes)
-    tags: dict[str, tuple[str, list[str]]] = {}
-    mentions: dict[str, tuple[str, list[str]]] = {}
+    tags: _Mentions = {}
+    mentions: _Mentions = {}
     for note in listed:
-        path, fields, _ = note
-        _collect(tags, fields.tags, path)
-        _collect(mentions, _names_in(note), path)
+        _collect(tags, note[1].tags, note[0])
+        _collect(mentions, _names_in(note), note[0])
     known: dict[str, Topic] = {}
     for note in listed:
-        if kind := _kind_of(note):
-            _add_subject(known, kind, note, mentions)
-    subjects = list({id(topic): topic for topic in known.values()}.values())
+        _add_subject(known, note, mentions)
+    subjects = {id(topic): topic for topic in known.values()}.values()
     tagged = [Topic("tag", name, tuple(paths)) for name, paths in tags.values()]
-    named = [
-        Topic("name", name, tuple(paths))
-        for key, (name, paths) in mentions.items()
-        if key not in known and len(paths) >= _FEWEST_NOTES
-    ]
-    return tuple(_commonest([*subjects, *tagged, *named]))
+    named = [Topic("name", name, tuple(paths)) for key, (name, paths) in mentions.items() if key not in known]
+    topics = [*subjects, *tagged, *(topic for topic in named if len(topic.paths) >= _FEWEST_NOTES)]
+    topics.sort(key=lambda each: (-len(each.paths), each.name.casefold()))
+    kinds = dict.fromkeys(topic.kind for topic in topics)
+    kept = {id(topic) for kind in kinds for topic in [each for each in topics if each.kind == kind][:_MOST_OF_A_KIND]}
+    return tuple(topic for topic in topics if id(topic) in kept)
 
 
 def note_title(note: NoteNames) -> str:
@@ -412,26 +365,20 @@ def note_title(note: NoteNames) -> str:
     return fields.title or next(iter(headings), "") or _stem(path)
 
 
-def _kind_of(note: NoteNames) -> str:
+def _add_subject(known: dict[str, Topic], note: NoteNames, mentions: _Mentions) -> None:
+    """Add the person or project that a note is about, with every note that mentions it by any of its names."""
     path, fields, _ = note
     folders = {fold(folder) for folder in path.split("/")[:-1]}
     by_folder = (kind for kind, names in _FOLDERS.items() if folders & names)
-    by_tag = (_TAGS[tag] for tag in map(fold, fields.tags) if tag in _TAGS)
-    return next(chain(by_folder, by_tag), "")
-
-
-def _add_subject(
-    known: dict[str, Topic], kind: str, note: NoteNames, mentions: dict[str, tuple[str, list[str]]]
-) -> None:
-    """Add the person or project of a note, with every note that mentions it by any of its names."""
-    path, fields, _ = note
+    kind = next(chain(by_folder, (_TAGS[tag] for tag in map(fold, fields.tags) if tag in _TAGS)), None)
+    if kind is None:
+        return
     stem = _stem(path)
     spoken = stem.replace("-", " ").replace("_", " ")
     keys = {fold(name) for name in (stem, spoken, note_title(note), *fields.aliases) if name}
     others = {mention for key in keys if key in mentions for mention in mentions[key][1]} - {path}
-    name = fields.title or (mentions[fold(spoken)][0] if fold(spoken) in mentions else spoken)
-    topic = Topic("person" if kind == "person" else "project", name[:_LONGEST_NAME], (path, *sorted(others)))
-    known.update(dict.fromkeys(keys, topic))
+    name = fields.title or mentions.get(fold(spoken), (spoken,))[0]
+    known.update(dict.fromkeys(keys, Topic(kind, name[:_LONGEST_NAME], (path, *sorted(others)))))
 
 
 def _names_in(note: NoteNames) -> Iterator[str]:
@@ -444,7 +391,7 @@ def _names_in(note: NoteNames) -> Iterator[str]:
         yield drop_ending(target.rsplit("/", 1)[-1])
 
 
-def _collect(found: dict[str, tuple[str, list[str]]], names: Iterable[str], path: str) -> None:
+def _collect(found: _Mentions, names: Iterable[str], path: str) -> None:
     """Count each name of a note once, in whatever case it is written; a day is no name."""
     for name in dict.fromkeys(names):
         key = fold(name.strip())
@@ -454,14 +401,6 @@ def _collect(found: dict[str, tuple[str, list[str]]], names: Iterable[str], path
             found[key] = (name.strip() if shown == shown.lower() else shown), paths
             if not paths or paths[-1] != path:
                 paths.append(path)
-
-
-def _commonest(topics: Iterable[Topic]) -> Iterator[Topic]:
-    counts: dict[str, int] = {}
-    for topic in sorted(topics, key=lambda each: (-len(each.paths), each.name.casefold())):
-        counts[topic.kind] = counts.get(topic.kind, 0) + 1
-        if counts[topic.kind] <= _MOST_OF_A_KIND:
-            yield topic
 
 
 def _stem(path: str) -> str:

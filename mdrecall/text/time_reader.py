@@ -9,20 +9,23 @@ leave no doubt.
 import re
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias, TypeVar
 
 from mdrecall.text.days import DayRange, Unit, calendar_date, day_number, month_range, unit_range, weekday, year_range
 from mdrecall.text.words import count_words
 
+_T = TypeVar("_T")
+
 
 class Rule(NamedTuple):
-    """A way to say a time."""
+    """A way to say a time: the kind of ``_Reading``, a pattern, and for *last*, *this* and their like an offset.
+
+    The offset says which day, week or weekday is meant, counted from the present one.
+    """
 
     kind: str
-    """The function in ``time_reader`` that reads a match."""
     pattern: str
     offset: int = 0
-    """For *last*, *this* and their like: which day, week or weekday is meant, counted from the present one."""
 
 
 class Language(NamedTuple):
@@ -41,18 +44,18 @@ class Language(NamedTuple):
     """Single words for a period, such as *last week* in Chinese."""
 
 
-def _number(words: str) -> dict[str, int]:
-    """Return the words of a table by their place, counted from 1; ``a|b`` are two words for one place."""
-    return {word: place for place, entry in enumerate(words.split(), 1) for word in entry.split("|")}
+def _by_word(words_of: Mapping[_T, str]) -> dict[str, _T]:
+    """Return what each word means; the words of one meaning are separated by ``|``."""
+    return {word: meaning for meaning, words in words_of.items() for word in words.split("|") if word}
 
 
-def _from_zero(words: str) -> dict[str, int]:
-    return {word: place - 1 for word, place in _number(words).items()}
+def _number(words: str, first: int = 1) -> dict[str, int]:
+    """Return the words of a table by their place; ``a|b`` are two words for one place."""
+    return _by_word(dict(enumerate(words.split(), first)))
 
 
 def _units(day: str, week: str, month: str, year: str, weekend: str = "") -> dict[str, Unit]:
-    names: dict[Unit, str] = {"day": day, "week": week, "month": month, "year": year, "weekend": weekend}
-    return {word: unit for unit, words in names.items() for word in words.split("|") if word}
+    return _by_word({"day": day, "week": week, "month": month, "year": year, "weekend": weekend})
 
 
 # "May 5 people come?" and "march 3 miles" are no dates: without a year or an ordinal, something else must say so.
@@ -65,10 +68,10 @@ _EN_IN = (
 )
 
 _ENGLISH = Language(
-    days={
-        "yesterday": -1, "day before yesterday": -2, "the day before yesterday": -2, "today": 0, "tonight": 0,
-        "this morning": 0, "this afternoon": 0, "this evening": 0, "last night": -1,
-    },
+    days=_by_word({
+        -1: "yesterday|last night", -2: "day before yesterday|the day before yesterday",
+        0: "today|tonight|this morning|this afternoon|this evening",
+    }),
     units=_units("day|days", "week|weeks", "month|months", "year|years", "weekend|weekends"),
     numbers=_number("one|a|an two three four five six seven eight nine ten eleven twelve")
     | dict.fromkeys(("couple", "a couple", "couple of", "a couple of"), 2),
@@ -76,7 +79,7 @@ _ENGLISH = Language(
         "january|jan february|feb march|mar april|apr may june|jun july|jul august|aug september|sept|sep october|oct"
         " november|nov december|dec"
     ),
-    weekdays=_from_zero("monday tuesday wednesday thursday friday saturday sunday"),
+    weekdays=_number("monday tuesday wednesday thursday friday saturday sunday", 0),
     rules=(
         Rule("word", r"{word}(?:'s|’s)?(?: (?:morning|afternoon|evening|night))?"),
         Rule("ago", r"(?:about |around )?{number} {unit} (?:ago|back)"),
@@ -115,7 +118,7 @@ _ENGLISH = Language(
 _DE_IN = "im|in|seit|bis|ab|vom|anfang|ende|mitte|seit anfang|seit ende|seit mitte|im monat"
 
 _GERMAN = Language(
-    days={"gestern": -1, "vorgestern": -2, "vorvorgestern": -3, "heute": 0},
+    days=_by_word({-1: "gestern", -2: "vorgestern", -3: "vorvorgestern", 0: "heute"}),
     units=_units("tag|tage|tagen", "woche|wochen", "monat|monate|monaten|monats", "jahr|jahre|jahren|jahres",
                  "wochenende|wochenenden"),
     numbers=_number(
@@ -124,7 +127,7 @@ _GERMAN = Language(
     months=_number(
         "januar|jänner|jan februar|feb märz|maerz april mai juni juli august september|sept oktober november dezember"
     ),
-    weekdays=_from_zero("montag dienstag mittwoch donnerstag freitag samstag|sonnabend sonntag"),
+    weekdays=_number("montag dienstag mittwoch donnerstag freitag samstag|sonnabend sonntag", 0),
     rules=(
         Rule("word", r"{word}(?: (?:morgen|früh|vormittag|mittag|nachmittag|abend|nacht))?"),
         Rule("ago", r"vor (?:etwa |rund |ungefähr )?{number} {unit}"),
@@ -155,16 +158,16 @@ _GERMAN = Language(
 _FR_IN = "en|depuis|jusqu['’]en|début|fin|mi[ -]|courant|au mois de|au mois d['’]|dès"
 
 _FRENCH = Language(
-    days={
-        "hier": -1, "avant-hier": -2, "avant hier": -2, "aujourd'hui": 0, "aujourd’hui": 0, "ce matin": 0,
-        "ce soir": 0, "cet après-midi": 0, "cette nuit": 0,
-    },
+    days=_by_word({
+        -1: "hier", -2: "avant-hier|avant hier",
+        0: "aujourd'hui|aujourd’hui|ce matin|ce soir|cet après-midi|cette nuit",
+    }),
     units=_units("jour|jours", "semaine|semaines", "mois", "an|ans|année|années|annee", "week-end|week-ends|weekend"),
     numbers=_number("un|une deux trois quatre cinq six sept huit neuf dix onze douze"),
     months=_number(
         "janvier février|fevrier mars avril mai juin juillet août|aout septembre octobre novembre décembre|decembre"
     ),
-    weekdays=_from_zero("lundi mardi mercredi jeudi vendredi samedi dimanche"),
+    weekdays=_number("lundi mardi mercredi jeudi vendredi samedi dimanche", 0),
     rules=(
         Rule("word", r"{word}(?: (?:matin|après-midi|midi|soir|nuit))?"),
         Rule("ago", r"il y a (?:environ )?{number} {unit}"),
@@ -195,16 +198,15 @@ _ES_IN = (
 )
 
 _SPANISH = Language(
-    days={
-        "ayer": -1, "anteayer": -2, "antier": -2, "antes de ayer": -2, "hoy": 0, "anoche": -1, "esta mañana": 0,
-        "esta tarde": 0, "esta noche": 0,
-    },
+    days=_by_word({
+        -1: "ayer|anoche", -2: "anteayer|antier|antes de ayer", 0: "hoy|esta mañana|esta tarde|esta noche",
+    }),
     units=_units("día|días|dia|dias", "semana|semanas", "mes|meses", "año|años", "fin de semana|fines de semana"),
     numbers=_number("un|una|uno dos tres cuatro cinco seis siete ocho nueve diez once doce"),
     months=_number(
         "enero febrero marzo abril mayo junio julio agosto septiembre|setiembre octubre noviembre diciembre"
     ),
-    weekdays=_from_zero("lunes martes miércoles|miercoles jueves viernes sábado|sabado domingo"),
+    weekdays=_number("lunes martes miércoles|miercoles jueves viernes sábado|sabado domingo", 0),
     rules=(
         Rule("word", r"{word}(?! en d[ií]a)(?: por la (?:mañana|tarde|noche))?"),
         Rule("ago", r"hace (?:unos |unas |casi )?{number} {unit}"),
@@ -242,16 +244,15 @@ _ZH_WEEK = "(?:周|週|星期|礼拜|禮拜)"
 _ZH_WEEKDAY = "(?P<weekday>[一二三四五六日天])(?![次个個共般直起样樣边邊期名件条])"
 
 _HAN = Language(
-    days={
-        "今天": 0, "今日": 0, "今早": 0, "今晚": 0, "今朝": 0, "今夜": 0, "昨天": -1, "昨日": -1, "昨晚": -1,
-        "昨夜": -1,
-        "前天": -2, "一昨日": -2, "おととい": -2, "大前天": -3, "きのう": -1, "きょう": 0, "今儿": 0, "昨儿": -1,
-    },
+    days=_by_word({
+        0: "今天|今日|今早|今晚|今朝|今夜|きょう|今儿", -1: "昨天|昨日|昨晚|昨夜|きのう|昨儿",
+        -2: "前天|一昨日|おととい", -3: "大前天",
+    }),
     units=_units("天|日", "周|週|星期|礼拜|禮拜|个星期|個星期|个礼拜|個禮拜|週間",
                  "个月|個月|か月|ヶ月|カ月|ヵ月|ケ月|箇月", "年"),
     numbers=_HAN_NUMBERS,
     months={},
-    weekdays=_from_zero("一 二 三 四 五 六 日|天") | _from_zero("月 火 水 木 金 土"),
+    weekdays=_number("一 二 三 四 五 六 日|天", 0) | _number("月 火 水 木 金 土", 0),
     rules=(
         Rule("word", r"(?<![以之目年月日周期])(?<!\d){word}(?![候气氣])"
              r"(?:早上|上午|下午|中午|晚上|夜里|の朝|の夜|の午後)?"),
@@ -270,21 +271,14 @@ _HAN = Language(
         Rule("year", r"(?<!\d){year} ?年(?![前间間代])度?"),
     ),
     cues="最新|最近|目前|当前|當前|现在|現在|如今|至今|仍然|仍旧|依然|还在|還在|直近|今の|今でも|今は|いまだに|未だに|まだ|いま",
-    periods={
-        "上周": ("week", -1), "上週": ("week", -1), "上星期": ("week", -1), "上个星期": ("week", -1),
-        "上個星期": ("week", -1), "上礼拜": ("week", -1), "上禮拜": ("week", -1), "上个礼拜": ("week", -1),
-        "先週": ("week", -1),
-        "这周": ("week", 0), "這週": ("week", 0), "本周": ("week", 0), "本週": ("week", 0), "这个星期": ("week", 0),
-        "這個星期": ("week", 0), "这星期": ("week", 0), "今週": ("week", 0),
-        "上上周": ("week", -2), "上上週": ("week", -2), "上上个星期": ("week", -2), "先々週": ("week", -2),
-        "上周末": ("weekend", -1), "上週末": ("weekend", -1), "先週末": ("weekend", -1),
-        "这周末": ("weekend", 0), "本周末": ("weekend", 0), "今週末": ("weekend", 0),
-        "上个月": ("month", -1), "上個月": ("month", -1), "上月": ("month", -1), "先月": ("month", -1),
-        "这个月": ("month", 0), "這個月": ("month", 0), "本月": ("month", 0), "今月": ("month", 0),
-        "上上个月": ("month", -2), "上上個月": ("month", -2), "先々月": ("month", -2),
-        "去年": ("year", -1), "昨年": ("year", -1), "今年": ("year", 0), "本年": ("year", 0),
-        "前年": ("year", -2), "一昨年": ("year", -2), "おととし": ("year", -2),
-    },
+    periods=_by_word({
+        ("week", -1): "上周|上週|上星期|上个星期|上個星期|上礼拜|上禮拜|上个礼拜|先週",
+        ("week", 0): "这周|這週|本周|本週|这个星期|這個星期|这星期|今週",
+        ("week", -2): "上上周|上上週|上上个星期|先々週", ("weekend", -1): "上周末|上週末|先週末",
+        ("weekend", 0): "这周末|本周末|今週末", ("month", -1): "上个月|上個月|上月|先月",
+        ("month", 0): "这个月|這個月|本月|今月", ("month", -2): "上上个月|上上個月|先々月", ("year", -1): "去年|昨年",
+        ("year", 0): "今年|本年", ("year", -2): "前年|一昨年|おととし",
+    }),
 )  # fmt: skip
 
 _KO_PARTICLE = r"(?:에는|에도|에|은|는|의|부터|까지|이|가|도|자)?(?![가-힣])"
@@ -292,11 +286,11 @@ _KO_NOT_NEXT = "(?<!매주 )(?<!다음 )(?<!다음 주 )(?<!다음주 )(?<![가-
 _KO_YEAR = r"(?:{year} ?년|(?P<year_word>작년|올해|재작년|지난해))"
 
 _HANGUL = Language(
-    days={"오늘": 0, "어제": -1, "그저께": -2, "그제": -2, "엊그제": -2, "엊그저께": -2, "어젯밤": -1, "간밤": -1},
+    days=_by_word({0: "오늘", -1: "어제|어젯밤|간밤", -2: "그저께|그제|엊그제|엊그저께"}),
     units=_units("일", "주|주일", "개월|달", "년|해"),
     numbers=_number("한|일 두|이 세|삼 네|사 다섯|오 여섯|육 일곱|칠 여덟|팔 아홉|구 열|십"),
     months={},
-    weekdays=_from_zero("월 화 수 목 금 토 일"),
+    weekdays=_number("월 화 수 목 금 토 일", 0),
     rules=(
         Rule("word", rf"(?<![가-힣]){{word}}(?: (?:아침|오전|오후|저녁|밤))?{_KO_PARTICLE}"),
         Rule("ago", rf"(?<![가-힣]){{number}} ?{{unit}} ?전{_KO_PARTICLE}"),
@@ -311,14 +305,12 @@ _HANGUL = Language(
         Rule("year", rf"(?<!\d){{year}} ?년(?! ?전){_KO_PARTICLE}"),
     ),
     cues="최신|최근|현재|지금|아직|아직도|여전히|요즘|요새",
-    periods={
-        "지난주": ("week", -1), "지난 주": ("week", -1), "저번주": ("week", -1), "저번 주": ("week", -1),
-        "이번주": ("week", 0), "이번 주": ("week", 0), "지지난주": ("week", -2), "지지난 주": ("week", -2),
-        "지난 주말": ("weekend", -1), "지난주말": ("weekend", -1), "이번 주말": ("weekend", 0),
-        "지난달": ("month", -1), "지난 달": ("month", -1), "저번달": ("month", -1), "저번 달": ("month", -1),
-        "이번달": ("month", 0), "이번 달": ("month", 0), "이달": ("month", 0), "지지난달": ("month", -2),
-        "작년": ("year", -1), "지난해": ("year", -1), "올해": ("year", 0), "금년": ("year", 0), "재작년": ("year", -2),
-    },
+    periods=_by_word({
+        ("week", -1): "지난주|지난 주|저번주|저번 주", ("week", 0): "이번주|이번 주",
+        ("week", -2): "지지난주|지지난 주", ("weekend", -1): "지난 주말|지난주말", ("weekend", 0): "이번 주말",
+        ("month", -1): "지난달|지난 달|저번달|저번 달", ("month", 0): "이번달|이번 달|이달", ("month", -2): "지지난달",
+        ("year", -1): "작년|지난해", ("year", 0): "올해|금년", ("year", -2): "재작년",
+    }),
 )  # fmt: skip
 
 #: Years as words, with their distance from this year, as they stand before a month.
@@ -327,15 +319,7 @@ YEAR_WORDS: Mapping[str, int] = {
 }
 
 #: The languages by the key that ``times`` finds them with.
-LANGUAGES: Mapping[str, Language] = {
-    "en": _ENGLISH,
-    "de": _GERMAN,
-    "fr": _FRENCH,
-    "es": _SPANISH,
-    "han": _HAN,
-    "ko": _HANGUL,
-}
-
+LANGUAGES = {"en": _ENGLISH, "de": _GERMAN, "fr": _FRENCH, "es": _SPANISH, "han": _HAN, "ko": _HANGUL}
 
 # The languages that are written with spaces between words; the others are found by their script.
 _SPACED = ("en", "de", "fr", "es")
@@ -356,23 +340,17 @@ _TO = re.compile(r"\s*(?:to|until|till|through|bis|à|au|hasta|al?|[-–—~〜]
 _AND = re.compile(r"\s*(?:and|und|et|y)\s*", re.IGNORECASE)
 
 _NUMERIC = (
-    Rule(
-        "title_date",
-        r"{year}-(?P<month>\d{1,2})-{day}|(?P<year_2>(?:19|20)\d\d)/(?P<month_2>\d{1,2})/(?P<day_2>\d{1,2})",
-    ),
+    Rule("title_date",
+         r"{year}-(?P<month>\d{1,2})-{day}|(?P<year_2>(?:19|20)\d\d)/(?P<month_2>\d{1,2})/(?P<day_2>\d{1,2})"),
     Rule("date", r"{year}\.\s?(?P<month>\d{1,2})\.\s?{day}\.?"),
     Rule("date", r"{day}\.\s?(?P<month>\d{1,2})\.\s?{year}"),
     Rule("date", r"{day}[/-](?P<month>\d{1,2})[/-]{year}"),
     Rule("date", r"(?P<month>\d{1,2})[/-]{day}[/-]{year}"),
     Rule("month", r"{year}-(?P<month>0[1-9]|1[0-2])"),
-    Rule(
-        "year",
-        r"(?:in|during|since|until|till|from|of|throughout|(?:the |in the )?year|im jahre?|jahr|seit|bis|ab|en|depuis"
-        r"|jusqu['’]en|l['’]année|desde|hasta|durante|el año|del año) {year}",
-    ),
-)
+    Rule("year", r"(?:in|during|since|until|till|from|of|throughout|(?:the |in the )?year|im jahre?|jahr|seit|bis|ab|en"
+         r"|depuis|jusqu['’]en|l['’]année|desde|hasta|durante|el año|del año) {year}"),
+)  # fmt: skip
 _YEAR = r"(?P<year>(?:19|20)\d\d)(?!\d)"
-_DAY = r"(?P<day>3[01]|[12]\d|0?[1-9])(?!\d)"
 # What "a few" of a unit ago may mean, in days.
 _FEW: Mapping[Unit, tuple[int, int]] = {"day": (7, 2), "week": (42, 14), "month": (240, 60), "year": (2000, 700)}
 _UNIT_DAYS: Mapping[Unit, int] = {"day": 1, "week": 7, "weekend": 7, "month": 30, "year": 365}
@@ -396,10 +374,10 @@ def _hints(key: str) -> frozenset[str]:
 @cache
 def _rules(key: str) -> list[tuple[Rule, re.Pattern[str]]]:
     """Return the rules of a language, or of dates in digits, compiled at first use because that takes milliseconds."""
-    if key == _DIGITS:
-        return [(rule, _compile(rule.pattern, LANGUAGES["en"], False)) for rule in _NUMERIC]
-    language = LANGUAGES[key]
-    return [(rule, _compile(rule.pattern, language, key not in _SPACED)) for rule in language.rules]
+    language = LANGUAGES.get(key, _ENGLISH)
+    is_unspaced = key not in (_DIGITS, *_SPACED)
+    rules = _NUMERIC if key == _DIGITS else language.rules
+    return [(rule, _compile(rule.pattern, language, is_unspaced)) for rule in rules]
 
 
 @cache
@@ -413,7 +391,10 @@ def find_times(query: str, today: int) -> tuple[tuple[DayRange, ...], tuple[tupl
     words = frozenset(_WORD.findall(query.lower()))
     text = _hide_quotes(query).translate(_WIDE_DIGITS)
     found = _choose(_find_all(text, find_languages(query), today))
-    found = [one for one in found if not (query[one[0] : one[1]].lower() == "hier" and _is_german(words))]
+    others = words - {"hier"}
+    if count_words(others, "de") > count_words(others, "fr"):
+        # The German word for "here", not the French one for "yesterday".
+        found = [one for one in found if query[one[0] : one[1]].lower() != "hier"]
     return _join(text, found), tuple(dict.fromkeys((start, end) for start, end, _ in found))
 
 
@@ -422,9 +403,10 @@ def find_cues(query: str, spans: tuple[tuple[int, int], ...]) -> tuple[tuple[int
     text = _hide_quotes(query)
     for start, end in spans:
         text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
-    keys = find_languages(query)
-    found = {match.span() for key in keys for match in _cues(key).finditer(text)}
-    if any(query[start:end].lower() == "actual" for start, end in found) and not _is_spanish(query):
+    found = {match.span() for key in find_languages(query) for match in _cues(key).finditer(text)}
+    words = frozenset(_WORD.findall(query.lower()))
+    if not count_words(words, "es") or words & {"the", "is", "of", "what"}:
+        # The English word, not the Spanish one for "current".
         found = {(start, end) for start, end in found if query[start:end].lower() != "actual"}
     return tuple(sorted(found))
 
@@ -444,11 +426,9 @@ def _hide_quotes(query: str) -> str:
 
 def _find_all(text: str, keys: list[str], today: int) -> Iterator[_Found]:
     for key in (_DIGITS, *keys) if _YEAR_DIGITS.search(text) else keys:
-        language = LANGUAGES["en" if key == _DIGITS else key]
         for rule, pattern in _rules(key):
             for match in pattern.finditer(text):
-                found = _Reading(match, language, today, rule.offset).read(rule.kind)
-                if found is not None:
+                if found := _Reading(match, LANGUAGES.get(key, _ENGLISH), today, rule.offset).read(rule.kind):
                     yield *match.span(), found
 
 
@@ -456,11 +436,8 @@ def _choose(found: Iterator[_Found]) -> list[_Found]:
     """Return the longest of times that overlap; both readings of a date that can be read in two ways."""
     chosen: list[_Found] = []
     for one in sorted(found, key=lambda one: (one[0], -one[1])):
-        if (
-            not chosen
-            or one[0] >= chosen[-1][1]
-            or (one[:2] == chosen[-1][:2] and one not in chosen and one[2].precision == "day")
-        ):
+        is_second_reading = chosen and one[:2] == chosen[-1][:2] and one not in chosen and one[2].precision == "day"
+        if not chosen or one[0] >= chosen[-1][1] or is_second_reading:
             chosen.append(one)
     return chosen
 
@@ -470,27 +447,13 @@ def _join(text: str, found: list[_Found]) -> tuple[DayRange, ...]:
     ranges: list[DayRange] = []
     for place, (start, _, days) in enumerate(found):
         before_start, before_end, before = found[place - 1]
-        if place and days.last > before.first and _is_span(text[:before_start], text[before_end:start]):
+        between = text[before_end:start]
+        is_span = _TO.fullmatch(between) or (_AND.fullmatch(between) and _BETWEEN.search(text[:before_start]))
+        if place and days.last > before.first and is_span:
             ranges[-1] = ranges[-1]._replace(last=days.last)
         elif days not in ranges:
             ranges.append(days)
     return tuple(ranges)
-
-
-def _is_span(before: str, between: str) -> bool:
-    """True if the words before and between two times make one range of them."""
-    return bool(_TO.fullmatch(between) or (_AND.fullmatch(between) and _BETWEEN.search(before)))
-
-
-def _is_spanish(query: str) -> bool:
-    """True if *actual* is rather the Spanish word for "current" than the English one."""
-    words = frozenset(_WORD.findall(query.lower()))
-    return count_words(words, "es") > 0 and not words & {"the", "is", "of", "what"}
-
-
-def _is_german(words: frozenset[str]) -> bool:
-    """True if *hier* is rather the German word for "here" than the French one for "yesterday"."""
-    return count_words(words - {"hier"}, "de") > count_words(words - {"hier"}, "fr")
 
 
 class _Reading:
@@ -591,10 +554,9 @@ def _compile(pattern: str, language: Language, is_unspaced: bool) -> re.Pattern[
         "month": _any_of(language.months),
         **{f"weekday{place}": _any_of(language.weekdays) for place in ("", "_2", "_3")},
     }
-    pattern = pattern.replace("{sure_month}", f"(?P<month>{_any_of(months)})")
-    pattern = pattern.replace("{year}", _YEAR)
-    day = rf"(?P<day>3[01]|[12]\d|0?[1-9]|{_any_of(language.numbers)})(?!\d)" if is_unspaced else _DAY
-    pattern = pattern.replace("{day}", day)
+    day = rf"3[01]|[12]\d|0?[1-9]|{_any_of(language.numbers)}" if is_unspaced else r"3[01]|[12]\d|0?[1-9]"
+    pattern = pattern.replace("{sure_month}", f"(?P<month>{_any_of(months)})").replace("{year}", _YEAR)
+    pattern = pattern.replace("{day}", rf"(?P<day>{day})(?!\d)")
     for name, words in groups.items():
         pattern = pattern.replace(f"{{{name}}}", f"(?P<{name}>{words})")
     pattern = pattern.replace(" ", r"\s")

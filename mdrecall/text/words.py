@@ -21,7 +21,7 @@ such a list counts only in a query of its language.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import TypeVar
 
 from mdrecall.patterns import compile_later
@@ -38,8 +38,7 @@ _JOIN = f"[{re.escape(JOINERS)}]{{1,3}}+"
 _ASCII_TOKEN = compile_later(rf"[A-Za-z0-9_]++(?>(?:{_JOIN}[A-Za-z0-9_]++)*)(?:\+\+|#)?")
 _ASCII_PART = compile_later("[a-z0-9]+")
 _CLASS = re.escape(JOINERS + "_")
-# A joiner or a capital inside a word, and the rest of the word. One set of characters comes first, because that is what
-# `re` can skip to.
+# A joiner or a capital inside a word, and the rest of the word. `re` can skip to the set of characters at the start.
 _NAME_HINT = compile_later(
     rf"[{_CLASS}A-Z](?:(?<=[^\W_][{_CLASS}])(?:(?=\S)|(?<=#))|(?<=[a-z][A-Z])|(?<=[A-Z][A-Z])(?=[a-z][a-z]))\S*+"
 )
@@ -54,8 +53,6 @@ _UNSPACED = (
     "\U00020000-\U0003ffff"
 )
 _MAYBE_UNSPACED = compile_later("[^\x00-\u0dff\u1e00-\u3004]")
-
-
 # The patterns for text beyond ASCII.
 _TOKEN = compile_later(rf"[\w{MARKS}]++(?>(?:{_JOIN}[\w{MARKS}]++)*)(?:\+\+|#)?")
 _PART = compile_later(rf"[^\W_{MARKS}][^\W_]*(?:[{MARKS}]+[^\W_]*)*|[{MARKS}]+[^\W_]*")
@@ -109,22 +106,16 @@ def surface_words(token: str) -> list[str]:
             found += [folded] if folded else []
             continue
         for run in _RUN.findall(folded):
-            if is_unspaced(run[0]):
-                # Overlapping pairs, and the last character alone, so that every character begins a term.
-                found += [run[i : i + 2] for i in range(len(run))]
-            else:
-                found.append(run)
+            # Overlapping pairs, and the last character alone, so that every character begins a term.
+            found += [run[i : i + 2] for i in range(len(run))] if is_unspaced(run[0]) else [run]
     return found
 
 
 def name_terms(token: str) -> list[str]:
     """Return the name terms of one token: the whole identifier and the parts of camelCase; none for a plain word."""
     names: list[str] = []
-    if not token.isalnum():
-        if token.isascii():
-            names.append(token.lower())
-        elif _JOINER.search(token):
-            names.append(fold(token))
+    if not token.isalnum() and (token.isascii() or _JOINER.search(token)):
+        names.append(fold(token))
     if not token.islower() and _CAMEL_HINT.search(token):
         for part in _WORDLIKE.findall(token):
             pieces = _CAMEL.findall(part)
@@ -152,54 +143,28 @@ class Analyser:
     def __init__(self, max_remembered: int = 50_000) -> None:
         self._terms: dict[str, frozenset[str]] = {}
         self._names: dict[str, str] = {}
-        self._names_of_lines: dict[str, tuple[str, ...]] = {}
         self._words: dict[str, str] = {}
         self._max_remembered = max_remembered
 
     def indexable(self, text: str) -> tuple[str, str]:
         """Return the words for the store to fold and stem, and the name terms, each once; both separated by spaces."""
         if is_plain(text):
-            return text, " ".join(self._names_in(text))
-        words = " ".join(filter(None, map(self._words_of, tokens(text))))
-        return words, " ".join(self._names_in(_nfkc(text)))
-
-    def indexable_lines(self, lines: Sequence[str]) -> tuple[str, str]:
-        """Return the same for lines that come again and again, such as headings: their names are remembered."""
-        text = "\n".join(lines)
-        if not is_plain(text):
-            return self.indexable(text)
-        found: dict[str, None] = {}
-        for line in lines:
-            names = self._names_of_lines.get(line)
-            if names is None:
-                names = tuple(self._names_in(line))
-                self._remember(self._names_of_lines, line, names)
-            found.update(dict.fromkeys(names))
-        return text, " ".join(found)
-
-    def _words_of(self, token: str) -> str:
-        """Return the folded words of a token, separated by spaces."""
-        words = self._words.get(token)
-        if words is None:
-            words = " ".join(surface_words(token))
-            # A run of a script without spaces is hardly ever there twice, and its pairs would take much memory.
-            if " " not in words:
-                self._remember(self._words, token, words)
-        return words
+            return text, self._names_in(text)
+        words = (self._words.get(token) or self._remember(self._words, token, _join_words) for token in tokens(text))
+        return " ".join(filter(None, words)), self._names_in(_nfkc(text))
 
     def terms_of(self, word: str) -> frozenset[str]:
         """Return the terms of what stands between spaces."""
-        terms = self._terms.get(word)
-        if terms is None:
-            terms = self.terms(word)
-            self._remember(self._terms, word, terms)
-        return terms
+        return self._terms.get(word) or self._remember(self._terms, word, self.terms)
 
     def terms(self, text: str) -> frozenset[str]:
         """Return all terms of a text."""
-        return frozenset().union(*(self._terms.get(token) or self._learn(token) for token in tokens(text)))
+        known = self._terms
+        return frozenset().union(
+            *(known.get(token) or self._remember(known, token, _stem_token) for token in tokens(text))
+        )
 
-    def _names_in(self, text: str) -> dict[str, None]:
+    def _names_in(self, text: str) -> str:
         """Return the name terms of a text; to be fast, it reads only words with a joiner or a capital inside."""
         found: dict[str, None] = {}
         end = 0
@@ -207,29 +172,31 @@ class Analyser:
         for hint in _NAME_HINT.finditer(text):
             middle, stop = hint.span()
             start = max(text.rfind(" ", end, middle), text.rfind("\n", end, middle), end - 1) + 1
-            found[self._names_of(text[start:stop])] = None
+            bit = text[start:stop]
+            found[self._names.get(bit) or self._remember(self._names, bit, _join_names)] = None
             end = stop
-        found.pop("", None)
-        return found
+        return " ".join(filter(None, found))
 
-    def _names_of(self, bit: str) -> str:
-        names = self._names.get(bit)
-        if names is None:
-            names = " ".join([name for token in tokens(bit) for name in name_terms(token)])
-            self._remember(self._names, bit, names)
-        return names
-
-    def _learn(self, token: str) -> frozenset[str]:
-        words, names = surface_words(token), name_terms(token)
-        terms = frozenset((*map(stem, words), *(stem(name) if name.isalnum() else name for name in names)))
-        self._remember(self._terms, token, terms)
-        return terms
-
-    def _remember(self, memory: dict[str, _T], token: str, value: _T) -> None:
+    def _remember(self, memory: dict[str, _T], token: str, make: Callable[[str], _T]) -> _T:
+        value = make(token)
         if len(memory) >= self._max_remembered:
             memory.clear()
         if len(token) <= _REMEMBERED_CHARS:
             memory[token] = value
+        return value
+
+
+def _join_words(token: str) -> str:
+    return " ".join(surface_words(token))
+
+
+def _join_names(bit: str) -> str:
+    return " ".join(name for token in tokens(bit) for name in name_terms(token))
+
+
+def _stem_token(token: str) -> frozenset[str]:
+    names = (stem(name) if name.isalnum() else name for name in name_terms(token))
+    return frozenset((*map(stem, surface_words(token)), *names))
 
 
 def is_plain(text: str) -> bool:
@@ -269,14 +236,11 @@ _SOFTEN = {
 _SHORTEN = {
     "icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ness": "", "ful": "",
 }  # fmt: skip
-_SOFTEN_LAST = frozenset(ending[-1] for ending in _SOFTEN)
-_SHORTEN_LAST = frozenset(ending[-1] for ending in _SHORTEN)
 # Endings that stems of at least two syllables lose.
 _DROP = (
     "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize",
     "ion", "al", "er", "ic", "ou",
 )  # fmt: skip
-_DROP_BY_LAST = {last: tuple(e for e in _DROP if e[-1] == last) for last in {e[-1] for e in _DROP}}
 
 
 def porter_stem(word: str) -> str:
@@ -309,25 +273,22 @@ def common_beginning(stemmed: str) -> str:
 
 
 def _stem(word: str, *, keep_vowel_y: bool = False) -> str:
-    last = word[-1]
-    if last == "s":
-        word = _without_plural(word)
-        last = word[-1]
-    if last == "d" or last == "g":
+    if word[-1] == "s":
+        if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
+            word = word[:-2]
+        elif not word.endswith("ss"):
+            word = word[:-1]
+    if word[-1] in ("d", "g"):
         word = _without_tense(word)
-        last = word[-1]
-    if last == "y" and not (keep_vowel_y and word[-2:-1] in ("a", "e", "i", "o", "u")) and _HAS_VOWEL.match(word[:-1]):
+    is_kept = keep_vowel_y and word[-2:-1] in ("a", "e", "i", "o", "u")
+    if word[-1] == "y" and not is_kept and _HAS_VOWEL.match(word[:-1]):
         word = word[:-1] + "i"
-        last = "i"
-    if last in _SOFTEN_LAST:
-        word = _replace_ending(word, _SOFTEN)
-        last = word[-1]
-    if last in _SHORTEN_LAST:
-        word = _replace_ending(word, _SHORTEN)
-        last = word[-1]
-    if last in _DROP_BY_LAST:
-        word = _drop_ending(word, _DROP_BY_LAST[last])
-    return _without_final_e(word)
+    word = _drop_ending(_replace_ending(_replace_ending(word, _SOFTEN), _SHORTEN))
+    if word.endswith("e"):
+        bare = word[:-1]
+        if _has(_TWO, bare) or (_has(_ONE, bare) and not _has(_SHORT, bare)):
+            word = bare
+    return word[:-1] if word.endswith("ll") and _has(_TWO, word) else word
 
 
 def _has(pattern: re.Pattern[str], word: str) -> bool:
@@ -343,12 +304,6 @@ def _spell_out_y(word: str) -> str:
             char = "i" if spelled and spelled[-1] not in "aeiou" else "w"
         spelled += char
     return spelled
-
-
-def _without_plural(word: str) -> str:
-    if (word.endswith("sses") and len(word) > 4) or (word.endswith("ies") and len(word) > 3):
-        return word[:-2]
-    return word if word.endswith("ss") else word[:-1]
 
 
 def _without_tense(word: str) -> str:
@@ -373,24 +328,11 @@ def _replace_ending(word: str, endings: dict[str, str]) -> str:
     return word
 
 
-def _drop_ending(word: str, endings: tuple[str, ...]) -> str:
-    for ending in endings:
-        if word.endswith(ending):
-            bare = word[: -len(ending)]
-            if ending == "ion" and not bare.endswith(("s", "t")):
-                return word
-            return bare if _has(_TWO, bare) else word
-    return word
-
-
-def _without_final_e(word: str) -> str:
-    if word.endswith("e"):
-        bare = word[:-1]
-        if _has(_TWO, bare) or (_has(_ONE, bare) and not _has(_SHORT, bare)):
-            word = bare
-    if word.endswith("ll") and _has(_TWO, word):
-        return word[:-1]
-    return word
+def _drop_ending(word: str) -> str:
+    ending = next(filter(word.endswith, _DROP), "") if word.endswith(_DROP) else ""
+    bare = word.removesuffix(ending)
+    is_bare = ending and (ending != "ion" or bare.endswith(("s", "t"))) and _has(_TWO, bare)
+    return bare if is_bare else word
 
 
 _SCRIPT_PATTERNS = {

@@ -187,17 +187,3 @@ def test_numbers_short_or_endless_words_and_other_scripts_are_not_stemmed(word: 
 )  # fmt: skip
 def test_words_that_are_hardly_longer_than_their_ending_have_the_stems_of_the_index(word: str) -> None:
     assert engine_terms(word) == [stem(word)]
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ("memory/2026-02-10.md February 10", "DEC-0054 and memorySearch", "DEC-0054 again", "memorySearch"),
-        ("notes/Café.md", "x-Ray", "\tx-Ray", "#tag"),
-        ("",),
-    ],
-)
-def test_lines_have_the_same_terms_one_by_one_as_together(lines: tuple[str, ...]) -> None:
-    analyser = Analyser()
-    for _ in range(2):
-        assert analyser.indexable_lines(lines) == Analyser().indexable("\n".join(lines))

@@ -46,13 +46,12 @@ _RULES_OF_HINTS = {
 
 
 class Finding(NamedTuple):
-    """A secret in a text, and the kind of the rule that found it."""
+    """A secret in a text, and the kind of the rule that found it; ``hide_all`` if nothing of it is shown."""
 
     start: int
     end: int
     kind: str
     hide_all: bool = False
-    """True if nothing of it is shown, however long it is."""
 
 
 class Redactor(NamedTuple):
@@ -68,50 +67,50 @@ class Redactor(NamedTuple):
 def make_redactor(patterns: Sequence[str]) -> Redactor:
     """Return a redactor for the built-in rules and some user patterns."""
     usable, problems = compile_patterns(patterns)
-    own = _hash(patterns) if patterns else ""
+    own = ""
+    if patterns:
+        # Slow to import, and most users have no patterns.
+        import hashlib
+
+        own = hashlib.sha256("\0".join(patterns).encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return Redactor(partial(redact, more=usable), f"r{REDACTION_VERSION}{own}", problems)
-
-
-def _hash(patterns: Sequence[str]) -> str:
-    # Slow to import, and most users have no patterns.
-    import hashlib
-
-    return hashlib.sha256("\0".join(patterns).encode("utf-8", "surrogatepass")).hexdigest()[:8]
 
 
 def redact(text: str, *, more: Sequence[re.Pattern[str]] = ()) -> str:
     """Return the text with every secret masked and its lines kept. ``more`` are user patterns."""
     while found := find(text, more=more):
-        text = "".join(_mask_all(text, found))
+        text = mask_all(text, found)
     return text
+
+
+def mask_all(text: str, found: Iterable[Finding]) -> str:
+    """Return a text with these secrets masked."""
+    parts, end = [], 0
+    for one in found:
+        parts += [text[end : one.start], STARS if one.hide_all else mask(text[one.start : one.end])]
+        end = one.end
+    return "".join((*parts, text[end:]))
 
 
 def find(text: str, *, more: Sequence[re.Pattern[str]] = ()) -> list[Finding]:
     """Return the secrets of a text in order, without overlaps and without masks."""
     found = _find_plainly(text, more)
     if _DISGUISES.search(text):
-        plain, places = _undisguise(text)
+        places = [at for at, char in enumerate(text) if not _INVISIBLE.match(char)]
+        plain = "".join(text[at] for at in places).translate(_WIDE)
         found += [
             one._replace(start=places[one.start], end=places[one.end - 1] + 1) for one in _find_plainly(plain, more)
         ]
-        found = _join(found)
-    return [one for one in found if not _is_masked(text, one.start, one.end)]
-
-
-def _undisguise(text: str) -> tuple[str, list[int]]:
-    """Return a text without invisible characters and wide letters, and where each of its characters was."""
-    places = [at for at, char in enumerate(text) if not _INVISIBLE.match(char)]
-    return "".join(text[at] for at in places).translate(_WIDE), places
+    return [one for one in _join(found) if not _is_masked(text, one.start, one.end)]
 
 
 def _find_plainly(text: str, more: Sequence[re.Pattern[str]]) -> list[Finding]:
     lower = text.lower()
-    spans = [*find_blocks(text, lower)]
-    found = [Finding(start, end, "private key", True) for start, end in spans]
+    found = [Finding(*span, "private key", True) for span in _find_key_blocks(text)] if "private key" in lower else []
     for number in {number for hint, numbers in _RULES_OF_HINTS.items() if hint in lower for number in numbers}:
         found += _find_by_rule(RULES[number], text)
     for pattern in more:
-        found += [Finding(start, end, "own pattern") for start, end in _find_by_pattern(pattern, text)]
+        found += [Finding(*span, "own pattern") for span in _find_by_pattern(pattern, text)]
     joined = _join(piece for one in found for piece in _split_lines(text, one))
     return [one for one in joined if not _is_masked(text, one.start, one.end)]
 
@@ -126,15 +125,6 @@ def mask(secret: str) -> str:
     while utf16_units(last) > SHOWN_LAST:
         last = last[1:]
     return first + ELLIPSIS + last
-
-
-def _mask_all(text: str, found: Iterable[Finding]) -> Iterator[str]:
-    end = 0
-    for one in found:
-        yield text[end : one.start]
-        yield STARS if one.hide_all else mask(text[one.start : one.end])
-        end = one.end
-    yield text[end:]
 
 
 def _find_by_rule(rule: Rule, text: str) -> Iterator[Finding]:
@@ -194,21 +184,16 @@ def _is_masked(text: str, start: int, end: int) -> bool:
     """True if a span is a mask, or the part of one that is shown."""
     if _NOTHING.fullmatch(text, start, end):
         return True
-    secret = text[start:end]
-    first, dots, last = secret.partition(ELLIPSIS)
+    first, dots, last = text[start:end].partition(ELLIPSIS)
     if dots:
-        return _is_first(first) and _is_last(last)
-    return (_is_first(secret) and text[end : end + 1] == ELLIPSIS) or (
-        _is_last(secret) and text[start - 1 : start] == ELLIPSIS and start > 0
-    )
+        return _is_shown(first, SHOWN_FIRST) and _is_shown(last, SHOWN_LAST)
+    is_first = _is_shown(first, SHOWN_FIRST) and text[end : end + 1] == ELLIPSIS
+    return is_first or (_is_shown(first, SHOWN_LAST) and start > 0 and text[start - 1] == ELLIPSIS)
 
 
-def _is_first(shown: str) -> bool:
-    return SHOWN_FIRST - 1 <= utf16_units(shown) <= SHOWN_FIRST
-
-
-def _is_last(shown: str) -> bool:
-    return SHOWN_LAST - 1 <= utf16_units(shown) <= SHOWN_LAST
+def _is_shown(part: str, most: int) -> bool:
+    """True if a part is as long as what a mask shows of a secret."""
+    return most - 1 <= utf16_units(part) <= most
 
 
 _MARK = compile_later(r"-{4,5} ?(BEGIN|END) [A-Z0-9 ]{0,40}?PRIVATE KEY(?: BLOCK)? ?-{4,5}", re.IGNORECASE)
@@ -220,27 +205,19 @@ _BODY = compile_later(
 )
 
 
-def find_blocks(text: str, lower: str) -> Iterator[tuple[int, int]]:
+def _find_key_blocks(text: str) -> Iterator[tuple[int, int]]:
     """Yield the span of every key: with its marks if it is on one line, else what is between them."""
-    if "private key" not in lower:
-        return
     begin: re.Match[str] | None = None
-    for mark in _MARK.finditer(text):
-        is_end = mark[1].upper() == "END"
+    for mark in (*_MARK.finditer(text), None):
+        is_end = mark is not None and mark[1].upper() == "END"
         if begin is not None:
-            yield _span(text, begin.span(), mark.span()) if is_end else _unfinished_span(text, begin, mark.start())
+            first, start = begin.span()
+            if mark and is_end:
+                stop, last = mark.span()
+            else:
+                body = _BODY.match(text, start, mark.start() if mark else len(text))
+                stop = last = body.end() if body else start
+            is_one_line = text.find("\n", start, stop) < 0 and text.find("\r", start, stop) < 0
+            if is_end or text[start:stop].strip():
+                yield (first, last) if is_one_line else (start, stop)
         begin = None if is_end else mark
-    if begin is not None:
-        yield _unfinished_span(text, begin, len(text))
-
-
-def _span(text: str, begin: tuple[int, int], end: tuple[int, int]) -> tuple[int, int]:
-    if text.find("\n", begin[1], end[0]) < 0 and text.find("\r", begin[1], end[0]) < 0:
-        return begin[0], end[1]
-    return begin[1], end[0]
-
-
-def _unfinished_span(text: str, begin: re.Match[str], limit: int) -> tuple[int, int]:
-    body = _BODY.match(text, begin.end(), limit)
-    stop = body.end() if body else begin.end()
-    return _span(text, begin.span(), (stop, stop)) if text[begin.end() : stop].strip() else (stop, stop)

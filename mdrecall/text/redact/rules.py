@@ -119,7 +119,7 @@ def is_short_named_secret(match: re.Match[str], value: str) -> bool:
     return len(value) >= 6 and has_sign and any(map(str.isalpha, value)) and not _DATED.fullmatch(value)
 
 
-def is_mixed(match: re.Match[str], value: str) -> bool:
+def is_mixed(match: re.Match[str] | None, value: str) -> bool:
     """True if a token has letters and digits, and so is no name of something."""
     return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
 
@@ -154,9 +154,8 @@ def is_value(match: re.Match[str], value: str) -> bool:
 
 def looks_secret(value: str) -> bool:
     """True for at least eight characters with letters and digits and without blanks, except dates and paths."""
-    if len(value) < 8 or any(map(str.isspace, value)) or _DATED.fullmatch(value):
-        return False
-    return any(map(str.isdigit, value)) and any(map(str.isalpha, value))
+    is_plain = len(value) < 8 or any(map(str.isspace, value)) or _DATED.fullmatch(value)
+    return not is_plain and is_mixed(None, value)
 
 
 def is_jwt(match: re.Match[str], value: str) -> bool:
@@ -225,14 +224,8 @@ _IS = (
 _OF = r"(?:[ \t]+(?:for|of|to|on|at|in|für|pour|de|del|para)(?:[ \t]+[^\s.,;:!?]{1,30}+){1,5}?)?"
 # A word of a wallet's phrase; in a list it has its number before it.
 _SEED_WORD = r"(?:\d{1,2}[.):][ \t]{0,3})?[a-z]{3,8}"
-_CARD = "|".join(
-    (
-        r"\d{14,19}",
-        *(
-            rf"\d{{4}}{gap}(?:\d{{4}}{gap}\d{{4}}{gap}\d{{4}}(?:{gap}\d{{3}})?|\d{{6}}{gap}\d{{4,5}})"
-            for gap in " -\xa0"
-        ),
-    )
+_CARD = r"\d{14,19}|" + "|".join(
+    rf"\d{{4}}{gap}(?:\d{{4}}{gap}\d{{4}}{gap}\d{{4}}(?:{gap}\d{{3}})?|\d{{6}}{gap}\d{{4,5}})" for gap in " -\xa0"
 )
 
 #: The countries of each length of an IBAN, after the registry of SWIFT.
@@ -250,18 +243,19 @@ _IBAN_LENGTHS = "|".join(
 
 
 class Rule(NamedTuple):
-    """One kind of secret: the last group of the pattern that is not empty, or the whole match without one."""
+    """One kind of secret: the last group of the pattern that is not empty, or the whole match without one.
+
+    The pattern is tried only on a text that has one of the hints, which are in lower case: that saves time. ``trim``
+    leaves out punctuation at the end, and ``hide_all`` shows nothing of the secret, however long it is.
+    """
 
     name: str
     hints: tuple[str, ...]
-    """Texts in lower case; the pattern is tried only on a text that has one of them, which saves time."""
     pattern: str
     check: Check | None = None
     flags: re.RegexFlag = _EXACT
     trim: bool = False
-    """True if punctuation at the end is not part of the secret."""
     hide_all: bool = False
-    """True if nothing of the secret is shown, however long it is."""
 
     def compile(self) -> re.Pattern[str]:
         """Return the pattern, which is compiled at its first use."""
@@ -273,22 +267,17 @@ def _compile(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
     return re.compile(pattern, flags)
 
 
-def _token(name: str, prefix: str, then: str, flags: re.RegexFlag = _EXACT, *, check: Check | None = None) -> Rule:
+def _token(prefix: str, then: str, flags: re.RegexFlag = _EXACT, check: Check | None = None) -> Rule:
     """Return the rule of a token that is recognised by its prefix."""
     literal = re.escape(prefix)
     # A pattern that begins with a literal is searched for several times as quickly.
-    return Rule(name, (prefix.lower(),), rf"{literal}(?<![A-Za-z0-9]{literal}){then}", check, flags)
+    return Rule(prefix, (prefix.lower(),), rf"{literal}(?<![A-Za-z0-9]{literal}){then}", check, flags)
 
 
 _NAMED_VALUES = (
-    Rule(
-        "named value",
-        ("key", "token", "secret", "credential", "pwd", "pin", *PASSWORD_HINTS),
-        rf"{_NAME}[*_`~]{{0,3}}+\\{{0,8}}+[\"']?+[*_`~]{{0,3}}+{_GAP}(=>|:=|={{1,3}}|[:：＝|])[*_`~]{{0,3}}{_GAP}{_VALUE}",
-        is_named_secret,
-        _ANY_CASE,
-        trim=True,
-    ),
+    Rule("named value", ("key", "token", "secret", "credential", "pwd", "pin", *PASSWORD_HINTS),
+         rf"{_NAME}[*_`~]{{0,3}}+\\{{0,8}}+[\"']?+[*_`~]{{0,3}}+{_GAP}(=>|:=|={{1,3}}|[:：＝|])[*_`~]{{0,3}}{_GAP}{_VALUE}",
+         is_named_secret, _ANY_CASE, trim=True),
     Rule("sentence", ("pass", "token", "secret", "key", "pin", *PASSWORD_HINTS),
          rf"((?<![a-z])(?:pass(?:word|wd|phrase|code|wort)|kennwort|pin|pin code|{PASSWORDS}|token|secret|key))"
          rf"{_OF}[ \t]+({_IS})(?:[ \t]{{0,8}}+:[ \t]{{0,8}}+|[ \t]{{1,8}}+)[*_]{{0,3}}{_VALUE}",
@@ -373,14 +362,10 @@ _KEYS = (
     Rule("telegram", (":",), r"(?<![A-Za-z0-9_])(?:bot)?(\d{6,}+:[A-Za-z0-9_-]{20,}+)", flags=_ANY_CASE),
     Rule("discord", (".",), r"[MNO](?<![A-Za-z0-9][MNO])[A-Za-z0-9_-]{23,27}+\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}+"),
     Rule("sendgrid", ("sg.",), rf"{_START}SG\.[A-Za-z0-9_-]{{16,}}+\.[A-Za-z0-9_-]{{16,}}+"),
-    _token("twilio", "SK", r"[0-9a-f]{32}(?![0-9a-f])"),
     Rule("slack", ("xox",), rf"{_START}(?:xoxe\.)?xox[a-z]-[A-Za-z0-9-]{{10,}}+", flags=_ANY_CASE),
     Rule("stripe", ("_live_", "_test_"), rf"{_START}[sr]k_(?:live|test)_[A-Za-z0-9]{{10,}}+"),
-    Rule(
-        "gitlab",
-        ("gl",),
-        rf"{_START}gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_-]{{16,}}+(?>(?:\.[A-Za-z0-9_.-]++)?)",
-    ),
+    Rule("gitlab", ("gl",),
+         rf"{_START}gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|oas|ffct)-[A-Za-z0-9_-]{{16,}}+(?>(?:\.[A-Za-z0-9_.-]++)?)"),
     Rule("new relic", ("nrak-", "nrii-", "nriq-", "nrjs-", "nrra-", "nrsp-", "nral"),
          rf"{_START}(?:NR(?:AK|II|IQ|JS|RA|SP)-[A-Za-z0-9_-]{{16,}}+|[A-Za-z0-9]{{36}}NRAL(?![A-Za-z0-9]))"),
     Rule("fly", ("fm1", "fm2_", "fo1_"), rf"{_START}(?:fm1[ar]|fm2|fo1)_[A-Za-z0-9+/=_-]{{40,}}+"),
@@ -394,59 +379,32 @@ _KEYS = (
     Rule("payment card", tuple("0123456789"), rf"(?<![A-Za-z0-9_.+/#-])(?=({_CARD})(?![A-Za-z0-9_]|[.-]\d))", is_card),
 )  # fmt: skip
 
+#: What follows a prefix, and the prefixes.
+_ANY_CASE_TOKENS = {
+    r"[A-Za-z0-9_-]{8,}+": "sk-", r"[A-Za-z0-9_-]{10,}+": "gsk_ pplx-", r"[A-Za-z0-9_-]{20,}+": "AIza",
+    r"[A-Za-z0-9_]{20,}+": "github_pat_", r"[A-Za-z0-9-]{10,}+": "xapp-", r"[A-Za-z0-9]{10,}+": "npm_",
+    r"[A-Z0-9-]{20,}+": "AGE-SECRET-KEY-",
+}  # fmt: skip
+_EXACT_TOKENS = {
+    r"[A-Za-z0-9_-]{16,}+": "GOCSPX- dckr_pat_ sb_secret_ tvly-", r"[A-Za-z0-9_-]{20,}+": "pypi-AgE",
+    r"[A-Za-z0-9_-]{24,}+": "hvs. hvb. hvr. jina_ figd_", r"[A-Za-z0-9_-]{32,}+": "nvapi-",
+    r"[A-Za-z0-9_-]{60,}+": "mfa.", r"[A-Za-z0-9_=-]{32,}+": "ATATT3", r"[A-Za-z0-9_.-]{16,}+": "ya29.",
+    r"[A-Za-z0-9_=+/-]{24,}+": "sntrys_", r"[A-Za-z0-9+/=]{16,}+": "whsec_",
+    r"[A-Za-z0-9+/=]{60,}+": "FwoGZXIvYXdz IQoJb3JpZ2lu", r"[A-Za-z0-9]{30,}+": "hf_ api_org_",
+    r"[A-Za-z0-9]{32,}+": "lin_api_ ntn_ r8_ xai-", r"[A-Za-z0-9_]{24,}+": "pcsk_", r"[A-Za-z0-9_]{32,}+": "glsa_",
+    r"[A-Za-z0-9-]{16,}+": "tskey-", r"[A-Za-z0-9-]{32,}+": "xkeysib-", r"[a-z0-9]{24,}+": "csk-",
+    r"[0-9a-f]{32}": "dapi key-", r"[0-9a-f]{32,}+": "dop_v1_ sntryu_", r"[0-9a-f]{40}": "sbp_ pul-",
+    r"[0-9a-fA-F]{32,}+": "shpat_", r"[0-9a-f-]{32,}+": "PMAK-", r"(?:atp|csp)-[A-Za-z0-9_-]{20,}+": "sq0",
+    r"[A-Za-z0-9]{14}\.[0-9a-f]{64}": "pat", r"[ps][tk]_[0-9a-f]{16,}+(?>(?:_[0-9a-f]++)?)": "lsv2_",
+    r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}+": "dp.",
+}  # fmt: skip
 _TOKENS = (
-    _token("sk-", "sk-", r"[A-Za-z0-9_-]{8,}+", _ANY_CASE),
-    _token("github", "github_pat_", r"[A-Za-z0-9_]{20,}+", _ANY_CASE),
-    _token("slack", "xapp-", r"[A-Za-z0-9-]{10,}+", _ANY_CASE),
-    _token("groq", "gsk_", r"[A-Za-z0-9_-]{10,}+", _ANY_CASE),
-    _token("google", "AIza", r"[A-Za-z0-9_-]{20,}+", _ANY_CASE),
-    _token("perplexity", "pplx-", r"[A-Za-z0-9_-]{10,}+", _ANY_CASE),
-    _token("npm", "npm_", r"[A-Za-z0-9]{10,}+", _ANY_CASE),
-    _token("google oauth", "ya29.", r"[A-Za-z0-9_.-]{16,}+"),
-    _token("google client", "GOCSPX-", r"[A-Za-z0-9_-]{16,}+"),
-    _token("stripe", "whsec_", r"[A-Za-z0-9+/=]{16,}+"),
-    _token("pypi", "pypi-AgE", r"[A-Za-z0-9_-]{20,}+"),
-    _token("hugging face", "hf_", r"[A-Za-z0-9]{30,}+"),
-    _token("hugging face", "api_org_", r"[A-Za-z0-9]{30,}+"),
-    _token("age", "AGE-SECRET-KEY-", r"[A-Z0-9-]{20,}+", _ANY_CASE),
-    _token("discord", "mfa.", r"[A-Za-z0-9_-]{60,}+"),
-    _token("digitalocean", "dop_v1_", r"[0-9a-f]{32,}+"),
-    _token("docker", "dckr_pat_", r"[A-Za-z0-9_-]{16,}+"),
-    _token("shopify", "shpat_", r"[0-9a-fA-F]{32,}+"),
-    _token("linear", "lin_api_", r"[A-Za-z0-9]{32,}+"),
-    _token("notion", "ntn_", r"[A-Za-z0-9]{32,}+"),
-    _token("tailscale", "tskey-", r"[A-Za-z0-9-]{16,}+"),
-    _token("vault", "hvs.", r"[A-Za-z0-9_-]{24,}+"),
-    _token("atlassian", "ATATT3", r"[A-Za-z0-9_=-]{32,}+"),
-    _token("replicate", "r8_", r"[A-Za-z0-9]{32,}+"),
-    _token("xai", "xai-", r"[A-Za-z0-9]{32,}+"),
-    _token("nvidia", "nvapi-", r"[A-Za-z0-9_-]{32,}+"),
-    _token("databricks", "dapi", r"[0-9a-f]{32}"),
-    _token("grafana", "glsa_", r"[A-Za-z0-9_]{32,}+"),
-    _token("sendinblue", "xkeysib-", r"[A-Za-z0-9-]{32,}+"),
-    _token("mailgun", "key-", r"[0-9a-f]{32}"),
-    _token("voyage", "pa-", r"[A-Za-z0-9_-]{40,}+", check=is_mixed),
-    _token("supabase", "sbp_", r"[0-9a-f]{40}"),
-    _token("supabase", "sb_secret_", r"[A-Za-z0-9_-]{16,}+"),
-    _token("pinecone", "pcsk_", r"[A-Za-z0-9_]{24,}+"),
-    _token("tavily", "tvly-", r"[A-Za-z0-9_-]{16,}+"),
-    _token("jina", "jina_", r"[A-Za-z0-9_-]{24,}+"),
-    _token("cerebras", "csk-", r"[a-z0-9]{24,}+"),
-    _token("langsmith", "lsv2_", r"[ps][tk]_[0-9a-f]{16,}+(?>(?:_[0-9a-f]++)?)"),
-    _token("resend", "re_", r"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}+", check=is_mixed),
-    _token("figma", "figd_", r"[A-Za-z0-9_-]{24,}+"),
-    _token("sentry", "sntrys_", r"[A-Za-z0-9_=+/-]{24,}+"),
-    _token("sentry", "sntryu_", r"[0-9a-f]{32,}+"),
-    _token("vault", "hvb.", r"[A-Za-z0-9_-]{24,}+"),
-    _token("vault", "hvr.", r"[A-Za-z0-9_-]{24,}+"),
-    _token("square", "sq0", r"(?:atp|csp)-[A-Za-z0-9_-]{20,}+"),
-    _token("square", "EAAA", r"[A-Za-z0-9_-]{60}(?![A-Za-z0-9_-])", check=is_mixed),
-    _token("postman", "PMAK-", r"[0-9a-f-]{32,}+"),
-    _token("doppler", "dp.", r"(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{2,35}\.)?[A-Za-z0-9]{40,}+"),
-    _token("pulumi", "pul-", r"[0-9a-f]{40}"),
-    _token("airtable", "pat", r"[A-Za-z0-9]{14}\.[0-9a-f]{64}"),
-    _token("aws session token", "FwoGZXIvYXdz", r"[A-Za-z0-9+/=]{60,}+"),
-    _token("aws session token", "IQoJb3JpZ2lu", r"[A-Za-z0-9+/=]{60,}+"),
+    *(_token(each, then, _ANY_CASE) for then, prefixes in _ANY_CASE_TOKENS.items() for each in prefixes.split()),
+    *(_token(each, then) for then, prefixes in _EXACT_TOKENS.items() for each in prefixes.split()),
+    _token("pa-", r"[A-Za-z0-9_-]{40,}+", check=is_mixed),
+    _token("re_", r"[A-Za-z0-9]{6,12}_[A-Za-z0-9]{16,}+", check=is_mixed),
+    _token("EAAA", r"[A-Za-z0-9_-]{60}(?![A-Za-z0-9_-])", check=is_mixed),
+    _token("SK", r"[0-9a-f]{32}(?![0-9a-f])"),
 )
 
 #: All rules see the original text. Where two of them overlap, the name of the first finding is shown.
