@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from mdrecall.types import SearchResult
+from mdrecall.types import SearchResult, format_citation
 
 #: For each expectation of a question, the rank (from 1) of the first result that meets it; None if none does.
 Ranks: TypeAlias = tuple[int | None, ...]
@@ -35,10 +35,7 @@ class Expectation(NamedTuple):
     @property
     def citation(self) -> str:
         """``path``, ``path#L3`` or ``path#L3-L9``."""
-        if self.lines is None:
-            return self.path
-        first, last = self.lines
-        return f"{self.path}#L{first}" + (f"-L{last}" if last != first else "")
+        return format_citation(self.path, *(self.lines or (None, None)))
 
 
 def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult]) -> Ranks:

@@ -3,16 +3,17 @@
 import json
 import os
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError, suggest_name
+from mdrecall.config.declare import InvalidValue, either, list_of, record, text, whole
+from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError
 from mdrecall.eval_metrics import Expectation, Figures, Ranks, best_rank, figure_names, means, rank_all
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
 from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback
+from mdrecall.types.documents import parse_citation
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "parse_questions", "read_questions"]
 
@@ -21,8 +22,10 @@ CUTS = (1, 3, 6, 10)
 #: How many results are looked at by default: as many as the largest of the cuts needs.
 DEPTH = 10
 
-_KEYS = {"query": "", "expect": "", "id": "", "category": ""}
-_LINES = re.compile(r"L(\d{1,9})(?:-L?(\d{1,9}))?")
+_LABEL = either(text(), whole())
+_QUESTION = record(
+    {"query": text(), "expect": either(text(), list_of(text())), "id": _LABEL, "category": _LABEL}, ("query", "expect")
+)
 _HINT = 'Write one object a line: {"query": "where do we meet?", "expect": ["memory/2026-01-02.md", "MEMORY.md#L3-L9"]}'
 # A file of another format is wrong in every line; more than this would only fill the screen.
 _MAX_PROBLEMS = 20
@@ -82,10 +85,6 @@ class Evaluation(NamedTuple):
     def figures(self, cuts: Iterable[int] = CUTS) -> Figures:
         """Return the means of hit@k, recall@k and reciprocal rank."""
         return means(figure_names(cuts), [outcome.ranks for outcome in self.answerable])
-
-
-class _LineError(ValueError):
-    """What is wrong with a line of the questions."""
 
 
 def evaluate(
@@ -167,98 +166,54 @@ def parse_questions(data: bytes | str, name: str = "questions") -> tuple[Questio
     questions: list[Question] = []
     problems: list[str] = []
     try:
-        text = data if isinstance(data, str) else data.decode("utf-8-sig")
+        content = data if isinstance(data, str) else data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         number = error.object.count(b"\n", 0, error.start) + 1
         raise QuestionsError(f"{name}:{number}: this is not UTF-8.", hint="Save the file as UTF-8.") from error
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(content.split("\n"), 1):
         if (bare := line.strip()) and not bare.startswith(("//", "#")):
             try:
-                questions.append(_parse_question(bare, number))
-            except _LineError as error:
-                problems.append(f"{name}:{number}: {error}.")
+                questions.append(_parse_question(json.loads(bare), number))
+            except InvalidValue as invalid:
+                problems.append(f"{name}:{number}: {invalid.at.lstrip('.') or 'the line'} {invalid}.")
+            except (ValueError, RecursionError) as error:
+                problems.append(f"{name}:{number}: this is not JSON ({error}).")
     if problems:
-        more, hidden = len(problems) - 1, len(problems) - _MAX_PROBLEMS
-        shown = problems[:_MAX_PROBLEMS] + ([f"… and {hidden} more lines of {name}."] if hidden > 0 else [])
-        message = problems[0] + (f" ({more} more)" if more else "")
-        raise QuestionsError(message, hint=_HINT, problems=tuple(shown))
+        more = f" ({len(problems) - 1} more)" if len(problems) > 1 else ""
+        raise QuestionsError(f"{problems[0]}{more}", hint=_HINT, problems=tuple(problems[:_MAX_PROBLEMS]))
     if not any(question.expect for question in questions):
         what = f"no question in {name} that a note answers" if questions else f"no question in {name}"
         raise QuestionsError(f"There is {what}.", hint=_HINT)
     return tuple(questions)
 
 
-def _count_lines(memory: Memory, path: str) -> int | None:
-    """Return how many lines a file has; None if it cannot be read."""
-    try:
-        return memory.read(path, from_line=1, lines=1).total_lines
-    except ReadError:
-        return None
-
-
 def _find_impossible(memory: Memory, questions: Sequence[Question], paths: set[str]) -> Iterator[Issue]:
-    """Yield the expectations that no answer can meet: a file that is not searched, or lines beyond its end."""
+    """Yield the expectations that no answer can meet, because the file is not searched."""
     for question in questions:
         for expected in question.expect:
-            length = _count_lines(memory, expected.path)
-            if length is None and expected.path not in paths:
-                problem = "but it is not among the notes that are searched"
-            elif length is not None and expected.lines and expected.lines[0] > length:
-                problem = f"but the file ends at line {length}"
-            else:
-                continue
-            where = f" by line {question.line} of the questions" if question.line else ""
-            yield Issue(expected.citation, f"is expected{where}, {problem}")
+            try:
+                memory.read(expected.path, from_line=1, lines=1)
+            except ReadError:
+                if expected.path not in paths:
+                    where = f" by line {question.line} of the questions" if question.line else ""
+                    problem = f"is expected{where}, but it is not among the notes that are searched"
+                    yield Issue(expected.citation, problem)
 
 
-def _parse_question(line: str, number: int) -> Question:
-    try:
-        values = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise _LineError(f"this is not JSON ({error.msg.lower()} at column {error.colno})") from None
-    except (ValueError, RecursionError):
-        raise _LineError("this is not JSON that can be read") from None
-    if not isinstance(values, dict):
-        raise _LineError("this is not an object in braces")
-    for key in values:
-        if key not in _KEYS:
-            raise _LineError(f"{key!r} is not a known key{suggest_name(key, _KEYS)}")
-    query = values.get("query")
-    if not isinstance(query, str) or not query.strip():
-        raise _LineError("query must say what to look for" if "query" in values else "query is missing")
-    return Question(
-        query, tuple(_parse_expectations(values)), _read_label(values, "id"), _read_label(values, "category"), number
-    )
+def _parse_question(values: Any, number: int) -> Question:
+    given = _QUESTION.read(values)
+    if not given["query"].strip():
+        raise InvalidValue("must say what to look for", ".query")
+    expect = [given["expect"]] if isinstance(given["expect"], str) else given["expect"]
+    answers = tuple(_parse_expectation(each.strip()) for each in expect)
+    label, category = (str(given.get(name, "")).strip() or None for name in ("id", "category"))
+    return Question(given["query"], answers, label, category, number)
 
 
-def _read_label(values: dict[str, Any], key: str) -> str | None:
-    value = values.get(key)
-    if value is None or (isinstance(value, str) and not value.strip()):
-        return None
-    if not isinstance(value, str | int) or isinstance(value, bool):
-        raise _LineError(f"{key} must be a text or a whole number")
-    return str(value).strip()
-
-
-def _parse_expectations(values: dict[str, Any]) -> Iterator[Expectation]:
-    expect = values.get("expect")
-    if "expect" not in values or expect == "":
-        raise _LineError("expect is missing: name the files or lines that answer the query, or [] if none does")
-    for text in expect if isinstance(expect, list) else [expect]:
-        if not isinstance(text, str) or not text.strip():
-            raise _LineError(
-                f"expect holds {json.dumps(text, ensure_ascii=False)}, but it takes paths such as MEMORY.md#L3-L9"
-            )
-        yield _parse_expectation(text.strip())
-
-
-def _parse_expectation(text: str) -> Expectation:
+def _parse_expectation(place: str) -> Expectation:
     """Parse ``memory/a.md``, ``memory/a.md#L7`` or ``memory/a.md#L3-L9``; a file name may contain a ``#``."""
-    path, sign, fragment = text.rpartition("#")
-    if not sign or is_note_file(text):
-        return Expectation(posixpath.normpath(text))
-    lines = _LINES.fullmatch(fragment)
-    first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
-    if not path or not 1 <= first <= last:
-        raise _LineError(f"{text!r} has no line range after #: write MEMORY.md#L7 or MEMORY.md#L3-L9, counted from 1")
-    return Expectation(posixpath.normpath(path), (first, last))
+    path, first, count = parse_citation(place)
+    if not path or (first is None and "#" in path and not is_note_file(path)):
+        raise InvalidValue(f"holds {place!r}, but takes MEMORY.md, MEMORY.md#L7 or MEMORY.md#L3-L9", ".expect")
+    lines = (first, first + count - 1) if first and count else None
+    return Expectation(posixpath.normpath(path), lines)

@@ -64,11 +64,6 @@ def test_every_help_and_the_docs_tell_the_same_default_of_the_workspace(command:
     assert f"| `--workspace DIR` | {ABOUT_WORKSPACE} (" in (DOCS / "cli.md").read_text()
 
 
-def test_the_tree_of_errors_is_in_the_docs() -> None:
-    drawn = (errors.__doc__ or "").split("\n\n")[1].strip()
-    assert drawn in (DOCS / "errors.md").read_text()
-
-
 def code_blocks(path: Path) -> list[str]:
     return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
 

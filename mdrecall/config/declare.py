@@ -130,7 +130,7 @@ def record(fields: Mapping[str, Rule[Any]], required: tuple[str, ...] = ()) -> R
             raise _invalid(value, accepts)
         for key in value:
             if key not in fields:
-                raise InvalidValue(f"is not a known setting{suggest_name(key, fields)}", f".{key}")
+                raise InvalidValue(f"is not a known key{suggest_name(key, fields)}", f".{key}")
         for key in required:
             if key not in value:
                 raise InvalidValue(f"is missing; it must be {fields[key].accepts}", f".{key}")

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import time
 from pathlib import Path
 from typing import Any
 
@@ -11,15 +10,12 @@ import apsw
 import pytest
 
 from mdrecall.cli import status as doctor
-from mdrecall.doctor import Finding, _check_canary
-from mdrecall.engine.refresh import IndexRefresh, RefreshResult
-from mdrecall.locks import FileLock
-from mdrecall.types import ProgressCallback
+from mdrecall.doctor import Finding
 from tests.cli.conftest import Ran, Run
 from tests.conftest import Workspace
 from tests.reliability.content import files_beside
 
-CHECKS = ["program", "configuration", "index", "notes", "embeddings", "watching", "canary", "plugin"]
+CHECKS = ["program", "configuration", "index", "notes", "embeddings", "watching", "plugin"]
 
 
 def lines(ran: Ran) -> list[str]:
@@ -82,7 +78,7 @@ def test_every_problem_of_a_broken_configuration_is_named(workspace: Workspace, 
     ran = run("doctor")
     assert ran.code == 2
     assert [line[:2] + line[2:16].strip() for line in lines(ran)] == [
-        "✓ program:", "✗ configuration:", "✗ configuration:", "✓ canary:"]  # fmt: skip
+        "✓ program:", "✗ configuration:", "✗ configuration:"]  # fmt: skip
     assert "did you mean query?" in ran.out
     assert "must be a number from 0 to 1" in ran.out
     assert "mdrecall config schema" in ran.out
@@ -175,31 +171,6 @@ def test_an_index_that_cannot_be_kept_is_wrong(workspace: Workspace, run: Run) -
     (found,) = [line for line in lines(ran) if line.startswith("✗ index:")]
     assert "Cannot create the folder" in found
     assert ran.out.endswith("\n1 error.\n")
-    assert "✓ canary:" in ran.out
-
-
-@pytest.mark.parametrize(
-    ("more", "verdict", "said"),
-    [
-        ({"beat": time.time() + 600, "folders": 2}, "good", "watches 2 folders"),
-        ({"beat": time.time() + 600, "folders": 2, "error": "Disk full."}, "wrong", "is not healthy: Disk full."),
-        ({"beat": 1.0, "folders": 2}, "wrong", "no sign of life for a while"),
-    ],
-)
-def test_a_watcher_is_named_with_how_it_goes(
-    workspace: Workspace, run: Run, more: dict[str, Any], verdict: str, said: str
-) -> None:
-    workspace.write("memory/a.md", "walrus")
-    indexed(workspace)
-    watching = FileLock(f"{workspace.index}.watch")
-    assert watching.acquire(0, "watching")
-    watching.record(more)
-    ran = run("doctor", "--json")
-    watching.release()
-    assert ran.code == (0 if verdict == "good" else 2)
-    (found,) = [finding for finding in ran.json if finding["check"] == "watching"]
-    assert (found["verdict"], said in found["said"]) == (verdict, True)
-    assert f"process {os.getpid()}" in found["said"]
 
 
 def test_several_agents_are_checked_one_after_the_other(workspace: Workspace, run: Run) -> None:
@@ -234,17 +205,3 @@ def test_only_several_agents_have_headings_and_json_has_none(
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Agent ")] == headings
     assert doctor.run_doctor(argparse.Namespace(json=True)) == 0
     assert [finding["agentId"] for finding in json.loads(capsys.readouterr().out)] == agents
-
-
-def test_the_canary_notices_an_index_that_does_not_follow_the_notes(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = IndexRefresh.catch_up
-
-    def only_once(
-        self: IndexRefresh, progress: ProgressCallback | None, session_key: str, *, everything: bool = False
-    ) -> RefreshResult:
-        return RefreshResult() if self._store.chunks.count() else real(self, progress, session_key)
-
-    monkeypatch.setattr(IndexRefresh, "catch_up", only_once)
-    (finding,) = _check_canary()
-    assert finding.verdict == "wrong"
-    assert "a changed note was not found" in finding.message

@@ -121,4 +121,3 @@ def test_the_doctor_goes_on_where_there_is_no_folder_for_qmd(
     ran = run("doctor")
     assert ran.code == 2
     assert "Cannot create the folder of the index" in ran.out
-    assert "✓ canary:" in ran.out

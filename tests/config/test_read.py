@@ -214,7 +214,7 @@ def test_an_ill_typed_value_names_its_path_and_what_is_taken(
         (
             "memory.qmd.paths",
             [{"path": "a", "nam": "b"}],
-            "[0].nam is not a known setting; did you mean name? Known here: path, name, pattern.",
+            "[0].nam is not a known key; did you mean name? Known here: path, name, pattern.",
         ),
         (
             "memory.qmd.scope",

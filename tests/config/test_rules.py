@@ -131,7 +131,7 @@ def test_a_rule_reads_what_it_accepts(rule: Rule[Any], given: object, result: ob
         (list_of(text()), "a", "", 'is "a", but must be a list, each a string'),
         (list_of(text()), ["a", 2], "[1]", "is 2, but must be a string"),
         (map_of(text()), {"k": 1}, ".k", "is 1, but must be a string"),
-        (record({"path": text()}), {"pth": ""}, ".pth", "is not a known setting; did you mean path? Known here: path"),
+        (record({"path": text()}), {"pth": ""}, ".pth", "is not a known key; did you mean path? Known here: path"),
         (record({"path": text()}, ("path",)), {}, ".path", "is missing; it must be a string"),
         (list_of(record({"path": text()})), [{"path": 1}], "[0].path", "is 1, but must be a string"),
         (either(text(), record({"path": text()})), 1, "", "is 1, but must be a string, or an object with path"),

@@ -75,7 +75,7 @@ def test_a_check_runs_only_on_a_click(site: Site) -> None:
     assert site.get("doctor").status == 404
     body = site.post("doctor").body
     assert "No problems found." in body
-    for check in ("configuration", "index", "notes", "embeddings", "watching", "canary"):
+    for check in ("configuration", "index", "notes", "embeddings", "watching"):
         assert f">{check}</th>" in body
 
 

@@ -10,7 +10,7 @@ from mdrecall.extras.postgres.connect import Database, Transaction, with_retries
 from mdrecall.extras.postgres.postings import ChunkTerms
 from mdrecall.extras.postgres.schema import analyze_new, to_bytes, to_text
 from mdrecall.extras.postgres.terms import BlockCache, PostgresTerms, add_block, remove_chunks, store_removals
-from mdrecall.interfaces.store import Indexed
+from mdrecall.interfaces import Indexed
 from mdrecall.store.common import (
     HEAD_CHARS,
     ChangedStamps,

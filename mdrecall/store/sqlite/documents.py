@@ -13,7 +13,7 @@ from typing import Any
 
 import apsw
 
-from mdrecall.interfaces.store import Indexed
+from mdrecall.interfaces import Indexed
 from mdrecall.store.common import (
     HEAD_CHARS,
     ROW_BUDGET,
