@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from mdrecall.config.load import Loaded
-    from mdrecall.extras.imports.sources import Skipped, Source
+    from mdrecall.extras.imports.sources import Skipped
     from mdrecall.extras.imports.writer import Action, Change, Plan
     from mdrecall.life.backup import Backup, BackupReport, Restored
 
@@ -55,28 +55,26 @@ def run_import(options: argparse.Namespace) -> int:
         return restore_backup(options)
     from datetime import date
 
-    from mdrecall.extras.imports.sources import find_path, find_source
+    from mdrecall.extras.imports.sources import find_path
 
-    source = find_source(options.source)
     try:
         since = date.fromisoformat(options.since).isoformat() if options.since else ""
     except ValueError:
         raise QueryError(f"{options.since!r} is not a day.", hint="Give it as YYYY-MM-DD.", name="since") from None
     loaded = load_settings(options)
     env, cwd, _ = options.caller
-    path = find_path(
-        source, options.path, home=loaded.home, cwd=cwd or os.getcwd(), env=os.environ if env is None else env
-    )
-    return _import_source(options, loaded, source, path, since)
+    env = os.environ if env is None else env
+    path = find_path(options.source, options.path, home=loaded.home, cwd=cwd or os.getcwd(), env=env)
+    return _import_source(options, loaded, path, since)
 
 
-def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Source", path: str, since: str) -> int:
+def _import_source(options: argparse.Namespace, loaded: "Loaded", path: str, since: str) -> int:
     from mdrecall.extras.imports.readers import make_reader
     from mdrecall.extras.imports.writer import Target, apply_import, plan_import
 
-    into = options.into or f"import/{source.name}"
-    target = Target(loaded.settings, loaded.home, source.name, into, since)
-    read = make_reader(source, path, loaded.settings)
+    into = options.into or f"import/{options.source}"
+    target = Target(loaded.settings, loaded.home, options.source, into, since)
+    read = make_reader(options.source, path, loaded.settings)
     if sys.stderr.isatty():
         print(f"Reading {shorten_home(path)} …", file=sys.stderr)
     plan = plan_import(read, target)
@@ -86,7 +84,7 @@ def _import_source(options: argparse.Namespace, loaded: "Loaded", source: "Sourc
     if options.json:
         print_json(_imported_to_json(options, path, plan, len(written), failed))
     else:
-        _print_plan(source, path, plan)
+        _print_plan(options.source, path, plan)
         _print_import_end(options, plan, len(written))
         problems = [*plan.skipped, *failed]
         for one in problems[:_MAX_SHOWN]:
@@ -119,8 +117,8 @@ def _imported_to_json(
     }
 
 
-def _print_plan(source: "Source", path: str, plan: "Plan") -> None:
-    print(style(f"{source.name}: {shorten_home(path)}", "bold"))
+def _print_plan(source: str, path: str, plan: "Plan") -> None:
+    print(style(f"{source}: {shorten_home(path)}", "bold"))
     # The notes that are written, with the number of entries of those that are lists.
     entries: dict[str, int] = {}
     for change in plan.changes.values():

@@ -87,9 +87,6 @@ def write_claude(folder: Path) -> Path:
     (export / "users.json").write_text("[]")
     memories = {"conversations_memory": "**Work**\n\nAda repairs boats.", "project_memories": {"p1": "Paint it blue."}}
     (export / "memories.json").write_text(json.dumps([{**memories, "account_uuid": "a1"}]))
-    plan = {"uuid": "d1", "filename": "plan.md", "content": "The hull is painted in April.", **at}
-    boat = {"uuid": "p1", "name": "Boat", "prompt_template": "Answer like a sailor.", "docs": [plan], **at}
-    (export / "projects.json").write_text(json.dumps([boat]))
     return export
 
 

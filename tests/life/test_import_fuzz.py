@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +47,7 @@ def test_any_json_is_read_or_refused(read: Callable[[Request], Iterator[Read]], 
     file = tmp_path / "conversations.json"
     file.write_text(json.dumps(value))
     with suppress(ReadError):
-        for found in read(Request(str(file), datetime.astimezone)):
+        for found in read(Request(str(file))):
             if isinstance(found, Item):
                 assert found.key
                 assert found.text.strip()

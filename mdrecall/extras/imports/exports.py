@@ -43,9 +43,8 @@ def find_json(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
 
 
 def _walk(folder: str) -> Iterator[str]:
-    root_depth = folder.rstrip(os.sep).count(os.sep)
     for place, folders, names in os.walk(folder, onerror=_raise_unreadable):
-        is_deep = place.rstrip(os.sep).count(os.sep) - root_depth >= _MAX_DEPTH
+        is_deep = os.path.relpath(place, folder).count(os.sep) >= _MAX_DEPTH - 1
         folders[:] = [] if is_deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = os.path.join(place, name)
@@ -99,81 +98,54 @@ def read_items(file: JsonFile) -> Iterator[Any]:
                     hint = "Split it into smaller files."
                     raise FileTooLarge(f"{path} has more than {MAX_BYTES:,} bytes.", path=path, hint=hint)
             text = io.TextIOWrapper(raw, encoding="utf-8", errors="replace")
-            yield from _JsonStream(text, f"{path} ({member})" if member else path).items()
+            yield from _read_values(text, f"{path} ({member})" if member else path)
     except OSError as error:
         raise FileUnreadable(f"Cannot read {path}: {error.strerror or error}.", path=path) from error
 
 
-class _JsonStream:
-    """Values that follow each other in a text, of which a piece is in memory."""
-
-    def __init__(self, text: IO[str], shown: str) -> None:
-        self._text = text
-        self._shown = shown
-        self._buffer = ""
-        self._at = 0
-        self._before = 0
-        self._decoder = json.JSONDecoder()
-
-    def items(self) -> Iterator[Any]:
-        self._skip_space()
-        if self._peek() == "[":
-            self._at += 1
-            while self._skip_space() and self._peek() != "]":
-                yield self._next()
-            if self._peek() != "]":
-                raise self._broken("ends in the middle of a list")
+def _read_values(text: IO[str], shown: str) -> Iterator[Any]:
+    """Yield the items of a list, or values that follow each other; only a piece of the text is in memory."""
+    decode = json.JSONDecoder().raw_decode
+    buffer = text.read(_READ_CHARS)
+    at = _skip_blank(buffer, 0)
+    if at == len(buffer):
+        raise _damage_error(shown, "is empty")
+    is_list = buffer.startswith("[", at)
+    at += is_list
+    is_whole = False
+    while True:
+        at = _skip_blank(buffer, at)
+        if is_list and buffer.startswith("]", at):
             return
-        if not self._peek():
-            raise self._broken("is empty")
-        while self._skip_space():
-            yield self._next()
+        reason, end = "", len(buffer)
+        try:
+            value, end = decode(buffer, at)
+        except RecursionError as error:
+            raise _damage_error(shown, "is nested too deeply") from error
+        except ValueError as error:
+            reason = getattr(error, "msg", str(error))
+        # A number may go on in what is not read yet.
+        if not reason and (end < len(buffer) or is_whole):
+            yield value
+            at = end
+            continue
+        size = len(buffer) - at
+        if is_whole and not size and not is_list:
+            return
+        if is_whole:
+            raise _damage_error(shown, f"is not JSON: {reason}" if size else "ends in the middle of a list")
+        if size > MAX_ITEM_BYTES:
+            raise _damage_error(shown, f"has no end within {MAX_ITEM_BYTES:,} characters: {reason}")
+        # Twice as much each time, so that all tries together read a long item only twice.
+        more = text.read(max(_READ_CHARS, size))
+        is_whole = not more
+        buffer, at = buffer[at:] + more, 0
 
-    def _peek(self) -> str:
-        return self._buffer[self._at : self._at + 1]
 
-    def _skip_space(self) -> bool:
-        """Go on to what is not blank; False at the end."""
-        while True:
-            space = _SPACE.match(self._buffer, self._at)
-            self._at = space.end() if space else self._at
-            if self._at < len(self._buffer):
-                return True
-            if not self._read(_READ_CHARS):
-                return False
+def _skip_blank(buffer: str, at: int) -> int:
+    found = _SPACE.match(buffer, at)
+    return found.end() if found else at
 
-    def _read(self, chars: int) -> bool:
-        more = self._text.read(chars)
-        if self._at > _READ_CHARS or self._at == len(self._buffer):
-            self._before += self._at
-            self._buffer, self._at = self._buffer[self._at :], 0
-        self._buffer += more
-        return bool(more)
 
-    def _next(self) -> Any:
-        while True:
-            try:
-                value, end = self._decoder.raw_decode(self._buffer, self._at)
-            except RecursionError as error:
-                raise self._broken("is nested too deeply") from error
-            except ValueError as error:
-                size = len(self._buffer) - self._at
-                reason = getattr(error, "msg", str(error))
-                if size > MAX_ITEM_BYTES:
-                    raise self._broken(f"has no end within {MAX_ITEM_BYTES:,} characters: {reason}") from error
-                # Twice as much each time, so that all tries together read a long item only twice.
-                if not self._read(max(_READ_CHARS, size)):
-                    raise self._broken(f"is not JSON: {reason}") from error
-                continue
-            if end < len(self._buffer):
-                self._at = end
-                return value
-            # A number may go on in what is not read yet.
-            if not self._read(_READ_CHARS):
-                self._at = len(self._buffer)
-                return value
-
-    def _broken(self, what: str) -> ReadError:
-        at = self._before + self._at
-        hint = "The file may be cut off or damaged. Export it again."
-        return FileUnreadable(f"{self._shown} {what} (character {at + 1:,}).", path=self._shown, hint=hint)
+def _damage_error(shown: str, what: str) -> ReadError:
+    return FileUnreadable(f"{shown} {what}.", path=shown, hint="The file may be cut off or damaged. Export it again.")

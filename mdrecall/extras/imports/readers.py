@@ -21,32 +21,30 @@ from mdrecall.extras.imports.sources import (
     Read,
     Request,
     Skipped,
-    Source,
     dict_of,
     dicts_of,
     first_text,
     seconds_of,
     text_of,
 )
-from mdrecall.notes.clock import user_time
 from mdrecall.sessions.foreign_database import open_snapshot
 
-#: ``conversations.json``, or since 2026 several numbered files; with what Claude remembers, and its projects.
-_CONVERSATIONS, _MEMORIES, _PROJECTS = (
-    re.compile(rf"{name}(?:[-_]\d+)?\.json", re.IGNORECASE) for name in ("conversations", "memories", "projects")
+#: ``conversations.json``, or since 2026 several numbered files; with what Claude remembers.
+_CONVERSATIONS, _MEMORIES = (
+    re.compile(rf"{name}(?:[-_]\d+)?\.json", re.IGNORECASE) for name in ("conversations", "memories")
 )
 _SPEAKERS = {"user": "User", "human": "User", "assistant": "Assistant"}
 #: What a person sees of ChatGPT's answers; reasoning, tool calls and settings are stored beside it.
 _VISIBLE = ("text", "multimodal_text", "code")
 # ChatGPT stands these for a source or a picture, between characters that no font has.
 _CITATION = re.compile("\ue200[^\ue201]{0,500}\ue201|【[^】]{0,100}†[^】]{0,100}】")
-#: OpenMemory's archive also has the same memories one a line, which are not needed twice.
 _MEM0_FILES = re.compile(r"(?:.*memor.*|export.*|mem0.*|.*openmemory.*)\.jsonl?", re.IGNORECASE)
 _NOT_IN_NAME = re.compile(r"[^\w.@+-]+")
 #: A longer name of a note would be unwieldy.
 _MAX_NAME_CHARS = 60
 #: More people than one person knows. Each note is written to the disk for itself, so that all others share one.
 _MAX_PEOPLE = 200
+_TABLES = ("sdk_sessions", "observations", "session_summaries", "user_prompts")
 #: What names a session in claude-mem's memory, and in the program that it was held with.
 _MEMORY_ID, _CONTENT_ID = "memory_session_id", "content_session_id"
 _SUMMARY = {
@@ -63,16 +61,11 @@ _Message: TypeAlias = tuple[str, str, Any]
 _Row: TypeAlias = dict[str, Any]
 
 
-def make_reader(source: Source, path: str, settings: Settings) -> Callable[[], Iterator[Read]]:
+def make_reader(source: str, path: str, settings: Settings) -> Callable[[], Iterator[Read]]:
     """Return a function that yields the items of a source, from the beginning at each call."""
-    zone = settings.defaults.user_timezone
-
-    def local(moment: datetime) -> datetime:
-        return user_time(moment, None, zone)
-
-    request = Request(path, local, f"{datetime.now(UTC):%Y-%m-%d}")
+    request = Request(path, settings.defaults.user_timezone, f"{datetime.now(UTC):%Y-%m-%d}")
     readers = {"claude-mem": read_claude_mem, "mem0": read_mem0, "chatgpt": read_chatgpt, "claude": read_claude}
-    return lambda: readers[source.name](request)
+    return lambda: readers[source](request)
 
 
 def read_chatgpt(request: Request) -> Iterator[Read]:
@@ -81,13 +74,11 @@ def read_chatgpt(request: Request) -> Iterator[Read]:
 
 
 def read_claude(request: Request) -> Iterator[Read]:
-    """Yield every conversation of Claude's export, what Claude remembers of them, and the texts of projects."""
+    """Yield every conversation of Claude's export, and what Claude remembers of them."""
     yield from _read_conversations(request, "Claude", "chat_messages", _read_claude_conversation)
     if not request.path.lower().endswith(".json"):
         for value in _read_all(find_json(request.path, _MEMORIES)):
             yield from _read_claude_memories(dict_of(value))
-        for value in _read_all(find_json(request.path, _PROJECTS)):
-            yield from _read_claude_project(dict_of(value), request)
 
 
 def _read_all(files: Iterable[JsonFile]) -> Iterator[Any]:
@@ -129,34 +120,24 @@ def _each_conversation(file: JsonFile) -> Iterator[Any]:
         yield from inner if isinstance(inner, list) else [value]
 
 
+def _walk_back(nodes: dict[str, _Row], name: str, parent: str) -> list[_Row]:
+    """Return the nodes that lead to one, each naming the one before it in a field; a circle ends."""
+    left, branch = dict(nodes), []
+    while name in left:
+        branch.append(left.pop(name))
+        name = text_of(branch[-1].get(parent))
+    return branch[::-1]
+
+
 def _read_chatgpt_conversation(conversation: _Row, request: Request) -> Read:
-    mapping = dict_of(conversation["mapping"])
-    name = conversation.get("current_node")
-    if not isinstance(name, str) or name not in mapping:
-        name = find_last_node(mapping)
-    nodes: list[_Row] = []
-    seen: set[str] = set()
-    while isinstance(name, str) and name in mapping and name not in seen:
-        seen.add(name)
-        nodes.append(dict_of(mapping[name]))
-        name = nodes[-1].get("parent")
-    found = [_read_chatgpt_message(dict_of(node.get("message"))) for node in reversed(nodes)]
+    nodes = {name: dict_of(node) for name, node in dict_of(conversation["mapping"]).items()}
+    times = {name: seconds_of(dict_of(node.get("message")).get("create_time")) for name, node in nodes.items()}
+    last = text_of(conversation.get("current_node")) or max(times, key=times.__getitem__, default="")
+    found = [_read_chatgpt_message(dict_of(node.get("message"))) for node in _walk_back(nodes, last, "parent")]
     return _make_item(
         first_text(conversation, "conversation_id", "id"), text_of(conversation.get("title")), found, request,
         [conversation.get("create_time"), conversation.get("update_time")], "https://chatgpt.com/c/",
     )  # fmt: skip
-
-
-def find_last_node(mapping: _Row) -> str | None:
-    """Return the end of the branch with the node that was written last; not every node says when it was."""
-    times = {key: seconds_of(dict_of(dict_of(node).get("message")).get("create_time")) for key, node in mapping.items()}
-    name = max(times, key=times.__getitem__, default=None)
-    seen: set[str] = set()
-    while name is not None and name not in seen:
-        seen.add(name)
-        answers = reversed(_each(dict_of(mapping[name]).get("children")))
-        name = next((one for one in answers if isinstance(one, str) and one in mapping), name)
-    return name
 
 
 def _read_chatgpt_message(message: _Row) -> _Message | None:
@@ -180,14 +161,14 @@ def _read_part(part: Any) -> str:
 
 
 def _read_claude_conversation(conversation: _Row, request: Request) -> Read:
-    messages = _choose_branch(conversation, dicts_of(conversation["chat_messages"]))
+    messages = _choose_branch(dicts_of(conversation["chat_messages"]))
     return _make_item(
         text_of(conversation.get("uuid")), text_of(conversation.get("name")), map(_read_claude_message, messages),
         request, [conversation.get("created_at"), conversation.get("updated_at")], "https://claude.ai/chat/",
     )  # fmt: skip
 
 
-def _choose_branch(conversation: _Row, messages: list[_Row]) -> list[_Row]:
+def _choose_branch(messages: list[_Row]) -> list[_Row]:
     """Return the messages of the branch that was seen last; all of them in order if they do not say what they answer.
 
     An export does not say which branch is the current one: it is that of the message that was written last.
@@ -195,15 +176,8 @@ def _choose_branch(conversation: _Row, messages: list[_Row]) -> list[_Row]:
     by_id = {text_of(message.get("uuid")): message for message in messages}
     if not any(text_of(message.get("parent_message_uuid")) in by_id for message in messages):
         return messages
-    name = text_of(conversation.get("current_leaf_message_uuid"))
-    if name not in by_id:
-        last = max(enumerate(messages), key=lambda one: (seconds_of(one[1].get("created_at")), one[0]))[1]
-        name = text_of(last.get("uuid"))
-    branch: list[_Row] = []
-    while name in by_id:
-        branch.append(by_id.pop(name))
-        name = text_of(branch[-1].get("parent_message_uuid"))
-    return branch[::-1]
+    last = max(enumerate(messages), key=lambda one: (seconds_of(one[1].get("created_at")), one[0]))[1]
+    return _walk_back(by_id, text_of(last.get("uuid")), "parent_message_uuid")
 
 
 def _read_claude_message(message: _Row) -> _Message | None:
@@ -233,19 +207,6 @@ def _make_item(
     return Item(key, title or first_line, "\n\n".join(lines), day, url=url, session=key, version=version)
 
 
-def _read_claude_project(project: _Row, request: Request) -> Iterator[Read]:
-    """Yield the documents of a project, and what Claude was told to do in it."""
-    key, name = text_of(project.get("uuid")), text_of(project.get("name")) or "a project"
-    told = {"uuid": "instructions", "filename": "instructions", "content": project.get("prompt_template")}
-    for document in (told, *dicts_of(project.get("docs"))):
-        about, text = text_of(document.get("filename")), text_of(document.get("content"))
-        day = request.day(document.get("created_at") or project.get("created_at"))
-        if text and key:
-            number = text_of(document.get("uuid")) or about
-            version = seconds_of(project.get("updated_at"))
-            yield Item(f"project:{key}:{number}", f"{name}: {about}", text, day, version=version)
-
-
 def _read_claude_memories(value: _Row) -> Iterator[Read]:
     account = text_of(value.get("account_uuid"))
     if text := text_of(value.get("conversations_memory")):
@@ -263,11 +224,9 @@ def read_mem0(request: Request) -> Iterator[Read]:
         group = dict_of(value)
         names = ("results", "memories", "data", "items")
         listed = next((group[name] for name in names if isinstance(group.get(name), list)), [value])
-        categories = {text_of(one.get("id")): text_of(one.get("name")) for one in dicts_of(group.get("categories"))}
-        owner = text_of(dict_of(group.get("user")).get("user_id"))
         for number, memory in enumerate(listed, 1):
             name = f"memory {number}"
-            found = _try(name, _read_memory, dict_of(memory), request, categories, owner, name)
+            found = _try(name, _read_memory, dict_of(memory), request, name)
             if isinstance(found, Item):
                 is_known = True
                 if found.path not in people and len(people) >= _MAX_PEOPLE:
@@ -275,28 +234,24 @@ def read_mem0(request: Request) -> Iterator[Read]:
                 people.add(found.path)
             yield found
     if not is_known:
-        hint = "Save the answer of get_all as JSON, with a large top_k, or name an archive of OpenMemory."
+        hint = "Save the answer of get_all as JSON, with a large top_k."
         raise NotAFile(f"{request.path} has no memories of mem0.", path=request.path, hint=hint)
 
 
-def _read_memory(memory: _Row, request: Request, categories: dict[str, str], owner: str, otherwise: str) -> Read:
+def _read_memory(memory: _Row, request: Request, otherwise: str) -> Read:
     name = text_of(memory.get("id")) or otherwise
     text = first_text(memory, "memory", "content", "text", "data")
     if not text:
         return Skipped(name, "it has no text")
-    if memory.get("state") == "deleted":
-        return Skipped(name, "it was deleted there")
     if "" < text_of(memory.get("expiration_date"))[:10] < request.today:
         return Skipped(name, "it has expired")
-    owner = owner or first_text(memory, "user_id", "agent_id", "app_id", "run_id")
-    named = [text_of(one) for one in _each(memory.get("categories"))]
-    named += [categories.get(text_of(one), "") for one in _each(memory.get("category_ids"))]
+    owner = first_text(memory, "user_id", "agent_id", "app_id", "run_id")
     changed = memory.get("updated_at") or memory.get("created_at")
     return Item(
         # A memory that was changed is another entry: the one that it replaces stays, as does its day.
         f"{name}\0{text}", text[:60], text, request.day(memory.get("created_at")) or request.day(changed),
         path=_NOT_IN_NAME.sub("-", owner)[:_MAX_NAME_CHARS].strip("-.") or "memories", is_entry=True,
-        tags=tuple(filter(None, named)), version=seconds_of(changed),
+        tags=tuple(filter(None, map(text_of, _each(memory.get("categories"))))), version=seconds_of(changed),
     )  # fmt: skip
 
 
@@ -309,7 +264,13 @@ class _Database:
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self.columns: dict[str, set[str]] = {}
+        # A view, or a virtual table that shows one, may be endless.
+        tables = "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'"
+        self.columns = {
+            row["name"]: {text_of(column["name"]) for column in self.run(f'PRAGMA table_info("{row["name"]}")')}
+            for row in self.run(tables)
+            if row["name"] in _TABLES
+        }
         # The row numbers of a table by the value of a column. Each table is read once: it may have no index.
         self._places: dict[tuple[str, str], dict[Any, list[int]]] = {}
 
@@ -322,8 +283,8 @@ class _Database:
             for number, key in self._connection.execute(f'SELECT rowid, "{column}" FROM "{table}"'):
                 places.setdefault(key, []).append(number)
         order = ", ".join(name for name in ("created_at_epoch", "id") if name in self.columns[table]) or "rowid"
-        chosen = "rowid IN (SELECT value FROM json_each(?))"
         numbers = json.dumps(places.get(value, [])[:_MAX_ROWS])
+        chosen = "rowid IN (SELECT value FROM json_each(?))"
         return self.run(f'SELECT * FROM "{table}" WHERE {chosen} ORDER BY {order}', (numbers,))
 
     def run(self, query: str, values: tuple[Any, ...] = ()) -> list[_Row]:
@@ -336,11 +297,6 @@ def read_claude_mem(request: Request) -> Iterator[Read]:
     """Yield every session of the database that has something to remember."""
     with open_snapshot(request.path) as connection:
         database = _Database(connection)
-        for table in ("sdk_sessions", "observations", "session_summaries", "user_prompts"):
-            # A view, or a virtual table that shows one, may be endless.
-            if database.run("SELECT 1 FROM pragma_table_list WHERE name = ? AND type = 'table'", (table,)):
-                found = database.run(f'PRAGMA table_info("{table}")')
-                database.columns[table] = {text_of(row["name"]) for row in found}
         if not {"observations", "session_summaries"} & set(database.columns):
             hint = "Name claude-mem's database, usually ~/.claude-mem/claude-mem.db. Stop claude-mem if it is busy."
             raise NotAFile(f"{request.path} is not a database of claude-mem.", path=request.path, hint=hint)

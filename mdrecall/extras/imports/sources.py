@@ -1,12 +1,13 @@
 """The sources of an import: who reads each, where it usually is, and what all readers share."""
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileMissing, suggest_name
 from mdrecall.extras.imports.items import Item
+from mdrecall.notes.clock import user_time
 
 #: Numbers above this are milliseconds: as seconds they would be in the year 5138.
 _LARGEST_SECONDS = 1e11
@@ -27,63 +28,43 @@ class Request(NamedTuple):
 
     path: str
     """The file or folder."""
-    local: Callable[[datetime], datetime]
-    """Returns a moment in the user's time zone."""
+    zone: str | None = None
+    """The user's time zone; None for that of the machine."""
     today: str = ""
     """The day in UTC, as YYYY-MM-DD; what expired before it is not imported."""
 
     def day(self, value: Any, form: str = "%Y-%m-%d") -> str:
         """Return the day of a time as YYYY-MM-DD, or in another form; empty if it is none."""
         moment = read_time(value)
-        return f"{self.local(moment):{form}}" if moment else ""
-
-
-class Source(NamedTuple):
-    """A program whose memory can be imported."""
-
-    name: str
-    about: str
-    usual: str = ""
-    """Where it keeps its memory; empty if a path has to be given."""
+        return f"{user_time(moment, None, self.zone):{form}}" if moment else ""
 
 
 #: Their memory is Markdown, which is searched where it is.
 _MARKDOWN = ("openclaw", "basic-memory", "memsearch")
 _EXPORT = "its export: the archive, the folder, or conversations.json"
-SOURCES = {
-    source.name: source
-    for source in (
-        Source("claude-mem", "its database", "~/.claude-mem/claude-mem.db"),
-        Source("mem0", "its memories as JSON, or OpenMemory's archive"),
-        Source("chatgpt", _EXPORT),
-        Source("claude", _EXPORT),
-    )
-}
+#: The programs whose memory can be imported, and what is read of each.
+SOURCES = {"claude-mem": "its database", "mem0": "its memories as JSON", "chatgpt": _EXPORT, "claude": _EXPORT}
 
 
-def find_path(source: Source, path: str, *, home: str, cwd: str, env: Mapping[str, str]) -> str:
-    """Return the file or folder to read: the given one, else the usual one. Raise ``FileMissing`` if there is none."""
-    usual = path or source.usual
-    if not usual:
-        hint = f"Give the path of {source.about}."
-        raise FileMissing(f"{source.name} has no usual place to import from.", path=source.name, hint=hint)
-    if not path and source.name == "claude-mem" and (folder := env.get("CLAUDE_MEM_DATA_DIR", "").strip()):
-        usual = os.path.join(folder, "claude-mem.db")
-    found = os.path.normpath(os.path.join(cwd, home + usual[1:] if usual == "~" or usual.startswith("~/") else usual))
+def find_path(source: str, path: str, *, home: str, cwd: str, env: Mapping[str, str]) -> str:
+    """Return the file or folder to read: the given one, else claude-mem's usual one.
+
+    Raise ``FileMissing`` if there is no such source, or nothing to read.
+    """
+    if source in _MARKDOWN:
+        hint = "Add its folder to memorySearch.extraPaths, or copy it into memory/."
+        raise FileMissing(f"The memory of {source} is Markdown and needs no import.", path=source, hint=hint)
+    if source not in SOURCES:
+        known = suggest_name(source, (*SOURCES, "backup"))
+        raise FileMissing(f"Nothing can be imported from {source!r}{known}.", path=source)
+    hint = f"Give the path of {SOURCES[source]}."
+    if not path and source != "claude-mem":
+        raise FileMissing(f"{source} has no usual place to import from.", path=source, hint=hint)
+    wanted = path or os.path.join(env.get("CLAUDE_MEM_DATA_DIR", "").strip() or "~/.claude-mem", "claude-mem.db")
+    found = os.path.normpath(os.path.join(cwd, home + wanted[1:] if f"{wanted}/".startswith("~/") else wanted))
     if not path and not os.path.exists(found):
-        raise FileMissing(f"There is no {found}.", path=found, hint=f"Give the path of {source.about}.")
+        raise FileMissing(f"There is no {found}.", path=found, hint=hint)
     return found
-
-
-def find_source(name: str) -> Source:
-    """Return a source by its name. Raise ``FileMissing`` if there is none."""
-    if name not in SOURCES:
-        if name in _MARKDOWN:
-            hint = "Add its folder to memorySearch.extraPaths, or copy it into memory/."
-            raise FileMissing(f"The memory of {name} is Markdown and needs no import.", path=name, hint=hint)
-        known = suggest_name(name, (*SOURCES, "backup"))
-        raise FileMissing(f"Nothing can be imported from {name!r}{known}.", path=name)
-    return SOURCES[name]
 
 
 def read_time(value: Any) -> datetime | None:

@@ -5,6 +5,7 @@ nobody has edited follows its source; one that somebody has edited is left alone
 """
 
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -40,8 +41,6 @@ Action: TypeAlias = Literal["new", "changed", "same", "edited", "forgotten", "ol
 
 #: Entries that share a mark: few enough that each is near it, many enough that the marks do not outweigh the text.
 _ENTRIES_IN_BLOCK = 50
-#: Entries of a note wait for this many bytes: each time that it grows, all of it is read.
-_APPEND_BYTES = 1 << 20
 #: Room for the mark of a block.
 _MARK_BYTES = 1024
 #: Another import needs longer than a person waits; what it has written so far is kept.
@@ -176,13 +175,24 @@ def apply_import(
     failed: list[Skipped] = []
     with lock_imports(target.settings):
         writer = _Writer(target)
-        waiting: dict[str, list[_Entry]] = {}
+        # The entries of a note are written together.
+        waiting: defaultdict[str, list[_Entry]] = defaultdict(list)
         for found in read():
             planned = plan.changes.get(found.key) if isinstance(found, Item) else None
             if not isinstance(found, Item) or planned is None or planned.action not in ("new", "changed"):
                 continue
             try:
-                _write_item(writer, found, planned, waiting, report)
+                change, text = writer.prepare(found)
+                # Another copy of the item is the planned one, or it was written meanwhile.
+                if change != planned:
+                    continue
+                key = hash_key(found.key)
+                if found.is_entry:
+                    waiting[change.path].append((key, change, text))
+                else:
+                    _write_note(target, key, change, text)
+                    report(change)
+                writer.known[key] = change.path, Block(target.source, (key,), change.text_hash, 0, 0, False)
             except (WriteError, ReadError, *BUGS) as error:
                 failed.append(Skipped(found.title or found.key, str(error) or type(error).__name__))
         for path, entries in waiting.items():
@@ -191,26 +201,6 @@ def apply_import(
             except WriteError as error:
                 failed.append(Skipped(path, str(error)))
     return failed
-
-
-def _write_item(
-    writer: _Writer, found: Item, planned: Change, waiting: dict[str, list[_Entry]], report: Callable[[Change], None]
-) -> None:
-    """Write an item if it is the planned one of its copies, and was not written meanwhile. Entries wait for others."""
-    change, text = writer.prepare(found)
-    if change != planned:
-        return
-    key = hash_key(found.key)
-    if found.is_entry:
-        entries = waiting.setdefault(change.path, [])
-        entries.append((key, change, text))
-        is_full = not len(entries) % _ENTRIES_IN_BLOCK
-        if is_full and sum(one.bytes for _, one, _ in entries) >= _APPEND_BYTES:
-            _append_entries(writer.target, change.path, waiting.pop(change.path), report)
-    else:
-        _write_note(writer.target, key, change, text)
-        report(change)
-    writer.known[key] = change.path, Block(writer.target.source, (key,), change.text_hash, 0, 0, False)
 
 
 def _write_note(target: Target, key: str, change: Change, text: str) -> None:
