@@ -12,7 +12,7 @@ from mdrecall.config.load import Loaded, list_agent_ids, load
 from mdrecall.config.openclaw_settings import Plugins
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ArgumentError, ConfigError, RecallError, message_with_hint
-from mdrecall.types import Progress, SyncReport
+from mdrecall.types import Progress
 from mdrecall.types.transcripts import normalize_agent_id
 
 if TYPE_CHECKING:
@@ -227,8 +227,6 @@ class IndexRun(NamedTuple):
     progress: Progress | None = None
     problem: str = ""
     """Why it could not be brought up to date."""
-    report: SyncReport | None = None
-    """What was done, once it has ended well."""
 
 
 class Memories:
@@ -289,7 +287,7 @@ class Memories:
                     memory = self._open_memory(served)
                     _log.info("The memory of %s is open: %s", name, memory.settings.workspace)
                     self._open[name] = memory
-                    self._start_thread(name, self._index_and_watch, memory)
+                    self._start_thread(name, memory)
                     if self._is_closed:
                         memory.close()
         return memory
@@ -298,8 +296,8 @@ class Memories:
         """Return how far a memory has been brought up to date."""
         return self._runs[self.describe(name).name]
 
-    def _start_thread(self, name: str, run: "Callable[[str, Memory], None]", memory: "Memory") -> None:
-        thread = threading.Thread(target=run, args=(name, memory), name="mdrecall-index", daemon=True)
+    def _start_thread(self, name: str, memory: "Memory") -> None:
+        thread = threading.Thread(target=self._index_and_watch, args=(name, memory), name="mdrecall-index", daemon=True)
         thread.start()
         # Only now, because a thread that is not running yet cannot be waited for.
         self._index_threads.append(thread)
@@ -317,23 +315,14 @@ class Memories:
         if self._share and not self._is_closed:
             self._ends.append(self._share(memory))
 
-    def start_sync(self, name: str) -> None:
-        """Bring a memory up to date in the background, unless that is in progress."""
-        memory = self.get(name)
-        with self._locks[name]:
-            if self._runs[name].is_running or self._is_closed:
-                return
-            self._runs[name] = IndexRun(is_running=True)
-        self._start_thread(name, self._sync, memory)
-
     def _sync(self, name: str, memory: "Memory") -> None:
         def report(progress: Progress) -> None:
             self._runs[name] = IndexRun(is_running=True, progress=progress)
 
         self._runs[name] = IndexRun(is_running=True)
         try:
-            done = memory.sync(progress=report, stop=lambda: self._is_closed)
-            self._runs[name] = IndexRun(report=done)
+            memory.sync(progress=report, stop=lambda: self._is_closed)
+            self._runs[name] = IndexRun()
         except RecallError as error:
             self._runs[name] = IndexRun(problem=message_with_hint(error))
             if not self._is_closed:

@@ -42,17 +42,15 @@ VIEWS = {
     "results": ("q=postgres", "PgBouncer"),
     "why": (f"q=postgres&path={PATH}&line=1", "The passage has postgres"),
     "notes": ("", PATH),
-    "timeline": ("year=2026", "Changed last"),
+    "timeline": ("year=2026", "1 note"),
     "day": ("day=2026-01-12", "We put PgBouncer"),
     "map": ("", "similar in meaning"),
     "note": (f"path={PATH}&from=8&to=8", "measure it"),
     "follow": (f"path={PATH}&to=priya", "Priya prefers tea"),
     "around": (f"path={PATH}", "Links to"),
     "state": ("", "chunks; up to date"),
-    "progress": ("", "Last indexed"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
-    "append": ("", "Add"),
     "move": (f"path={PATH}", "New name or path"),
     "delete": (f"path={PATH}", "Keep it"),
     "trash": ("", "Remove for good"),
@@ -60,7 +58,7 @@ VIEWS = {
     "conversation": ("session=s1", "In the cellar"),
 }
 #: Views that are parts of other pages; where there are no scripts, links lead to them.
-_PARTS = ("results", "why", "progress")
+_PARTS = ("results", "why")
 #: Which elements Tab reaches; arrow keys move among the links of a picture and the choices of a group.
 _STOPS = """() => [...document.querySelectorAll("a[href], button, input:not([type=hidden]), select, textarea, summary")]
   .filter(each => each.checkVisibility() && each.tabIndex >= 0)

@@ -94,7 +94,7 @@ def test_a_change_needs_the_forms_own_token(site: Site) -> None:
     for fields in ({}, {"csrf": ""}, {"csrf": "0" * 64}):
         body = urlencode({"text": "planted", **fields})
         assert site.ask("/ui/main/append", method="POST", body=body, **headers).status in (403, 404)
-    token = site.get("append").body.partition('name="csrf" value="')[2].partition('"')[0]
+    token = site.get("new").body.partition('name="csrf" value="')[2].partition('"')[0]
     headers.pop("Origin")
     body = urlencode({"text": "planted", "csrf": token})
     assert site.ask("/ui/main/append", method="POST", body=body, **headers).status == 403
@@ -288,7 +288,7 @@ def test_the_fields_of_a_form_are_read_also_the_empty_ones(site: Site, kind: str
 
 
 def read_token(site: Site) -> str:
-    return "csrf=" + site.get("append").body.partition('name="csrf" value="')[2].partition('"')[0]
+    return "csrf=" + site.get("new").body.partition('name="csrf" value="')[2].partition('"')[0]
 
 
 def test_a_form_is_not_taken_apart_before_its_token_is_checked(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

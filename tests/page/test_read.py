@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Page
 
 from mdrecall.extras.page.markdown import MAX_WEIGHT, NoteUrls, Part, render_note, split_note
-from mdrecall.extras.page.read import _show_actions, _show_facts, _turn_pages
+from mdrecall.extras.page.read import _turn_pages, show_note
 from mdrecall.types import ReadResult
 from tests.page.conftest import Site
 from tests.page.visits import make_visit, open_memories
@@ -91,9 +91,9 @@ def test_a_note_is_rendered_with_its_facts(site: Site, page: Page) -> None:
     facts = page.locator(".facts").inner_text()
     assert "#people" in facts
     assert "agent" in facts
-    assert page.locator("mark.cited").all_inner_texts() == ["send the report importance 7 of 10"]
+    assert page.locator("mark.cited").all_inner_texts() == ["send the report importance: 7"]
     assert page.locator("input[type=checkbox]").count() == 2
-    assert "superseded by MEMORY.md on 2026-11-16" in page.locator(".label.old").inner_text()
+    assert "superseded | by: MEMORY.md | on: 2026-11-16" in page.locator(".label.old").inner_text()
     link = page.locator("a.external")
     assert (link.get_attribute("rel"), link.get_attribute("href")) == (
         "noopener noreferrer",
@@ -226,7 +226,7 @@ def test_nothing_of_a_text_is_lost() -> None:
         "a <b>bold</b> &amp; <!-- hidden words --> [x](foo:bar)\n\n<!--\n\n# inside\n\n-->\n", URLS, (0, 0)
     )
     assert shown is not None
-    for words in ("&lt;b&gt;", "comment: hidden words", "(foo:bar)", "comment: # inside"):
+    for words in ("&lt;b&gt;", "hidden words", "(foo:bar)", "# inside"):
         assert words in shown
 
 
@@ -241,12 +241,14 @@ def test_a_line_that_ends_inside_emphasis_ends_there() -> None:
 
 def test_a_note_that_only_a_shared_index_holds_has_no_size_and_cannot_be_changed(site: Site) -> None:
     memories = open_memories(site.workspace)
-    visit = make_visit(memories)._replace(can_change=True)
-    facts = _show_facts(visit, ReadResult("memory/gone.md", "Tea.\n", 1, 1, 1, False, None))
-    assert re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", facts)[1:] == [("Kept", "on another machine")]
-    assert "Edit" not in _show_actions(visit, "memory/gone.md", 1, has_raw=False, can_toggle=True)
+    visit = make_visit(memories)._replace(can_change=True, query={"path": "memory/gone.md"})
     site.workspace.write("memory/gone.md", "Tea.\n")
-    assert "Edit" in _show_actions(visit, "memory/gone.md", 1, has_raw=False, can_toggle=True)
+    assert "Edit" in show_note(visit).body
+    lost = ReadResult("memory/lost.md", "Tea.\n", 1, 1, 1, False, None)
+    visit.memory.read = lambda *_, **__: lost  # type: ignore[method-assign]
+    shown = show_note(visit).body
+    assert re.findall("<dt>(.*?)</dt><dd>(.*?)</dd>", shown)[1:] == [("Kept", "on another machine")]
+    assert "Edit" not in shown
     memories.close()
 
 

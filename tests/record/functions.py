@@ -257,12 +257,12 @@ def record_charts() -> Iterator[str]:
         yield str(timeline.draw_month(year, month, days, today))
     yield str(timeline.divide_into_quarters({1: 5.0, 2: 5.0, 3: 1.0, 4: 9.0, 5: 7.0, 6: 2.0, 7: 3.0, 8: 4.0}))
     groups = [
-        [note_map.draw_point(at / 7, 1 - at / 7, f"s{at}{at % 3}", f"p{at}", f"?p={at}", is_chosen=at == 3)]
+        [note_map.draw_point(at / 7, 1 - at / 7, f"s{at}{at % 3}", f"p{at}", f"?p={at}")]
         for at in range(note_map.GROUPS)
     ]
     for count in (0, 3, 7):
         shown = [group if at < count else [] for at, group in enumerate(groups)]
-        yield str(note_map.draw_points(shown, "Map", has_chosen=count == 7))
+        yield str(note_map.draw_points(shown, "Map"))
     yield str(note_map.draw_mark(2)) + str(timeline.draw_legend())
 
 

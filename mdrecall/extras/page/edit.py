@@ -4,26 +4,25 @@ If a note has changed meanwhile, nothing is written, and the page shows both ver
 """
 
 import logging
-from bisect import bisect_right
-from difflib import SequenceMatcher
-from itertools import accumulate, islice
+from difflib import unified_diff
+from itertools import islice
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
-from mdrecall.extras.page.markdown import MAX_WEIGHT
 from mdrecall.extras.page.page import Answer, Html, Page, Redirect, Visit, join, require_owner, tag
 from mdrecall.life.curate import (
     Curator,
     DeletedNote,
     NoteContent,
-    count_same,
     find_deleted,
     list_deleted,
     remove_deleted,
 )
 
 _log = logging.getLogger(__name__)
-#: Comparing two texts takes time that grows with the product of their lines; more than this nobody reads either.
-_MAX_COMPARED = 1500
+#: Comparing two texts takes time that grows with the product of their lines.
+_MAX_COMPARED = 4_000
+#: What is shown of a difference or of a version: with the form below it, a page stays light.
+_MAX_LINES, _MAX_LINE_CHARS = 500, 120
 #: Lines around a difference, so that one sees where it is.
 _CONTEXT = 2
 _MIN_ROWS, _MAX_ROWS = 12, 40
@@ -63,12 +62,6 @@ def create_note(visit: Visit) -> Answer:
     except RecallError as error:
         return _show_again(visit, "New note", error, _new_form(visit, path, text))
     return finish(visit, "note", path=created, done="saved")
-
-
-def show_append(visit: Visit) -> Page:
-    """Return the page on which something is added to a note, today's if no other one is named."""
-    form = _append_form(visit, visit.query.get("path", ""), "")
-    return Page("Add to a note", join(tag("h1", "Add to a note"), form), "notes")
 
 
 def append_text(visit: Visit) -> Answer:
@@ -160,7 +153,7 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
             tag("h1", title),
             tag("p", message, class_="problem", role="alert"),
             tag("h2", "What is different"),
-            show_difference(now.text, text, ("on the disk", "yours")),
+            show_difference(now.text, text),
             tag("h2", "Your text"),
             _edit_form(visit, now.place.path, text, now.hash),
             tag("h2", "The version on the disk"),
@@ -171,77 +164,55 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
     )
 
 
-def show_difference(old: str, new: str, names: tuple[str, str]) -> Html:
+def show_difference(old: str, new: str) -> Html:
     """Return the lines in which two texts differ."""
-    one, two = old.replace("\r\n", "\n").split("\n"), new.replace("\r\n", "\n").split("\n")
-    same = count_same(one, two)
-    tail = count_same(one[same:][::-1], two[same:][::-1])
-    before, after = one[max(0, same - _CONTEXT) : same], one[len(one) - tail :][:_CONTEXT]
-    one, two = one[same : len(one) - tail], two[same : len(two) - tail]
-    lines = [_show_line(" ", line) for line in before]
+    one, two = (text.replace("\r\n", "\n").split("\n") for text in (old, new))
     if len(one) + len(two) > _MAX_COMPARED:
-        lines.append(_show_line(" ", f"… {len(one):,} lines became {len(two):,} lines …"))
-    else:
-        for kind, a, b, c, d in SequenceMatcher(None, one, two).get_opcodes():
-            if kind == "equal":
-                lines += [_show_line(" ", line) for line in _shorten(one[a:b])]
-                continue
-            lines += [_show_line("-", line) for line in one[a:b]]
-            lines += [_show_line("+", line) for line in two[c:d]]
-    lines += [_show_line(" ", line) for line in after]
-    if not one and not two:
-        return tag("p", "The text is the same.", class_="quiet")
-    legend = tag("p", f"− {names[0]}, + {names[1]}", class_="quiet")
-    fitting = bisect_right(list(accumulate(len(line.encode(errors="replace")) for line in lines)), MAX_WEIGHT // 2)
-    if fitting < len(lines):
-        lines[fitting:] = [_show_line(" ", f"… {len(lines) - fitting:,} more lines …")]
-    return join(legend, tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences"))
-
-
-def _shorten(same: list[str]) -> list[str]:
-    """Return the first and last of some lines that are the same in both texts."""
-    left_out = len(same) - 2 * _CONTEXT
-    if left_out < 2:
-        return same
-    return [*same[:_CONTEXT], f"… {left_out:,} lines are the same …", *same[-_CONTEXT:]]
-
-
-def _show_line(sign: str, line: str) -> Html:
+        return tag("p", "The texts are too long to be compared here.", class_="quiet")
+    found = islice(unified_diff(one, two, "on the disk", "yours", n=_CONTEXT, lineterm=""), _MAX_LINES)
     elements = {"-": "del", "+": "ins"}
-    return tag(elements.get(sign, "span"), f"{'−' if sign == '-' else sign} {line}\n")
+    lines = [tag(elements.get(line[0], "span"), f"{line[:_MAX_LINE_CHARS]}\n") for line in found]
+    if not lines:
+        return tag("p", "The text is the same.", class_="quiet")
+    return tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences")
 
 
 def _show_version(note: NoteContent) -> Html:
-    shown = "\n".join(islice(note.text.split("\n"), _MAX_COMPARED))
+    shown = "\n".join(islice(note.text.split("\n"), _MAX_LINES))
     return tag("pre", shown, tabindex=0, role="region", aria_label="The version on the disk")
 
 
 def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:
-    back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain")
-    buttons = tag("p", tag("button", "Save"), back, class_="row")
-    return visit.form_tag("edit", _hidden("path", path), _hidden("hash", known), _text_field(text), buttons)
+    return _make_form(visit, "edit", "Save", _text_field(text), path=path, known=known)
 
 
 def _new_form(visit: Visit, path: str, text: str) -> Html:
-    name = tag("input", name="path", value=path, required=True, size=50, autocomplete="off", spellcheck="false")
     hint = tag("p", "For example people/priya. Folders that do not exist are created.", class_="quiet")
-    buttons = tag("p", tag("button", "Save"), class_="row")
-    return visit.form_tag("new", tag("p", tag("label", "Name ", name)), hint, _text_field(text), buttons)
+    return _make_form(visit, "new", "Save", _name_field("Name ", "path", path), hint, _text_field(text))
 
 
 def _append_form(visit: Visit, path: str, text: str) -> Html:
-    name = tag("input", name="path", value=path, size=40, autocomplete="off", spellcheck="false")
-    label = tag("p", tag("label", "Note ", name), tag("span", " leave empty to add to today’s note", class_="quiet"))
-    return visit.form_tag("append", label, _text_field(text), tag("p", tag("button", "Add"), class_="row"))
+    hint = tag("p", "Leave the name empty to add to today’s note.", class_="quiet")
+    name = _name_field("Note ", "path", path, required=False)
+    return _make_form(visit, "append", "Add", name, hint, _text_field(text))
 
 
 def _move_form(visit: Visit, path: str, target: str, known: str) -> Html:
-    name = tag("input", name="target", value=target, required=True, size=60, autocomplete="off", spellcheck="false")
     hint = tag("p", "Links in other notes that name its path are not changed.", class_="quiet")
-    back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain")
-    buttons = tag("p", tag("button", "Move"), back, class_="row")
-    label = tag("p", tag("label", "New name or path ", name))
-    return visit.form_tag("move", _hidden("path", path), _hidden("hash", known), label, hint, buttons)
+    name = _name_field("New name or path ", "target", target)
+    return _make_form(visit, "move", "Move", name, hint, path=path, known=known)
+
+
+def _make_form(visit: Visit, view: str, button: str, *fields: Html, path: str = "", known: str = "") -> Html:
+    """Return a form; if it changes a note, it knows which, and leads back to it."""
+    hidden = [_hidden("path", path), _hidden("hash", known)] if path else None
+    back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain") if path else None
+    return visit.form_tag(view, hidden, fields, tag("p", tag("button", button), back, class_="row"))
+
+
+def _name_field(label: str, name: str, value: str, *, required: bool = True) -> Html:
+    field = tag("input", name=name, value=value, required=required, size=50, autocomplete="off", spellcheck="false")
+    return tag("p", tag("label", label, field))
 
 
 def _text_field(text: str) -> Html:

@@ -140,11 +140,20 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
 
 
 def _show_places(visit: Visit, kind: str, places: Sequence[Place]) -> Html | None:
-    if not places:
-        return None
-    rows = (tag("li", _name_place(visit, each), " ", tag("span", _describe(each), class_="quiet"),
-                tag("div", each.text, class_="passage") if each.text else None) for each in places)  # fmt: skip
-    return tag("section", tag("h2", f"{_KINDS[kind]} ({len(places):,})"), tag("ul", rows), class_="places")
+    rows = [
+        tag(
+            "li",
+            _name_place(visit, each),
+            tag("span", f" {_ACTIONS.get(each.action, each.action)}", class_="quiet"),
+            tag("div", each.text, class_="passage") if each.text else None,
+        )
+        for each in places
+    ]
+    return _show_section(f"{_KINDS[kind]} ({len(places):,})", rows)
+
+
+def _show_section(title: str, rows: Sequence[Html], note: Html | None = None) -> Html | None:
+    return tag("section", tag("h2", title), note, tag("ul", rows), class_="places") if rows else None
 
 
 def _name_place(visit: Visit, place: Place) -> Child:
@@ -158,10 +167,6 @@ def _name_place(visit: Visit, place: Place) -> Child:
     return name
 
 
-def _describe(place: Place) -> str:
-    return _ACTIONS.get(place.action, place.action)
-
-
 def _warn(plan: ForgetPlan) -> Html | None:
     warnings = dict.fromkeys(place.warning for place in plan.places if place.warning)
     return tag("ul", (tag("li", each) for each in warnings), class_="warning") if warnings else None
@@ -171,13 +176,11 @@ def _show_named(visit: Visit) -> Html | None:
     """Return the notes that have it in their name, which only goes with the note."""
     words = fold(visit.form.get("text", "").strip())
     named = [note.path for note in visit.memory.notes() if words and words in fold(note.path)][:_MAX_FOUND]
-    if not named:
-        return None
-    rows = (
+    rows = [
         tag("li", tag("a", path, href=visit.url("note", path=path)), _offer(visit, path, "Forget this note"))
         for path in named
-    )
-    return tag("section", tag("h2", "Notes that have it in their name"), tag("ul", rows), class_="places")
+    ]
+    return _show_section("Notes that have it in their name", rows)
 
 
 def _show_related(visit: Visit, plan: ForgetPlan) -> Html | None:
@@ -192,11 +195,8 @@ def _show_related(visit: Visit, plan: ForgetPlan) -> Html | None:
     covered = {(place.path, line) for place in plan.places for line in range(place.start_line, place.end_line + 1)}
     # A weak result is about something else more often than not, and its button would forget that.
     others = [hit for hit in found if hit.confidence != "low" and not _is_covered(hit, covered)]
-    if not others:
-        return None
-    heading = tag("h2", "Perhaps about it in other words")
     note = tag("p", "These passages do not hold the words and stay, unless you forget them too.", class_="quiet")
-    return tag("section", heading, note, tag("ul", (_show_hit(visit, hit) for hit in others)), class_="places")
+    return _show_section("Perhaps about it in other words", [_show_hit(visit, hit) for hit in others], note)
 
 
 def _is_covered(hit: "SearchResult", covered: set[tuple[str, int]]) -> bool:

@@ -6,10 +6,9 @@ note or, marked as such, to a website. A long note is shown in parts, so that no
 
 import posixpath
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import unquote
 
@@ -39,8 +38,6 @@ _ELEMENTS = {
 _ALIGN = {"text-align:center": "center", "text-align:right": "right-aligned"}
 #: More of a comment hides the text beside it.
 _MAX_LABEL_CHARS = 300
-_AUTHOR = re.compile(r"by ([A-Za-z0-9 ._/-]{1,40})")
-_OWN = re.compile(r"mdrecall:(import|digest)\b")
 _WIKI_LINK = re.compile(r"!?\[\[([^\[\]\n]{1,400})\]\]")
 _TASK = re.compile(r"\[([ xX])\]\s")
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
@@ -335,28 +332,11 @@ def _show_task(*, is_done: bool) -> Html:
 
 
 def _label_comment(content: str) -> Html:
-    """Return a comment as a label. What is not an annotation of ours is shown too: agents read it."""
+    """Return a comment as a label: agents read it, so people see it too. Of a mark of ours its kind is enough."""
     text = " ".join(content.split())
-    kind = "old" if read_annotations(f"<!--{content}-->")[1].is_superseded else ""
-    return tag("span", _describe_comment(text)[:_MAX_LABEL_CHARS], class_=f"label {kind}".strip())
-
-
-def _describe_comment(text: str) -> str:
-    _, marks = read_annotations(f"<!-- {text} -->")
-    if marks.is_superseded:
-        by = f" by {marks.superseded_by}" if marks.superseded_by else ""
-        return f"superseded{by}" + (f" on {marks.superseded_on}" if marks.superseded_on else "")
-    if marks.importance:
-        return f"importance {marks.importance} of 10"
-    if marks.triggers:
-        return f"comes to mind with: {', '.join(marks.triggers)}"
-    if marks.project:
-        return f"project: {marks.project}"
-    if found := _AUTHOR.fullmatch(text):
-        return f"written by {found[1]}"
-    if found := _OWN.match(text):
-        return "imported" if found[1] == "import" else "digest of a conversation"
-    return f"comment: {text}"
+    is_old = read_annotations(f"<!--{content}-->")[1].is_superseded
+    shown = text.partition(" ")[0] if text.startswith("mdrecall:") else text[:_MAX_LABEL_CHARS]
+    return tag("span", shown, class_="label old" if is_old else "label")
 
 
 #: What a part may weigh as HTML, rendered and as it is: with all else, a page then stays below 150 KB.
@@ -379,24 +359,28 @@ class Part(NamedTuple):
 
 
 def split_note(text: str) -> list[Part]:
-    """Return the parts of a note; a short one is a single part."""
-    lines = text.removesuffix("\n").split("\n")
-    fences = list(_open_fences(lines))
-    weights = [0, *accumulate(map(_weigh, lines))]
+    """Return the parts of a note; a short one is a single part. A part ends before a heading or a blank line."""
     parts: list[Part] = []
-    start = 0
-    while start < len(lines):
-        end = bisect_right(weights, weights[start] + MAX_WEIGHT) - 1
-        if end == start:
-            end += 1
-            parts += (Part(piece, end, end, fences[start]) for piece in _cut_line(lines[start]))
-        else:
-            if end < len(lines):
-                middle = max(start + 1, bisect_right(weights, weights[start] + MAX_WEIGHT // 2) - 1)
-                end = max(range(middle, end + 1), key=lambda line: (_rank_turn(lines, fences, line), line))
-            parts.append(Part("\n".join(lines[start:end]), start + 1, end, fences[start]))
-        start = end
-    return parts
+    lines: list[str] = []
+    number = first = 1
+    weight, opened, fence = 0, "", ""
+    for number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+        enough = MAX_WEIGHT // 2 if line.startswith("#") else MAX_WEIGHT if line.strip() else MAX_WEIGHT * 4 // 5
+        for place, piece in enumerate(_cut_line(line)):
+            is_turn = place or weight + _weigh(piece) > MAX_WEIGHT or (weight > enough and not opened)
+            if lines and is_turn:
+                parts.append(Part("\n".join(lines), first, number if place else number - 1, fence))
+                lines, weight = [], 0
+            if not lines:
+                first, fence = number, opened
+            lines.append(piece)
+            weight += _weigh(piece)
+        found = _FENCE.match(line)
+        if found and not opened:
+            opened = found[1]
+        elif found and found[1].startswith(opened) and not line[found.end() :].strip():
+            opened = ""
+    return [*parts, Part("\n".join(lines), first, number, fence)]
 
 
 def find_line(parts: list[Part], line: int) -> int:
@@ -420,33 +404,13 @@ def _weigh(line: str) -> int:
     return _RAW_WEIGHT + _LINE_WEIGHT + 2 * len(escape(line).encode(errors="replace")) + links * _LINK_WEIGHT
 
 
-def _open_fences(lines: list[str]) -> Iterator[str]:
-    """Yield for each line what has opened the code block in which it begins."""
-    opened = ""
-    for line in lines:
-        yield opened
-        found = _FENCE.match(line)
-        if found and not opened:
-            opened = found[1]
-        elif found and found[1].startswith(opened) and not line[found.end() :].strip():
-            opened = ""
-
-
-def _rank_turn(lines: list[str], fences: list[str], line: int) -> int:
-    """Return how well the page is turned before a line: best before a heading, never well inside a block."""
-    if fences[line] or lines[line][:1].isspace():
-        return 0
-    if lines[line].startswith("#"):
-        return 3
-    return 2 if not lines[line - 1].strip() else 1
-
-
 def _cut_line(line: str) -> Iterator[str]:
-    while line:
+    """Yield a line in pieces that fit into a part."""
+    while len(line) > _WORD_CHARS and _weigh(line) > MAX_WEIGHT:
         size = min(len(line), MAX_WEIGHT // 2)
         while _weigh(line[:size]) > MAX_WEIGHT:
             size //= 2
-        if size < len(line):
-            size = line.rfind(" ", max(1, size - _WORD_CHARS), size) + 1 or size
+        size = line.rfind(" ", max(1, size - _WORD_CHARS), size) + 1 or size
         yield line[:size]
         line = line[size:]
+    yield line

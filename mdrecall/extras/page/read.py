@@ -1,5 +1,6 @@
 """What there is to read: the list of notes, a note with what is near it, and a conversation a page at a time."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from urllib.parse import quote
 
@@ -91,7 +92,13 @@ _MAX_BYTES = 120_000
 def show_note(visit: Visit) -> Page:
     """Return the page of a note."""
     note = visit.memory.read(visit.query.get("path", ""), max_chars=visit.memory.settings.mdrecall.max_file_bytes)
-    cited = _read_cited(visit)
+    try:
+        found = Curator(visit.memory).locate(note.path).found
+    except RecallError:
+        # Only a shared index holds it.
+        found = None
+    first = _read_number(visit, "from")
+    cited = first, max(first, _read_number(visit, "to"))
     parts = split_note(note.text)
     number = _choose_part(visit, parts, cited)
     part = parts[number]
@@ -100,25 +107,21 @@ def show_note(visit: Visit) -> Page:
     if rendered is not None and len((rendered + raw).encode(errors="replace")) > _MAX_BYTES:
         rendered = None
     has_raw = rendered is None or bool(visit.query.get("raw"))
-    views: list[Child] = []
-    if rendered is not None:
-        views.append(
-            tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note numbered")
-        )
+    if rendered is None:
+        view = tag("p", "This is too complex to render, so it is shown as it is.", class_="quiet")
     else:
-        reason = "This is too complex to render, so it is shown as it is."
-        views.append(tag("p", reason, class_="quiet"))
-    if has_raw:
-        views.append(raw)
+        view = tag("article", rendered or tag("p", "This note is empty.", class_="quiet"), class_="note numbered")
     pages = _turn_pages(visit, note.path, parts, number)
     title = read_fields(note.text).title or drop_ending(note.path.rpartition("/")[2])
     around = visit.url("around", path=note.path)
     body = join(
         tag("h1", title),
-        _show_facts(visit, note),
-        _show_actions(visit, note.path, number + 1, has_raw=has_raw, can_toggle=rendered is not None),
+        _show_facts(visit, note, found),
+        _show_actions(
+            visit, note.path, number + 1, has_raw=has_raw, can_toggle=rendered is not None, is_here=bool(found)
+        ),
         pages,
-        tag("div", views, class_="beside" if len(views) > 1 and rendered is not None else None),
+        tag("div", view, raw if has_raw else None, class_="beside" if has_raw and rendered is not None else None),
         pages,
         tag(
             "section",
@@ -171,16 +174,14 @@ def show_around(visit: Visit) -> Answer:
     return Page(path, join(tag("h1", tag("a", path, href=visit.url("note", path=path))), body), "notes")
 
 
-def _show_facts(visit: Visit, note: ReadResult) -> Html:
+def _show_facts(visit: Visit, note: ReadResult, found: os.stat_result | None) -> Html:
     """Return what is known of a note: where it is, how large, how old, who wrote it, its tags."""
     facts: list[tuple[str, Child]] = [("Path", tag("span", note.path, class_="mono"))]
-    try:
-        found = Curator(visit.memory).locate(note.path).found
-    except RecallError:
-        facts.append(("Kept", "on another machine"))
-    else:
+    if found:
         lines = f"{note.total_lines:,} line{'' if note.total_lines == 1 else 's'}"
         facts += [("Size", f"{found.st_size:,} bytes, {lines}"), ("Changed", visit.show_time(found.st_mtime))]
+    else:
+        facts.append(("Kept", "on another machine"))
     origins = set(line_origins(note.text.split("\n")).values()) | {path_origin(note.path)} - {""}
     if origins:
         facts.append(("Written by", least_trusted(origins) if len(origins) == 1 else ", ".join(sorted(origins))))
@@ -190,26 +191,16 @@ def _show_facts(visit: Visit, note: ReadResult) -> Html:
     return tag("dl", (tag("div", tag("dt", name), tag("dd", value)) for name, value in facts), class_="facts")
 
 
-def _show_actions(visit: Visit, path: str, part: int, *, has_raw: bool, can_toggle: bool) -> Html:
+def _show_actions(visit: Visit, path: str, part: int, *, has_raw: bool, can_toggle: bool, is_here: bool) -> Html:
     cited = {name: visit.query.get(name, "") for name in ("from", "to")}
     here = visit.url("note", path=path, raw="" if has_raw else 1, part=part if part > 1 else None, **cited)
     actions: list[Child] = []
     if can_toggle:
         actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
-    if visit.can_change and _is_here(visit, path):
-        for view, title in (("edit", "Edit"), ("move", "Move"), ("delete", "Delete")):
-            actions.append(tag("a", title, href=visit.url(view, path=path), class_="button plain"))
-        actions.append(tag("a", "Forget", href=visit.url("forget", path=path), class_="button plain"))
+    if visit.can_change and is_here:
+        for title in ("Edit", "Move", "Delete", "Forget"):
+            actions.append(tag("a", title, href=visit.url(title.lower(), path=path), class_="button plain"))
     return tag("div", actions, class_="row actions")
-
-
-def _is_here(visit: Visit, path: str) -> bool:
-    """True if a note is a file of this machine, which can be changed."""
-    try:
-        Curator(visit.memory).locate(path)
-    except RecallError:
-        return False
-    return True
 
 
 def _choose_part(visit: Visit, parts: list[Part], cited: tuple[int, int]) -> int:
@@ -282,11 +273,6 @@ def _show_near(visit: Visit, path: str) -> Html:
     ]
     nothing = tag("p", answer.action or "No other note is near.", class_="quiet")
     return tag("div", tag("h2", "Near in meaning"), tag("ul", items) if items else nothing, class_="panel")
-
-
-def _read_cited(visit: Visit) -> tuple[int, int]:
-    first = _read_number(visit, "from")
-    return first, max(first, _read_number(visit, "to"))
 
 
 def _read_number(visit: Visit, name: str) -> int:

@@ -1,12 +1,10 @@
-"""The state of a memory: its index, embedder, watcher and disk, and a check of everything."""
+"""The state of a memory: its index, embedder and watcher, and a check of everything."""
 
 import os
-import shutil
 from collections.abc import Iterator
 from typing import Any
 
-from mdrecall.extras.page.page import Child, Html, Page, Redirect, Visit, join, tag
-from mdrecall.mcp_server.memories import IndexRun
+from mdrecall.extras.page.page import Html, Page, Visit, join, tag
 from mdrecall.types import Issue, Status
 
 #: What one reads of a list of problems.
@@ -16,29 +14,20 @@ _VERDICTS = {"good": ("✓", "Works"), "note": ("!", "Note"), "wrong": ("✗", "
 
 def show_state(visit: Visit) -> Page:
     """Return what is indexed, how it is searched, and what is wrong."""
-    memory = visit.memory
-    status = memory.status()
-    rows = (tag("tr", tag("th", label, scope="row"), tag("td", value)) for label, value in _describe(visit, status))
+    rows = (
+        tag("tr", tag("th", label, scope="row"), tag("td", value))
+        for label, value in _describe(visit, visit.memory.status())
+    )
+    about = tag("small", "The check takes some seconds and asks the embedding provider once.")
+    check = tag("div", visit.form_tag("doctor", tag("button", "Check everything")), about, class_="row")
     body = join(
         tag("h1", "State"),
-        tag("div", _show_run(visit), data_poll=visit.url("progress"), aria_live="polite"),
         tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
-        _show_buttons(visit) if visit.can_change else None,
+        check if visit.can_change else None,
         # Files of conversations may be among them.
-        None if visit.session_key.strip() else _list_issues(memory.issues()),
+        None if visit.session_key.strip() else _list_issues(visit.memory.issues()),
     )
     return Page("State", body, "state")
-
-
-def show_progress(visit: Visit) -> Html:
-    """Return how far indexing has come; a script asks for it until it has ended."""
-    return _show_run(visit)
-
-
-def start_index(visit: Visit) -> Redirect:
-    """Bring the index up to date in the background."""
-    visit.memories.start_sync(visit.name)
-    return Redirect(visit.url("state", done="indexing"))
 
 
 def show_doctor(visit: Visit) -> Page:
@@ -76,47 +65,14 @@ def show_doctor(visit: Visit) -> Page:
     return Page("Check", body, "state")
 
 
-def _show_run(visit: Visit) -> Html:
-    run: IndexRun = visit.memories.index_run(visit.name)
-    if run.is_running:
-        step = run.progress
-        done, total = (step.completed, step.total) if step else (0, 0)
-        bar = tag("progress", value=done if total else None, max=total or None, aria_label="Indexing")
-        label = f" {done:,} of {total:,}" if total else " looking for changes"
-        # No name of a file: not every conversation may know those of transcripts.
-        return tag("p", "Indexing: ", bar, label, data_running=True, class_="row")
-    if run.problem:
-        return tag("p", f"The index is not up to date: {run.problem}", class_="problem")
-    if run.report is None:
-        return join()
-    report = run.report
-    parts = [
-        f"{number:,} {word}"
-        for number, word in ((report.added, "added"), (report.changed, "changed"), (report.removed, "removed"))
-        if number
-    ]
-    failed = f" {_count(len(report.failed), 'file')} could not be indexed." if report.failed else ""
-    return tag("p", f"Last indexed: {', '.join(parts) or 'nothing had changed'}.{failed}", class_="quiet")
-
-
-def _show_buttons(visit: Visit) -> Html:
-    check = tag("button", "Check everything", class_="plain")
-    return tag(
-        "div",
-        visit.form_tag("index", tag("button", "Index now")),
-        visit.form_tag("doctor", check),
-        tag("small", "The check takes some seconds and asks the embedding provider once."),
-        class_="row",
-    )
-
-
-def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, Child]]:
+def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, str]]:
     custom = status.custom
     everything = " (every Markdown file in it)" if custom.get("wholeFolder") else ""
     yield "Workspace", _shorten(visit, status.workspace_dir) + everything
     yield "Index", _shorten(visit, status.db_path)
-    yield "Indexed", _describe_indexed(status)
-    yield "Sources", ", ".join(_describe_source(each) for each in status.source_counts) or ", ".join(status.sources)
+    yield "Indexed", _describe_indexed(visit, status)
+    counts = (f"{each.source}: {_count(each.files, 'file')}" for each in status.source_counts)
+    yield "Sources", ", ".join(counts) or ", ".join(status.sources)
     yield "Search", _describe_search(status)
     if status.fallback:
         yield "Fallback", f"instead of {status.fallback.get('from')}: {status.fallback.get('reason')}"
@@ -124,11 +80,7 @@ def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, Child]]:
                        ("A damaged index was kept at", "damagedIndexKeptAt")):  # fmt: skip
         if custom.get(key):
             yield label, str(custom[key])
-    if isinstance(custom.get("qmd"), dict):
-        yield "qmd", _describe_qmd(custom["qmd"])
     yield "Watcher", _describe_watcher(custom.get("watcher") or {})
-    yield "Batch jobs", _describe_batch(status.batch)
-    yield "Disk", _describe_disk(visit)
 
 
 def _shorten(visit: Visit, path: str) -> str:
@@ -137,17 +89,19 @@ def _shorten(visit: Visit, path: str) -> str:
     return f"~{path[len(home) :]}" if home and path.startswith(home.rstrip(os.sep) + os.sep) else path
 
 
-def _describe_indexed(status: Status) -> str:
+def _describe_indexed(visit: Visit, status: Status) -> str:
+    run = visit.memories.index_run(visit.name)
     state = "up to date"
-    if status.custom.get("filesChanged"):
+    if run.is_running:
+        # No name of a file: not every conversation may know those of transcripts.
+        state = f"indexing {run.progress.completed:,} of {run.progress.total:,}" if run.progress else "indexing"
+    elif run.problem:
+        state = f"not up to date: {run.problem}"
+    elif status.custom.get("filesChanged"):
         state = "files have changed; the next search indexes them"
     elif status.dirty:
         state = "some passages have no vector yet"
     return f"{_count(status.files, 'file')}, {_count(status.chunks, 'chunk')}; {state}"
-
-
-def _describe_source(each: Any) -> str:
-    return f"{each.source}: {_count(each.files, 'file')}"
 
 
 def _describe_search(status: Status) -> str:
@@ -162,11 +116,6 @@ def _describe_search(status: Status) -> str:
     return f"by words and by meaning ({status.provider}, {status.model}{dims}){waiting}"
 
 
-def _describe_qmd(qmd: dict[str, Any]) -> str:
-    said = f"{qmd.get('command')}, updated {qmd.get('lastUpdateAt') or 'never'}"
-    return f"{said}; {qmd['problem']}" if qmd.get("problem") else said
-
-
 def _describe_watcher(watcher: dict[str, Any]) -> str:
     if not watcher.get("running"):
         return "not running; each search checks for changes"
@@ -174,23 +123,6 @@ def _describe_watcher(watcher: dict[str, Any]) -> str:
     if watcher.get("healthy"):
         return said
     return f"{said}; not healthy: {watcher.get('error') or watcher.get('problem') or 'no sign of life for a while'}"
-
-
-def _describe_batch(batch: dict[str, Any]) -> str:
-    if not batch.get("enabled"):
-        return "off"
-    jobs = f"{_count(int(batch.get('jobs') or 0), 'job')} running"
-    return f"{jobs}; last error: {batch['lastError']}" if batch.get("lastError") else jobs
-
-
-def _describe_disk(visit: Visit) -> str:
-    size = sum(size for _, size in visit.memory.index_files())
-    folder = os.path.dirname(visit.memory.settings.index_path)
-    try:
-        free = f"; {shutil.disk_usage(folder).free / 1e9:,.1f} GB free"
-    except OSError:
-        free = ""
-    return f"{size / 1e6:,.1f} MB{free}"
 
 
 def _list_issues(issues: tuple[Issue, ...]) -> Html | None:

@@ -1,23 +1,21 @@
-"""The timeline: a year of notes and conversations as a calendar, one day of it, and what changed last.
+"""The timeline: a year of notes and conversations as a calendar, and one day of it.
 
 The calendar is SVG: sizes are attributes and colours are classes, because the page allows no inline style.
 """
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from datetime import datetime
 from functools import lru_cache
+from math import inf
 from typing import TypeAlias
 
 from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.extras.page.page import Html, Page, Visit, join, show_pages, tag
-from mdrecall.notes.clock import user_moment, user_time
+from mdrecall.notes.clock import user_moment
 from mdrecall.text.days import Moment, calendar_date, day_number, format_day, month_length, note_day, weekday
 from mdrecall.text.notes import read_front_matter
 from mdrecall.types import Conversation, NoteFile
 
-#: What fits on a screen below the charts.
-_LAST_CHANGED = 20
 #: A day on which a folder was copied has every note of it; a page shows these many of them.
 _PER_PAGE = 50
 #: How many years are listed before and after the one that is shown. The first and the last are always listed.
@@ -37,18 +35,14 @@ _SHADES = ("nothing", "little", "some", "much", "most")
 
 
 def show_timeline(visit: Visit) -> Page:
-    """Return the page with a year, the growth of the memory and what changed last."""
+    """Return the page with a year."""
     now = _moment(visit)
-    notes = visit.memory.notes()
-    conversations = visit.memory.sessions(visit.session_key)
-    days = _group_by_day(notes, conversations, now)
+    days = _group_by_day(visit, now)
     year = _choose_year(visit, days, now.today)
     body = join(
         tag("h1", f"Timeline: {year}"),
         _list_years(visit, days, year, now.today),
         _draw_year(visit, days, year, now.today),
-        tag("h2", "Changed last"),
-        _list_changed(visit, notes[:_LAST_CHANGED]),
     )
     return Page(f"Timeline {year}", body, "timeline")
 
@@ -57,7 +51,7 @@ def show_day(visit: Visit) -> Page:
     """Return the notes and conversations of one day, with their first lines."""
     number = _parse_day(visit.query.get("day", ""))
     now = _moment(visit)
-    days = _group_by_day(visit.memory.notes(), visit.memory.sessions(visit.session_key), now)
+    days = _group_by_day(visit, now)
     items = days.get(number, ([], []))
     year, month, day = calendar_date(number)
     shown, pages = show_pages(visit, "day", [*items[0], *items[1]], _PER_PAGE, "day")
@@ -79,13 +73,13 @@ def _moment(visit: Visit) -> Moment:
     return user_moment(visit.now, visit.memory.settings.defaults.user_timezone)
 
 
-def _group_by_day(notes: tuple[NoteFile, ...], conversations: list[Conversation], now: Moment) -> dict[int, DayItems]:
+def _group_by_day(visit: Visit, now: Moment) -> dict[int, DayItems]:
     """Return what there is of each day: a note belongs to the day in its name, else to that of its last change."""
     found: dict[int, DayItems] = {}
-    for note in notes:
+    for note in visit.memory.notes():
         day = _named_day(note.path)
         found.setdefault(now.day_of(1000 * note.changed_s) if day is None else day, ([], []))[0].append(note)
-    for each in conversations:
+    for each in visit.memory.sessions(visit.session_key):
         found.setdefault(now.day_of(1000 * each.changed_s), ([], []))[1].append(each)
     return {day: found[day] for day in sorted(found)}
 
@@ -153,33 +147,8 @@ def _count_bytes(items: DayItems) -> int:
 
 
 def _size(size: int) -> str:
-    return (
-        f"{size:,} bytes"
-        if size < 10_000
-        else f"{size / 1000:,.0f} KB"
-        if size < 10_000_000
-        else f"{size / 1e6:,.0f} MB"
-    )
-
-
-def _list_changed(visit: Visit, notes: tuple[NoteFile, ...]) -> Html:
-    zone = visit.memory.settings.defaults.user_timezone
-    rows = (
-        tag(
-            "tr",
-            tag(
-                "td",
-                user_time(datetime.fromtimestamp(note.changed_s, visit.now.tzinfo), None, zone).strftime(
-                    "%Y-%m-%d %H:%M"
-                ),
-            ),
-            tag("td", tag("a", note.path, href=visit.url("note", path=note.path))),
-            tag("td", _size(note.bytes), class_="number"),
-        )
-        for note in notes
-    )
-    head = tag("thead", tag("tr", tag("th", "When"), tag("th", "Note"), tag("th", "Size", class_="number")))
-    return tag("div", tag("table", head, tag("tbody", rows)), class_="scroll", tabindex=0)
+    units = ((10_000, 1, "bytes"), (10_000_000, 1_000, "KB"), (inf, 1_000_000, "MB"))
+    return next(f"{size / unit:,.0f} {name}" for below, unit, name in units if size < below)
 
 
 def _link_neighbours(visit: Visit, days: list[int], number: int, year: int) -> Html:

@@ -85,21 +85,6 @@ for (const label of document.querySelectorAll("[data-label]")) {
   map.addEventListener("focusin", tell);
 }
 
-// State: how far indexing has come is asked again every second until it has ended.
-for (const place of document.querySelectorAll("[data-poll]")) {
-  const poll = async () => {
-    if (!place.querySelector("[data-running]")) return;
-    try {
-      const reply = await fetch(place.dataset.poll);
-      if (reply.ok) place.innerHTML = await reply.text();
-    } catch {
-      return;
-    }
-    setTimeout(poll, 1000);
-  };
-  setTimeout(poll, 500);
-}
-
 // A note: the first cited line is brought into view, also if it has no anchor of its own.
 if (!location.hash || !document.getElementById(location.hash.slice(1)))
   document.querySelector("mark.cited")?.scrollIntoView({ block: "center" });
