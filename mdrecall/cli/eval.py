@@ -1,31 +1,19 @@
-"""``mdrecall eval``: measure search quality with your own questions, and compare two configurations."""
+"""``mdrecall eval``: measure search quality with your own questions."""
 
 import argparse
 import json
-import math
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Mapping
 from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, parse_fraction, parse_positive
-from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, style
+from mdrecall.cli.output import plural, print_issues, print_json, print_warning, printable, progress_line, style
 from mdrecall.config.settings import is_secret
 from mdrecall.errors import ConfigError, QuestionsError, suggest_name
-from mdrecall.eval_metrics import compare, figure_names, means
-from mdrecall.evaluate import (
-    CUTS,
-    DEPTH,
-    Evaluation,
-    Outcome,
-    Question,
-    evaluate,
-    memory_with,
-    parse_questions,
-    read_questions,
-)
-from mdrecall.types import MODES, ProgressCallback
+from mdrecall.eval_metrics import Ranks, figure_names, means
+from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Outcome, evaluate, memory_with, parse_questions, read_questions
+from mdrecall.types import MODES
 from mdrecall.wire import to_json
 
 #: Results asked for at most: deeper ranks say nothing about what a person or a model reads.
@@ -37,80 +25,48 @@ def add_eval(parser: CommandParser) -> None:
     about = 'JSON lines such as {"query": "…", "expect": ["MEMORY.md#L3-L9"]}; - reads stdin'
     parser.value("file", "FILE", about)
     parser.value("--k", "N,…", "measure after N results (default: 1,3,6,10)", type=_parse_cuts, default=CUTS)
-    parser.flag("--failures", "show only the questions without a right answer")
-    changes: dict[str, Any] = {"type": _parse_setting, "action": "append", "default": []}
-    parser.value("--set", "KEY=VALUE", "use this memorySearch setting (or mode=…)", **changes)
-    parser.value("--against", "KEY=VALUE", "run again with this setting and compare the two", **changes)
+    repeated: dict[str, Any] = {"action": "append", "default": []}
+    parser.value("--set", "KEY=VALUE", "use this memorySearch setting (or mode=…)", type=_parse_setting, **repeated)
     about = "exit with 1 if this figure, such as hit@6, is lower"
-    parser.value("--fail-under", "FIGURE=VALUE", about, type=_parse_minimum, action="append", default=[])
+    parser.value("--fail-under", "FIGURE=VALUE", about, type=_parse_minimum, **repeated)
     add_common(parser)
 
 
 def run_eval(options: argparse.Namespace) -> int:
-    questions = _read_questions(options.file)
-    runs = [_make_run(options.set)] + ([_make_run(options.against)] if options.against else [])
     cuts = {*options.k, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
-    names = figure_names(cuts)
-    with progress_line("Evaluating") as progress:
-        first, *rest = _evaluate(options, runs, questions, max(cuts), progress)
-    figures = first.figures(cuts)
+    settings = dict(options.set)
+    found = _evaluate(options, settings, max(cuts))
+    figures = found.figures(cuts)
     below = [(name, figures[name], least) for name, least in options.fail_under if figures[name] < least - 1e-9]
-    issues = tuple(dict.fromkeys(issue for evaluation in (first, *rest) for issue in evaluation.issues))
+    groups = _group_by_category(found)
     if options.json:
-        record = _report_to_json(options, names, runs, first, rest)
-        if options.fail_under:
-            record["below"] = [{"figure": name, "value": _round(value), "least": least} for name, value, least in below]
-        print_json(record | ({"issues": to_json(issues)} if issues else {}))
-        return 1 if below else 0
-    if not rest or options.failures:
-        _print_questions(first, failures_only=options.failures)
-    if rest:
-        _print_comparison(names, runs, first, rest[0])
+        print_json(_report_to_json(options, settings, found, groups, figures, below))
     else:
-        _print_figures(names, first)
-    sys.stdout.flush()
-    print_issues(issues)
-    for name, value, least in below:
-        print(f"{style('!', 'red', stream=sys.stderr)} {name} is {value:.3f}, below {least:g}", file=sys.stderr)
+        _print_questions(found)
+        _print_figures(figure_names(cuts), found, groups)
+        sys.stdout.flush()
+        print_issues(found.issues)
+        for name, value, least in below:
+            print_warning(f"{name} is {value:.3f}, below {least:g}")
     return 1 if below else 0
 
 
-def _read_questions(file: str) -> tuple[Question, ...]:
-    if file != "-":
-        return read_questions(file)
-    if sys.stdin is None:
+def _evaluate(options: argparse.Namespace, settings: dict[str, Any], max_cut: int) -> Evaluation:
+    """Ask the questions with these settings; ``mode``, which is an argument of the search, may be among them."""
+    if options.file != "-":
+        questions = read_questions(options.file)
+    elif sys.stdin is None:
         raise QuestionsError("There is no standard input.", hint="Give a file of questions instead of -.")
-    return parse_questions(sys.stdin.buffer.read(), "standard input")
-
-
-def _make_run(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the settings of a run, with ``mode``, which is an argument of the search, among them."""
-    settings = dict(pairs)
-    mode = str(settings.get("mode", MODES[0]))
-    if mode not in MODES:
-        raise ConfigError(f"mode={mode} is not known{suggest_name(mode, MODES)}.", hint="Choose one of them.")
-    return settings
-
-
-def _evaluate(
-    options: argparse.Namespace,
-    runs: Sequence[dict[str, Any]],
-    questions: tuple[Question, ...],
-    max_cut: int,
-    progress: ProgressCallback | None,
-) -> list[Evaluation]:
-    """Ask the questions in every run. All memories are opened first, so that no error comes late."""
+    else:
+        questions = parse_questions(sys.stdin.buffer.read(), "standard input")
+    overrides = {name: value for name, value in settings.items() if name != "mode"}
+    mode = settings.get("mode")
+    if mode is not None and mode not in MODES:
+        raise ConfigError(f"mode={mode} is not known{suggest_name(str(mode), MODES)}.", hint="Choose one of them.")
+    depth = None if "query.maxResults" in settings else max(DEPTH, max_cut)
     chosen = {"workspace": options.workspace, "agent": options.agent, "config": options.config}
-    with ExitStack() as stack:
-        searches = []
-        for settings in runs:
-            overrides = {name: value for name, value in settings.items() if name != "mode"}
-            memory = stack.enter_context(memory_with(overrides, progress=progress, **chosen))
-            depth = None if "query.maxResults" in settings else max(DEPTH, max_cut)
-            searches.append((memory, depth, settings.get("mode")))
-        return [
-            evaluate(memory, questions, depth=depth, mode=mode, progress=progress) for memory, depth, mode in searches
-        ]
+    with progress_line("Evaluating") as progress, memory_with(overrides, progress=progress, **chosen) as memory:
+        return evaluate(memory, questions, depth=depth, mode=mode, progress=progress)
 
 
 def _parse_cuts(text: str) -> tuple[int, ...]:
@@ -139,184 +95,92 @@ def _parse_minimum(text: str) -> tuple[str, float]:
     return name, parse_fraction(value)
 
 
-def _report_to_json(
-    options: argparse.Namespace,
-    names: list[str],
-    runs: list[dict[str, Any]],
-    first: Evaluation,
-    rest: Sequence[Evaluation],
-) -> dict[str, Any]:
-    """Return the first run, and under ``against`` the second with the differences."""
-    groups = _group_questions(first)
-    record: dict[str, Any] = {"questions": len(first.outcomes)}
-    record |= _run_to_json(names, runs[0], first, failures_only=options.failures)
-    record["categories"] = [_group_to_json(names, name, first, places) for name, places in groups.items() if name]
-    for second in rest:
-        moved = [(_question_to_json(after), _ranks_to_json(before, after)) for before, after in _pair(first, second)]
-        categories = [
-            _group_to_json(names, name, second, places) | {"differences": _differences(names, first, second, places)}
-            for name, places in groups.items()
-            if name
-        ]
-        record["against"] = _run_to_json(names, runs[1], second, failures_only=options.failures) | {
-            "categories": categories,
-            "differences": _differences(names, first, second, groups[None]),
-            "better": [question | ranks for question, ranks in moved if _is_better(ranks)],
-            "worse": [question | ranks for question, ranks in moved if _is_better(ranks, "after", "before")],
-        }
-    return record
-
-
-def _group_questions(evaluation: Evaluation) -> dict[str | None, list[int]]:
-    """Return the places of all questions that a note answers, and of those of each category in the file's order."""
-    groups: dict[str | None, list[int]] = {None: []}
-    for place, outcome in enumerate(evaluation.answerable):
-        for name in dict.fromkeys((None, outcome.question.category)):
-            groups.setdefault(name, []).append(place)
+def _group_by_category(found: Evaluation) -> dict[str, list[Ranks]]:
+    """Return the ranks of the questions of each category, in the order of the file."""
+    groups: dict[str, list[Ranks]] = {}
+    for outcome in found.answerable:
+        if outcome.question.category:
+            groups.setdefault(outcome.question.category, []).append(outcome.ranks)
     return groups
 
 
-def _pair(first: Evaluation, second: Evaluation) -> Iterable[tuple[Outcome, Outcome]]:
-    return zip(first.answerable, second.answerable, strict=True)
-
-
-def _ranks_to_json(before: Outcome, after: Outcome) -> dict[str, int]:
-    ranks = {"before": before.rank, "after": after.rank}
-    return {name: rank for name, rank in ranks.items() if rank is not None}
-
-
-def _is_better(ranks: Mapping[str, int], before: str = "before", after: str = "after") -> bool:
-    return ranks.get(after, math.inf) < ranks.get(before, math.inf)
-
-
-def _round(value: Any) -> Any:
-    return round(value, 4) + 0.0 if isinstance(value, float) else value
+def _report_to_json(
+    options: argparse.Namespace,
+    settings: Mapping[str, Any],
+    found: Evaluation,
+    groups: Mapping[str, list[Ranks]],
+    figures: Mapping[str, float],
+    below: list[tuple[str, float, float]],
+) -> dict[str, Any]:
+    categories = [
+        {"category": name, "questions": len(ranks), "figures": _round_all(means(figures, ranks))}
+        for name, ranks in groups.items()
+    ]
+    record: dict[str, Any] = {
+        "questions": len(found.outcomes),
+        # A group of settings may contain a secret.
+        "settings": {
+            name: "***" if is_secret(f"memorySearch.{name}") or isinstance(value, dict) else value
+            for name, value in settings.items()
+        },
+        "mode": found.mode,
+        "figures": _round_all(figures),
+        "results": [_outcome_to_json(outcome) for outcome in found.outcomes],
+        "categories": categories,
+    }
+    if options.fail_under:
+        record["below"] = [_round_all({"figure": name, "value": value, "least": least}) for name, value, least in below]
+    return record | ({"issues": to_json(found.issues)} if found.issues else {})
 
 
 def _round_all(record: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _round(value) for name, value in record.items()}
-
-
-def _hide_secrets(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings without secrets; a group may contain one."""
-    return {
-        name: "***" if is_secret(f"memorySearch.{name}") or isinstance(value, dict) else value
-        for name, value in settings.items()
-    }
-
-
-def _run_to_json(
-    names: list[str], settings: Mapping[str, Any], evaluation: Evaluation, *, failures_only: bool
-) -> dict[str, Any]:
-    shown = [one for one in evaluation.outcomes if not failures_only or (one.question.expect and one.rank is None)]
-    return {
-        "settings": _hide_secrets(settings),
-        "mode": evaluation.mode,
-        "figures": _round_all(means(names, [outcome.ranks for outcome in evaluation.answerable])),
-        "results": [_outcome_to_json(outcome) for outcome in shown],
-    }
-
-
-def _group_to_json(names: list[str], name: str | None, evaluation: Evaluation, places: list[int]) -> dict[str, Any]:
-    ranks = [evaluation.answerable[place].ranks for place in places]
-    return {"category": name, "questions": len(ranks), "figures": _round_all(means(names, ranks))}
-
-
-def _differences(names: list[str], first: Evaluation, second: Evaluation, places: list[int]) -> list[dict[str, Any]]:
-    pairs = ([one.answerable[place].ranks for place in places] for one in (first, second))
-    return [_round_all(entry) for entry in compare(names, *pairs)]
-
-
-def _question_to_json(outcome: Outcome) -> dict[str, Any]:
-    question = outcome.question
-    record: dict[str, Any] = to_json(question._replace(expect=()))
-    return record | {"expect": [expected.citation for expected in question.expect]}
+    return {name: round(value, 4) if isinstance(value, float) else value for name, value in record.items()}
 
 
 def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+    question = outcome.question
     more = {
         "rank": outcome.rank,
         "cameFirst": outcome.came_first or None,
-        "score": _round(outcome.score) if outcome.came_first else None,
+        "score": outcome.score if outcome.came_first else None,
         "confidence": outcome.confidence if outcome.came_first else None,
         "reason": outcome.reason or None,
     }
-    present = {name: value for name, value in more.items() if value is not None}
-    return _question_to_json(outcome) | {"ranks": list(outcome.ranks)} | present
+    record: dict[str, Any] = to_json(question._replace(expect=()))
+    record |= {"expect": [expected.citation for expected in question.expect], "ranks": list(outcome.ranks)}
+    return record | _round_all({name: value for name, value in more.items() if value is not None})
 
 
-def _print_questions(evaluation: Evaluation, *, failures_only: bool) -> None:
+def _print_questions(found: Evaluation) -> None:
     """Print the misses first, then the other questions in the order of the file."""
-    outcomes = evaluation.answerable
-    missed = [outcome for outcome in outcomes if outcome.rank is None]
-    print(style(f"{plural(len(outcomes), 'question')}, {len(missed) or 'none'} missed", "bold"))
-    print()
-    for outcome in missed if failures_only else missed + [entry for entry in outcomes if entry.rank is not None]:
-        rank = f"{outcome.rank or '–':>3}"
-        print(f"{style(rank, 'green') if outcome.rank else style(rank, 'red', 'bold')}  {_format_question(outcome)}")
+    outcomes = sorted(found.answerable, key=lambda outcome: outcome.rank is not None)
+    missed = sum(outcome.rank is None for outcome in outcomes)
+    print(style(f"{plural(len(outcomes), 'question')}, {missed or 'none'} missed", "bold"), end="\n\n")
+    for outcome in outcomes:
+        rank, question = f"{outcome.rank or '–':>3}", outcome.question
+        query = " ".join(printable(question.query).split())
+        label = style(f"  [{printable(question.id)}]", "dim") if question.id else ""
+        shown = query if len(query) <= 100 else query[:99] + "…"
+        print(f"{style(rank, 'green') if outcome.rank else style(rank, 'red', 'bold')}  {shown}{label}")
         if outcome.rank != 1:
-            expected = ", ".join(printable(entry.citation) for entry in outcome.question.expect)
+            expected = ", ".join(printable(entry.citation) for entry in question.expect)
             first = f"the first result was {printable(outcome.came_first)}"
             first = first if outcome.came_first else f"no results ({outcome.reason})"
             print(style(f"       expected {expected}; {first}", "dim"))
-    if missed or not failures_only:
-        print()
+    print()
 
 
-def _format_question(outcome: Outcome) -> str:
-    query = " ".join(printable(outcome.question.query).split())
-    query = query if len(query) <= 100 else query[:99] + "…"
-    return query + (style(f"  [{printable(outcome.question.id)}]", "dim") if outcome.question.id else "")
-
-
-def _print_figures(names: list[str], evaluation: Evaluation) -> None:
+def _print_figures(names: list[str], found: Evaluation, groups: Mapping[str, list[Ranks]]) -> None:
     """Print the figures of all questions and of each category, and what becomes of questions without an answer."""
     rows = [["", "questions", *names]]
-    for name, places in _group_questions(evaluation).items():
-        group = _group_to_json(names, name, evaluation, places)
-        values = [f"{group['figures'][figure]:.3f}" for figure in names]
-        rows.append([printable(name or "all"), str(len(places)), *values])
-    _print_table(rows)
-    if without := evaluation.unanswerable:
+    for name, ranks in (("all", [outcome.ranks for outcome in found.answerable]), *groups.items()):
+        rows.append([printable(name), str(len(ranks)), *(f"{value:.3f}" for value in means(names, ranks).values())])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        # The first column is aligned left, the others right.
+        cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]
+        line = "  ".join(cells).rstrip()
+        print(line if row[0] else style(line, "dim"))
+    if without := found.unanswerable:
         warned = sum(outcome.confidence == "low" for outcome in without)
         print(f"\n{plural(len(without), 'question')} without an answer, {warned or 'none'} with low confidence.")
-
-
-def _print_comparison(names: list[str], runs: list[dict[str, Any]], first: Evaluation, second: Evaluation) -> None:
-    groups = _group_questions(first)
-    print(style(plural(len(groups[None]), "question"), "bold"))
-    for label, settings in zip(("first", "second"), runs, strict=True):
-        pairs = _hide_secrets(settings).items()
-        texts = (value if isinstance(value, str) else json.dumps(value, ensure_ascii=False) for _, value in pairs)
-        told = ", ".join(f"{name}={text}" for (name, _), text in zip(pairs, texts, strict=True))
-        print(f"{label + ':':8} {printable(told) or 'as configured'}")
-    for name, places in groups.items():
-        print()
-        if name:
-            print(style(f"{printable(name)} ({plural(len(places), 'question')})", "bold"))
-        rows = [_difference_row(entry) for entry in _differences(names, first, second, places)]
-        _print_table([["", "first", "second", "difference", "95 % interval", ""], *rows])
-    moved = [(after, _ranks_to_json(before, after)) for before, after in _pair(first, second)]
-    for label, colour, order in (("Better", "green", ("before", "after")), ("Worse", "red", ("after", "before"))):
-        changes = [(outcome, ranks) for outcome, ranks in moved if _is_better(ranks, *order)]
-        print("\n" + style(f"{label}: {len(changes) or 'none'}", "bold"))
-        for outcome, ranks in changes:
-            arrow = f"{ranks.get('before', '–'):>3} → {ranks.get('after', '–'):<3}"
-            print(f"{style(arrow, colour)}  {_format_question(outcome)}")
-
-
-def _difference_row(entry: Mapping[str, Any]) -> list[str]:
-    verdict = "could be chance" if entry["couldBeChance"] else "more than chance"
-    if entry["low"] == entry["high"] == 0:
-        verdict = "no difference"
-    values = [f"{entry['first']:.3f}", f"{entry['second']:.3f}", f"{entry['difference']:+.3f}"]
-    return [entry["figure"], *values, f"{entry['low']:+.3f} … {entry['high']:+.3f}", f"{verdict:<16}"]
-
-
-def _print_table(rows: Sequence[Sequence[str]]) -> None:
-    """Print columns of equal width, the first aligned left and the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for number, (first, *others) in enumerate(rows):
-        cells = [f"{first:<{widths[0]}}", *(f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))]
-        line = "  ".join(cells).rstrip()
-        print(line if number else style(line, "dim"))

@@ -47,17 +47,6 @@ RESULT = strict(
     },
     *("id", "category", "rank", "cameFirst", "score", "confidence", "reason"),
 )
-DIFFERENCE = strict(
-    {
-        "figure": {"type": "string"},
-        **{
-            name: {"type": "number", "minimum": -1, "maximum": 1}
-            for name in ("first", "second", "difference", "low", "high")
-        },
-        "couldBeChance": {"type": "boolean"},
-    }
-)
-CHANGE = strict({**QUESTION, "before": RANK, "after": RANK}, "id", "category", "before", "after")
 CATEGORY = {"category": {"type": "string"}, "questions": RANK, "figures": FIGURES}
 RUN = {
     "settings": {"type": "object"},
@@ -65,23 +54,15 @@ RUN = {
     "figures": FIGURES,
     "results": many(RESULT),
 }
-AGAINST = {
-    **RUN,
-    "categories": many(strict({**CATEGORY, "differences": many(DIFFERENCE)})),
-    "differences": many(DIFFERENCE),
-    "better": many(CHANGE),
-    "worse": many(CHANGE),
-}
 SCHEMA = strict(
     {
         "questions": RANK,
         **RUN,
         "categories": many(strict(CATEGORY)),
-        "against": strict(AGAINST),
         "below": many(strict({name: {} for name in ("figure", "value", "least")})),
         "issues": many(strict({"path": {"type": "string"}, "problem": {"type": "string"}})),
     },
-    *("against", "below", "issues"),
+    *("below", "issues"),
 )
 
 
@@ -152,43 +133,6 @@ def test_the_questions_may_come_from_standard_input(notes: Workspace) -> None:
     assert b"standard input:2: this is not JSON" in broken.stderr
 
 
-def test_two_settings_are_compared_with_what_got_better_and_worse(notes: Workspace, run: Run) -> None:
-    found = answered(run, "--set", "query.maxResults=1", "--against", "memorySearch.query.maxResults=5")
-    assert found["settings"] == {"query.maxResults": 1}
-    against = found["against"]
-    assert against["settings"] == {"query.maxResults": 5}
-    assert (found["figures"]["hit@3"], against["figures"]["hit@3"]) == (0.6, 0.8)
-    assert [(change["query"], change.get("before"), change["after"]) for change in against["better"]] == [
-        ("walrus ice", None, 2)
-    ]
-    assert against["worse"] == []
-    hit = next(entry for entry in against["differences"] if entry["figure"] == "hit@3")
-    assert (hit["difference"], hit["couldBeChance"]) == (0.2, True)
-    assert hit["low"] <= 0.2 <= hit["high"]
-
-
-def test_a_comparison_is_the_same_every_time_and_names_both_sides(notes: Workspace, run: Run) -> None:
-    arguments = ("eval", "q.jsonl", "--against", "query.minScore=0.99", "--against", "query.maxResults=1", "--k", "1")
-    ran = run(*arguments)
-    assert (ran.code, ran.err) == (0, "")
-    assert run(*arguments).out == ran.out
-    head, table, *_, better, worse = ran.out.split("\n\n")
-    assert head == "5 questions\nfirst:   as configured\nsecond:  query.minScore=0.99, query.maxResults=1"
-    assert table.splitlines()[1].startswith("hit@1     0.600   0.000      -0.600  -1.000 … -0.200  could be chance")
-    assert "\nland (2 questions)\n" in ran.out
-    assert better == "Better: none"
-    assert worse.splitlines()[:2] == ["Worse: 4", "  1 → –    where does the walrus sleep  [w1]"]
-
-
-def test_a_difference_of_many_questions_is_more_than_chance(workspace: Workspace, run: Run) -> None:
-    workspace.write("MEMORY.md", "the walrus sleeps\n")
-    ask(workspace, *[{"query": "walrus", "expect": "MEMORY.md"}] * 10)
-    lines = run("eval", "q.jsonl", "--against", "query.minScore=1", "--k", "1").out.splitlines()
-    assert [line.split("  ")[-1] for line in lines if line.startswith(("hit", "recall", "mrr"))] == [
-        "more than chance"
-    ] * 3
-
-
 def files(workspace: Workspace) -> dict[str, bytes]:
     folders = (workspace.state, workspace.home, workspace.path)
     return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
@@ -199,20 +143,18 @@ def test_other_chunks_are_tried_without_touching_the_index_or_the_configuration(
     scratch = notes.state.parent / "scratch"
     scratch.mkdir()
     before = files(notes)
-    smaller = ("--against", "chunking.tokens=8", "--against", "chunking.overlap=0")
+    smaller = ("--set", "memorySearch.chunking.tokens=8", "--set", "chunking.overlap=0")
     ran = run("eval", "q.jsonl", "--json", *smaller, TMPDIR=str(scratch))
-    assert ran.code == 0
-    assert ran.json["results"][0]["cameFirst"] == "memory/sea.md#L1-L7"
-    assert ran.json["against"]["results"][0]["cameFirst"] == "memory/sea.md#L3"
+    assert (ran.code, ran.json["settings"]) == (0, {"chunking.tokens": 8, "chunking.overlap": 0})
+    assert ran.json["results"][0]["cameFirst"] == "memory/sea.md#L3"
+    assert run("eval", "q.jsonl", "--json").json["results"][0]["cameFirst"] == "memory/sea.md#L1-L7"
     assert files(notes) == before
     assert list(scratch.iterdir()) == []
 
 
 def test_a_secret_is_not_shown(notes: Workspace, run: Run) -> None:
-    arguments = ("--set", "remote.apiKey=hush", "--against", 'remote={"apiKey": "hush"}')
-    assert "hush" not in run("eval", "q.jsonl", *arguments).out
-    found = answered(run, *arguments)
-    assert (found["settings"], found["against"]["settings"]) == ({"remote.apiKey": "***"}, {"remote": "***"})
+    for given, name in (("remote.apiKey=hush", "remote.apiKey"), ('remote={"apiKey": "hush"}', "remote")):
+        assert answered(run, "--set", given)["settings"] == {name: "***"}
 
 
 @pytest.mark.parametrize(
@@ -235,11 +177,6 @@ def test_a_figure_that_is_too_low_exits_with_1(
     assert (ran.code, len(ran.json["below"])) == (code, said.count("!"))
 
 
-def test_only_the_first_run_can_be_too_low(notes: Workspace, run: Run) -> None:
-    ran = run("eval", "q.jsonl", "--against", "query.minScore=1", "--fail-under", "hit@1=0.6")
-    assert (ran.code, ran.err) == (0, "")
-
-
 def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: Run) -> None:
     ask(notes, {"query": "walrus", "expect": ["memory/gone.md#L9", "memory/sea.md"]})
     ran = run("eval", "q.jsonl")
@@ -256,13 +193,13 @@ def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: R
         (["none.jsonl"], "Cannot read the questions none.jsonl"),
         (["bad.jsonl"], "bad.jsonl:2: expects is not a known key; did you mean expect?"),
         (["empty.jsonl"], "There is no question in empty.jsonl"),
-        (["q.jsonl", "--against", "query.minScor=0.1"], "did you mean minScore?"),
+        (["q.jsonl", "--set", "query.minScor=0.1"], "did you mean minScore?"),
         (["q.jsonl", "--set", "query.minScore=lots"], 'is "lots", but must be a number from 0 to 1'),
         (["q.jsonl", "--set", "query.minScore"], "is not KEY=VALUE"),
         (["q.jsonl", "--set", "=3"], "is not KEY=VALUE"),
         (["q.jsonl", "--set", "store.path=x.sqlite"], "store.path cannot be set here"),
-        (["q.jsonl", "--against", "mode=keywords"], "mode=keywords is not known; did you mean keyword?"),
-        (["q.jsonl", "--against", "enabled=false"], "switched off"),
+        (["q.jsonl", "--set", "mode=keywords"], "mode=keywords is not known; did you mean keyword?"),
+        (["q.jsonl", "--set", "enabled=false"], "switched off"),
         (["q.jsonl", "--k", "0"], "not a whole number"),
         (["q.jsonl", "--k", "1,2,x"], "not a whole number"),
         (["q.jsonl", "--k", "1001"], "maximum of 1000"),

@@ -138,9 +138,6 @@ def record_metrics() -> Iterator[str]:
     names = eval_metrics.figure_names((6, 1, 6))
     reached: list[eval_metrics.Ranks] = [(1,), (None, 3), (7, 2), (None,)]
     yield f"{names} {eval_metrics.means(names, reached)} {[eval_metrics.best_rank(one) for one in reached]}"
-    for turn in (0, 1, 2):
-        other = reached[turn:] + reached[:turn]
-        yield str([tuple(one.values()) for one in eval_metrics.compare(names, reached * 3, other * 3)])
 
 
 def record_topics() -> Iterator[str]:

@@ -234,14 +234,12 @@ COMMANDS: dict[str, list[str]] = {
     ],
     "eval": [
         "eval {base}/questions.jsonl --json",
-        "eval {base}/questions.jsonl --json --failures --k 1,2",
-        "eval {base}/questions.jsonl --json --against mode=keyword --fail-under hit@1=0.9",
+        "eval {base}/questions.jsonl --json --set mode=keyword --fail-under hit@1=0.9",
         "eval {base}/broken-questions.jsonl --json",
         "eval {base}/none.jsonl --json",
         "eval {base}/questions.jsonl --json --set query.minScor=1",
         "eval {base}/questions.jsonl",
-        "eval {base}/questions.jsonl --failures --k 1,2",
-        "eval {base}/questions.jsonl --against mode=keyword --fail-under hit@1=0.9",
+        "eval {base}/questions.jsonl --set mode=keyword --fail-under hit@1=0.9",
     ],
     "import": [
         "import chatgpt {base}/conversations.json --json",
