@@ -3,16 +3,17 @@
 import argparse
 import json
 import os
-from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import CommandParser, add_common
 from mdrecall.cli.output import print_json, print_warning, printable, progress_line, shorten_home, show, style
 from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
+from mdrecall.config.openclaw_file import json_schema
+from mdrecall.embed.offline import OfflineEmbedder
+from mdrecall.embed.offline.languages import added_files
+from mdrecall.engine.embedders import EmbedderChooser, languages_dir_of
+from mdrecall.engine.embedding_status import ProviderRow, report_providers
 from mdrecall.errors import ConfigError, RecallError, WorkspaceError
-
-if TYPE_CHECKING:
-    from mdrecall.embed.offline.word_file import Card
-    from mdrecall.engine.embedding_status import ProviderRow
+from mdrecall.wire import to_json
 
 _MARKS = {"used": "→", "beside": "+", "fallback": "↪"}
 _BASH = """\
@@ -37,14 +38,11 @@ def add_config(parser: CommandParser) -> None:
 
 
 def run_config(options: argparse.Namespace) -> int:
-    if options.action == "schema":
-        from mdrecall.config.openclaw_file import json_schema
-
-        print_json(json_schema())
-    elif options.action == "check":
-        _print_check(options, _load_all(options))
-    else:
-        _print_values(options, _load(options))
+    if options.action == "check":
+        return _check(options, _load_all(options))
+    if options.action == "show":
+        return _show(options, _load(options))
+    print_json(json_schema())
     return 0
 
 
@@ -76,32 +74,28 @@ def _load_all(options: argparse.Namespace) -> list[Loaded]:
     return loaded
 
 
-def _print_check(options: argparse.Namespace, loaded: list[Loaded]) -> None:
-    files = loaded[0].files
+def _check(options: argparse.Namespace, loaded: list[Loaded]) -> int:
+    files, unused = list(loaded[0].files), list(loaded[0].unused)
     warnings = list(dict.fromkeys(warning for entry in loaded for warning in entry.warnings))
-    unused = list(loaded[0].unused)
-    if options.json:
-        agents = [entry.settings.agent_id for entry in loaded]
-        print_json({"ok": True, "files": list(files), "agents": agents, "warnings": warnings, "unused": unused})
-        return
-    print(f"{style('ok', 'green')}  {', '.join(files) or 'no configuration file; using the defaults'}")
-    for warning in warnings:
-        print_warning(printable(warning))
-    if unused:
-        print("Accepted, not used:")
-        for name in unused:
-            print(f"  {printable(name)}")
+    agents = [entry.settings.agent_id for entry in loaded]
+    record = {"ok": True, "files": files, "agents": agents, "warnings": warnings, "unused": unused}
+    lines = [f"{style('ok', 'green')}  {', '.join(files) or 'no configuration file; using the defaults'}"]
+    lines += ["Accepted, not used:", *(f"  {printable(name)}" for name in unused)] if unused else []
+    show(options, record, *lines)
+    for warning in warnings if not options.json else ():
+        print_warning(warning)
+    return 0
 
 
-def _print_values(options: argparse.Namespace, loaded: Loaded) -> None:
+def _show(options: argparse.Namespace, loaded: Loaded) -> int:
     values = {name: (hide_secret(name, found.value), found.origin) for name, found in loaded.values.items()}
-    if options.json:
-        print_json([{"key": name, "value": value, "origin": origin} for name, (value, origin) in values.items()])
-        return
     width = max(map(len, values))
+    lines = []
     for name, (value, origin) in values.items():
         text = shorten_home(value) if isinstance(value, str) and value else json.dumps(value, ensure_ascii=False)
-        print(f"{name:{width}}  {text}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
+        lines.append(f"{name:{width}}  {text}  {style(f'({origin})', 'dim' if origin == 'default' else 'cyan')}")
+    record = [{"key": name, "value": value, "origin": origin} for name, (value, origin) in values.items()]
+    return show(options, record, *lines)
 
 
 def add_providers(parser: CommandParser) -> None:
@@ -112,38 +106,28 @@ def add_providers(parser: CommandParser) -> None:
 
 
 def run_providers(options: argparse.Namespace) -> int:
-    from mdrecall.engine.embedding_status import report_providers
-    from mdrecall.wire import to_json
-
     loaded = _load(options)
     if options.download:
-        _download_model(loaded)
+        # What is loaded later is built, too.
+        embedder = EmbedderChooser(loaded).create("minilm", uses_remote=False, uses_model=False)
+        with progress_line("Downloading") as progress:
+            embedder.prepare(0, progress)
+        embedder.close()
     rows = report_providers(loaded, probe=options.probe)
-    if options.json:
-        print_json(to_json(rows))
-        return 0
+    lines = []
     for row in rows:
         works = row.usable and (row.probe is None or row.probe.ok)
         mark = _MARKS.get(row.role, "✓" if works else "·")
         name = style(f"{row.name:18}", "bold" if row.role else "dim" if not works else "green")
-        print(f"{mark} {name} {printable(_describe_provider(row))}")
-    print(style("→ in use   + used beside it   ↪ fallback   ✓ usable   · not usable", "dim"))
-    for warning in loaded.warnings:
-        print_warning(printable(warning))
+        lines.append(f"{mark} {name} {printable(_describe_provider(row))}")
+    lines.append(style("→ in use   + used beside it   ↪ fallback   ✓ usable   · not usable", "dim"))
+    show(options, to_json(rows), *lines)
+    for warning in loaded.warnings if not options.json else ():
+        print_warning(warning)
     return 0
 
 
-def _download_model(loaded: Loaded) -> None:
-    """Download the model of minilm and build what is loaded later; raise an ``EmbedderError`` if that fails."""
-    from mdrecall.engine.embedders import EmbedderChooser
-
-    embedder = EmbedderChooser(loaded).create("minilm", uses_remote=False, uses_model=False)
-    with progress_line("Downloading") as progress:
-        embedder.prepare(0, progress)
-    embedder.close()
-
-
-def _describe_provider(row: "ProviderRow") -> str:
+def _describe_provider(row: ProviderRow) -> str:
     if not row.usable:
         return row.why
     parts = [row.model, row.where and f"at {row.where}", row.key and f"key from {row.key}"]
@@ -161,10 +145,6 @@ def add_language(parser: CommandParser) -> None:
 
 
 def run_language(options: argparse.Namespace) -> int:
-    from mdrecall.embed.offline import OfflineEmbedder
-    from mdrecall.embed.offline.languages import added_files
-    from mdrecall.engine.embedders import languages_dir_of
-
     folder = languages_dir_of(_load(options))
     added = {file.card.language for file in added_files(folder)}
     cards = sorted(OfflineEmbedder(folder).language_cards(), key=lambda card: card.language)
@@ -173,20 +153,9 @@ def run_language(options: argparse.Namespace) -> int:
         origin = "added" if card.language in added else "included"
         name = f"{style(f'{card.language:3}', 'bold')} {printable(card.name):11}"
         lines.append(f"{name} {card.words:>7,} words  {origin:8}  {printable(card.licence)}")
-    show(options, [_card_to_json(card, is_added=card.language in added) for card in cards], *lines)
-    return 0
-
-
-def _card_to_json(card: "Card", *, is_added: bool) -> dict[str, Any]:
-    return {
-        "language": card.language,
-        "name": card.name,
-        "script": card.script,
-        "words": card.words,
-        "added": is_added,
-        "source": card.source,
-        "licence": card.licence,
-    }
+    fields = ("language", "name", "script", "words", "added", "source", "licence")
+    known = [card._asdict() | {"added": card.language in added} for card in cards]
+    return show(options, [{name: card[name] for name in fields} for card in known], *lines)
 
 
 def add_completion(parser: CommandParser) -> None:

@@ -14,7 +14,7 @@ from mdrecall.cli.options import (
     parse_fraction,
     parse_positive,
 )
-from mdrecall.cli.output import confirm_deletion, plural, print_json, printable, shorten_home, show, style
+from mdrecall.cli.output import confirm_deletion, plural, printable, shorten_home, show, style
 from mdrecall.errors import QueryError
 
 if TYPE_CHECKING:
@@ -22,11 +22,6 @@ if TYPE_CHECKING:
     from mdrecall.extras.lancedb.table import Row
     from mdrecall.extras.postgres import PostgresStore
 
-#: The actions that each option of ``ltm`` works with.
-_ACTIONS_OF = {
-    "limit": "list search", "offset": "list", "all_agents": "list", "yes": "forget", "category": "store",
-    "importance": "store", "ttl": "store", "replaces": "store", "words": "search forget store",
-}  # fmt: skip
 _TEXT_HINTS = {
     "search": "Say what to search for.",
     "store": "Say what to store.",
@@ -52,21 +47,22 @@ def add_ltm(parser: CommandParser) -> None:
     parser.value("action", "", about, choices=("list", "search", "stats", "store", "forget", "reembed"))
     about = "search: the question; store: the text; forget: the id"
     parser.value("words", "TEXT", about, nargs="*", default=[])
-    parser.value("--limit", "N", "list, search: print at most N", type=parse_positive)
-    parser.value("--offset", "N", "list: skip the first N", type=parse_count)
-    parser.flag("--all-agents", "list: include the memories of every agent")
-    parser.value("--category", "", "store: preference, fact, decision, entity or other")
-    parser.value("--importance", "S", "store: how important it is, 0 to 1", type=parse_fraction)
-    parser.value("--ttl", "TIME", "store: forget it after this time, such as 12h or 30d")
-    parser.value("--replaces", "ID", "store: the id of the memory that this text replaces")
-    parser.flag("-y --yes", "forget: delete without asking")
+    parser.value("--limit", "N", "print at most N", only="list search", type=parse_positive)
+    parser.value("--offset", "N", "skip the first N", only="list", type=parse_count)
+    parser.flag("--all-agents", "include the memories of every agent", only="list")
+    parser.value("--category", "", "preference, fact, decision, entity or other", only="store")
+    parser.value("--importance", "S", "how important it is, 0 to 1", only="store", type=parse_fraction)
+    parser.value("--ttl", "TIME", "forget it after this time, such as 12h or 30d", only="store")
+    parser.value("--replaces", "ID", "the id of the memory that this text replaces", only="store")
+    parser.flag("-y --yes", "delete without asking", only="forget")
+    parser.actions_of["words"] = " ".join(_TEXT_HINTS)
     add_common(parser)
 
 
 def run_ltm(options: argparse.Namespace) -> int:
     from mdrecall.extras.lancedb.plugin import open_memories
 
-    check_actions(options, _ACTIONS_OF)
+    check_actions(options)
     options.text = " ".join(options.words).strip()
     if options.action in _TEXT_HINTS and not options.text:
         raise QueryError(f"`ltm {options.action}` needs a text.", hint=_TEXT_HINTS[options.action])
@@ -83,14 +79,12 @@ def _list(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     first = options.offset or 0
     shown = rows[first : first + (options.limit or _DEFAULT_LISTED)]
     record = {"total": len(rows), "offset": first, "memories": [_memory_to_json(row) for row in shown]}
-    show(options, record, *(_format_memory(row) for row in shown))
     left = len(rows) - first - len(shown)
-    if left > 0 and not options.json:
-        print(f"{left:,} more. Continue with --offset {first + len(shown)}.", file=sys.stderr)
-    if not rows:
-        print("There are no memories yet.", file=sys.stderr)
-    elif not shown:
-        print(f"There are only {plural(len(rows), 'memory', 'memories')}.", file=sys.stderr)
+    more = f"{left:,} more. Continue with --offset {first + len(shown)}." if left > 0 else ""
+    show(options, record, *map(_format_memory, shown), notes=[more])
+    if not shown:
+        only = f"There are only {plural(len(rows), 'memory', 'memories')}."
+        print(only if rows else "There are no memories yet.", file=sys.stderr)
     return 0 if shown else 1
 
 
@@ -127,7 +121,7 @@ def _count(memories: "LongTermMemory", options: argparse.Namespace) -> int:
         span = f"From {record['oldest']} to {record['newest']}. Expired: {counts.expired:,}."
     kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.by_category.items()))
     unsearched = f"{counts.unsearched:,} have vectors of another embedder. Run `mdrecall ltm reembed`."
-    show(
+    return show(
         options,
         record,
         f"{style(str(counts.total), 'bold')} in {shorten_home(memories.table.uri)}" + (f": {kinds}" if kinds else ""),
@@ -135,7 +129,6 @@ def _count(memories: "LongTermMemory", options: argparse.Namespace) -> int:
         span,
         unsearched if counts.unsearched else "",
     )
-    return 0
 
 
 def _save(memories: "LongTermMemory", options: argparse.Namespace) -> int:
@@ -144,8 +137,7 @@ def _save(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     values = {name: getattr(options, name) for name in ("category", "importance", "ttl", "replaces")}
     arguments = {name: value for name, value in values.items() if value is not None}
     answer = store_memory(memories, {"text": options.text, **arguments}, "cli")
-    show(options, answer.details, *map(printable, answer.text.split("\n")))
-    return 0
+    return show(options, answer.details, *map(printable, answer.text.split("\n")))
 
 
 def _forget(memories: "LongTermMemory", options: argparse.Namespace) -> int:
@@ -154,23 +146,20 @@ def _forget(memories: "LongTermMemory", options: argparse.Namespace) -> int:
         raise QueryError(f"No memory has the id {options.text}.", hint="Run `mdrecall ltm list` to see the ids.")
     if len(rows) > 1:
         raise QueryError(f"Several memories have ids that start with {options.text}.", hint="Give more of the id.")
-    row = rows[0]
     if not options.json:
-        print(_format_memory(row))
+        print(_format_memory(rows[0]))
     is_deleted = confirm_deletion("Delete it?", options)
     if is_deleted:
-        memories.forget(row.id)
-    told = "Deleted." if is_deleted else "Nothing was deleted."
-    show(options, {"deleted": is_deleted, **_memory_to_json(row)}, told)
-    return 0
+        memories.forget(rows[0].id)
+    record = {"deleted": is_deleted, **_memory_to_json(rows[0])}
+    return show(options, record, "Deleted." if is_deleted else "Nothing was deleted.")
 
 
 def _reembed(memories: "LongTermMemory", options: argparse.Namespace) -> int:
     count = memories.reembed()
     embedder = memories.unprepared_embedder
     told = f"{plural(count, 'memory', 'memories')} embedded again with {embedder.provider}, {embedder.model}."
-    show(options, {"embedded": count, "provider": embedder.provider, "model": embedder.model}, told)
-    return 0
+    return show(options, {"embedded": count, "provider": embedder.provider, "model": embedder.model}, told)
 
 
 def _memory_to_json(row: "Row") -> dict[str, Any]:
@@ -219,52 +208,41 @@ def run_store(options: argparse.Namespace) -> int:
         raise QueryError("Which role?", hint="Run `mdrecall store grant ROLE`.")
     store = open_postgres(load_settings(options))
     try:
-        record = _act_on_store(options, store)
+        record, *lines = _act_on_store(options, store)
     finally:
         store.admin.close()
-    if options.json:
-        print_json(record)
-    return 1 if record.get("problems") else 0
+    return show(options, record, *map(printable, lines), code=1 if record.get("problems") else 0)
 
 
-def _act_on_store(options: argparse.Namespace, store: "PostgresStore") -> dict[str, Any]:
-    """Do what the action says, and return the record of it."""
+def _act_on_store(options: argparse.Namespace, store: "PostgresStore") -> tuple[Any, ...]:
+    """Do what the action says, and return the record of it and what is said about it."""
     admin = store.admin
+    record: dict[str, Any] = {"place": admin.place}
     match options.action:
         case "setup":
             admin.open()
-            _say(options, f"The tables are there: {admin.place}.")
-            return {"place": admin.place}
+            return record, f"The tables are there: {admin.place}."
         case "grant":
             admin.grant(options.role, any_workspace=options.all, read_only=options.read_only)
             rights = "search" if options.read_only else "search and index"
             what = "every memory in the database" if options.all else admin.place
-            _say(options, f"{options.role} may {rights}: {what}.")
-            return {"place": admin.place, "role": options.role, "readOnly": options.read_only, "all": options.all}
+            record |= {"role": options.role, "readOnly": options.read_only, "all": options.all}
+            return record, f"{options.role} may {rights}: {what}."
         case "move":
             before, after = admin.notes_place(), admin.move_here()
             instead = f", not at {before}" if before not in ("", after) else ""
-            _say(options, f"The notes are at {after} from now on{instead}.")
-            return {"place": admin.place, "notes": after, "before": before}
+            return record | {"notes": after, "before": before}, f"The notes are at {after} from now on{instead}."
         case "drop":
-            _say(options, f"This deletes all rows of {admin.place}. Notes are not touched.")
+            if not options.json:
+                print(printable(f"This deletes all rows of {admin.place}. Notes are not touched."))
             is_dropped = confirm_deletion("Delete them?", options)
             if is_dropped:
                 admin.destroy()
-                _say(options, "Deleted.")
-            return {"place": admin.place, "deleted": is_dropped}
+            return record | {"deleted": is_dropped}, "Deleted." if is_dropped else ""
     problems = list(admin.check())
     if bypass := admin.explain_bypass():
         problems.append(f"the role of this connection {bypass}, so that nothing keeps it from the rows of others")
     place = admin.notes_place()
-    for problem in problems:
-        _say(options, f"Problem: {problem}.")
-    if not problems:
-        _say(options, f"All is well: {admin.place}.")
-    _say(options, f"Its notes are at {place}." if place else "Nobody has indexed notes yet.")
-    return {"place": admin.place, "notes": place, "problems": problems}
-
-
-def _say(options: argparse.Namespace, text: str) -> None:
-    if not options.json:
-        print(printable(text))
+    said = [f"Problem: {problem}." for problem in problems] or [f"All is well: {admin.place}."]
+    where = f"Its notes are at {place}." if place else "Nobody has indexed notes yet."
+    return record | {"notes": place, "problems": problems}, *said, where

@@ -1,18 +1,19 @@
 """``mdrecall forget``: show every place that holds something, and remove it there with ``--apply``."""
 
 import argparse
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, open_memory, run_for_each_agent
 from mdrecall.cli.output import plural, print_json, print_warning, printable, progress_line, shorten_home, style
 from mdrecall.errors import QueryError, RecallError
-
-if TYPE_CHECKING:
-    from mdrecall.life.forget import ForgetPlan, ForgetReport, Forgetting
-    from mdrecall.memory import Memory
+from mdrecall.life.forget import ForgetPlan, ForgetReport, ForgetRequest, Forgetting
+from mdrecall.memory import Memory
+from mdrecall.plugins import open_forgetting
+from mdrecall.wire import to_json
 
 #: How many places are printed; --json has all of them.
 _SHOWN = 40
@@ -21,11 +22,11 @@ _SHOWN = 40
 def add_forget(parser: CommandParser) -> None:
     several: dict[str, Any] = {"action": "append", "default": []}
     parser.value("words", "TEXT", "the words to forget; sentences that contain them are removed", nargs="*")
-    parser.value("--path", "PATH", "forget a note, or lines of it (note.md#L3-L5)", **several)
-    parser.value("--session", "ID", "forget a session, by its id or session key", **several)
-    parser.value("--participant", "ID", "forget the sessions with a participant", **several)
-    parser.value("--host", "NAME", "forget the sessions with a coding agent", **several)
-    parser.value("--hook-source", "NAME", "forget the sessions of a hook", **several)
+    parser.value("--path", "PATH", "forget a note, or lines of it (note.md#L3-L5)", dest="paths", **several)
+    parser.value("--session", "ID", "forget a session, by its id or session key", dest="sessions", **several)
+    parser.value("--participant", "ID", "forget the sessions with a participant", dest="participants", **several)
+    parser.value("--host", "NAME", "forget the sessions with a coding agent", dest="hosts", **several)
+    parser.value("--hook-source", "NAME", "forget the sessions of a hook", dest="hook_sources", **several)
     parser.value("--since", "DAY", "only what is of this day or later (YYYY-MM-DD)", default="")
     parser.value("--until", "DAY", "only what is of this day or earlier", default="")
     parser.flag("--apply", "do it (default: only show what would happen)")
@@ -47,31 +48,25 @@ def run_forget(options: argparse.Namespace) -> int:
 
 
 @contextmanager
-def _open(options: argparse.Namespace, agent: str) -> "Iterator[tuple[Memory, Forgetting]]":
-    from mdrecall.plugins import open_forgetting
-
+def _open(options: argparse.Namespace, agent: str) -> Iterator[tuple[Memory, Forgetting]]:
     with open_memory(options, agent) as memory:
         yield memory, open_forgetting(memory)
 
 
 def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    from mdrecall.life.forget import ForgetRequest
-
     now = datetime.now(UTC)
     text = " ".join(options.words).strip()
+    names = ("paths", "sessions", "participants", "hosts", "hook_sources")
+    named = {name: tuple(getattr(options, name)) for name in names}
     with _open(options, agent) as (memory, forgetting):
         days = memory.settings.mdrecall.forget.trash_days if options.trash else 0
         request = ForgetRequest(
             (text,) if text else (),
-            tuple(options.path),
-            tuple(options.session),
-            tuple(options.participant),
-            tuple(options.host),
-            tuple(options.hook_source),
-            options.since,
-            options.until,
-            options.mask,
-            days,
+            **named,
+            since=options.since,
+            until=options.until,
+            is_masked=options.mask,
+            trash_days=days,
         )
         plan = forgetting.plan(request, now)
         record = _plan_to_json(plan, agent, is_dry=not options.apply)
@@ -81,12 +76,12 @@ def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
             with progress_line("Forgetting") as progress:
                 report = forgetting.apply(plan, now, progress)
             record |= {"id": report.id, "isComplete": report.is_complete}
-            if not options.json:
-                _print_report(plan, report, days)
+            if not options.json and plan.has_work:
+                _print_report(report, days)
     return record
 
 
-def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
+def _print_plan(plan: ForgetPlan, *, is_dry: bool) -> None:
     for place in plan.places[:_SHOWN]:
         shown = printable(place.citation) if place.start_line else shorten_home(place.path)
         print(f"{style(shown, 'cyan')}  {style(place.action, 'yellow')}")
@@ -98,7 +93,7 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
     for match in plan.sessions if not plan.places else ():
         print(f"session {printable(match.session)}  {match.source}")
     for warning in (*dict.fromkeys(place.warning for place in plan.places if place.warning), *plan.problems):
-        print_warning(shorten_home(warning))
+        print_warning(warning)
     if not plan.places:
         kept_out = "Add --apply to keep it out from now on." if is_dry else "It is kept out from now on."
         print("It was forgotten before." if plan.is_known else f"No place holds it. {kept_out}")
@@ -108,9 +103,7 @@ def _print_plan(plan: "ForgetPlan", *, is_dry: bool) -> None:
         print("Nothing was changed. Add --apply to forget it; back up first, or add --trash, if you may want it again.")
 
 
-def _print_report(plan: "ForgetPlan", report: "ForgetReport", days: int) -> None:
-    if not plan.has_work:
-        return
+def _print_report(report: ForgetReport, days: int) -> None:
     if report.problems:
         print_warning("Everything else was cleared. Run the same command again when this can be opened.")
     elif not report.is_complete:
@@ -121,13 +114,8 @@ def _print_report(plan: "ForgetPlan", report: "ForgetReport", days: int) -> None
         print("Your own backups, version control and other programs may still hold it.")
 
 
-def _plan_to_json(plan: "ForgetPlan", agent: str, *, is_dry: bool) -> dict[str, Any]:
+def _plan_to_json(plan: ForgetPlan, agent: str, *, is_dry: bool) -> dict[str, Any]:
     """Return a plan with OpenClaw's keys, and every place."""
-    from mdrecall.wire import to_json
-
-    counts: dict[str, int] = {}
-    for place in plan.places:
-        counts[f"{place.kind}s"] = counts.get(f"{place.kind}s", 0) + 1
     return {
         "agentId": agent,
         "dryRun": is_dry,
@@ -141,7 +129,7 @@ def _plan_to_json(plan: "ForgetPlan", agent: str, *, is_dry: bool) -> dict[str, 
         "mixedLineageEntryKeys": [],
         "untargetableEntryKeys": [],
         "curatedWrites": sorted({place.path for place in plan.places if place.kind == "note"}),
-        "artifacts": counts,
+        "artifacts": Counter(f"{place.kind}s" for place in plan.places),
         "refusals": list(plan.problems),
         "places": to_json(plan.places),
         "morePlaces": plan.more,
@@ -169,9 +157,8 @@ def _undo(options: argparse.Namespace, agent: str) -> dict[str, Any]:
             restored = forgetting.undo(options.undo, progress)
         except QueryError as error:
             raise RecallError(str(error), hint="Run `mdrecall forget --list` to see the ids.") from error
-    if not options.json:
-        for path, how in (restored or {}).items():
-            print(f"{printable(path)}: {'restored' if how == 'restored' else 'the lines were added at its end'}.")
-        if restored is None:
-            print("Nothing was kept of the text, but it may be indexed again from now on.")
+    for path, how in (restored or {}).items() if not options.json else ():
+        print(f"{printable(path)}: {'restored' if how == 'restored' else 'the lines were added at its end'}.")
+    if restored is None and not options.json:
+        print("Nothing was kept of the text, but it may be indexed again from now on.")
     return {"agentId": agent, "undone": options.undo, "restored": restored}

@@ -1,6 +1,7 @@
 """Commands that keep the index: ``index`` updates or deletes it, ``watch`` follows each change or keeps it open."""
 
 import argparse
+import json
 import os
 import select
 import signal
@@ -38,8 +39,12 @@ from mdrecall.cli.output import (
     style,
 )
 from mdrecall.cli.warm_server import WarmDoor, can_answer, find_warm_process
+from mdrecall.config.load import own_index_folder
 from mdrecall.errors import QueryError, RecallError, StoreBusy
+from mdrecall.life.journal import empty_expired
+from mdrecall.locks import describe_holder
 from mdrecall.memory import Memory
+from mdrecall.store.sqlite.sidecar_files import delete_orphan, find_orphans, list_orphan_files
 from mdrecall.types import SyncReport, WatchEvent
 from mdrecall.wire import to_json
 
@@ -59,14 +64,13 @@ def run_index(options: argparse.Namespace) -> int:
     if options.yes and not options.reset:
         raise QueryError("--yes works only with --reset.", hint="Leave it out.")
     start_log(options)
-    orphans = _find_orphans(options) if options.reset else []
-    if orphans:
+    if orphans := _find_orphans(options) if options.reset else []:
         # Indexes of a folder that does not exist any more.
-        from mdrecall.store.sqlite.sidecar_files import delete_orphan, list_orphan_files
-
-        records, has_failed = [], False
-        for path, agent, _ in orphans:
-            records.append(_delete(options, agent, list_orphan_files(path), partial(delete_orphan, path), ""))
+        has_failed = False
+        records = [
+            _delete(options, agent, list_orphan_files(path), partial(delete_orphan, path), "")
+            for path, agent, _ in orphans
+        ]
     else:
         records, has_failed = run_for_each_agent(options, _reset if options.reset else _index)
     if options.json:
@@ -75,8 +79,6 @@ def run_index(options: argparse.Namespace) -> int:
 
 
 def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    from mdrecall.life.journal import empty_expired
-
     start = time.monotonic()
     with open_memory(options, agent) as memory:
         if memory.loaded:
@@ -116,9 +118,6 @@ def _find_orphans(options: argparse.Namespace) -> list[tuple[str, str, str]]:
     """Return the indexes of the workspace, if that is named and gone."""
     if not options.workspace or os.path.isdir(options.workspace):
         return []
-    from mdrecall.config.load import own_index_folder
-    from mdrecall.store.sqlite.sidecar_files import find_orphans
-
     folder = os.path.realpath(os.path.expanduser(options.workspace))
     orphans = find_orphans(own_index_folder())
     return [one for one in orphans if one[2] == folder and options.agent in (None, one[1])]
@@ -161,13 +160,12 @@ def run_watch(options: argparse.Namespace) -> int:
         raise QueryError("--idle works only with --warm.", hint="Leave it out, or add --warm.")
     memories = {agent: Memory.of(load_settings(options, agent)) for agent in choose_agents(options)}
     errors: list[RecallError] = []
-    loggers = {agent: _make_logger(agent * (len(memories) > 1), memory, options) for agent, memory in memories.items()}
     door = WarmDoor(dict(os.environ), options.answer)
     end, announce_end = open_end_signal()
 
-    def follow(agent: str, memory: Memory) -> None:
+    def follow(memory: Memory, log: Callable[[WatchEvent], None]) -> None:
         try:
-            memory.follow(loggers[agent])
+            memory.follow(log)
         except RecallError as error:
             errors.append(error)
         except OSError:
@@ -175,9 +173,10 @@ def run_watch(options: argparse.Namespace) -> int:
         finally:
             announce_end()
 
-    threads = [
-        threading.Thread(target=follow, args=pair, name=f"mdrecall-watch-{pair[0]}") for pair in memories.items()
-    ]
+    threads = []
+    for agent, memory in memories.items():
+        log = _make_logger(agent * (len(memories) > 1), memory, options)
+        threads.append(threading.Thread(target=follow, args=(memory, log), name=f"mdrecall-watch-{agent}"))
     for thread in threads:
         thread.start()
     for memory in memories.values():
@@ -234,8 +233,6 @@ def _make_logger(agent: str, memory: Memory, options: argparse.Namespace) -> Cal
 
 
 def _print_line(record: dict[str, Any], out: Any) -> None:
-    import json
-
     print(json.dumps(record, ensure_ascii=False), file=out, flush=True)
 
 
@@ -245,10 +242,9 @@ def _format_event(memory: Memory, event: WatchEvent) -> list[str]:
         workspace = shorten_home(memory.settings.workspace)
         index = f"{plural(files, 'file')} indexed as {plural(chunks, 'chunk')}"
         return [f"watching {workspace}: {plural(event.folders, 'folder')}, {index}"]
-    return _format_file_changes(event.report) if event.report else [f"! {event.error}"]
-
-
-def _format_file_changes(report: SyncReport) -> list[str]:
+    report = event.report
+    if not report:
+        return [f"! {event.error}"]
     lines = [f"{change.kind:8}{change.path}" for change in report.changes[:_MAX_FILES]]
     more = report.added + report.changed + report.removed - len(lines)
     lines += [f"… and {plural(more, 'more file')}"] if more > 0 else []
@@ -259,12 +255,8 @@ def _format_file_changes(report: SyncReport) -> list[str]:
 def _event_to_json(agent: str, event: WatchEvent) -> dict[str, Any]:
     record: dict[str, Any] = {"time": time.time(), "event": event.kind} | ({"agentId": agent} if agent else {})
     if event.report:
-        more: dict[str, Any] = to_json(event.report)
-    elif event.error:
-        more = {"error": event.error}
-    else:
-        more = {"folders": event.folders}
-    return record | more
+        return {**record, **to_json(event.report)}
+    return record | ({"error": event.error} if event.error else {"folders": event.folders})
 
 
 def _keep_warm(options: argparse.Namespace) -> int:
@@ -275,8 +267,6 @@ def _keep_warm(options: argparse.Namespace) -> int:
         hint = "Set mdrecall.warm.enabled to true, and memory.backend to builtin."
         raise RecallError("Warm mode is off for this memory.", hint=hint)
     if holder := find_warm_process(loaded):
-        from mdrecall.locks import describe_holder
-
         message = f"This memory is warm already: {describe_holder(holder)}."
         raise StoreBusy(message, hint="One process is enough for all commands.")
     end, _ = open_end_signal()

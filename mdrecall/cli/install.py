@@ -2,28 +2,29 @@
 
 import argparse
 import os
+import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from itertools import pairwise
 
 from mdrecall.cli.options import CommandParser, make_selection
 from mdrecall.cli.output import print_warning, shorten_home
-from mdrecall.config.environment import find_locations, find_program_folders
+from mdrecall.config.environment import expand, find_locations, find_program_folders, shorten
+from mdrecall.config.load import load
+from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, has_notes
 from mdrecall.errors import RecallError
-from mdrecall.hosts.table import INSTALLABLE, Site
+from mdrecall.hosts import install as hosts
+from mdrecall.hosts.pieces import Piece
+from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
+from mdrecall.mcp_server import install as clients
+from mdrecall.mcp_server.config_text import NotEditable, get_value, has_server, render
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
-
-if TYPE_CHECKING:
-    from mdrecall.hosts.install import Change
-    from mdrecall.hosts.pieces import Piece
-    from mdrecall.mcp_server.install import Client, Entry, Target
+from mdrecall.mcp_server.memories import select_memories
 
 _NAME = "mdrecall"
 #: The folder for notes if none is configured: one that nobody has, in plain sight.
 _DEFAULT_WORKSPACE = "~/mdrecall"
-#: Folders that systems empty, whatever TMPDIR says.
-_SYSTEM_TEMP = ("/tmp", "/var/tmp")
 #: OpenClaw starts one server for all its chats, and does not say which of them asks. A key of this kind is not private,
 #: so that nothing that was said in one chat is found from another.
 _SHARED_SESSION = "explicit:openclaw"
@@ -54,22 +55,16 @@ def add_install(parser: CommandParser) -> None:
 def run_install(options: argparse.Namespace) -> int:
     if options.remove:
         return _remove(options)
-    from mdrecall.hosts.install import apply_install, plan_install
-    from mdrecall.mcp_server.config_text import render
-
     site = _make_site(options.host, options.scope, choose_command(options.scope))
-    change = plan_install(site, _state_dir())
+    change = hosts.plan_install(site, _state_dir())
     workspace, shared = _plan_shared(options, site)
     if options.dry_run:
-        print("".join(each.diff for each in (change, *shared)), end="")
-        return 0
+        return _print_diff(change, *shared)
     state = "now" if change.files else "already"
     for each in (*shared, change):
-        apply_install(each)
+        hosts.apply_install(each)
     print(f"mdrecall is {state} installed for {options.host}. Memory: {shorten_home(workspace)}.")
-    for each in (change, *shared):
-        for path in each.files:
-            print(f"  {'changed' if each.before[path] is not None else 'new'}: {shorten_home(path)}")
+    _print_new(change, *shared)
     if step := _NEXT_STEPS.get((options.host, options.scope)):
         print(step)
     for server, is_there in _list_yaml(site):
@@ -82,25 +77,36 @@ def run_install(options: argparse.Namespace) -> int:
 
 
 def _remove(options: argparse.Namespace) -> int:
-    from mdrecall.hosts.install import apply_removal, plan_release, plan_removal
-
     if options.workspace is not None:
         raise RecallError("--workspace does not work with --remove.", hint="Leave it out.")
     site = _make_site(options.host, options.scope, (_NAME,))
-    changes = [plan_removal(site, _state_dir()), *plan_release(site, _state_dir())]
+    changes = [hosts.plan_removal(site, _state_dir()), *hosts.plan_release(site, _state_dir())]
     if options.dry_run:
-        print("".join(change.diff for change in changes), end="")
-        return 0
-    for copy in [copy for change in changes for copy in apply_removal(change)]:
-        print_warning(f"You had changed a file of mdrecall's; a copy is in {shorten_home(copy)}")
+        return _print_diff(*changes)
     for server, is_there in _list_yaml(site):
         if is_there:
             where = shorten_home(server.path)
             print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
-    if not any(change.files for change in changes):
-        print(f"mdrecall is not installed for {options.host}.")
-        return 0
-    print(f"mdrecall is no longer installed for {options.host}. Your notes and the index are as they were.")
+    done = f"mdrecall is no longer installed for {options.host}. Your notes and the index are as they were."
+    return _take_back(changes, done, f"mdrecall is not installed for {options.host}.")
+
+
+def _print_diff(*changes: hosts.Change) -> int:
+    print("".join(change.diff for change in changes), end="")
+    return 0
+
+
+def _print_new(*changes: hosts.Change) -> None:
+    for change in changes:
+        for path in change.files:
+            print(f"  {'changed' if change.before[path] is not None else 'new'}: {shorten_home(path)}")
+
+
+def _take_back(changes: Sequence[hosts.Change], done: str, nothing: str) -> int:
+    """Restore the files of a program; what others have changed in them since stays."""
+    for copy in [copy for change in changes for copy in hosts.apply_removal(change)]:
+        print_warning(f"You had changed a file of mdrecall's; a copy is in {copy}")
+    print(done if any(change.files for change in changes) else nothing)
     for change in changes:
         for path in change.files:
             print(f"  {'restored' if change.after[path] is not None else 'removed'}: {shorten_home(path)}")
@@ -116,35 +122,24 @@ def _state_dir() -> str:
     return find_locations(os.environ, os.getcwd()).own_state_dir
 
 
-def _list_yaml(site: Site) -> "Iterator[tuple[Piece, bool]]":
+def _list_yaml(site: Site) -> Iterator[tuple[Piece, bool]]:
     """Yield the servers that only a person adds to a file and removes, as it is YAML, and True if one is there."""
-    from mdrecall.hosts.table import list_pieces
-    from mdrecall.mcp_server.config_text import has_server
-    from mdrecall.mcp_server.install import read_text
-
     for piece in list_pieces(site):
         if piece.kind == "server" and piece.place.kind == "yaml":
-            yield piece, has_server(read_text(piece.path) or "", piece.place)
+            yield piece, has_server(clients.read_text(piece.path) or "", piece.place)
 
 
 def choose_command(scope: str) -> tuple[str, ...]:
     """Return the command that starts this mdrecall; for a project, the name that it has on every machine."""
-    from mdrecall.mcp_server.install import LASTING, is_found_everywhere, own_command
-
     if scope != "project":
-        return own_command()
-    if not is_found_everywhere("mdrecall"):
-        print_warning(f"mdrecall is not on the PATH of every terminal, where the host looks for it. {LASTING}")
+        return clients.own_command()
+    if not clients.is_found_everywhere("mdrecall"):
+        print_warning(f"mdrecall is not on the PATH of every terminal, where the host looks for it. {clients.LASTING}")
     return ("mdrecall",)
 
 
-def _plan_shared(options: argparse.Namespace, site: Site) -> "tuple[str, list[Change]]":
+def _plan_shared(options: argparse.Namespace, site: Site) -> tuple[str, list[hosts.Change]]:
     """Return the folder of the notes, and what has to be written if it was not the default until now."""
-    from mdrecall.config.environment import expand
-    from mdrecall.config.load import load
-    from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, has_notes
-    from mdrecall.hosts.install import plan_install
-
     loaded = load(is_automatic=True)
     folder, origin = loaded.values["workspace"]
     if options.workspace is not None:
@@ -161,50 +156,49 @@ def _plan_shared(options: argparse.Namespace, site: Site) -> "tuple[str, list[Ch
     is_default = options.workspace is not None or options.scope == "user"
     shared = site._replace(host=SHARED, scope="user" if is_default else "project")
     chosen = _choose_shared(shared, folder, loaded.home)
-    return folder, [plan_install(shared._replace(options=chosen), _state_dir())]
+    return folder, [hosts.plan_install(shared._replace(options=chosen), _state_dir())]
 
 
 def _choose_shared(shared: Site, folder: str, home: str) -> dict[str, str]:
     """Return what is written for a folder of notes; what an earlier installation has written stays known."""
-    from mdrecall.config.environment import shorten
-    from mdrecall.config.workspace import has_notes
-    from mdrecall.hosts.install import read_options
-    from mdrecall.mcp_server.config_text import NotEditable, get_value
-    from mdrecall.mcp_server.install import read_text
-
-    earlier = read_options(shared, _state_dir()) or {}
+    earlier = hosts.read_options(shared, _state_dir()) or {}
     note = os.path.join(folder, "MEMORY.md")
     chosen = {"note": note} if earlier.get("note") == note or not has_notes(folder, home) else {}
     if shared.scope == "project":
         return chosen
     path = find_locations(os.environ, os.getcwd()).own_config
     previous = earlier.get("previous")
-    with suppress(NotEditable):  # Said when the file is changed.
-        found = get_value(read_text(path) or "", ("agents", "defaults", "workspace"))
-        previous = found if previous is None and isinstance(found, str) else previous
-    return chosen | {"workspace": shorten(folder, home), "config": path, "previous": previous or ""}
+    if previous is None:
+        previous = _read_value(path, "agents", "defaults", "workspace")
+    return chosen | {"workspace": shorten(folder, home), "config": path, "previous": previous}
+
+
+def _read_value(path: str, *keys: str) -> str:
+    """Return a text in a configuration file; empty if it has none, or cannot be read, as is said when it is changed."""
+    with suppress(NotEditable):
+        found = get_value(clients.read_text(path) or "", keys)
+        return found if isinstance(found, str) else ""
+    return ""
 
 
 def install_client(options: argparse.Namespace) -> int:
     """Add the MCP server to the configuration of a client."""
-    from mdrecall.mcp_server.install import plan, snippet, write
-
     target = _find_target(options)
     entry = _make_entry(options, target.client)
     where = shorten_home(target.path)
     if options.print or target.is_yaml:
         print(f"Add to {where}{', which mdrecall does not edit' * target.is_yaml}:", file=sys.stderr)
-        print(snippet(target, entry), end="")
+        print(clients.snippet(target, entry), end="")
         return 0
     if options.client == "openclaw":
         return _install_openclaw(options, entry)
-    change = plan(target, entry)
+    change = clients.plan(target, entry)
     if not change.changes:
         print(f"{entry.name} is already in {where}. {_describe_memory(entry)}")
     elif options.dry_run:
         print(change.diff, end="")
     else:
-        backup = write(change)
+        backup = clients.write(change)
         saved = f" (backup: {shorten_home(backup)})" if backup else ""
         print(f"Added {entry.name} to {where}{saved}.")
         print(f"{_describe_memory(entry)} Restart the client to load it.")
@@ -213,12 +207,10 @@ def install_client(options: argparse.Namespace) -> int:
 
 def uninstall_client(options: argparse.Namespace) -> int:
     """Remove the MCP server from the configuration of a client."""
-    from mdrecall.mcp_server.install import plan_removal, write
-
     if options.client == "openclaw":
         return _uninstall_openclaw(options)
     name, target = options.name or _NAME, _find_target(options)
-    change = plan_removal(target, name)
+    change = clients.plan_removal(target, name)
     where = shorten_home(change.path)
     if target.is_yaml and target.has(name):
         print(f"mdrecall does not edit {where}. Remove {name} from {target.client.table} in it yourself.")
@@ -227,36 +219,28 @@ def uninstall_client(options: argparse.Namespace) -> int:
     elif options.dry_run:
         print(change.diff, end="")
     else:
-        backup = write(change)
+        backup = clients.write(change)
         saved = f"backup: {shorten_home(backup)}" if backup else "the file had nothing else, and is removed"
         print(f"Removed {name} from {where} ({saved}). Notes and index are as they were.")
     return 0
 
 
-def _find_target(options: argparse.Namespace) -> "Target":
-    from mdrecall.mcp_server.install import target_of
-
+def _find_target(options: argparse.Namespace) -> clients.Target:
     if options.client is None and not (options.print and options.action == "install"):
         raise RecallError("Which client?", hint=f"Choose one of: {', '.join(CLIENTS)}.")
     folders = find_program_folders(os.environ, os.getcwd())
-    return target_of(options.client or "", options.scope or "user", folders, os.getcwd())
+    return clients.target_of(options.client or "", options.scope or "user", folders, os.getcwd())
 
 
-def _describe_memory(entry: "Entry") -> str:
+def _describe_memory(entry: clients.Entry) -> str:
     """Return which memory the client will use: the current folder may not be the intended one."""
-    from itertools import pairwise
-
     folders = [shorten_home(value) for option, value in pairwise(entry.args) if option == "--workspace"]
     folders = ["this folder" if folder in PROJECT_FOLDERS else folder for folder in folders]
     return f"Memory: {', '.join(folders) or 'as configured'}."
 
 
-def _make_entry(options: argparse.Namespace, client: "Client") -> "Entry":
+def _make_entry(options: argparse.Namespace, client: clients.Client) -> clients.Entry:
     """Return the command that runs this mdrecall with the chosen memories; for a project, on any machine."""
-    import re
-
-    from mdrecall.mcp_server.install import Entry
-
     name = options.name or _NAME
     if not re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name):
         raise RecallError(f"{name!r} is not a valid name.", hint="Use letters, digits, _ and -.")
@@ -264,7 +248,7 @@ def _make_entry(options: argparse.Namespace, client: "Client") -> "Entry":
     if options.client == "openclaw" and not options.session_key:
         options.session_key = _SHARED_SESSION
     folder = client.folder if options.scope == "project" else ""
-    return Entry(name, command, (*before, "mcp", *_make_arguments(options, folder)))
+    return clients.Entry(name, command, (*before, "mcp", *_make_arguments(options, folder)))
 
 
 def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:
@@ -272,13 +256,10 @@ def _make_arguments(options: argparse.Namespace, project: str) -> list[str]:
 
     ``project`` is how the client calls the current folder; empty to write paths of this machine.
     """
-    from mdrecall.mcp_server.memories import select_memories
-
     places = select_memories(make_selection(options))
     arguments = ["--all-agents"] if options.all_agents else []
     for place in places:
         if place.workspace:
-            _warn_about_folder(place.workspace, place.loaded.home)
             folder = _make_path(place.workspace, project)
             arguments += ["--workspace", folder if len(places) == 1 else f"{place.name}={folder}"]
     for agent in options.agent:
@@ -300,40 +281,21 @@ def _make_path(path: str, project: str) -> str:
     return project if below == os.curdir else f"{project}/{below}".removeprefix("./")
 
 
-def _warn_about_folder(folder: str, home: str) -> None:
-    """Warn about a folder that is hardly meant: a home folder or a temporary one."""
-    import tempfile
-
-    real = os.path.realpath(folder)
-    temporary = {os.path.realpath(path) for path in (tempfile.gettempdir(), *_SYSTEM_TEMP)}
-    if real == os.path.realpath(home):
-        print_warning("The memory is your home folder, in which only MEMORY.md and memory/ are searched.")
-    elif any(real == path or real.startswith(path + os.sep) for path in temporary):
-        print_warning(f"The memory is in a temporary folder, which may be deleted: {folder}")
-    else:
-        return
-    print_warning("Choose another one with --workspace.")
-
-
-def _install_openclaw(options: argparse.Namespace, entry: "Entry") -> int:
+def _install_openclaw(options: argparse.Namespace, entry: clients.Entry) -> int:
     """Add the server to OpenClaw's configuration, and whatever else the options ask for."""
-    from mdrecall.hosts.install import apply_install, plan_install
-
     site = _make_site("openclaw", "user", (entry.command, *entry.args))
     where = shorten_home(site.folders.openclaw)
     if not os.path.isfile(site.folders.openclaw):
         hint = "Set OpenClaw up first, or name its file in OPENCLAW_CONFIG_PATH."
         raise RecallError(f"There is no configuration of OpenClaw at {where}.", hint=hint)
     chosen = _choose_pieces(options, entry, site)
-    change = plan_install(site._replace(options=chosen), _state_dir())
+    change = hosts.plan_install(site._replace(options=chosen), _state_dir())
     if options.dry_run:
-        print(change.diff, end="")
-        return 0
+        return _print_diff(change)
     state = "now" if change.files else "already"
-    apply_install(change)
+    hosts.apply_install(change)
     print(f"{entry.name} is {state} in {where}.")
-    for path in change.files:
-        print(f"  changed: {shorten_home(path)}")
+    _print_new(change)
     if "slot" not in chosen:
         print("OpenClaw's own memory stays on. To switch it off, run this again with --replace-memory.")
     if "agents" not in chosen:
@@ -343,39 +305,21 @@ def _install_openclaw(options: argparse.Namespace, entry: "Entry") -> int:
 
 
 def _uninstall_openclaw(options: argparse.Namespace) -> int:
-    """Restore OpenClaw's files, byte for byte; what others have changed in them since stays."""
-    from mdrecall.hosts.install import apply_removal, plan_removal, read_options
-
     site = _make_site("openclaw", "user", (_NAME,))
-    chosen = read_options(site, _state_dir()) or {"name": options.name or _NAME}
-    change = plan_removal(site._replace(options=chosen), _state_dir())
+    chosen = hosts.read_options(site, _state_dir()) or {"name": options.name or _NAME}
+    change = hosts.plan_removal(site._replace(options=chosen), _state_dir())
     if options.dry_run:
-        print(change.diff, end="")
-        return 0
-    apply_removal(change)
-    where = shorten_home(site.folders.openclaw)
-    if not change.files:
-        print(f"{chosen['name']} is not in {where}.")
-        return 0
-    print(f"Removed {chosen['name']} from {where}. Notes and index are as they were.")
-    for path in change.files:
-        print(f"  changed: {shorten_home(path)}")
-    return 0
+        return _print_diff(change)
+    name, where = chosen["name"], shorten_home(site.folders.openclaw)
+    done = f"Removed {name} from {where}. Notes and index are as they were."
+    return _take_back([change], done, f"{name} is not in {where}.")
 
 
-def _choose_pieces(options: argparse.Namespace, entry: "Entry", site: Site) -> dict[str, str]:
+def _choose_pieces(options: argparse.Namespace, entry: clients.Entry, site: Site) -> dict[str, str]:
     """Return what is chosen now, and what was chosen before and stays."""
-    from mdrecall.config.load import load
-    from mdrecall.hosts.install import read_options
-    from mdrecall.mcp_server.config_text import NotEditable, get_value
-    from mdrecall.mcp_server.install import read_text
-
-    chosen = {**(read_options(site, _state_dir()) or {}), "name": entry.name}
+    chosen = {**(hosts.read_options(site, _state_dir()) or {}), "name": entry.name}
     if options.replace_memory and "slot" not in chosen:
-        before = None
-        with suppress(NotEditable):  # Said when the file is changed.
-            before = get_value(read_text(site.folders.openclaw) or "", ("plugins", "slots", "memory"))
-        chosen["slot"] = before if isinstance(before, str) else ""
+        chosen["slot"] = _read_value(site.folders.openclaw, "plugins", "slots", "memory")
     if options.agents_md and "agents" not in chosen:
         agent = options.agent[0] if options.agent else None
         workspace = load(agent=agent, is_automatic=True).settings.workspace

@@ -71,7 +71,7 @@ ALIASES = {
     "warm": ("watch", "--warm"),
 }  # fmt: skip
 #: Options that work without a command.
-_WITHOUT_COMMAND = ("-h", "--help", "-V", "--version", "--licenses")
+_WITHOUT_COMMAND = ("-h", "--help", "-V", "--version")
 #: Options whose commands are not answered for another process: they say so, take long, or change the process.
 _ONLY_THERE = ("no_warm", "deep", "index", "verbose", "all_agents", "demo")
 #: What people type who know other programs.
@@ -85,7 +85,6 @@ _MORE_HELP = """\
 options:
   -h, --help        print this help; after a command, its options and examples
   -V, --version     print the version
-  --licenses        with --version: print the licences of code and data
 
 To try it on sample notes, run `mdrecall search --demo`.
 Exit codes: 0 success, 1 nothing found, 2 error."""
@@ -95,20 +94,13 @@ def build_parser(name: str) -> CommandParser:
     """Return the parser of a command."""
     _, about, *examples = COMMANDS.get(name) or PARTS[name]
     parts = [f"  mdrecall {part:18}  {entry[1]}" for part, entry in PARTS.items() if part.split()[0] == name]
+    more = [*(["more commands:", *parts, ""] if parts else []), "examples:", *(f"  mdrecall {one}" for one in examples)]
+    description = f"{about[0].upper()}{about[1:]}."
     parser = CommandParser(
-        prog=f"mdrecall {name}",
-        description=about[0].upper() + about[1:] + ".",
-        epilog="\n".join(
-            (
-                *(["more commands:", *parts, ""] if parts else ()),
-                "examples:",
-                *(f"  mdrecall {one}" for one in examples),
-            )
-        ),
-        formatter_class=_make_formatter,
+        prog=f"mdrecall {name}", description=description, epilog="\n".join(more), formatter_class=_make_formatter
     )
     _find_function("add", name)(parser)
-    parser.set_defaults(command=name, answer=answer, list_words=list_words)
+    parser.set_defaults(command=name, actions_of=parser.actions_of, answer=answer, list_words=list_words)
     return parser
 
 
@@ -136,17 +128,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = next((argument for argument in arguments if not argument.startswith("-")), None)
     if problem := _find_problem(name, arguments):
         return _fail(problem, _SEE_HELP)
-    is_help = bool({"-h", "--help"} & set(arguments))
-    about = argparse.Namespace(command=None, help=is_help, licenses="--licenses" in arguments)
     try:
-        options = about if arguments[0].startswith("-") else _parse_options(arguments)
+        if arguments[0].startswith("-"):
+            is_help = bool({"-h", "--help"} & set(arguments))
+            print(_format_help() if is_help else f"mdrecall {mdrecall.__version__}", flush=True)
+            return 0
+        return _run(_parse_options(arguments))
     except UsageError as error:
         from mdrecall.cli.output import print_error
 
         print_error(error, error.hint, as_json="--json" in arguments)
         raise SystemExit(2) from error
-    try:
-        return _run(options)
     except OSError as error:
         return end_output(error)
 
@@ -198,7 +190,7 @@ def _run(options: argparse.Namespace) -> int:
     """Run the command, or report its error; trouble with the output is left to the caller."""
     as_json = getattr(options, "json", False)
     try:
-        code: int = _find_function("run", options.command)(options) if options.command else _print_about(options)
+        code: int = _find_function("run", options.command)(options)
         sys.stdout.flush()
         return code
     except RecallError as error:
@@ -254,21 +246,6 @@ def _format_help() -> str:
     for group, commands in GROUPS.items():
         lines += ["", f"{group}:", *(f"  {name:16}  {entry[1]}" for name, entry in commands.items())]
     return "\n".join((*lines, "", _MORE_HELP))
-
-
-def _print_about(options: argparse.Namespace) -> int:
-    if options.help:
-        print(_format_help())
-        return 0
-    print(f"mdrecall {mdrecall.__version__}")
-    if options.licenses:
-        from mdrecall.embed.offline import OfflineEmbedder
-
-        print("Code: MIT")
-        print("Embedding table: Apache-2.0; made from all-MiniLM-L6-v2 by sentence-transformers")
-        for card in OfflineEmbedder().language_cards():
-            print(f"Words of {card.name}: {card.licence}; made from {card.source}; changed")
-    return 0
 
 
 def _prepare_streams() -> None:

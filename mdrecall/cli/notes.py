@@ -12,7 +12,6 @@ from mdrecall.errors import QueryError, RecallError
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
     from mdrecall.text.statements import Claim, Conflict
-    from mdrecall.types import Appended, NoteFile
 
 
 def add_get(parser: CommandParser) -> None:
@@ -56,48 +55,34 @@ def add_note(parser: CommandParser) -> None:
 
 
 def run_note(options: argparse.Namespace) -> int:
-    from mdrecall.life.supersede import add_replacement
+    from mdrecall.life.supersede import add_replacement, find_replaced
     from mdrecall.wire import appended_to_json
 
     text = _read_stdin() if options.words == ["-"] else " ".join(options.words)
+    marked, replaced = [], []
     with open_memory(options) as memory:
         if options.supersedes is None:
-            appended = memory.append(text, file=options.file)
-            more = _suggest_replaced(memory, text, appended)
+            added = memory.append(text, file=options.file)
+            # Nothing is marked by itself.
+            replaced = [line.to_json() for line in find_replaced(memory, text, added)] if added.bytes else []
         else:
-            appended, old = add_replacement(memory, text, options.supersedes, file=options.file)
-            more = {"superseded": old.to_json()}
-    if options.json:
-        print_json(appended_to_json(appended) | more)
-    else:
-        _print_appended(appended, more)
-    return 0
-
-
-def _suggest_replaced(memory: "Memory", text: str, appended: "Appended") -> dict[str, Any]:
-    """Return the lines that a new note seems to replace; empty if there are none. Nothing is marked."""
-    from mdrecall.life.supersede import find_replaced
-
-    found = find_replaced(memory, text, appended) if appended.bytes else []
-    return {"mayReplace": [line.to_json() for line in found]} if found else {}
-
-
-def _print_appended(appended: "Appended", more: dict[str, Any]) -> None:
-    if appended.bytes:
-        print(f"Added to {printable(appended.citation)}.")
-    else:
-        print(f"{printable(appended.path)} already says that.")
-    if old := more.get("superseded"):
-        print(f"Marked as superseded: {printable(old['citation'])}: {printable(old['text'].strip())}")
-    for section in appended.skipped if appended.bytes else ():
-        print(f"Skipped, because it is already there: {printable(section)}", file=sys.stderr)
-    for old in more.get("mayReplace", ()):
-        print(f"It seems to replace {printable(old['citation'])}: {printable(old['text'].strip())}", file=sys.stderr)
-    if more.get("mayReplace"):
+            added, old = add_replacement(memory, text, options.supersedes, file=options.file)
+            marked = [old.to_json()]
+    record = appended_to_json(added) | ({"superseded": marked[0]} if marked else {})
+    place = printable(added.citation)
+    notes = [f"Skipped, because it is already there: {printable(section)}" for section in added.skipped if added.bytes]
+    notes += [f"It seems to replace {_describe_line(old)}" for old in replaced]
+    if replaced:
         from shlex import quote
 
-        command = f"mdrecall conflicts --keep {quote(appended.citation)}"
-        print(f"To mark that as superseded: {command}", file=sys.stderr)
+        notes.append(f"To mark that as superseded: mdrecall conflicts --keep {quote(added.citation)}")
+        record["mayReplace"] = replaced
+    told = f"Added to {place}." if added.bytes else f"{printable(added.path)} already says that."
+    return show(options, record, told, *(f"Marked as superseded: {_describe_line(old)}" for old in marked), notes=notes)
+
+
+def _describe_line(line: dict[str, Any]) -> str:
+    return f"{printable(line['citation'])}: {printable(line['text'].strip())}"
 
 
 def _read_stdin() -> str:
@@ -125,28 +110,17 @@ def run_list(options: argparse.Namespace) -> int:
         if options.links:
             return _print_links(memory, options)
         notes = memory.notes()
-    if options.json:
-        print_json(notes_to_json(notes))
-    else:
-        print_notes(notes)
-    if not notes:
-        print(f"There are no notes in {shorten_home(memory.settings.workspace)}.", file=sys.stderr)
-    return 0 if notes else 1
-
-
-def notes_to_json(notes: "tuple[NoteFile, ...]") -> list[Any]:
-    """Return the notes as every command prints them with ``--json``."""
     from mdrecall.wire import to_json
 
-    return [to_json(note) for note in notes]
-
-
-def print_notes(notes: "tuple[NoteFile, ...]", indent: str = "") -> None:
-    """Print a line for each note: when it changed, its size, its path."""
+    lines = []
     for note in notes:
         changed_at = time.strftime("%Y-%m-%d %H:%M", time.localtime(note.changed_s))
         size = f"{note.bytes:,} B" if note.bytes < 1000 else f"{note.bytes / 1000:,.1f} kB"
-        print(f"{indent}{changed_at}  {size:>11}  {style(printable(note.path), 'bold')}")
+        lines.append(f"{changed_at}  {size:>11}  {style(printable(note.path), 'bold')}")
+    show(options, [to_json(note) for note in notes], *lines)
+    if not notes:
+        print(f"There are no notes in {shorten_home(memory.settings.workspace)}.", file=sys.stderr)
+    return 0 if notes else 1
 
 
 def _print_links(memory: "Memory", options: argparse.Namespace) -> int:
@@ -183,32 +157,32 @@ def run_conflicts(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
         if options.keep is not None:
             marked = [line.to_json() for line in keep_line(memory, options.keep)]
-            places = (f"{printable(line['citation'])}: {printable(line['text'].strip())}" for line in marked)
-            show(options, {"superseded": marked}, *(f"Marked as superseded: {place}" for place in places))
-            if not marked and not options.json:
-                print("No line contradicts it.", file=sys.stderr)
-            return 0 if marked else 1
+            lines = [f"Marked as superseded: {_describe_line(line)}" for line in marked]
+            nothing = [] if marked else ["No line contradicts it."]
+            return show(options, {"superseded": marked}, *lines, notes=nothing, code=0 if marked else 1)
         conflicts, notes, left_out = list_conflicts(memory)
     found = conflicts.found
-    if options.json:
-        record: dict[str, Any] = {"conflicts": [_conflict_to_json(one) for one in found], "notes": notes}
-        record |= {"leftOut": left_out} if left_out else {}
-        print_json(record | ({} if conflicts.is_complete else {"isComplete": False}))
-        return 0 if found else 1
-    for conflict in found:
-        old, new = conflict.old, conflict.new
-        print(f"{style(printable(_cite(old)), 'bold')}  {printable(old.statement.text)}")
-        note = "  (newer)" if conflict.is_ordered else ""
-        print(f"{style(printable(_cite(new)), 'bold')}  {printable(new.statement.text)}{note}\n")
-    if found:
-        print("To keep a line and mark the other as superseded: mdrecall conflicts --keep CITATION", file=sys.stderr)
-    else:
-        print(f"No contradictions in {plural(notes, 'note')}.", file=sys.stderr)
-    if left_out:
+    record: dict[str, Any] = {"conflicts": [_conflict_to_json(one) for one in found], "notes": notes}
+    record |= {"leftOut": left_out} if left_out else {}
+    record |= {} if conflicts.is_complete else {"isComplete": False}
+    hint = "To keep a line and mark the other as superseded: mdrecall conflicts --keep CITATION"
+    show(
+        options,
+        record,
+        *map(_format_conflict, found),
+        notes=[hint if found else f"No contradictions in {plural(notes, 'note')}."],
+    )
+    if left_out and not options.json:
         print_warning(f"{plural(left_out, 'note')} not compared: the notes that changed last come first.")
-    if not conflicts.is_complete:
+    if not conflicts.is_complete and not options.json:
         print_warning("There was too much to compare; there may be more contradictions.")
     return 0 if found else 1
+
+
+def _format_conflict(conflict: "Conflict") -> str:
+    sides = ((conflict.old, ""), (conflict.new, "  (newer)" if conflict.is_ordered else ""))
+    lines = (f"{style(printable(_cite(one)), 'bold')}  {printable(one.statement.text)}{note}\n" for one, note in sides)
+    return "".join(lines)
 
 
 def _cite(claim: "Claim") -> str:

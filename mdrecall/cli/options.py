@@ -1,6 +1,7 @@
 """The parser of a command, the options that several commands share, and what they stand for."""
 
 import argparse
+import math
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
@@ -40,6 +41,8 @@ class CommandParser(argparse.ArgumentParser):
 
     def __init__(self, **settings: Any) -> None:
         self.arguments: list[argparse.Action] = []
+        self.actions_of: dict[str, str] = {}
+        """The actions that an option works with, if it does not work with all."""
         super().__init__(**settings)
 
     def add_argument(self, *names: Any, **settings: Any) -> argparse.Action:
@@ -47,13 +50,20 @@ class CommandParser(argparse.ArgumentParser):
         self.arguments.append(action)
         return action
 
-    def flag(self, names: str, about: str) -> None:
+    def flag(self, names: str, about: str, **settings: Any) -> None:
         """Add an option without a value; it may have several names."""
-        self.add_argument(*names.split(), action="store_true", help=about)
+        self.value(names, "", about, action="store_true", **settings)
 
-    def value(self, names: str, metavar: str, about: str, **settings: Any) -> None:
-        """Add an argument, or an option with a value; it may have several names."""
-        self.add_argument(*names.split(), metavar=metavar or None, help=about, **settings)
+    def value(self, names: str, metavar: str, about: str, *, only: str = "", **settings: Any) -> None:
+        """Add an argument, or an option with a value; it may have several names, and work ``only`` with some actions.
+
+        ``check_actions`` raises if it is given with another action.
+        """
+        about = f"{only.replace(' ', ', ')}: {about}" if only else about
+        settings |= {"metavar": metavar} if metavar else {}
+        action = self.add_argument(*names.split(), help=about, **settings)
+        if only:
+            self.actions_of[action.dest] = only
 
     def error(self, message: str) -> NoReturn:
         end = "" if message.endswith("?") else "."
@@ -122,9 +132,9 @@ def make_selection(options: argparse.Namespace) -> "Selection":
     return Selection(folders, agents, options.all_agents, options.config, options.read_only)
 
 
-def check_actions(options: argparse.Namespace, table: Mapping[str, str]) -> None:
-    """Raise if an option is given that has no effect; the table has the actions that each option works with."""
-    for name, actions in table.items():
+def check_actions(options: argparse.Namespace) -> None:
+    """Raise if an option is given that has no effect with the action."""
+    for name, actions in options.actions_of.items():
         if getattr(options, name) not in (None, False, []) and options.action not in actions.split():
             option = "A text" if name == "words" else "--" + name.replace("_", "-")
             message = f"{option} does not work with `{options.command} {options.action}`."
@@ -178,22 +188,21 @@ def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Load
     chosen = {"workspace": options.workspace, "agent": agent, "config": options.config}
     loaded = load(env=env, cwd=cwd, is_automatic=options.is_automatic, **chosen)
     if loaded.problem and not options.is_told:
-        from mdrecall.cli.output import print_warning, printable, shorten_home_in_text
+        from mdrecall.cli.output import print_warning
 
         options.is_told = True
-        print_warning(shorten_home_in_text(printable(loaded.problem)))
+        print_warning(loaded.problem)
     return loaded
 
 
 def announce_memory(loaded: "Loaded") -> None:
     """Say on standard error whose memory is used if it is not that of the current folder."""
     if loaded.is_elsewhere:
-        from mdrecall.cli.output import printable, shorten_home
+        from mdrecall.cli.output import shorten_home
 
         folder, origin = loaded.values["workspace"]
         origin = "OpenClaw's default" if origin == "default" else f"from {origin}"
-        place = printable(f"{shorten_home(folder)} ({origin})")
-        print(f"Using the memory in {place}, not this folder.", file=sys.stderr)
+        print(f"Using the memory in {shorten_home(f'{folder} ({origin})')}, not this folder.", file=sys.stderr)
 
 
 def choose_agents(options: argparse.Namespace) -> list[str]:
@@ -244,34 +253,26 @@ def run_for_each_agent(
 
 def parse_positive(text: str) -> int:
     """Parse an argument that must be a whole number of at least 1."""
-    return parse_count(text, 1)
+    return int(_parse_number(text, int, 1, math.inf, "a whole number of at least 1"))
 
 
-def parse_count(text: str, least: int = 0) -> int:
-    """Parse an argument that must be a whole number of at least 0, or ``least``."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least {least}")
-    return number
+def parse_count(text: str) -> int:
+    """Parse an argument that must be a whole number of at least 0."""
+    return int(_parse_number(text, int, 0, math.inf, "a whole number of at least 0"))
 
 
 def parse_port(text: str) -> int:
     """Parse the number of a port; 0 is a free one."""
-    number = int(text) if text.isdecimal() and len(text) <= 5 else -1
-    if not 0 <= number <= 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a port number")
-    return number
+    return int(_parse_number(text, int, 0, 65535, "a port number"))
 
 
 def parse_fraction(text: str) -> float:
     """Parse an argument that must be a number from 0 to 1."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
-    return number
+    return _parse_number(text, float, 0, 1, "a number from 0 to 1")
+
+
+def _parse_number(text: str, kind: Callable[[str], float], least: float, most: float, about: str) -> float:
+    with suppress(ValueError):
+        if least <= (number := kind(text)) <= most:
+            return number
+    raise argparse.ArgumentTypeError(f"{text!r} is not {about}")

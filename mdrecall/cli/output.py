@@ -9,25 +9,13 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any, TextIO
 
-from mdrecall.errors import (
-    ConfigError,
-    ConfirmationMissing,
-    CorruptIndex,
-    EmbedderError,
-    FileMissing,
-    NothingToWrite,
-    PathOutside,
-    PluginError,
-    QuestionsError,
-    RecallError,
-    TranscriptRefused,
-    WorkspaceError,
-)
+from mdrecall import errors
+from mdrecall.errors import RecallError
 from mdrecall.types import Issue, Progress, ProgressCallback, Reason, SearchAnswer
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
@@ -62,13 +50,19 @@ def print_json(value: Any) -> None:
     print(text)
 
 
-def show(options: argparse.Namespace, record: Any, *lines: str) -> None:
-    """Print a record as JSON if the options ask for it, else lines for people; an empty line is left out."""
+def show(options: argparse.Namespace, record: Any, *lines: str, notes: Iterable[str] = (), code: int = 0) -> int:
+    """Print a record as JSON if the options ask for it, else lines for people; return the exit code.
+
+    ``notes`` go to standard error. An empty line is left out.
+    """
     if options.json:
         print_json(record)
-    else:
-        for line in filter(None, lines):
-            print(line)
+        return code
+    for line in filter(None, lines):
+        print(line)
+    for note in filter(None, notes):
+        print(note, file=sys.stderr)
+    return code
 
 
 def print_text(text: str) -> None:
@@ -87,25 +81,24 @@ def print_error(error: RecallError, hint: str, *, as_json: bool) -> None:
     """Print an error and its hint on standard error; with ``as_json`` also as an object on standard output."""
     if as_json:
         print_json(error_to_json(error, hint))
-    lines = error.problems if isinstance(error, ConfigError | QuestionsError) else (str(error),)
-    for line in lines:
+    for line in error.problems if isinstance(error, errors.ConfigError | errors.QuestionsError) else (str(error),):
         print(f"{style('mdrecall:', 'red', stream=sys.stderr)} {printable(line)}", file=sys.stderr)
     if hint:
         print(f"          {printable(hint)}", file=sys.stderr)
 
 
-def print_issues(issues: tuple[Issue, ...], limit: int = 20) -> None:
+def print_issues(issues: Iterable[Issue], limit: int = 20) -> None:
     """Print problems with files on standard error, at most ``limit`` of them."""
-    for issue in issues[:limit]:
-        line = printable(issue.problem if issue.problem.startswith(issue.path) else f"{issue.path} {issue.problem}")
-        print_warning(shorten_home_in_text(line))
-    if len(issues) > limit:
-        print(f"  … and {len(issues) - limit} more", file=sys.stderr)
+    texts = [one.problem if one.problem.startswith(one.path) else f"{one.path} {one.problem}" for one in issues]
+    for text in texts[:limit]:
+        print_warning(text)
+    if len(texts) > limit:
+        print(f"  … and {len(texts) - limit:,} more", file=sys.stderr)
 
 
 def print_warning(text: str) -> None:
     """Print a warning on standard error."""
-    print(f"{style('!', 'yellow', stream=sys.stderr)} {text}", file=sys.stderr)
+    print(f"{style('!', 'yellow', stream=sys.stderr)} {shorten_home(text)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:
@@ -114,6 +107,31 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char in _HARMLESS else "\ufffd" for char in text)
+
+
+def plural(count: int, noun: str, nouns: str = "") -> str:
+    """Return ``1 file`` or ``2,000 files``; ``nouns`` is the plural if it is not the noun with an s."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or noun + 's'}"
+
+
+def shorten_home(text: str) -> str:
+    """Return a path or a text as it is printed: ``~`` for the home folder, and no control characters."""
+    home = os.path.expanduser("~").rstrip(os.sep) + os.sep
+    text = printable(text)
+    return re.sub(rf"(?<![^\s(]){re.escape(home)}", f"~{os.sep}", text) if len(home) > 1 else text
+
+
+def confirm_deletion(question: str, options: argparse.Namespace, nothing: str = "Nothing was deleted") -> bool:
+    """True if ``--yes`` is given or a person agrees; raise if there is no terminal to ask on."""
+    if options.yes:
+        return True
+    if options.json or not (sys.stdin and sys.stdin.isatty()):
+        message = f"{nothing}: there is no terminal to confirm on."
+        raise errors.ConfirmationMissing(message, hint="Add --yes to delete without asking.")
+    try:
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 def _draw_progress(label: str, progress: Progress, elapsed_s: float) -> str:
@@ -127,40 +145,6 @@ def _draw_progress(label: str, progress: Progress, elapsed_s: float) -> str:
         return f"{label} {bar} "
     spent, left = int(elapsed_s), int(elapsed_s / done * (total - done))
     return f"{label} {bar} · {spent // 60}:{spent % 60:02d} · {left // 60}:{left % 60:02d} left"
-
-
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """Return ``1 file`` or ``2,000 files``; ``nouns`` is the plural if it is not the noun with an s."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {nouns or noun + 's'}"
-
-
-def shorten_home(path: str) -> str:
-    """Return a path as it is printed: with ``~`` for the home folder, and without control characters."""
-    home = os.path.expanduser("~")
-    return printable("~" + path[len(home) :] if path.startswith(home + os.sep) else path)
-
-
-def shorten_home_in_text(text: str) -> str:
-    """Return a text with ``~`` for the home folder wherever a path starts with it."""
-    home = os.path.expanduser("~").rstrip(os.sep) + os.sep
-    return re.sub(rf"(?<![^\s(]){re.escape(home)}", f"~{os.sep}", text) if len(home) > 1 else text
-
-
-def confirm(question: str, refusal: RecallError, *, as_json: bool) -> bool:
-    """Ask a yes-or-no question; raise ``refusal`` if there is no terminal to ask on."""
-    if as_json or not (sys.stdin and sys.stdin.isatty()):
-        raise refusal
-    try:
-        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-    except EOFError:
-        return False
-
-
-def confirm_deletion(question: str, options: argparse.Namespace, nothing: str = "Nothing was deleted") -> bool:
-    """True if ``--yes`` is given or a person agrees; raise if there is no terminal to ask on."""
-    hint = "Add --yes to delete without asking."
-    refusal = ConfirmationMissing(f"{nothing}: there is no terminal to confirm on.", hint=hint)
-    return options.yes or confirm(question, refusal, as_json=options.json)
 
 
 @contextmanager
@@ -213,15 +197,20 @@ _LIST_SESSIONS = "Run `mdrecall sessions list` to see the sessions."
 #: What to do about an error of a class, the command that it is for, if it is for one only, and the command that it is
 #: not for, because that is the remedy itself. The first that fits is taken.
 _BY_ERROR: tuple[tuple[type[RecallError], str, str, str], ...] = (
-    (ConfigError, "Run `mdrecall config check` to check the whole configuration.", "", "config"),
-    (WorkspaceError, "Use --workspace to choose one.", "", DEMO),
-    (NothingToWrite, "For example: mdrecall note Ana prefers tea", "note", ""),
-    (FileMissing, _LIST_SESSIONS, "sessions", ""),
-    (PathOutside, _LIST_SESSIONS, "sessions", ""),
-    (TranscriptRefused, SHOW_SESSION, "get", ""),
-    (CorruptIndex, "Run `mdrecall index --force` to rebuild the index from the notes.", "", ""),
-    (EmbedderError, "Run `mdrecall config providers` to see which providers can be used.", "", "config providers"),
-    (PluginError, "Run `mdrecall doctor` to check the plugin.", "", ""),
+    (errors.ConfigError, "Run `mdrecall config check` to check the whole configuration.", "", "config"),
+    (errors.WorkspaceError, "Use --workspace to choose one.", "", DEMO),
+    (errors.NothingToWrite, "For example: mdrecall note Ana prefers tea", "note", ""),
+    (errors.FileMissing, _LIST_SESSIONS, "sessions", ""),
+    (errors.PathOutside, _LIST_SESSIONS, "sessions", ""),
+    (errors.TranscriptRefused, SHOW_SESSION, "get", ""),
+    (errors.CorruptIndex, "Run `mdrecall index --force` to rebuild the index from the notes.", "", ""),
+    (
+        errors.EmbedderError,
+        "Run `mdrecall config providers` to see which providers can be used.",
+        "",
+        "config providers",
+    ),
+    (errors.PluginError, "Run `mdrecall doctor` to check the plugin.", "", ""),
 )
 
 

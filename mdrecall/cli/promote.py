@@ -2,16 +2,14 @@
 
 import argparse
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_count, parse_fraction, parse_positive
-from mdrecall.cli.output import plural, print_json, printable, style
+from mdrecall.cli.output import plural, printable, show, style
+from mdrecall.config.load import Loaded
 from mdrecall.errors import QueryError
-
-if TYPE_CHECKING:
-    from mdrecall.config.load import Loaded
-    from mdrecall.life.promote import Judged, Plan
-    from mdrecall.life.promotion import Choice
+from mdrecall.life import promote
+from mdrecall.life.recalls import lock_path, recalls_path
 
 #: Refused candidates that are listed for people; the rest is counted.
 _MAX_REFUSED = 10
@@ -31,8 +29,6 @@ def add_promote(parser: CommandParser) -> None:
 
 
 def run_promote(options: argparse.Namespace) -> int:
-    from mdrecall.life import promote
-
     if (options.explain is not None) + options.apply + options.undo > 1:
         raise QueryError("--apply, --undo and --explain exclude each other.", hint="Give one of them.", name="undo")
     loaded = load_settings(options)
@@ -48,129 +44,81 @@ def run_promote(options: argparse.Namespace) -> int:
         include_promoted=options.include_promoted,
         lists_all=options.explain is not None,
     )
-    if options.explain is not None:
-        return _explain(options, loaded, choice)
     act = promote.apply if options.apply else promote.plan
     made = act(settings, loaded.home, choice)
-    if options.json:
-        print_json(_plan_to_json(loaded, made, is_applied=options.apply))
-    else:
-        _print_plan(loaded, made, choice.max_chars, is_applied=options.apply)
-    return 0
+    if options.explain is not None:
+        return _explain(options, loaded, promote.find_judged(made, options.explain))
+    lines, notes = _format_plan(made, choice.max_chars, is_applied=options.apply), _advise(loaded, made, options.apply)
+    return show(options, _plan_to_json(loaded, made, is_applied=options.apply), *lines, notes=notes)
 
 
-def _undo(options: argparse.Namespace, loaded: "Loaded") -> int:
-    from mdrecall.life.promote import undo
-
-    undone = undo(loaded.settings)
-    if options.json:
-        print_json({"workspaceDir": loaded.settings.workspace, "undone": undone})
-    elif undone:
+def _undo(options: argparse.Namespace, loaded: Loaded) -> int:
+    undone = promote.undo(loaded.settings)
+    told, nothing = "", ["There is no promotion to undo."]
+    if undone:
         entries = plural(undone["entries"], "entry", "entries")
-        print(f"Took back {entries} of {undone['day']}; {undone['path']} is as before.")
-    else:
-        print("There is no promotion to undo.", file=sys.stderr)
-    return 0 if undone else 1
+        told, nothing = f"Took back {entries} of {undone['day']}; {undone['path']} is as before.", []
+    record = {"workspaceDir": loaded.settings.workspace, "undone": undone}
+    return show(options, record, told, notes=nothing, code=0 if undone else 1)
 
 
-def _explain(options: argparse.Namespace, loaded: "Loaded", choice: "Choice") -> int:
-    from mdrecall.life import promote
-
-    settings = loaded.settings
-    found = promote.find_judged(promote.plan(settings, loaded.home, choice), options.explain)
+def _explain(options: argparse.Namespace, loaded: Loaded, found: promote.Judged | None) -> int:
+    candidate = found and promote.judged_to_json(found)
+    record = {"workspaceDir": loaded.settings.workspace, "candidate": candidate}
     if found is None:
         print(f"No statement that was recalled or repeated matches {printable(options.explain)!r}.", file=sys.stderr)
-        if options.json:
-            print_json({"workspaceDir": settings.workspace, "candidate": None})
-        return 1
-    if options.json:
-        print_json({"workspaceDir": settings.workspace, "candidate": promote.judged_to_json(found)})
-    else:
-        _print_judged(found, choice)
-    return 0
+        return show(options, record, code=1)
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in found.candidate.components.items())
+    verdict = f"Not promoted: {printable(found.refusal)}." if found.refusal else "Would be promoted now."
+    return show(options, record, _format_judged(found), f"    {style(parts, 'dim')}", verdict)
 
 
-def _print_judged(found: "Judged", gates: "Choice") -> None:
-    from mdrecall.life.promote import cite
-
-    candidate = found.candidate
-    record = candidate.record
-    print(style(printable(cite(found)), "cyan"))
-    print(f"    {printable(found.text or record.snippet or '(not in the note any more)')}")
-    print(f"    key {printable(record.key)}\n")
-    signals = f"{plural(record.recalls, 'recall')}, {plural(record.daily, 'recent note')}"
-    rows = [
-        (candidate.score >= gates.min_score, f"score {candidate.score:.3f}", f"{gates.min_score:g} or more"),
-        (record.signals >= gates.min_signals, f"{plural(record.signals, 'signal')} ({signals})", gates.min_signals),
-        (record.queries >= gates.min_queries, plural(record.queries, "query", "queries"), gates.min_queries),
-        (len(set(record.recall_days)) >= gates.min_days, plural(len(set(record.recall_days)), "day"), gates.min_days),
-        (
-            gates.max_age_days is None or candidate.age_days <= gates.max_age_days,
-            f"last recalled {candidate.age_days:.1f} days ago",
-            "any" if gates.max_age_days is None else f"{gates.max_age_days:g} or fewer",
-        ),
-    ]
-    for passes, value, needed in rows:
-        mark = style("✓", "green") if passes else style("✗", "red")
-        print(f"  {mark} {value}; needed: {needed}")
-    parts = (f"{name} {value:.2f}" for name, value in candidate.components.items())
-    print(f"    {style(', '.join(parts), 'dim')}\n")
-    print(f"Not promoted: {printable(found.refusal)}." if found.refusal else "Would be promoted now.")
-
-
-def _print_plan(loaded: "Loaded", made: "Plan", max_chars: int, *, is_applied: bool) -> None:
-    chosen = made.promotions
-    size = len(made.text) + len(made.section)
-    entries = plural(len(chosen), "entry", "entries")
-    if chosen:
-        verb = "Added" if is_applied else "Would add"
-        print(f"{verb} {entries} to {made.path} ({size:,} of {max_chars:,} characters).")
-    for one in chosen:
-        print(f"\n{_headline(one)}\n    {printable(one.text)}\n    {style(_signals(one), 'dim')}")
-    refused = [one for one in made.judged if one.refusal]
-    if refused:
-        print(f"{chr(10) * bool(chosen)}Not promoted:")
-    for one in refused[:_MAX_REFUSED]:
-        print(f"  {_headline(one)}: {printable(one.refusal)}")
-    if len(refused) > _MAX_REFUSED:
-        print(f"  … and {len(refused) - _MAX_REFUSED} more")
-    _print_advice(loaded, made, is_applied=is_applied)
-
-
-def _print_advice(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> None:
-    """Say on standard error what a person may want to do next."""
-    if made.promotions:
-        do = "To take it back, run `mdrecall promote --undo`." if is_applied else "To write it, add --apply."
-        print(do, file=sys.stderr)
-        return
-    recalled = sum(bool(record.recalls) for record, _ in made.located)
-    print(f"Nothing to promote; {plural(recalled, 'recalled statement')}.", file=sys.stderr)
-    if not recalled and not loaded.settings.mdrecall.recalls.record:
-        print("Searches are not recorded: set mdrecall.recalls.record to true to begin.", file=sys.stderr)
-    elif recalled and not made.judged:
-        print("Run `mdrecall promote --explain` with a word of a statement to see what it lacks.", file=sys.stderr)
-
-
-def _headline(one: "Judged") -> str:
-    from mdrecall.life.promote import cite
-
-    return f"{style(f'{one.candidate.score:.3f}', 'green')}  {printable(cite(one))}"
-
-
-def _signals(one: "Judged") -> str:
+def _format_judged(one: promote.Judged) -> str:
+    """Return a statement with its score, its place, and what speaks for it."""
     record = one.candidate.record
     days = plural(len(set(record.recall_days)), "day")
     queries = plural(record.queries, "different query", "different queries")
-    repeated = f", in {plural(record.daily, 'recent note')}" if record.daily else ""
-    return f"{plural(record.recalls, 'recall')} on {days} by {queries}{repeated}"
+    signals = f"{plural(record.recalls, 'recall')} on {days} by {queries}"
+    signals += f", in {plural(record.daily, 'recent note')}" if record.daily else ""
+    text = printable(one.text or record.snippet or "(not in the note any more)")
+    return f"{_headline(one)}\n    {text}\n    {style(signals, 'dim')}"
 
 
-def _plan_to_json(loaded: "Loaded", made: "Plan", *, is_applied: bool) -> dict[str, Any]:
-    from mdrecall.life.promote import judged_to_json
-    from mdrecall.life.recalls import lock_path, recalls_path
+def _format_plan(made: promote.Plan, max_chars: int, *, is_applied: bool) -> list[str]:
+    chosen, lines = made.promotions, []
+    if chosen:
+        entries = plural(len(chosen), "entry", "entries")
+        size = f"{len(made.text) + len(made.section):,} of {max_chars:,} characters"
+        lines.append(f"{'Added' if is_applied else 'Would add'} {entries} to {made.path} ({size}).")
+    for one in chosen:
+        lines.append(f"\n{_format_judged(one)}")
+    refused = [one for one in made.judged if one.refusal]
+    if refused:
+        lines.append(f"{chr(10) * bool(chosen)}Not promoted:")
+    lines += [f"  {_headline(one)}: {printable(one.refusal)}" for one in refused[:_MAX_REFUSED]]
+    return lines + ([f"  … and {len(refused) - _MAX_REFUSED} more"] if len(refused) > _MAX_REFUSED else [])
 
+
+def _advise(loaded: Loaded, made: promote.Plan, is_applied: bool) -> list[str]:
+    """Return what a person may want to do next."""
+    if made.promotions:
+        return ["To take it back, run `mdrecall promote --undo`." if is_applied else "To write it, add --apply."]
+    recalled = sum(bool(record.recalls) for record, _ in made.located)
+    notes = [f"Nothing to promote; {plural(recalled, 'recalled statement')}."]
+    if not recalled and not loaded.settings.mdrecall.recalls.record:
+        notes.append("Searches are not recorded: set mdrecall.recalls.record to true to begin.")
+    elif recalled and not made.judged:
+        notes.append("Run `mdrecall promote --explain` with a word of a statement to see what it lacks.")
+    return notes
+
+
+def _headline(one: promote.Judged) -> str:
+    return f"{style(f'{one.candidate.score:.3f}', 'green')}  {printable(promote.cite(one))}"
+
+
+def _plan_to_json(loaded: Loaded, made: promote.Plan, *, is_applied: bool) -> dict[str, Any]:
     settings = loaded.settings
-    judged = [judged_to_json(one) for one in made.judged]
+    judged = [promote.judged_to_json(one) for one in made.judged]
     json: dict[str, Any] = {
         "workspaceDir": settings.workspace,
         "storePath": recalls_path(settings.index_path),

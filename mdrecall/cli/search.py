@@ -147,34 +147,31 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
             sentences = "\n    ".join(sentence for *_, sentence in result.why if sentence)
             print("\n".join(style(line, "dim") for line in f"    why: {sentences}".split("\n")))
     print_issues(answer.issues)
-    notices = [
-        (f"Answered by {answer.backend} instead of {answer.answered_for.backend}", answer.answered_for.reason, "")
-        if answer.answered_for
-        else ("", "", ""),
-        ("Results may be out of date", answer.stale, STALE_REMEDY),
-        ("Searched by keywords only", answer.degraded, ""),
-        (f"Used the embeddings of {answer.provider} instead", answer.fallback, ""),
-        ("Not reranked", answer.not_reranked, ""),
-    ]
-    for notice, reason, remedy in notices:
-        if reason:
-            print(f"{notice}: {printable(reason.rstrip('.'))}. {remedy}".rstrip(), file=sys.stderr)
+    instead = answer.answered_for
+    notices = (
+        (f"Answered by {answer.backend} instead of {instead.backend}" if instead else "", instead and instead.reason),
+        ("Results may be out of date", answer.stale and f"{answer.stale.rstrip('.')}. {STALE_REMEDY}"),
+        ("Searched by keywords only", answer.degraded),
+        (f"Used the embeddings of {answer.provider} instead", answer.fallback),
+        ("Not reranked", answer.not_reranked),
+    )
+    texts = [f"{notice}: {printable(reason.rstrip('.'))}." for notice, reason in notices if reason]
     hint = suggest_minilm(answer, query) if answer.results else ""
-    for text in filter(None, (answer.caution, answer.withheld, hint)):
-        print(text, file=sys.stderr)
+    texts += [answer.caution, answer.withheld, hint]
     for memory in answer.memories:
         if memory.error:
-            text = f"{memory.workspace} could not be searched: {memory.error} {memory.action}"
-            print_warning(printable(text.rstrip()))
+            print_warning(f"{memory.workspace} could not be searched: {memory.error} {memory.action}".rstrip())
         elif memory.reason and not answer.results:
-            print(printable(f"{memory.workspace}: no results ({memory.reason})."), file=sys.stderr)
+            texts.append(printable(f"{memory.workspace}: no results ({memory.reason})."))
     if not answer.results:
-        print(f"No results ({answer.reason}). {printable(answer.action)}", file=sys.stderr)
+        texts.append(f"No results ({answer.reason}). {printable(answer.action)}")
+    for text in filter(None, texts):
+        print(text, file=sys.stderr)
 
 
 def highlight(line: str, stems: Collection[str]) -> str:
     """Return a line in which the words with these stems stand out on a terminal."""
-    if not can_style(sys.stdout):
+    if not stems:
         return line
     from mdrecall.search.query import find_matches
 
@@ -189,37 +186,36 @@ def _format_headline(result: SearchResult) -> str:
     lines = f"L{result.match_start_line}"
     if result.match_end_line != result.match_start_line:
         lines += f"-L{result.match_end_line}"
-    parts = [
-        style(f"{result.score:.3f} {result.confidence}", *_CONFIDENCE_STYLES[result.confidence]),
-        style(printable(result.citation), "bold", "cyan"),
-        style(f"match {lines}", "dim"),
-    ]
-    if result.workspace:
-        parts.insert(1, style(printable(result.workspace), "bold"))
-    if result.heading:
-        parts.append(style(printable(result.heading), "dim"))
     # What the lines below and the path do not say themselves.
     speaker = "" if result.speaker in result.snippet else result.speaker
-    if more := ", ".join(filter(None, (speaker, "" if result.date in result.path else result.date))):
-        parts.append(style(f"[{printable(more)}]", "dim"))
-    if about := describe_marks(result):
-        parts.append(style(f"({printable(about)})", "dim"))
-    if result.scored_by:
-        parts.append(style(f"scored by {printable(result.scored_by)}", "dim"))
-    if result.query:
-        parts.append(style(f'for "{printable(result.query)}"', "dim"))
-    return "  ".join(parts)
+    more = ", ".join(filter(None, (speaker, "" if result.date in result.path else result.date)))
+    marks = describe_marks(result)
+    dim = (
+        f"match {lines}",
+        result.heading,
+        f"[{more}]" if more else "",
+        f"({marks})" if marks else "",
+        f"scored by {result.scored_by}" if result.scored_by else "",
+        f'for "{result.query}"' if result.query else "",
+    )
+    parts = (
+        style(f"{result.score:.3f} {result.confidence}", *_CONFIDENCE_STYLES[result.confidence]),
+        style(printable(result.workspace), "bold"),
+        style(printable(result.citation), "bold", "cyan"),
+        *(style(printable(part), "dim") for part in dim),
+    )
+    return "  ".join(filter(None, parts))
 
 
 def describe_marks(result: SearchResult) -> str:
     """Return what is known about an entry besides its text: who wrote it, whether it holds, for which project."""
     replaced = f"superseded by {result.superseded_by}" if result.superseded_by else "superseded"
-    parts = [
+    parts = (
         f"by {result.origin}" if result.origin not in ("", "untrusted") else result.origin,
         replaced if result.superseded else "",
         f"importance {result.importance}" if result.importance else "",
         f"project {result.project}" if result.project else "",
-    ]
+    )
     return ", ".join(filter(None, parts))
 
 
@@ -227,12 +223,34 @@ QUESTIONS = ("What did we decide about the database connection pool?", "INC-0042
 
 
 def _show_demo(options: argparse.Namespace) -> int:
-    """Index and search the sample notes that ship with the package."""
+    """Index the sample notes that ship with the package, and search them."""
     import tempfile
 
+    from mdrecall.memory import Memory
+
     options.command = DEMO
-    with tempfile.TemporaryDirectory(prefix="mdrecall-demo-") as scratch:
-        return _show_samples(_copy_sample(options.into or os.path.join(scratch, "workspace")), options, home=scratch)
+    with tempfile.TemporaryDirectory(prefix="mdrecall-demo-") as home:
+        workspace = _copy_sample(options.into or os.path.join(home, "workspace"))
+        # With a home of its own the demo neither reads nor writes the user's configuration and index.
+        env = {"HOME": home, "MDRECALL_STATE_DIR": os.path.join(home, "state")}
+        with Memory.open(workspace, env=env) as memory:
+            report, status = memory.sync(), memory.status()
+            answers = {query: memory.search(query, max_results=2) for query in QUESTIONS}
+    if options.json:
+        from mdrecall.wire import answer_to_json
+
+        found = [{"query": query, **answer_to_json(answer)} for query, answer in answers.items()]
+        print_json({"workspace": workspace, "files": status.files, "chunks": status.chunks, "answers": found})
+        return 0
+    title = style("Sample workspace", "bold")
+    print(f"{title}: {plural(status.files, 'note')} indexed as {plural(status.chunks, 'chunk')}.", flush=True)
+    print_issues(report.failed)
+    for query, answer in answers.items():
+        print("\n" + style(f'$ mdrecall search "{query}" -n 2', "bold"))
+        print_answer(answer, query)
+    where = workspace if options.into else "DIR"
+    print("\nNow try your own notes: " + style(f'mdrecall search "…" --workspace {where}', "bold"))
+    return 0
 
 
 def _copy_sample(target: str) -> str:
@@ -252,28 +270,3 @@ def _copy_sample(target: str) -> str:
         message = f"Cannot copy the sample notes to {target}: {reason}."
         raise WorkspaceError(message, hint="Choose another folder.") from error
     return target
-
-
-def _show_samples(workspace: str, options: argparse.Namespace, home: str) -> int:
-    from mdrecall.memory import Memory
-
-    # With a home of its own the demo neither reads nor writes the user's configuration and index.
-    with Memory.open(workspace, env={"HOME": home, "MDRECALL_STATE_DIR": os.path.join(home, "state")}) as memory:
-        report = memory.sync()
-        status = memory.status()
-        if options.json:
-            from mdrecall.wire import answer_to_json
-
-            answers = [{"query": query, **answer_to_json(memory.search(query, max_results=2))} for query in QUESTIONS]
-            print_json({"workspace": workspace, "files": status.files, "chunks": status.chunks, "answers": answers})
-            return 0
-        title = style("Sample workspace", "bold")
-        print(f"{title}: {plural(status.files, 'note')} indexed as {plural(status.chunks, 'chunk')}.")
-        print_issues(report.failed)
-        sys.stdout.flush()
-        for query in QUESTIONS:
-            print("\n" + style(f'$ mdrecall search "{query}" -n 2', "bold"))
-            print_answer(memory.search(query, max_results=2), query)
-    where = workspace if options.into else "DIR"
-    print("\nNow try your own notes: " + style(f'mdrecall search "…" --workspace {where}', "bold"))
-    return 0

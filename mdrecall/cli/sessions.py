@@ -4,23 +4,17 @@ import argparse
 import os
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, load_settings, open_memory, parse_positive
-from mdrecall.cli.output import (
-    confirm_deletion,
-    plural,
-    print_json,
-    printable,
-    progress_line,
-    shorten_home,
-    show,
-    style,
-)
+from mdrecall.cli.output import confirm_deletion, plural, printable, progress_line, shorten_home, show, style
+from mdrecall.context import save_session
 from mdrecall.errors import QueryError
-
-if TYPE_CHECKING:
-    from mdrecall.sessions.host_conversations import HostChoice, HostSummary
+from mdrecall.sessions.host_conversations import HOST_NAMES, HostChoice, HostSummary, summarise_hosts
+from mdrecall.tools import sessions as tools
+from mdrecall.wire import read_to_json, to_json
 
 
 def add_sessions(parser: CommandParser) -> None:
@@ -66,18 +60,16 @@ def run_sessions(options: argparse.Namespace) -> int:
 def _list(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
         sessions = memory.sessions(options.session_key)
-    if options.json:
-        from mdrecall.wire import to_json
-
-        print_json(to_json(sessions))
-    for entry in sessions if not options.json else ():
+    lines = []
+    for entry in sessions:
         changed_at = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.changed_s))
         ended = "  ended by a reset" if entry.archived else ""
         name = entry.path.rpartition("/")[2] if entry.archived else entry.session
         place = " ".join(filter(None, (entry.host, shorten_home(entry.folder), entry.branch)))
         # Where a conversation of a coding agent took place, and what it began with.
         about = printable(f"  {place}  {entry.title}".rstrip()) if entry.host else ""
-        print(f"{changed_at}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}{about}")
+        lines.append(f"{changed_at}  {entry.bytes / 1000:10,.1f} kB  {style(printable(name), 'bold')}{ended}{about}")
+    show(options, to_json(sessions), *lines)
     if options.session_key.strip():
         print(f"This list shows what {printable(options.session_key.strip())} may see.", file=sys.stderr)
     elif not sessions:
@@ -86,38 +78,31 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _search(options: argparse.Namespace) -> int:
-    from mdrecall.tools.sessions import DEFAULT_HITS, MAX_HITS, search_sessions
-
-    limit = min(options.limit or DEFAULT_HITS, MAX_HITS)
+    limit = min(options.limit or tools.DEFAULT_HITS, tools.MAX_HITS)
     limits = {"session": options.within, "limit": limit, "session_key": options.session_key}
     with open_memory(options) as memory, progress_line("Indexing") as progress:
-        found = search_sessions(memory, options.session, progress=progress, **limits)
-    if options.json:
-        print_json(found)
-        return 0 if found["results"] else 1
+        found = tools.search_sessions(memory, options.session, progress=progress, **limits)
+    lines = []
     for hit in found["results"]:
         place = f"{printable(hit['sessionKey'])}  {printable(hit['sessionId'])}  message {hit['messageId']}"
-        print(f"{style(place, 'bold')}  {hit['role']}  {hit.get('date', '')}".rstrip())
-        print(f"    {printable(hit['snippet'])}")
+        head = f"{style(place, 'bold')}  {hit['role']}  {hit.get('date', '')}".rstrip()
+        lines.append(f"{head}\n    {printable(hit['snippet'])}")
     if found["results"]:
         first = found["results"][0]
         command = f"mdrecall sessions history {first['sessionId']} --message {first['messageId']}"
-        print(f"Read around the first one with `{printable(command)}`.", file=sys.stderr)
+        next_step = f"Read around the first one with `{printable(command)}`."
     else:
-        print(f"No messages ({found['reason']}) in {printable(found['scope'])}. {found['action']}", file=sys.stderr)
-    for note in filter(None, (found.get("withheld", {}).get("reason"), found.get("warning"))):
-        print(note, file=sys.stderr)
-    return 0 if found["results"] else 1
+        next_step = f"No messages ({found['reason']}) in {printable(found['scope'])}. {found['action']}"
+    notes = (next_step, found.get("withheld", {}).get("reason", ""), found.get("warning", ""))
+    return show(options, found, *lines, notes=notes, code=0 if found["results"] else 1)
 
 
 def _history(options: argparse.Namespace) -> int:
-    from mdrecall.tools.sessions import DEFAULT_MESSAGES, MAX_MESSAGES, read_history
-
     with open_memory(options) as memory:
-        found = read_history(
+        found = tools.read_history(
             memory,
             options.session,
-            limit=min(options.limit or DEFAULT_MESSAGES, MAX_MESSAGES),
+            limit=min(options.limit or tools.DEFAULT_MESSAGES, tools.MAX_MESSAGES),
             offset=options.offset,
             message=options.message,
             session_key=options.session_key,
@@ -127,48 +112,30 @@ def _history(options: argparse.Namespace) -> int:
     for message in found["messages"]:
         who = f"{message['id']}  {message['role']}  {message.get('date', '')}".rstrip()
         lines.append(f"{style(who, 'bold')}\n    {printable(message['content'])}")
-    show(options, found, *lines)
-    if found["hasMore"] and not options.json:
-        print(f"Read earlier ones with --offset {found['nextOffset']}.", file=sys.stderr)
-    if "warning" in found and not options.json:
-        print(found["warning"], file=sys.stderr)
-    return 0 if found["messages"] else 1
+    more = f"Read earlier ones with --offset {found['nextOffset']}." if found["hasMore"] else ""
+    notes = (more, found.get("warning", ""))
+    return show(options, found, *lines, notes=notes, code=0 if found["messages"] else 1)
 
 
 def _show(options: argparse.Namespace) -> int:
     lines = {"from_line": options.from_line, "lines": options.lines, "from_char": options.from_char}
     with open_memory(options) as memory:
         result = memory.read_session(options.session, session_key=options.session_key, **lines)
-    if options.json:
-        from mdrecall.wire import read_to_json
-
-        print_json(read_to_json(result))
-        return 0 if result.line_count else 1
-    for line in result.text.split("\n") if result.text else ():
-        print(printable(line))
+    more = f"Continue with --from {result.next_from}." if result.next_from else ""
     if not result.line_count:
-        records = plural(result.total_lines, "record")
-        print(f"No messages there; {printable(result.path)} has {records}.", file=sys.stderr)
-        return 1
-    if result.next_char:
-        print(f"Read on in this record with --from {result.from_line} --from-char {result.next_char}.", file=sys.stderr)
-    elif result.next_from:
-        print(f"Continue with --from {result.next_from}.", file=sys.stderr)
-    return 0
+        more = f"No messages there; {printable(result.path)} has {plural(result.total_lines, 'record')}."
+    elif result.next_char:
+        more = f"Read on in this record with --from {result.from_line} --from-char {result.next_char}."
+    text = "\n".join(map(printable, result.text.split("\n")))
+    return show(options, read_to_json(result), text, notes=[more], code=0 if result.line_count else 1)
 
 
 def _save(options: argparse.Namespace) -> int:
-    from datetime import UTC, datetime
-
-    from mdrecall.context import save_session
-
-    more = {"messages": options.messages} if options.messages else {}
+    more: dict[str, Any] = {"messages": options.messages} if options.messages else {}
+    more |= {"session_key": options.session_key, "slug": options.slug}
     with open_memory(options) as memory:
-        path = save_session(
-            memory, options.session, now=datetime.now(UTC), session_key=options.session_key, slug=options.slug, **more
-        )
-    show(options, {"path": path}, f"Saved as {path}.")
-    return 0
+        path = save_session(memory, options.session, now=datetime.now(UTC), **more)
+    return show(options, {"path": path}, f"Saved as {path}.")
 
 
 def add_hosts(parser: CommandParser) -> None:
@@ -186,15 +153,11 @@ def add_hosts(parser: CommandParser) -> None:
 
 
 def run_hosts(options: argparse.Namespace) -> int:
-    from mdrecall.sessions.host_conversations import HOST_NAMES, HostChoice, summarise_hosts
-
     loaded = load_settings(options)
-    env = {"HOME": loaded.home, **(os.environ if options.caller.env is None else options.caller.env)}
-    folder = options.caller.cwd or os.getcwd()
+    env, folder = {"HOME": loaded.home, **os.environ}, os.getcwd()
     if options.action == "list":
         summaries = summarise_hosts(loaded, env, folder)
-        show(options, [_host_to_json(each) for each in summaries], *map(_describe_host, summaries))
-        return 0
+        return show(options, [_host_to_json(each) for each in summaries], *map(_describe_host, summaries))
     if options.host not in HOST_NAMES:
         asked = f"{options.host!r} is not a host." if options.host else "Which host?"
         raise QueryError(asked, hint=f"Name one of: {', '.join(HOST_NAMES)}.")
@@ -202,20 +165,21 @@ def run_hosts(options: argparse.Namespace) -> int:
     return {"forget": _forget_host, "follow": _follow_host, "import": _import_host}[options.action](options, choice)
 
 
-def _describe_host(summary: "HostSummary") -> str:
+def _describe_host(summary: HostSummary) -> str:
     name = style(f"{summary.host:12}", "bold")
     if not summary.root:
         return f"{name}  not found"
     notes = [f"{plural(summary.conversations, 'conversation')}, {summary.of_folder} of this project"]
-    if summary.followed is not None:
-        folders = ", ".join(shorten_home(folder) for folder in summary.followed.folders)
-        notes.append(f"followed for {printable(folders) or 'every folder'}")
-    if summary.imported:
-        notes.append(f"{summary.imported} imported")
+    notes += [f"followed for {_list_folders(summary.followed.folders)}"] if summary.followed is not None else []
+    notes += [f"{summary.imported} imported"] if summary.imported else []
     return f"{name}  {'; '.join(notes)}"
 
 
-def _host_to_json(summary: "HostSummary") -> dict[str, Any]:
+def _list_folders(folders: Sequence[str]) -> str:
+    return ", ".join(map(shorten_home, folders)) or "every folder"
+
+
+def _host_to_json(summary: HostSummary) -> dict[str, Any]:
     followed = summary.followed
     return {
         "host": summary.host,
@@ -227,32 +191,24 @@ def _host_to_json(summary: "HostSummary") -> dict[str, Any]:
     }
 
 
-def _follow_host(options: argparse.Namespace, choice: "HostChoice") -> int:
+def _follow_host(options: argparse.Namespace, choice: HostChoice) -> int:
     followed = choice.follow()
-    folders = ", ".join(shorten_home(folder) for folder in followed.folders) or "every folder"
     record = {"host": choice.host, "root": followed.root, "folders": list(followed.folders)}
-    show(options, record, f"Conversations of {choice.host} are searched from now on, for {printable(folders)}.")
-    if not options.json:
-        hint = (
-            "Run `mdrecall index` to index them now; a search does so once a conversation grows or is idle for a while."
-        )
-        print(hint, file=sys.stderr)
-    return 0
+    told = f"Conversations of {choice.host} are searched from now on, for {_list_folders(followed.folders)}."
+    hint = "Run `mdrecall index` to index them now; a search does so once a conversation grows or is idle for a while."
+    return show(options, record, told, notes=[hint])
 
 
-def _import_host(options: argparse.Namespace, choice: "HostChoice") -> int:
+def _import_host(options: argparse.Namespace, choice: HostChoice) -> int:
     imported, messages, issues = choice.copy_all(options.since or "")
     record = {"host": choice.host, "imported": imported, "messages": messages, "issues": issues}
-    for issue in issues if not options.json else ():
-        print(printable(issue), file=sys.stderr)
-    said = plural(messages, "message")
-    show(options, record, f"Imported {plural(imported, 'conversation')} of {choice.host} with {said}.")
-    if not imported and not options.everywhere and not options.json:
-        print("Add --all to import those of other folders too.", file=sys.stderr)
-    return 0 if imported else 1
+    told = f"Imported {plural(imported, 'conversation')} of {choice.host} with {plural(messages, 'message')}."
+    is_narrow = not imported and not options.everywhere
+    notes = [*map(printable, issues), "Add --all to import those of other folders too." if is_narrow else ""]
+    return show(options, record, told, notes=notes, code=0 if imported else 1)
 
 
-def _forget_host(options: argparse.Namespace, choice: "HostChoice") -> int:
+def _forget_host(options: argparse.Namespace, choice: HostChoice) -> int:
     copies = choice.count_copies()
     question = f"Delete {plural(copies, 'imported conversation')} of {choice.host}?"
     if copies and not confirm_deletion(question, options, nothing="Nothing was changed"):
@@ -260,5 +216,4 @@ def _forget_host(options: argparse.Namespace, choice: "HostChoice") -> int:
         return 1
     choice.forget()
     told = f"Conversations of {choice.host} are no longer searched. The host's own files were not touched."
-    show(options, {"host": choice.host, "deleted": copies}, told)
-    return 0
+    return show(options, {"host": choice.host, "deleted": copies}, told)

@@ -3,9 +3,9 @@
 import argparse
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Literal
+from datetime import UTC, datetime
+from typing import Any
 
-from mdrecall.cli.notes import notes_to_json, print_notes
 from mdrecall.cli.options import (
     CommandParser,
     add_common,
@@ -16,25 +16,18 @@ from mdrecall.cli.options import (
     run_for_each_agent,
     start_log,
 )
-from mdrecall.cli.output import (
-    plural,
-    print_issues,
-    print_json,
-    printable,
-    progress_line,
-    shorten_home,
-    shorten_home_in_text,
-    style,
-)
+from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, show, style
 from mdrecall.cli.warm_server import find_warm_process
+from mdrecall.config.environment import find_locations, find_program_folders
+from mdrecall.config.load import Loaded, load
+from mdrecall.doctor import Finding, examine, find_old_indexes
 from mdrecall.errors import RecallError
+from mdrecall.hosts.events import check_log, find_log
+from mdrecall.hosts.install import check_installs
 from mdrecall.memory import Memory
+from mdrecall.plugins import diagnose, import_lancedb, open_slot
 from mdrecall.types import Issue, Status
 from mdrecall.wire import to_json
-
-if TYPE_CHECKING:
-    from mdrecall.config.load import Loaded
-    from mdrecall.doctor import Finding
 
 _QMD_MODES = {"search": "keywords", "vsearch": "meaning", "query": "keywords and meaning, reranked"}
 #: The first folders show which ones are meant.
@@ -44,7 +37,6 @@ _CHANGES_WAITING = "files have changed; the next search or `mdrecall index` upda
 
 def add_status(parser: CommandParser) -> None:
     parser.flag("--deep", "also check the index and test the embedding provider")
-    parser.flag("--files", "also list the notes with their dates and sizes")
     parser.flag("--index", "first update the index; includes --deep")
     add_verbose(parser)
     add_common(parser, warm=True)
@@ -62,8 +54,6 @@ def run_status(options: argparse.Namespace) -> int:
 
 
 def _report_agent(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    from mdrecall.plugins import diagnose
-
     with open_memory(options, agent) as memory:
         record = _report_memory(memory, agent, options)
     choice, diagnostics = diagnose(load_quietly(options, agent))
@@ -91,14 +81,10 @@ def _report_memory(memory: Memory, agent: str, options: argparse.Namespace) -> d
         record["indexProblems"] = list(memory.check())
     if options.json:
         _add_details(record, memory, status)
-    notes = memory.notes() if options.files else ()
-    if options.files:
-        record["files"] = notes_to_json(notes)
     if not options.json:
         print(style(f"Memory of agent {agent}", "bold"))
-        for label, value in _lines(status, record):
+        for label, value in _rows(status, record).items():
             print(f"  {label + ':':12} {value}")
-        print_notes(notes, indent="  ")
         print_issues((*issues, *(Issue("", warning) for warning in warnings)))
     return record
 
@@ -119,109 +105,96 @@ def _add_details(record: dict[str, Any], memory: Memory, status: Status) -> None
     record["scan"] = {"sources": sources, "totalFiles": sum(each["totalFiles"] for each in sources), "issues": issues}
 
 
-def _lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+def _rows(status: Status, record: dict[str, Any]) -> dict[str, str]:
+    """Return what is printed for people, by its label; whatever is empty is left out."""
     whole_folder = " (every Markdown file in it)" if status.custom["wholeFolder"] else ""
-    yield "Workspace", shorten_home(status.workspace_dir) + whole_folder
-    yield "Index", shorten_home(status.db_path)
-    yield from _qmd_lines(status) if status.backend == "qmd" else _builtin_lines(status)
-    if "warm" in record:
-        yield "Warm", f"process {record['warm']['pid']} answers commands"
-    yield "Watcher", _format_watcher(status.custom["watcher"])
-    yield from _deep_lines(status, record)
+    rows = {"Workspace": shorten_home(status.workspace_dir) + whole_folder, "Index": shorten_home(status.db_path)}
+    rows |= _qmd_rows(status) if status.backend == "qmd" else _builtin_rows(status)
+    rows["Warm"] = f"process {record['warm']['pid']} answers commands" if "warm" in record else ""
+    rows["Watcher"] = _format_watcher(status.custom["watcher"])
+    if "embeddingProbe" in record:
+        probe = record["embeddingProbe"]
+        success = f"working ({probe['ms']:g} ms, {probe['dims']} dimensions)" if probe["dims"] else "working"
+        rows["Provider"] = success if probe["ok"] else probe["error"]
+        if status.backend == "builtin":
+            # What indexing again would cost.
+            owner = f" from {status.provider}" if status.fallback else ""
+            count = f"{status.vector.get('chunks', 0):,} of {plural(status.chunks, 'chunk')}"
+            rows |= {"Embeddings": f"{count}{owner}", "Cache": plural(status.cache["entries"], "embedding")}
+    if "indexProblems" in record:
+        repair = "run `mdrecall index --force` to rebuild it"
+        rows["Index check"] = _join(*record["indexProblems"], repair) if record["indexProblems"] else "no problems"
+    return {label: value for label, value in rows.items() if value}
 
 
-def _builtin_lines(status: Status) -> Iterator[tuple[str, str]]:
+def _builtin_rows(status: Status) -> dict[str, str]:
+    custom, left_out = status.custom, status.custom.get("leftOut", ())
     state = "embeddings are missing; `mdrecall index` adds them" if status.dirty else "up to date"
-    if status.custom["filesChanged"]:
-        state = _CHANGES_WAITING
-    yield "Indexed", f"{plural(status.files, 'file')} · {plural(status.chunks, 'chunk')} · {state}"
-    yield "Sources", ", ".join(status.sources)
-    if left_out := status.custom.get("leftOut"):
-        more = f" and {len(left_out) - _MAX_NAMED:,} more" if len(left_out) > _MAX_NAMED else ""
-        named = ", ".join(printable(f"{path}/") for path in left_out[:_MAX_NAMED])
-        yield "Left out", f"{named}{more} (templates, or in .gitignore; extraPaths adds a folder)"
-    if status.extra_paths:
-        yield "Extra paths", ", ".join(status.extra_paths)
-    yield "Search", _format_search(status)
-    if beside := status.vector.get("beside"):
-        yield "Beside it", _format_beside(beside, status.chunks)
-    if reranker := status.custom.get("reranker"):
-        yield "Reranker", reranker
-    if status.fallback:
-        yield "Fallback", _format_fallback(status)
-    if embedder := status.custom.get("embeddingFallback"):
-        yield "Embedder", f"{status.provider} instead of {embedder['from']}: {embedder['reason']}"
-    if note := status.custom.get("providerNote"):
-        yield "Note", note
-    if batch := _format_batch(status.batch):
-        yield "Batch jobs", batch
-    if quarantined := status.custom.get("damagedIndexKeptAt"):
-        yield "Repaired", f"a damaged index was moved to {shorten_home(quarantined)}"
-    if problem := status.custom.get("indexNotWritten"):
-        yield "Not written", problem
+    state = _CHANGES_WAITING if custom["filesChanged"] else state
+    more = f" and {len(left_out) - _MAX_NAMED:,} more" if len(left_out) > _MAX_NAMED else ""
+    named = ", ".join(printable(f"{path}/") for path in left_out[:_MAX_NAMED])
+    embedder, quarantined = custom.get("embeddingFallback"), custom.get("damagedIndexKeptAt")
+    return {
+        "Indexed": f"{plural(status.files, 'file')} · {plural(status.chunks, 'chunk')} · {state}",
+        "Sources": ", ".join(status.sources),
+        "Left out": f"{named}{more} (templates, or in .gitignore; extraPaths adds a folder)" if named else "",
+        "Extra paths": ", ".join(status.extra_paths),
+        "Search": _format_search(status),
+        "Beside it": _format_beside(status.vector.get("beside"), status.chunks),
+        "Reranker": custom.get("reranker", ""),
+        "Fallback": _format_fallback(status, status.fallback),
+        "Embedder": _format_fallback(status, embedder),
+        "Note": custom.get("providerNote", ""),
+        "Batch jobs": _format_batch(status.batch),
+        "Repaired": f"a damaged index was moved to {shorten_home(quarantined)}" if quarantined else "",
+        "Not written": custom.get("indexNotWritten", ""),
+    }
 
 
-def _qmd_lines(status: Status) -> Iterator[tuple[str, str]]:
+def _qmd_rows(status: Status) -> dict[str, str]:
     qmd: dict[str, Any] = status.custom["qmd"]
     mode = status.custom["searchMode"]
-    yield "Backend", "qmd" if qmd["command"] == "qmd" else f"qmd ({qmd['command']})"
     state = _CHANGES_WAITING if status.custom["filesChanged"] else "up to date"
-    yield "Indexed", f"{plural(status.files, 'file')} · {state}"
-    yield "Collections", ", ".join(f"{name} ({count:,})" for name, count in qmd["collectionFiles"].items()) or "none"
-    yield "Search", f"{_QMD_MODES[mode]} (searchMode {mode})"
-    yield "Updated", _format_qmd_update(qmd)
-    if mode != "search":
-        yield "Embeddings", _format_qmd_embeddings(status, qmd)
-    if qmd.get("problem"):
-        yield "Problem", f"{qmd['problem']} Until it is fixed, the builtin backend answers."
+    failures = qmd.get("updateFailures", 0)
+    failed = f"{plural(failures, 'failure')} since, last: {qmd.get('lastUpdateError')}" if failures else ""
+    running = "an update is running" if qmd.get("updating") else ""
+    return {
+        "Backend": "qmd" if qmd["command"] == "qmd" else f"qmd ({qmd['command']})",
+        "Indexed": f"{plural(status.files, 'file')} · {state}",
+        "Collections": ", ".join(f"{name} ({count:,})" for name, count in qmd["collectionFiles"].items()) or "none",
+        "Search": f"{_QMD_MODES[mode]} (searchMode {mode})",
+        "Updated": _join(qmd["lastUpdateAt"] or "never", running, failed),
+        "Embeddings": _format_qmd_embeddings(qmd, status.vector.get("unembedded", 0)) if mode != "search" else "",
+        "Problem": f"{qmd['problem']} Until it is fixed, the builtin backend answers." if qmd.get("problem") else "",
+    }
 
 
-def _format_qmd_update(qmd: dict[str, Any]) -> str:
-    text = qmd["lastUpdateAt"] or "never"
-    if qmd.get("updating"):
-        text += "; an update is running"
-    if qmd.get("updateFailures"):
-        text += f"; {plural(qmd['updateFailures'], 'failure')} since, last: {qmd['lastUpdateError']}"
-    return text
+def _format_qmd_embeddings(qmd: dict[str, Any], missing: int) -> str:
+    failures = qmd.get("embedFailures", 0)
+    return _join(
+        f"created {qmd['lastEmbedAt']}" if qmd.get("lastEmbedAt") else "never created",
+        f"{plural(missing, 'text')} not embedded" if missing else "",
+        f"{plural(failures, 'failure')}, last: {qmd.get('lastEmbedError')}" if failures else "",
+        f"next attempt at {qmd['nextEmbedTry']}" if failures else "",
+    )
 
 
-def _format_qmd_embeddings(status: Status, qmd: dict[str, Any]) -> str:
-    text = f"created {qmd['lastEmbedAt']}" if qmd.get("lastEmbedAt") else "never created"
-    if missing := status.vector.get("unembedded"):
-        text += f"; {plural(missing, 'text')} not embedded"
-    if qmd.get("embedFailures"):
-        text += f"; {plural(qmd['embedFailures'], 'failure')}, last: {qmd['lastEmbedError']}"
-        text += f"; next attempt at {qmd['nextEmbedTry']}"
-    return text
+def _join(*parts: str) -> str:
+    return "; ".join(filter(None, parts))
 
 
 def _format_watcher(watcher: dict[str, Any]) -> str:
     if not watcher["running"]:
         return "not running (each search checks for changes)"
-    text = f"process {watcher['pid']}, {plural(watcher['folders'], 'folder')}"
-    if watcher["healthy"]:
-        return text + (f"; {watcher['problem']}" if watcher.get("problem") else "")
-    return f"{text}; not healthy: {watcher.get('error') or 'no sign of life for a while'}"
+    problem = watcher.get("problem", "")
+    if not watcher["healthy"]:
+        problem = f"not healthy: {watcher.get('error') or 'no sign of life for a while'}"
+    return _join(f"process {watcher['pid']}, {plural(watcher['folders'], 'folder')}", problem)
 
 
-def _deep_lines(status: Status, record: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the results of ``--deep``."""
-    if "embeddingProbe" in record:
-        probe = record["embeddingProbe"]
-        success = f"working ({probe['ms']:g} ms, {probe['dims']} dimensions)" if probe["dims"] else "working"
-        yield "Provider", success if probe["ok"] else probe["error"]
-        if status.backend == "builtin":
-            # What indexing again would cost.
-            owner = f" from {status.provider}" if status.fallback else ""
-            yield "Embeddings", f"{status.vector.get('chunks', 0):,} of {plural(status.chunks, 'chunk')}{owner}"
-            yield "Cache", plural(status.cache["entries"], "embedding")
-    if "indexProblems" in record:
-        problems = "; ".join(record["indexProblems"])
-        yield "Index check", f"{problems}; run `mdrecall index --force` to rebuild it" if problems else "no problems"
-
-
-def _format_fallback(status: Status) -> str:
-    fallback = status.fallback or {}
+def _format_fallback(status: Status, fallback: dict[str, Any] | None) -> str:
+    if not fallback:
+        return ""
     if fallback["from"] != "qmd":
         return f"{status.provider} instead of {fallback['from']}: {fallback['reason']}"
     times = f" since {fallback['since']}; qmd is tried again at {fallback['nextTry']}"
@@ -229,21 +202,22 @@ def _format_fallback(status: Status) -> str:
 
 
 def _format_batch(batch: dict[str, Any]) -> str:
-    parts = []
-    if batch.get("jobs"):
-        parts.append(f"{plural(batch['jobs'], 'job')} running with {plural(batch['texts'], 'text')}")
-    if batch.get("lastError"):
-        parts.append(f"{plural(batch['failures'], 'failure')}, last: {batch['lastError']}")
-    return "; ".join(parts)
-
-
-def _format_beside(beside: dict[str, Any], chunks: int) -> str:
-    done = beside["chunks"]
-    state = (
-        "" if done == chunks else f"; {done:,} of {plural(chunks, 'chunk')} embedded, `mdrecall index` adds the rest"
+    jobs, error = batch.get("jobs"), batch.get("lastError")
+    return _join(
+        f"{plural(jobs, 'job')} running with {plural(batch['texts'], 'text')}" if jobs else "",
+        f"{plural(batch['failures'], 'failure')}, last: {error}" if error else "",
     )
-    error = f"; last error: {beside['error']}" if "error" in beside else ""
-    return f"{beside['provider']}, {beside['model']}{state}{error}"
+
+
+def _format_beside(beside: dict[str, Any] | None, chunks: int) -> str:
+    if not beside:
+        return ""
+    missing = f"{beside['chunks']:,} of {plural(chunks, 'chunk')} embedded, `mdrecall index` adds the rest"
+    return _join(
+        f"{beside['provider']}, {beside['model']}",
+        missing if beside["chunks"] != chunks else "",
+        f"last error: {beside['error']}" if "error" in beside else "",
+    )
 
 
 def _format_search(status: Status) -> str:
@@ -254,9 +228,9 @@ def _format_search(status: Status) -> str:
         return f"keywords only: {vectors['loadError']}"
     how = "meaning" if status.custom["searchMode"] == "vector" else "keywords and meaning"
     missing = status.chunks - vectors.get("chunks", 0)
-    waiting = f"; {plural(missing, 'chunk')} not embedded yet" if missing > 0 else ""
     dims = f", {vectors['dims']} dimensions" if "dims" in vectors else ""
-    return f"{how} ({status.provider}, {status.model}{dims}){waiting}"
+    waiting = f"{plural(missing, 'chunk')} not embedded yet" if missing > 0 else ""
+    return _join(f"{how} ({status.provider}, {status.model}{dims})", waiting)
 
 
 _MARKS = {"good": ("✓", "green"), "note": ("!", "yellow"), "wrong": ("✗", "red")}
@@ -277,20 +251,14 @@ def add_doctor(parser: CommandParser) -> None:
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    from datetime import UTC, datetime
-
-    from mdrecall.doctor import find_old_indexes
-    from mdrecall.hosts.events import check_log, find_log
-
     findings: list[tuple[str, Finding]] = []
 
-    def report(agent: str, finding: "Finding") -> None:
+    def report(agent: str, finding: Finding) -> None:
         finding = finding._replace(fix=f"{finding.fix} {_FIXES.get(finding.code, '')}".strip())
         findings.append((agent, finding))
         if not options.json:
             mark, colour = _MARKS[finding.verdict]
-            message = shorten_home_in_text(printable(finding.message))
-            print(f"{style(mark, colour)} {finding.check + ':':15} {message}", flush=True)
+            print(f"{style(mark, colour)} {finding.check + ':':15} {shorten_home(finding.message)}", flush=True)
             if finding.fix:
                 print(f"{'':18}{style(printable(finding.fix), 'dim')}")
 
@@ -303,85 +271,54 @@ def run_doctor(options: argparse.Namespace) -> int:
             print(style(f"Agent {agent}", "bold"))
         for finding in _examine_all(options, agent or None):
             report(agent, finding)
-    log = check_log(find_log(os.environ, os.getcwd()), datetime.now(UTC))
-    for finding in (*find_old_indexes(), *_check_hosts(), *log):
+    here = os.getcwd()
+    installs = check_installs(find_program_folders(os.environ, here), find_locations(os.environ, here).own_state_dir)
+    for finding in (*find_old_indexes(), *installs, *check_log(find_log(os.environ, here), datetime.now(UTC))):
         report("", finding)
     errors = sum(finding.verdict == "wrong" for _, finding in findings)
     warnings = sum(finding.verdict == "note" for _, finding in findings)
-    if options.json:
-        print_json([_finding_to_json(agent, finding) for agent, finding in findings])
-    else:
-        parts = [plural(errors, "error") if errors else "No errors"]
-        parts += [plural(warnings, "warning")] if warnings else []
-        summary = ", ".join(parts) + "." if errors or warnings else "No problems found."
-        print(style(f"\n{summary}", "bold"))
-    return 2 if errors else 0
+    parts = (plural(errors, "error") if errors else "No errors", plural(warnings, "warning") if warnings else "")
+    summary = ", ".join(filter(None, parts)) + "." if errors or warnings else "No problems found."
+    record = [
+        {"agentId": agent, "check": one.check, "verdict": one.verdict, "said": one.message, "mend": one.fix}
+        for agent, one in findings
+    ]
+    return show(options, record, style(f"\n{summary}", "bold"), code=2 if errors else 0)
 
 
-def _examine_all(options: argparse.Namespace, agent: str | None) -> "Iterator[Finding]":
-    from mdrecall.doctor import examine
-
+def _examine_all(options: argparse.Namespace, agent: str | None) -> Iterator[Finding]:
+    chosen = {"workspace": options.workspace, "agent": agent, "config": options.config}
     reported: set[str] = set()
-    for finding in examine(workspace=options.workspace, agent=agent, config=options.config):
+    for finding in examine(**chosen):
         reported.add(finding.message)
         yield finding
-    yield from (finding for finding in _check_plugin(options, agent) if finding.message not in reported)
-
-
-def _check_hosts() -> "Iterator[Finding]":
-    """Check what is installed in coding agents."""
-    from mdrecall.config.environment import find_locations, find_program_folders
-    from mdrecall.hosts.install import check_installs
-
-    here = os.getcwd()
-    folders = find_program_folders(os.environ, here)
-    yield from check_installs(folders, find_locations(os.environ, here).own_state_dir)
-
-
-def _check_plugin(options: argparse.Namespace, agent: str | None) -> "Iterator[Finding]":
-    """Open and close the plugin that provides the memory tools."""
-    from mdrecall.config.load import load
-    from mdrecall.doctor import Finding
-    from mdrecall.plugins import open_slot
-
     try:
-        loaded = load(workspace=options.workspace, agent=agent, config=options.config)
+        loaded = load(**chosen)
     except RecallError:
         return  # Reported by the checks before.
+    yield from (finding for finding in _check_plugin(loaded) if finding.message not in reported)
+
+
+def _check_plugin(loaded: Loaded) -> Iterator[Finding]:
+    """Open and close the plugin that provides the memory tools, and the table of long-term memories if it has one."""
     slot = open_slot(loaded)
     slot.close()
     for diagnostic in slot.diagnostics:
-        verdict: Literal["note", "wrong"] = "wrong" if diagnostic.level == "error" else "note"
-        yield Finding("plugin", verdict, diagnostic.problem, diagnostic.hint)
+        yield Finding("plugin", "wrong" if diagnostic.level == "error" else "note", diagnostic.problem, diagnostic.hint)
     if slot.plugin:
         yield Finding("plugin", "good", f"{slot.plugin}: {', '.join(slot.toolset.names) or 'no tools'}")
-    if slot.plugin == "memory-lancedb":
-        yield _check_memories(loaded)
-
-
-def _check_memories(loaded: "Loaded") -> "Finding":
-    """Check that the table of long-term memories can be read, and all of it searched."""
-    from mdrecall.doctor import Finding
-    from mdrecall.plugins import import_lancedb
-
+    if slot.plugin != "memory-lancedb":
+        return
     try:
         memories = import_lancedb().open_memories(loaded)
         counts = memories.counts()
         memories.close()
     except RecallError as error:
-        return Finding("plugin", "wrong", str(error), error.hint)
+        yield Finding("plugin", "wrong", str(error), error.hint)
+        return
     message = f"{plural(counts.total, 'row')} of agent {loaded.settings.agent_id} in {memories.table.uri}"
     if counts.unsearched:
         message += f"; {counts.unsearched:,} are not searched because another embedder made their vectors"
-        return Finding("plugin", "wrong", message, "Run `mdrecall ltm reembed`.")
-    return Finding("plugin", "good", message)
-
-
-def _finding_to_json(agent: str, finding: "Finding") -> dict[str, Any]:
-    return {
-        "agentId": agent,
-        "check": finding.check,
-        "verdict": finding.verdict,
-        "said": finding.message,
-        "mend": finding.fix,
-    }
+        yield Finding("plugin", "wrong", message, "Run `mdrecall ltm reembed`.")
+    else:
+        yield Finding("plugin", "good", message)

@@ -2,6 +2,7 @@
 
 import argparse
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -26,16 +27,21 @@ def changes(count: int) -> SyncReport:
     return SyncReport(changed=count, changes=tuple(FileChange(f"{number}.md", "changed") for number in range(count)))
 
 
+def tell(report: SyncReport) -> list[str]:
+    memory: Any = None
+    return index._format_event(memory, WatchEvent("synced", report))
+
+
 def test_a_watcher_names_ten_files_and_counts_the_rest() -> None:
-    assert index._format_file_changes(changes(1)) == ["changed 0.md"]
-    assert index._format_file_changes(changes(10))[-1] == "changed 9.md"
-    assert index._format_file_changes(changes(11))[-2:] == ["changed 9.md", "… and 1 more file"]
-    assert index._format_file_changes(SyncReport(added=3))[-1] == "… and 3 more files"
+    assert tell(changes(1)) == ["changed 0.md"]
+    assert tell(changes(10))[-1] == "changed 9.md"
+    assert tell(changes(11))[-2:] == ["changed 9.md", "… and 1 more file"]
+    assert tell(SyncReport(added=3))[-1] == "… and 3 more files"
 
 
 def test_a_watcher_names_what_failed_and_a_rebuild() -> None:
     report = SyncReport(rebuilt=True, failed=(Issue("a.md", "a.md is not text."), Issue("b.md", "is too large.")))
-    assert index._format_file_changes(report) == [
+    assert tell(report) == [
         "the index was rebuilt",
         "! a.md is not text.",
         "! b.md is too large.",

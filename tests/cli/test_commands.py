@@ -328,7 +328,7 @@ def test_a_word_that_was_a_command_still_is_one(run: Run, word: str) -> None:
         ("search --limt 3 foo", "`mdrecall search` has no option --limt. Did you mean --limit?"),
         ("search foo --limt=3", "`mdrecall search` has no option --limt. Did you mean --limit?"),
         ("install --scoep project codex", "`mdrecall install` has no option --scoep. Did you mean --scope?"),
-        ("eval --agianst mode=keyword", "`mdrecall eval` has no option --agianst. Did you mean --against?"),
+        ("eval --fail-udner mrr=1", "`mdrecall eval` has no option --fail-udner. Did you mean --fail-under?"),
         ("index --zzz", "`mdrecall index` has no option --zzz."),
         ("hook stop --inptu {}", "`mdrecall hook` has no option --inptu."),
     ],

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.cli.output import shorten_home_in_text
+from mdrecall.cli.output import shorten_home
 from mdrecall.config.load import load
 from mdrecall.types.transcripts import TranscriptRecord
 from tests.cli.conftest import Run
@@ -134,12 +134,9 @@ def test_the_doctor_says_a_thing_once(workspace: Workspace, run: Run) -> None:
 def test_a_home_is_shortened_where_a_path_begins(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     said = "/home/ada/a is not /mnt/home/ada/b, nor /home/adamant; see (/home/ada/c) and https://x/home/ada/d"
-    assert (
-        shorten_home_in_text(said)
-        == "~/a is not /mnt/home/ada/b, nor /home/adamant; see (~/c) and https://x/home/ada/d"
-    )
+    assert shorten_home(said) == "~/a is not /mnt/home/ada/b, nor /home/adamant; see (~/c) and https://x/home/ada/d"
     monkeypatch.setenv("HOME", "/")
-    assert shorten_home_in_text("https://x /a") == "https://x /a"
+    assert shorten_home("https://x /a") == "https://x /a"
 
 
 def test_no_context_is_told_and_the_first_of_all_days_has_no_yesterday(workspace: Workspace, run: Run) -> None:

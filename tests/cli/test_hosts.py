@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.errors import RecallError
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
 from tests.sessions.host_transcripts import write_host
@@ -86,11 +85,11 @@ def test_a_person_who_does_not_agree_keeps_the_copies(
     run("hosts", "import", "codex")
     asked: list[str] = []
 
-    def decline(question: str, refusal: RecallError, *, as_json: bool) -> bool:
+    def decline(question: str, options: object, nothing: str) -> bool:
         asked.append(question)
         return False
 
-    monkeypatch.setattr("mdrecall.cli.output.confirm", decline)
+    monkeypatch.setattr("mdrecall.cli.sessions.confirm_deletion", decline)
     kept = run("hosts", "forget", "codex")
     assert (kept.code, kept.out, asked) == (1, "Nothing was changed.\n", ["Delete 1 imported conversation of codex?"])
     assert run("hosts", "list", "--json").json[1]["imported"] == 1

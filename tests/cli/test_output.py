@@ -4,6 +4,7 @@ import io
 import os
 import re
 import sys
+from argparse import Namespace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from mdrecall.cli.install import _make_path
 from mdrecall.cli.main import _silence_stdout, main
 from mdrecall.cli.output import (
     MINILM_REMEDY,
-    confirm,
+    confirm_deletion,
     plural,
     print_error,
     print_issues,
@@ -147,11 +148,11 @@ def test_the_home_folder_is_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ada")
     assert shorten_home("/home/ada/notes") == "~/notes"
     assert shorten_home("/home/adam/notes") == "/home/adam/notes"
-    assert output.shorten_home_in_text("see /home/ada/x (/home/ada/y) and /home/ada2 or /mnt/home/ada/z") == (
+    assert shorten_home("see /home/ada/x (/home/ada/y) and /home/ada2 or /mnt/home/ada/z") == (
         "see ~/x (~/y) and /home/ada2 or /mnt/home/ada/z"
     )
     monkeypatch.setenv("HOME", "/")
-    assert output.shorten_home_in_text("see /etc/x") == "see /etc/x"
+    assert shorten_home("see /etc/x") == "see /etc/x"
 
 
 def test_json_is_readable_by_people_too(capsys: pytest.CaptureFixture[str]) -> None:
@@ -177,7 +178,7 @@ def test_only_a_terminal_has_colours(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_a_question_is_answered_by_yes_only(typed: str, agreed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdin", Terminal(typed))
-    assert confirm("Really?", RecallError("no terminal"), as_json=False) is agreed
+    assert confirm_deletion("Really?", Namespace(yes=False, json=False)) is agreed
 
 
 @pytest.mark.parametrize(("stdin", "as_json"), [(io.StringIO("y\n"), False), (Terminal("y\n"), True), (None, False)])
@@ -185,8 +186,9 @@ def test_without_somebody_to_ask_the_refusal_is_raised(
     stdin: io.StringIO | None, as_json: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "stdin", stdin)
+    assert confirm_deletion("Really?", Namespace(yes=True, json=as_json))
     with pytest.raises(RecallError, match="no terminal"):
-        confirm("Really?", RecallError("no terminal"), as_json=as_json)
+        confirm_deletion("Really?", Namespace(yes=False, json=as_json))
 
 
 def test_the_progress_line_shows_how_far_and_how_long_and_is_erased(monkeypatch: pytest.MonkeyPatch) -> None:

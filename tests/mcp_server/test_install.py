@@ -261,21 +261,6 @@ def test_without_a_client_the_lines_are_those_that_most_accept(base: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("folder", "said"), [("home", "your home folder"), ("project", "a temporary folder"), ("elsewhere", "")]
-)
-def test_a_folder_that_is_hardly_meant_is_named(
-    base: Path, folder: str, said: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (base / "elsewhere").mkdir()
-    monkeypatch.setattr("mdrecall.cli.install._SYSTEM_TEMP", ())
-    monkeypatch.setattr("tempfile.tempdir", str(base / "project"))
-    assert install("codex", "--print", "--workspace", str(base / folder)) == 0
-    told = capsys.readouterr().err
-    assert said in told
-    assert ("--workspace" in told) == bool(said)
-
-
-@pytest.mark.parametrize(
     "text",
     ['mcp_servers = { other = { command = "x" } }\n', "mcp_servers = 3\n", "mcp_servers.mdrecall = 3\n", "not toml\n"],
 )  # fmt: skip

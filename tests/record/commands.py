@@ -200,7 +200,6 @@ COMMANDS: dict[str, list[str]] = {
         "flush check --json --context-window 200000 --total-tokens 81000",
         "flush check --json --context-window 200000 --total-tokens 181000 --heartbeat",
         "flush check --json --context-window 200000 --total-tokens 181000 --sandboxed --workspace-access ro",
-        "flush check --json --context-window 200000 --total-tokens 181000 --compaction-count 2 --flushed-count 2",
         "flush check --json --transcript-bytes 9000000",
         "flush check --json --context-window 200000 --total-tokens 181000 --session-key agent:main:main --begin",
         "flush done --json --session-key agent:main:main",
