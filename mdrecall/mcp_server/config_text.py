@@ -98,7 +98,7 @@ def set_value(text: str, path: Sequence[str], value: object) -> str:
     wanted = node = _parse_json(text)
     opening = _find_root(text)
     for depth, name in enumerate(path, 1):
-        place = _children(text, opening).get(name)
+        place = _members(text, opening).get(name)
         if place is None or depth == len(path):
             break
         if not isinstance(node[name], dict):
@@ -132,40 +132,30 @@ def remove_value(text: str, path: Sequence[str], kind: str = "json") -> str:
 
 def append_items(text: str, table: str, items: Mapping[str, Any]) -> str:
     """Return JSON with one more item at the end of each list of a table. What is missing of them is made."""
-    if not text.strip(_BLANK):
-        return set_value(text, (table,), {name: [item] for name, item in items.items()})
     for name, item in items.items():
-        wanted = _parse_json(text)
-        if name in _lists_of(wanted, table):
-            wanted[table][name].append(item)
-            text = _check_json(_append(text, (table, name), item), wanted)
-        else:
-            text = set_value(text, (table, name), [item])
+        there = _lists_of(text, table).get(name, [])
+        text = set_value(text, (table, name), [*there, item])
     return text
 
 
 def list_items(text: str, table: str, is_ours: Callable[[Any], bool]) -> dict[str, list[Any]]:
     """Return some items of the lists of a table in JSON, by the names of the lists."""
-    lists = _lists_of(_parse_json(text), table) if text.strip(_BLANK) else {}
-    found = {name: [item for item in items if is_ours(item)] for name, items in lists.items()}
+    found = {name: [item for item in items if is_ours(item)] for name, items in _lists_of(text, table).items()}
     return {name: items for name, items in found.items() if items}
 
 
 def remove_items(text: str, table: str, is_ours: Callable[[Any], bool]) -> str:
     """Return JSON without some items of the lists of a table, and without lists and a table that are empty then."""
-    while text.strip(_BLANK):
-        lists = _lists_of(_parse_json(text), table)
-        found = next(((name, at) for name in lists for at, item in enumerate(lists[name]) if is_ours(item)), None)
-        if found is None:
-            break
-        name, at = found
-        path = (table, name, at) if len(lists[name]) > 1 else (table, name) if len(lists) > 1 else (table,)
-        text = _remove_json(text, path)
-    return text
+    ours, after = list_items(text, table, is_ours), text
+    for name in ours:
+        kept = [item for item in _lists_of(text, table)[name] if item not in ours[name]]
+        after = set_value(after, (table, name), kept) if kept else remove_value(after, (table, name))
+    return remove_value(after, (table,)) if ours and not _lists_of(after, table) else after
 
 
-def _lists_of(values: dict[str, Any], table: str) -> dict[str, list[Any]]:
-    lists = values.get(table, {})
+def _lists_of(text: str, table: str) -> dict[str, list[Any]]:
+    found = get_value(text, (table,))
+    lists = {} if found is None else found
     if not isinstance(lists, dict) or not all(isinstance(items, list) for items in lists.values()):
         raise NotEditable(f"{table} is not a table of lists")
     return lists
@@ -177,14 +167,14 @@ def _nest(path: Sequence[str], value: object) -> Any:
     return value
 
 
-def _remove_json(text: str, path: Sequence[str | int]) -> str:
-    """Return JSON without a member or an item, its comma and the white space before it."""
+def _remove_json(text: str, path: Sequence[str]) -> str:
+    """Return JSON without a member, its comma and the white space before it."""
     wanted: Any = _parse_json(text)
     node, opening = wanted, _find_root(text)
     for name in path[:-1]:
-        node, opening = node[name], _children(text, opening)[name][1]
+        node, opening = node[name], _members(text, opening)[name][1]
     del node[path[-1]]
-    start, _, end = _children(text, opening)[path[-1]]
+    start, _, end = _members(text, opening)[path[-1]]
     following = next(_tokens(text, end))
     head = text[:start].rstrip(" \t\r\n")
     if following[0] == ",":
@@ -192,23 +182,6 @@ def _remove_json(text: str, path: Sequence[str | int]) -> str:
     else:
         head = head.removesuffix(",")
     return _check_json(head + text[end:], wanted)
-
-
-def _append(text: str, path: Sequence[str], item: object) -> str:
-    """Return JSON with an item at the end of the list at a path of two names."""
-    opening = _find_root(text)
-    for name in path:
-        opening = _children(text, opening)[name][1]
-    items = list(_children(text, opening).values())
-    newline, indent = _newline(text), _indent(text)
-    added = f"{newline}{indent * 3}{_dump(item, text, 3)}"
-    if not items:
-        return f"{text[: opening + 1]}{added}{newline}{indent * 2}{text[opening + 1 :].lstrip(_BLANK)}"
-    end = items[-1][2]
-    following = next(_tokens(text, end))
-    if following[0] == ",":
-        return f"{text[: following.end()]}{added},{text[following.end() :]}"
-    return f"{text[:end]},{added}{text[end:]}"
 
 
 def _insert(text: str, opening: int, name: str, value: object, depth: int) -> str:
@@ -254,28 +227,21 @@ def _tokens(text: str, start: int = 0) -> Iterator[re.Match[str]]:
     return (token for token in _TOKEN.finditer(text, start) if not _is_comment(token))
 
 
-def _children(text: str, opening: int) -> dict[str | int, tuple[int, int, int]]:
-    """Return where each member of an object, or item of a list, begins, where its value begins, and where it ends.
+def _members(text: str, opening: int) -> dict[str, tuple[int, int, int]]:
+    """Return where each member of an object begins, where its value begins, and where it ends.
 
-    The object or list opens at a position of a text that has been parsed.
+    The object opens at a position of a text that has been parsed.
     """
-    found: dict[str | int, tuple[int, int, int]] = {}
+    found: dict[str, tuple[int, int, int]] = {}
     tokens = _tokens(text, opening + 1)
-    for token in tokens:
-        if token[0] in ("}", "]"):
-            break
-        if token[0] == ",":
-            continue
-        start, name = token.start(), len(found)
-        if text[opening] == "{":
-            name = json.loads(_as_json(token[0], ":"))
-            next(tokens)
-            token = next(tokens)
-        last, open_count = token, int(token[0] in ("{", "["))
-        while open_count:
-            last = next(tokens)
-            open_count += (last[0] in ("{", "[")) - (last[0] in ("}", "]"))
-        found[name] = start, token.start(), last.end()
+    while (token := next(tokens))[0] != "}":
+        if token[0] != ",":
+            _colon, value = next(tokens), next(tokens)
+            last, open_count = value, int(value[0] in ("{", "["))
+            while open_count:
+                last = next(tokens)
+                open_count += (last[0] in ("{", "[")) - (last[0] in ("}", "]"))
+            found[json.loads(_as_json(token[0], ":"))] = token.start(), value.start(), last.end()
     return found
 
 
@@ -293,7 +259,7 @@ def _parse_json(text: str) -> dict[str, Any]:
     except NotEditable:
         raise
     except (ValueError, RecursionError) as error:
-        raise NotEditable(f"it is not JSON ({_locate_error(text)})") from error
+        raise NotEditable("it is not JSON") from error
     if not isinstance(values, dict):
         raise NotEditable("it is not an object")
     return values
@@ -304,16 +270,6 @@ def _as_json(token: str, following: str) -> str:
     if token.startswith("'"):
         return json.dumps(json.loads('"' + token[1:-1].replace("\\'", "'").replace('"', '\\"') + '"'))
     return json.dumps(token) if following == ":" and re.fullmatch(r"[A-Za-z_$][\w$]*", token) else token
-
-
-def _locate_error(text: str) -> str:
-    try:
-        json.loads(text.removeprefix("\ufeff"))
-    except json.JSONDecodeError as error:
-        return f"line {error.lineno}, column {error.colno}"
-    except RecursionError:
-        pass
-    return "too deep"
 
 
 def _check_json(after: str, wanted: dict[str, Any]) -> str:
