@@ -86,11 +86,10 @@ def add_serve(parser: CommandParser) -> None:
 
 
 def run_serve(options: argparse.Namespace) -> int:
-    from mdrecall.config.environment import read_server_token
     from mdrecall.mcp_server.http import HttpEndpoint, read_token
     from mdrecall.mcp_server.start import run_http
 
-    token = read_token(options.token_file) if options.token_file else read_server_token(os.environ)
+    token = read_token(options.token_file) if options.token_file else os.environ.get("MDRECALL_TOKEN", "").strip()
     endpoint = HttpEndpoint(options.host, options.port, token, tuple(options.allow_host), tuple(options.allow_origin))
     if options.ui:
         from mdrecall.extras.page.app import require_packages

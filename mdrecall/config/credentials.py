@@ -136,11 +136,6 @@ class Credentials:
             if "gemini" in kind.ids and value in ("GEMINI_API_KEY", "GOOGLE_API_KEY"):
                 value = {"source": "env", "id": value}
             return self._first([ResolvedValue(value, f"{self._remote_at}.apiKey")], problems)
-        for name in kind.ids:
-            if look_up(self._files, "models", "providers", name, "auth") == "aws-sdk":
-                problem = f"models.providers.{name}.auth is aws-sdk, which provides no key."
-                problems.append(f"{problem} Set {self._remote_at}.apiKey.")
-                return None
         found = self._first(self._candidates(kind, problems), problems)
         if found is None and kind.needs_key:
             problems.insert(0, self._explain_missing(kind, uses_remote))

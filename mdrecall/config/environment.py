@@ -1,12 +1,12 @@
-"""What the environment says: where files are, proxies, other programs' folders, and a server's token."""
+"""What the environment says: where files are, proxies, and other programs' folders."""
 
 import os
 import sys
 from collections.abc import Mapping
 from typing import NamedTuple
 
-_LEGACY_DIRS = (".clawdbot", ".moldbot", ".moltbot")
-_STATE_DIRS = ("OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
+#: OpenClaw's state folder in the home, then those of earlier names.
+_STATE_DIRS = (".openclaw", ".clawdbot", ".moldbot", ".moltbot")
 _CONFIG_NAMES = ("openclaw.json", "clawdbot.json", "moldbot.json", "moltbot.json")
 
 
@@ -32,12 +32,31 @@ class Locations(NamedTuple):
 
 def find_locations(env: Mapping[str, str], cwd: str) -> Locations:
     """Find OpenClaw's locations from the environment as OpenClaw does, and mdrecall's own."""
-    home = _home(env, cwd)
-    state_dir = _state_dir(env, home, cwd)
-    own_state_dir = _own_state_dir(env, home, cwd)
+
+    def find(home: str, *variables: str) -> str:
+        """Return the path that the first of some variables names; empty if none is set."""
+        return next((expand(path, home, cwd) for name in variables if (path := env.get(name, "").strip())), "")
+
+    system = env.get("HOME", "").strip() or env.get("USERPROFILE", "").strip() or os.path.expanduser("~")
+    system = os.path.normpath(os.path.join(cwd, system)) if not system.startswith("~") else cwd
+    home = find(system, "OPENCLAW_HOME") or system
+    folders = [os.path.join(home, name) for name in _STATE_DIRS]
+    state_dir = find(home, "OPENCLAW_STATE_DIR", "CLAWDBOT_STATE_DIR")
+    state_dir = state_dir or next(filter(os.path.isdir, folders), folders[0])
+    candidates = [os.path.join(state_dir, name) for name in _CONFIG_NAMES]
+    config = find(home, "OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH")
+    own_state_dir = find(home, "MDRECALL_STATE_DIR") or _own_state_dir(env, home)
     own_config = os.path.join(own_state_dir, "mdrecall.json")
-    own_config = _find_named(env, home, cwd, "MDRECALL_CONFIG") or (own_config if os.path.isfile(own_config) else "")
-    return Locations(home, state_dir, _config_path(env, home, cwd, state_dir), own_state_dir, own_config or None)
+    own_config = find(home, "MDRECALL_CONFIG") or (own_config if os.path.isfile(own_config) else "")
+    config_path = config or next(filter(os.path.isfile, candidates), None)
+    return Locations(home, state_dir, config_path, own_state_dir, own_config or None)
+
+
+def _own_state_dir(env: Mapping[str, str], home: str) -> str:
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "mdrecall")
+    base = env.get("XDG_STATE_HOME", "").strip()
+    return os.path.join(base if os.path.isabs(base) else os.path.join(home, ".local", "state"), "mdrecall")
 
 
 def default_workspace(locations: Locations, env: Mapping[str, str]) -> str:
@@ -89,47 +108,6 @@ def shorten(path: str, home: str) -> str:
     return "~" + path[len(home) :] if path == home or path.startswith(home + os.sep) else path
 
 
-def _find_named(env: Mapping[str, str], home: str, cwd: str, *variables: str) -> str:
-    """Return the path that the first of some variables names; empty if none is set."""
-    return next((expand(path, home, cwd) for name in variables if (path := env.get(name, "").strip())), "")
-
-
-def _home(env: Mapping[str, str], cwd: str) -> str:
-    system = env.get("HOME", "").strip() or env.get("USERPROFILE", "").strip() or os.path.expanduser("~")
-    system = os.path.normpath(os.path.join(cwd, system)) if not system.startswith("~") else cwd
-    return _find_named(env, system, cwd, "OPENCLAW_HOME") or system
-
-
-def _state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
-    if named := _find_named(env, home, cwd, *_STATE_DIRS):
-        return named
-    current = os.path.join(home, ".openclaw")
-    if env.get("OPENCLAW_TEST_FAST") == "1" or os.path.isdir(current):
-        return current
-    legacy = (os.path.join(home, name) for name in _LEGACY_DIRS)
-    return next((path for path in legacy if os.path.isdir(path)), current)
-
-
-def _config_path(env: Mapping[str, str], home: str, cwd: str, state_dir: str) -> str | None:
-    if named := _find_named(env, home, cwd, "OPENCLAW_CONFIG_PATH", "CLAWDBOT_CONFIG_PATH"):
-        return named
-    folders = [state_dir]
-    if not _find_named(env, home, cwd, *_STATE_DIRS):
-        legacy = () if env.get("OPENCLAW_TEST_FAST") == "1" else _LEGACY_DIRS
-        folders += [os.path.join(home, name) for name in (".openclaw", *legacy)]
-    candidates = (os.path.join(folder, name) for folder in folders for name in _CONFIG_NAMES)
-    return next((path for path in candidates if os.path.isfile(path)), None)
-
-
-def _own_state_dir(env: Mapping[str, str], home: str, cwd: str) -> str:
-    if named := _find_named(env, home, cwd, "MDRECALL_STATE_DIR"):
-        return named
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", "mdrecall")
-    base = env.get("XDG_STATE_HOME", "").strip()
-    return os.path.join(base if os.path.isabs(base) else os.path.join(home, ".local", "state"), "mdrecall")
-
-
 class ProgramFolders(NamedTuple):
     """Where other programs keep their configuration."""
 
@@ -154,23 +132,16 @@ def find_program_folders(env: Mapping[str, str], cwd: str) -> ProgramFolders:
     )
 
 
-def read_server_token(env: Mapping[str, str]) -> str:
-    """Return the token that HTTP clients of a server must send; empty if none is set."""
-    return env.get("MDRECALL_TOKEN", "").strip()
-
-
-def find_proxy(url: str, env: Mapping[str, str]) -> str | None:
-    """Return the proxy for an address; None for this machine and for hosts that ``NO_PROXY`` lists."""
+def find_proxy(url: str, env: Mapping[str, str]) -> str:
+    """Return the proxy for an address; empty for this machine and for hosts that ``NO_PROXY`` lists."""
     from urllib.parse import urlsplit
 
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     if host in ("localhost", "::1") or host.startswith("127.") or _is_excepted(host, _read(env, "NO_PROXY")):
-        return None
+        return ""
     proxy = _read(env, f"{parts.scheme.upper()}_PROXY") or _read(env, "ALL_PROXY")
-    if not proxy:
-        return None
-    return proxy if "://" in proxy else f"http://{proxy}"
+    return proxy if not proxy or "://" in proxy else f"http://{proxy}"
 
 
 def _read(env: Mapping[str, str], name: str) -> str:

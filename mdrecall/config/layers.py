@@ -8,6 +8,9 @@ from mdrecall.config.openclaw_settings import PER_AGENT
 from mdrecall.errors import ConfigError, suggest_name
 from mdrecall.types.transcripts import normalize_agent_id
 
+#: Where search settings are: of one agent, in its entry, and of all.
+_OF_AGENT = ("memory.search", "memorySearch")
+_OF_ALL = ("memory.search", "agents.defaults.memorySearch", "memorySearch")
 #: Takes the place of a secret that cannot be read: a reference that leads nowhere.
 _UNREADABLE: dict[str, str] = {"source": "", "id": ""}
 
@@ -68,25 +71,17 @@ def resolve(section: type[Section], layers: list[Layer], prefix: str, problems: 
 
 def build(section: type[Section], resolved: Mapping[str, ResolvedValue], prefix: str) -> Any:
     """Return the typed value of a section from its configured settings, with secrets wrapped."""
-    found: dict[str, Any] = {}
-    for name, (value, _) in resolved.items():
-        if name.startswith(f"{prefix}."):
-            *groups, last = name[len(prefix) + 1 :].split(".")
-            values = found
-            for group in groups:
-                values = values.setdefault(group, {})
-            values[last] = value
-    return _build(section, found)
-
-
-def _build(section: type[Section], values: Mapping[str, Any]) -> Section:
     made: dict[str, Any] = {}
-    for name, value in values.items():
-        entry = section.entries.get(name)
+    inner: dict[str, type[Section]] = {}
+    for full_name, (value, _) in resolved.items():
+        name, _, rest = full_name.removeprefix(f"{prefix}.").partition(".")
+        entry = section.entries.get(name) if full_name.startswith(f"{prefix}.") else None
         if isinstance(entry, Setting):
             made[section.fields[name]] = entry.hide(value) if entry.hide and value is not None else value
-        elif entry is not None:
-            made[section.fields[name]] = _build(entry, value)
+        elif entry is not None and rest:
+            inner[name] = entry
+    for name, entry in inner.items():
+        made[section.fields[name]] = build(entry, resolved, f"{prefix}.{name}")
     return section(**made)
 
 
@@ -126,30 +121,26 @@ def read_agents(files: list[Layer], problems: list[str]) -> list[AgentEntry]:
         if not isinstance(listed, list):
             problems.append(f"{file.file}: agents.list must be a list.")
             listed = []
-        entries: list[tuple[str, Any, str | None]] = [
-            (f"agents.list[{index}]", entry, None) for index, entry in enumerate(listed)
-        ]
+        entries: list[tuple[str, Any, str | None]] = []
+        entries += [(f"agents.list[{index}]", entry, None) for index, entry in enumerate(listed)]
         mapped = _read_object(file, "agents.entries", group.get("entries"), problems)
         entries += [(f"agents.entries.{name}", entry, name) for name, entry in mapped.items()]
         owner = look_up([group], "defaults", "systemAgent", "agentId")
         owner = normalize_agent_id(owner) if isinstance(owner, str) and owner.strip() else ""
         for at, entry, name in entries:
-            values = _without_bad_workspace(file, at, _read_object(file, at, entry, problems), problems)
+            values = _read_object(file, at, entry, problems)
+            _check_workspace(file, at, values, problems)
             agent_id = normalize_agent_id(str(name if name is not None else values.get("id") or ""))
             # OpenClaw may have named the agent for everything without another one.
             is_default = agent_id == owner if owner else values.get("default") is True
             agents.append(AgentEntry(agent_id, is_default, at, file.file, values))
-        _without_bad_workspace(file, "agents.defaults", group.get("defaults"), problems)
+        _check_workspace(file, "agents.defaults", group.get("defaults"), problems)
     return agents
 
 
-def _without_bad_workspace(file: Layer, at: str, values: Any, problems: list[str]) -> dict[str, Any]:
-    """Return an object without a ``workspace`` that is not a string, which is a problem."""
-    found: dict[str, Any] = values if isinstance(values, dict) else {}
-    if isinstance(found.get("workspace") or "", str):
-        return found
-    problems.append(f"{file.file}: {at}.workspace must be a string.")
-    return {name: value for name, value in found.items() if name != "workspace"}
+def _check_workspace(file: Layer, at: str, values: Any, problems: list[str]) -> None:
+    if isinstance(values, dict) and not isinstance(values.get("workspace") or "", str):
+        problems.append(f"{file.file}: {at}.workspace must be a string.")
 
 
 def default_agent(agents: list[AgentEntry]) -> str:
@@ -176,19 +167,13 @@ def choose_agent(agents: list[AgentEntry], requested: str | None, problems: Sequ
 
 def agent_layers(file: Layer, entries: list[AgentEntry], problems: list[str]) -> list[Layer]:
     """Return the search settings that a file has for one agent, the newer place first."""
-    own = [file._replace(at=entry.at, values=entry.values) for entry in entries if entry.file == file.file]
-    return [
-        layer
-        for inside in own
-        for path in ("memory.search", "memorySearch")
-        for layer in layers_at([inside], path, problems)
-    ]
+    own = (file._replace(at=entry.at, values=entry.values) for entry in entries if entry.file == file.file)
+    return [layer for each in own for path in _OF_AGENT for layer in layers_at([each], path, problems)]
 
 
 def default_layers(file: Layer, problems: list[str]) -> list[Layer]:
     """Return the search settings that a file has for all agents, the newest place first, the legacy one last."""
-    paths = ("memory.search", "agents.defaults.memorySearch", "memorySearch")
-    return [layer for path in paths for layer in layers_at([file], path, problems)]
+    return [layer for path in _OF_ALL for layer in layers_at([file], path, problems)]
 
 
 def agent_default_layers(files: list[Layer], entries: list[AgentEntry], defaults: list[Layer]) -> list[Layer]:

@@ -98,8 +98,8 @@ class Loaded(NamedTuple):
         """The address that models are downloaded from."""
         return self.environment.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
 
-    def proxy(self, url: str) -> str | None:
-        """Return the proxy for an address, if any."""
+    def proxy(self, url: str) -> str:
+        """Return the proxy for an address; empty without one."""
         return find_proxy(url, self.environment)
 
     @property

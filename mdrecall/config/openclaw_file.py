@@ -104,7 +104,7 @@ def json_schema() -> dict[str, Any]:
     others = {"active-memory": _NO_EFFECT, "memory-wiki": _NO_EFFECT}
     # What is said about any other plugin is that plugin's business.
     plugins["properties"]["entries"] = _map({}, {"memory-core": core, "memory-lancedb": lancedb, **others})
-    provider = _open({name: {} for name in ("api", "apiKey", "auth", "baseUrl", "headers")})
+    provider = _open({name: {} for name in ("api", "apiKey", "baseUrl", "headers")})
     properties = {
         "$schema": {},
         "agents": _open(agents),

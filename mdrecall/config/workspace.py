@@ -9,6 +9,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 from mdrecall.config.environment import Locations, default_workspace, expand, shorten
@@ -74,7 +75,7 @@ def find_workspace(request: WorkspaceRequest, store_path: ResolvedValue) -> Work
     labels = ("default", *(f"{file.file}: " for file in request.files if file.is_lenient))
     problems = [file.problem for file in request.files if file.problem]
     _require_folder(folder, problems, is_openclaws=folder == agents_folder and folder.origin.startswith(labels))
-    is_agents = agents_folder is not None and _is_same(agents_folder.value, folder.value)
+    is_agents = agents_folder is not None and os.path.realpath(agents_folder.value) == os.path.realpath(folder.value)
     is_openclaws = is_agents and _has_openclaw(request)
     locations, agent_id = request.locations, request.agent_id
     shared_dir = locations.state_dir if _has_openclaw(request) else locations.own_state_dir
@@ -94,9 +95,8 @@ def has_notes(folder: str, home: str) -> bool:
     A name in capitals, such as README.md or AGENTS.md, is that of a project's document: a program that is started in a
     project must not take it for a memory. MEMORY.md is one.
     """
-    is_too_wide = os.path.realpath(folder) in (os.sep, os.path.realpath(home))
     notes = (name for name in _list_markdown(folder) if not name.split(".")[0].isupper())
-    return not is_too_wide and (any(notes) or has_memory(folder, home))
+    return has_memory(folder, home) or (any(notes) and not _is_too_wide(folder, home))
 
 
 def has_memory(folder: str, home: str) -> bool:
@@ -105,11 +105,13 @@ def has_memory(folder: str, home: str) -> bool:
     Unlike in ``has_notes``, other Markdown does not count: most repositories have some, and a program that is started
     there by itself must not write to them.
     """
-    if os.path.realpath(folder) in (os.sep, os.path.realpath(home)):
-        return False
-    below = (path for path, _, _ in os.walk(os.path.join(folder, "memory")))
-    folders = (path for path, _ in zip(below, range(_MAX_FOLDERS), strict=False))
-    return "MEMORY.md" in _list_markdown(folder) or any(any(_list_markdown(path)) for path in folders)
+    folders = (path for path, _, _ in islice(os.walk(os.path.join(folder, "memory")), _MAX_FOLDERS))
+    has_any = "MEMORY.md" in _list_markdown(folder) or any(any(_list_markdown(path)) for path in folders)
+    return has_any and not _is_too_wide(folder, home)
+
+
+def _is_too_wide(folder: str, home: str) -> bool:
+    return os.path.realpath(folder) in (os.sep, os.path.realpath(home))
 
 
 def locate_receipt(own_state_dir: str, host: str, project: str = "") -> str:
@@ -181,32 +183,27 @@ def _find_agents_folder(request: WorkspaceRequest) -> ResolvedValue | None:
         return configured
     if not _has_openclaw(request):
         return None
-    if not request.is_default_agent:
-        return ResolvedValue(_other_agents_folder(request), "default")
-    return ResolvedValue(default_workspace(request.locations, request.env), "default")
-
-
-def _other_agents_folder(request: WorkspaceRequest) -> str:
-    """Return the default folder of a further agent; newer OpenClaws have it below that of all agents."""
+    if request.is_default_agent:
+        return ResolvedValue(default_workspace(request.locations, request.env), "default")
+    # Newer OpenClaws have the default folder of a further agent below that of all agents.
+    locations, agent_id = request.locations, request.agent_id
     root = look_up([file.values for file in request.files], "agents", "defaults", "workspace")
-    if isinstance(root, str) and root.strip():
-        folder = os.path.join(root.replace("\0", "").strip(), request.agent_id)
-        folder = expand(folder, request.locations.home, request.locations.state_dir)
+    if isinstance(root, str) and (bare := root.replace("\0", "").strip()):
+        folder = expand(os.path.join(bare, agent_id), locations.home, locations.state_dir)
         if os.path.isdir(folder):
-            return folder
-    return os.path.join(request.locations.state_dir, f"workspace-{request.agent_id}")
+            return ResolvedValue(folder, "default")
+    return ResolvedValue(os.path.join(locations.state_dir, f"workspace-{agent_id}"), "default")
 
 
 def _configured_folder(request: WorkspaceRequest) -> ResolvedValue | None:
-    locations = request.locations
-    candidates = [(entry.values, f"{entry.file}: {entry.at}.workspace") for entry in request.entries]
+    places = [(entry.values, entry.file, entry.at) for entry in request.entries]
     if request.is_default_agent:
-        layers = layers_at(request.files, "agents.defaults", [])
-        candidates += [(layer.values, f"{layer.file}: {layer.at}.workspace") for layer in layers]
-    for values, origin in candidates:
+        places += [(layer.values, layer.file, layer.at) for layer in layers_at(request.files, "agents.defaults", [])]
+    for values, file, at in places:
         path = values.get("workspace") if isinstance(values, dict) else None
         if isinstance(path, str) and (bare := path.replace("\0", "").strip()):
-            return ResolvedValue(expand(bare, locations.home, locations.state_dir), origin)
+            folder = expand(bare, request.locations.home, request.locations.state_dir)
+            return ResolvedValue(folder, f"{file}: {at}.workspace")
     return None
 
 
@@ -261,14 +258,8 @@ def _folder_id(folder: str) -> str:
 
 
 def _list_markdown(folder: str) -> Iterator[str]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        yield from (
-            entry.name for entry in entries if is_note_file(entry.name) and entry.is_file(follow_symlinks=False)
-        )
-
-
-def _is_same(one: str, other: str) -> bool:
-    return os.path.realpath(one) == os.path.realpath(other)
+    with suppress(OSError), os.scandir(folder) as found:
+        yield from (entry.name for entry in found if is_note_file(entry.name) and entry.is_file(follow_symlinks=False))
 
 
 def _is_inside(path: str, folder: str) -> bool:

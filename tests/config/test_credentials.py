@@ -126,14 +126,6 @@ def test_a_configured_key_that_cannot_be_had_is_not_replaced_by_another(reach: R
     assert access.problem.startswith("memorySearch.remote.apiKey refers to ${GONE}, which is not set.")
 
 
-def test_aws_gives_no_key_but_one_may_be_configured(reach: Reach) -> None:
-    config = models("openai", auth="aws-sdk", apiKey="a")
-    access = reach("openai", config, env={"OPENAI_API_KEY": "b"}, profiles=stored({"key": "c"}))
-    assert access.key is None
-    assert access.problem.startswith("models.providers.openai.auth is aws-sdk, which provides no key.")
-    assert revealed(reach("openai", {**config, **remote(apiKey="d")})) == ["d"]
-
-
 def test_the_own_file_lies_over_openclaws_value_by_value(reach: Reach) -> None:
     weak = models("openai", apiKey="weak", baseUrl="https://weak")
     access = reach("openai", weak, own=models("openai", apiKey="strong"))

@@ -104,13 +104,6 @@ def test_a_legacy_state_folder_counts_only_without_the_current_one(
     assert find_locations({"HOME": str(tmp_path)}, "/c").state_dir == str(tmp_path / state)
 
 
-def test_the_fast_test_switch_does_not_look_for_legacy_state_folders(tmp_path: Path) -> None:
-    folder(tmp_path / ".clawdbot")
-    env = {"HOME": str(tmp_path)}
-    assert find_locations({**env, "OPENCLAW_TEST_FAST": "1"}, "/c").state_dir == str(tmp_path / ".openclaw")
-    assert find_locations({**env, "OPENCLAW_TEST_FAST": "0"}, "/c").state_dir == str(tmp_path / ".clawdbot")
-
-
 @pytest.mark.parametrize(
     ("env", "path"),
     [
@@ -135,8 +128,7 @@ def test_the_configuration_file_can_be_named_by_the_environment(env: dict[str, s
         ([".openclaw/moltbot.json", ".openclaw/moldbot.json"], ".openclaw/moldbot.json"),
         ([".openclaw/moldbot.json", ".openclaw/clawdbot.json"], ".openclaw/clawdbot.json"),
         ([".openclaw/moltbot.json", ".clawdbot/openclaw.json"], ".openclaw/moltbot.json"),
-        ([".openclaw/other.json", ".clawdbot/clawdbot.json"], ".clawdbot/clawdbot.json"),
-        ([".openclaw/other.json", ".moltbot/moltbot.json", ".moldbot/moldbot.json"], ".moldbot/moldbot.json"),
+        ([".clawdbot/clawdbot.json", ".moltbot/moltbot.json"], ".clawdbot/clawdbot.json"),
     ],
 )
 def test_the_configuration_file_is_the_first_known_name_in_the_first_folder(

@@ -85,13 +85,6 @@ def test_mdrecalls_own_file_may_name_the_workspace_without_openclaw(tmp_path: Pa
     assert load(env=env, cwd=str(tmp_path / "a")).settings.workspace == str(tmp_path / "b")
 
 
-def test_fast_tests_of_openclaw_do_not_look_into_legacy_folders(tmp_path: Path) -> None:
-    (tmp_path / ".clawdbot").mkdir()
-    (tmp_path / ".clawdbot/clawdbot.json").write_text("{")
-    env = {"HOME": str(tmp_path), "OPENCLAW_TEST_FAST": "1"}
-    assert load(env=env, cwd=str(tmp_path)).files == ()
-
-
 def test_the_vector_library_path_is_expanded(tmp_path: Path) -> None:
     env = home(tmp_path, '{memorySearch: {store: {vector: {extensionPath: "~/v.so"}}}}')
     settings = load(env=env, cwd=str(tmp_path), workspace=str(tmp_path / "a")).settings
