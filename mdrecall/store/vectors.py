@@ -95,12 +95,7 @@ def pack_passages(chunks: Sequence[bytes], size: int) -> list[bytes]:
 
 def correct_passage_cosines(cosines: Sequence[float]) -> list[float]:
     """Return what the cosines of passages probably were before their vectors were rounded to two bits a number."""
-    corrected = [round(cosine * _GAIN, 5) for cosine in cosines]
-    return (
-        [max(-1.0, min(1.0, cosine)) for cosine in corrected]
-        if max(map(abs, corrected), default=0.0) > 1
-        else corrected
-    )
+    return [max(-1.0, min(1.0, round(cosine * _GAIN, PLACES))) for cosine in cosines]
 
 
 def unpack_passages(packed: bytes, size: int) -> bytes:
@@ -266,7 +261,7 @@ class MatrixEngine:
         return {chunk_id: round(cosine, PLACES) for chunk_id, cosine in zip(known, found, strict=True)}
 
     def passage_cosines(self, space: VectorChanges, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
-        """Return the cosines of the passages of each chunk, in order."""
+        """Return about the true cosines of the passages of each chunk, in order."""
         numpy = self._numpy
         blobs = space.passages_of(ids)
         if not blobs:
@@ -278,7 +273,7 @@ class MatrixEngine:
         start = 0
         for chunk_id, blob in blobs.items():
             end = start + len(blob) // len(wanted)
-            found[chunk_id] = cosines[start:end]
+            found[chunk_id] = correct_passage_cosines(cosines[start:end])
             start = end
         return found
 

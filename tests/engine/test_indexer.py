@@ -15,7 +15,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.indexer import Indexer
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.store.sqlite import SqliteStore
-from mdrecall.store.sqlite.documents import SqliteDocuments
+from mdrecall.store.sqlite.store import SqliteDocuments
 from mdrecall.text.words import Analyser
 from mdrecall.types import Document, Embedding, EmbedInput, IndexedChunk, Issue, Listing, Progress, SourceName
 from mdrecall.types.documents import Stamps

@@ -198,8 +198,7 @@ def test_no_query_is_an_error_but_a_blank_one(asked: Memory, query: str) -> None
 def test_words_beyond_the_row_budget_keep_their_true_weight(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in ("common", "sqlite.documents"):
-        monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", 20)
+    monkeypatch.setattr("mdrecall.store.common.ROW_BUDGET", 20)
     workspace.write("memory/both.md", "zebra quagga")
     workspace.write("memory/one.md", "zebra project plan budget. project plan budget.")
     workspace.write("memory/other.md", "zebra")

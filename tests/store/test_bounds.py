@@ -57,9 +57,8 @@ def meter(store: SqliteStore) -> Metered:
 @pytest.fixture
 def filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[int], Metered]]:
     """Make an index of notes that all hold common words, and each of which has a word of its own."""
-    for room in ("common", "sqlite.documents"):
-        monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", ROWS)
-    monkeypatch.setattr("mdrecall.store.sqlite.documents._MOST_COUNTED", COUNTED)
+    monkeypatch.setattr("mdrecall.store.common.ROW_BUDGET", ROWS)
+    monkeypatch.setattr("mdrecall.store.sqlite.store._MOST_COUNTED", COUNTED)
     stores: list[SqliteStore] = []
 
     def fill(count: int) -> Metered:
@@ -96,7 +95,7 @@ def test_chunks_that_were_loaded_are_read_again_only_beyond_a_limit(
     index = filled(SMALL)
     index.load(1)
     usual = index.load(1)
-    monkeypatch.setattr("mdrecall.store.sqlite.documents._MOST_LOADED_CHARS", 100)
+    monkeypatch.setattr("mdrecall.store.sqlite.store._MOST_LOADED_CHARS", 100)
     index.load(2, 3, 4)
     assert index.load(4) == usual
     assert index.load(1) == usual + 1

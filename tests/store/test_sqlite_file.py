@@ -30,8 +30,7 @@ def store(tmp_path: Path) -> Iterator[SqliteStore]:
 def test_common_terms_beyond_the_budget_count_only_where_a_rarer_one_is(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for room in ("common", "sqlite.documents"):
-        monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", 3)
+    monkeypatch.setattr("mdrecall.store.common.ROW_BUDGET", 3)
     store.documents.put([indexed(f"{number}.md", "common words here") for number in range(9)], "r")
     store.documents.put([indexed("rare.md", "common walrus")], "r")
     common, walrus = store.chunks.match_terms(parse_query("common walrus"))
@@ -56,8 +55,7 @@ def test_no_thread_closes_the_connection_that_another_one_writes_with(store: Sql
 def test_of_a_term_beyond_the_budget_the_newest_chunks_are_found(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch, query: str
 ) -> None:
-    for room in ("common", "sqlite.documents"):
-        monkeypatch.setattr(f"mdrecall.store.{room}.ROW_BUDGET", 3)
+    monkeypatch.setattr("mdrecall.store.common.ROW_BUDGET", 3)
     store.documents.put([indexed(f"{number}.md", "the common words here") for number in range(9)], "r")
     (match,) = store.chunks.match_terms(parse_query(query))
     assert sorted(match.chunks) == [7, 8, 9]
@@ -66,7 +64,7 @@ def test_of_a_term_beyond_the_budget_the_newest_chunks_are_found(
 
 
 def test_the_rows_of_a_very_common_term_are_estimated(store: SqliteStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mdrecall.store.sqlite.documents._MOST_COUNTED", 4)
+    monkeypatch.setattr("mdrecall.store.sqlite.store._MOST_COUNTED", 4)
     texts = ["common words" if number % 2 else "others" for number in range(40)]
     store.documents.put([indexed(f"{number}.md", text) for number, text in enumerate(texts)], "r")
     (match,) = store.chunks.match_terms(parse_query("common"))

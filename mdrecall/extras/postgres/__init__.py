@@ -22,9 +22,8 @@ from psycopg import ClientCursor
 
 from mdrecall.errors import StoreBusy, StoreError, StoreUnavailable
 from mdrecall.extras.postgres.connect import Database, Transaction, with_retries
-from mdrecall.extras.postgres.documents import PostgresChunks, PostgresDocuments
+from mdrecall.extras.postgres.documents import PostgresChunks, PostgresDocuments, PostgresVectors
 from mdrecall.extras.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, explain_bypass, grant
-from mdrecall.extras.postgres.vectors import PostgresVectors
 from mdrecall.locks import is_alive
 from mdrecall.store.common import StampCache, make_job
 from mdrecall.types import ContentSizes, Embedding, Holder, Job

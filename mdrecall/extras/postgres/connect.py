@@ -113,6 +113,8 @@ class Transaction:
         size = len(State._fields)
         self.spaces = {row[size]: SpaceRow(*row[size:]) for row in found if row[size] is not None}
         self.is_writing = is_writing
+        #: The changes after a revision, which are read once in a transaction that only reads.
+        self.changes: dict[int, list[tuple[Any, ...]]] = {}
         #: The blocks of postings, once they are known: nobody else changes them while a transaction writes.
         self.blocks: list[Any] | None = None
         #: The blocks that have lost chunks, which is not stored yet.

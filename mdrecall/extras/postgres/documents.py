@@ -1,44 +1,43 @@
-"""Documents, transcripts and chunks in the database: written whole, and read by number, by path and by terms."""
+"""Documents, chunks and vectors in the database: written whole, and read by number, by path and by terms.
 
+Vectors are stored as signed bytes, as in the SQLite store, so that both have the same cosines, and searched in memory.
+"""
+
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
+import numpy
+
 from mdrecall.errors import StoreUnavailable
-from mdrecall.extras.postgres.connect import Database, Transaction, with_retries
+from mdrecall.extras.postgres.connect import Database, SpaceRow, Transaction, with_retries
 from mdrecall.extras.postgres.postings import ChunkTerms
-from mdrecall.extras.postgres.schema import analyze_new, to_bytes, to_text
+from mdrecall.extras.postgres.schema import NOT_STORED, analyze_new, to_bytes, to_text
 from mdrecall.extras.postgres.terms import BlockCache, PostgresTerms, add_block, remove_chunks, store_removals
 from mdrecall.interfaces import Indexed
-from mdrecall.store.common import (
-    HEAD_CHARS,
-    ChangedStamps,
-    StampCache,
-    encode_names,
-    find_times,
-    match_terms,
-    pack_chunk,
-    pack_document,
-    unpack_chunk,
-    unpack_document,
-)
+from mdrecall.store import common, vectors
 from mdrecall.text.annotations import unpack_marks
 from mdrecall.text.days import is_of_days
 from mdrecall.text.index_terms import index_terms
 from mdrecall.types import (
     Chunk,
     Document,
+    Embedding,
     IndexedChunk,
     Match,
+    PendingChunk,
     SourceCount,
     SourceName,
+    Space,
     StoredChunk,
     StoredDocument,
+    StoredSpace,
     Term,
     Transcript,
 )
-from mdrecall.types.documents import PART_MARK, file_path, part_path
+from mdrecall.types.documents import PART_MARK, file_path, part_path, title_path
 
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
 _CHUNKS_AT_ONCE = 8_192
@@ -59,8 +58,7 @@ _DELETE = """
         SELECT %(workspace)s, %(gen)s, %(revision)s, 'removed', int8send(id) FROM gone ON CONFLICT DO NOTHING)
     SELECT id, length, NULL FROM gone UNION ALL SELECT NULL, count(*), space_id FROM lost GROUP BY space_id
 """
-# The row of a revision has nothing in ``what``.
-_CHANGES = f"SELECT revision, what FROM mdrecall.changes WHERE {_OWN} AND revision >= %s AND kind IN ('revision', %s)"
+_CHANGES = f"SELECT revision, kind, what FROM mdrecall.changes WHERE {_OWN} AND revision >= %s"
 _RECORD = """
     INSERT INTO mdrecall.changes(workspace_id, gen, revision, kind, what)
     SELECT %s, %s, %s, %s, each FROM unnest(%s::bytea[]) each ON CONFLICT DO NOTHING
@@ -108,7 +106,7 @@ _PUT_CHUNKS = """
 class PostgresDocuments:
     """The role ``DocumentWriter``."""
 
-    def __init__(self, database: Database, gen: int | None, place: str, stamps: StampCache) -> None:
+    def __init__(self, database: Database, gen: int | None, place: str, stamps: common.StampCache) -> None:
         """``place`` is the machine and folder that stamps are true for."""
         self._database = database
         self._gen = gen
@@ -207,13 +205,14 @@ class PostgresDocuments:
 
 def find_removed(now: Transaction, kind: str, seen: int) -> list[bytes] | None:
     """Return what was removed after a revision; None if that is not remembered."""
-    found = now.rows(_CHANGES, seen, kind) if seen >= 0 else []
-    if not any(revision == seen for revision, _ in found):
+    if seen not in now.changes or now.is_writing:
+        now.changes[seen] = now.rows(_CHANGES, seen) if seen >= 0 else []
+    if not any(revision == seen for revision, *_ in now.changes[seen]):
         return None
-    return [what for revision, what in found if revision > seen and what]
+    return [what for revision, each, what in now.changes[seen] if each == kind and revision > seen]
 
 
-def _read_stamps(now: Transaction, place: str, source: SourceName, settle_ns: int, seen: int) -> ChangedStamps:
+def _read_stamps(now: Transaction, place: str, source: SourceName, settle_ns: int, seen: int) -> common.ChangedStamps:
     """Return how stamps have changed since a revision; everything if the removals are not remembered."""
     removed = find_removed(now, "gone", seen)
     values = (settle_ns, place, now.workspace, now.gen, source, -1 if removed is None else seen)
@@ -241,7 +240,7 @@ def _put(
     first = now.reserve("next_document", len(documents))
     rows, chunks_of = [], []
     for number, (document, chunks) in enumerate(items, first):
-        fields, day, own = pack_document(document, chunks)
+        fields, day, own = common.pack_document(document, chunks)
         digest = bytes.fromhex(document.hash)
         rows.append((number, document.source, to_bytes(document.path), digest, document.stamp[1], fields, day))
         chunks_of.append(own)
@@ -278,12 +277,12 @@ def _put_chunks(now: Transaction, collected: Sequence[tuple[int, int, IndexedChu
 
 
 def _read_terms(indexed: IndexedChunk) -> ChunkTerms:
-    columns = indexed.words, encode_names(indexed.names), indexed.title
+    columns = indexed.words, common.encode_names(indexed.names), indexed.title
     return ChunkTerms(*(tuple(index_terms(text)) if text else () for text in columns))
 
 
 def _chunk_row(chunk: Chunk, length: int) -> tuple[Any, ...]:
-    trail, records, marks = pack_chunk(chunk)
+    trail, records, marks = common.pack_chunk(chunk)
     lines = (chunk.start_line, chunk.end_line, chunk.overlap, length)
     return (*lines, to_bytes(trail), records, marks, to_bytes(chunk.text))
 
@@ -348,16 +347,14 @@ _COUNTS = """
     WHERE workspace_id=%s AND gen=%s GROUP BY source
 """
 _CHUNKS = """
-    SELECT c.id, d.source, d.path, c.start_line, c.end_line, c.text, c.trail, d.mtime_ns, c.records, c.marks
-    FROM mdrecall.chunks c JOIN mdrecall.documents d
+    SELECT c.id, d.source{more} FROM mdrecall.chunks c JOIN mdrecall.documents d
         ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
     WHERE c.workspace_id=%s AND c.gen=%s AND c.id = ANY(%s)
 """
-_SOURCES = """
-    SELECT c.id, d.source FROM mdrecall.chunks c JOIN mdrecall.documents d
-        ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
-    WHERE c.workspace_id=%s AND c.gen=%s AND c.id = ANY(%s)
-"""
+_SOURCES = _CHUNKS.format(more="")
+_WHOLE_CHUNKS = _CHUNKS.format(
+    more=", d.path, c.start_line, c.end_line, c.text, c.trail, d.mtime_ns, c.records, c.marks"
+)
 # As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
 _DOCUMENTS = """
     SELECT d.id, d.source, d.path, d.mtime_ns, CASE WHEN d.source <> 'sessions'
@@ -420,17 +417,15 @@ class PostgresChunks:
             return self._of_projects[1]
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
-        if not ids:
-            return []
         with self._database.reading(self._gen) as now:
-            found = {row[0]: _read_chunk(row) for row in now.rows(_CHUNKS, list(ids))}
+            found = {row[0]: _read_chunk(row) for row in (now.rows(_WHOLE_CHUNKS, list(ids)) if ids else ())}
         return [found[number] for number in ids if number in found]
 
     def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
         with self._database.reading(self._gen) as now:
             if days is not None:
                 own = now.workspace, now.gen
-                each = (row for day in days for row in now.rows(_OF_DAYS, *own, *day, *own, *find_times(*day)))
+                each = (row for day in days for row in now.rows(_OF_DAYS, *own, *day, *own, *common.find_times(*day)))
                 by_number = {row[0]: _read_document(row) for row in each}
                 return [document for document in by_number.values() if is_of_days(document, days)]
             (before, known), key = self._listed, (now.gen, now.state.revision)
@@ -453,12 +448,12 @@ class PostgresChunks:
         with self._database.reading(self._gen) as now:
             index = PostgresTerms(now, self._blocks)
             index.prepare(terms)
-            return match_terms(index, terms)
+            return common.match_terms(index, terms)
 
 
 def _read_chunk(row: tuple[Any, ...]) -> StoredChunk:
     number, source, path, start, end, text, trail, *others = row
-    return unpack_chunk((number, source, to_text(path), start, end), to_text(text), to_text(trail), *others)
+    return common.unpack_chunk((number, source, to_text(path), start, end), to_text(text), to_text(trail), *others)
 
 
 def _list_documents(
@@ -476,5 +471,224 @@ def _list_documents(
 
 def _read_document(row: tuple[Any, ...]) -> StoredDocument:
     number, source, path, mtime_ns, head, fields = row
-    shown = head.decode("utf-8", "ignore")[:HEAD_CHARS] if head else ""
-    return unpack_document(number, source, to_text(path), mtime_ns, shown, fields)
+    shown = head.decode("utf-8", "ignore")[: common.HEAD_CHARS] if head else ""
+    return common.unpack_document(number, source, to_text(path), mtime_ns, shown, fields)
+
+
+#: Vectors are read by as many at once, so that a million of them need not be in memory twice.
+_VECTORS_AT_ONCE = 2_048
+# No joins: a planner that does not know yet how large the tables have become would read all of them.
+_TEXTS = """
+    SELECT c.id, (SELECT d.path FROM mdrecall.documents d
+        WHERE d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id), c.trail, c.text
+    FROM mdrecall.chunks c WHERE c.workspace_id=%s AND c.gen=%s AND c.id > %s
+"""
+_IN_ORDER = "ORDER BY c.id LIMIT %s"
+_VECTOR_OF = """
+    (SELECT v.chunk FROM mdrecall.vectors v WHERE v.workspace_id = c.workspace_id AND v.gen = c.gen
+        AND v.space_id=%s AND v.chunk = c.id)
+"""
+_PENDING = f"{_TEXTS} AND {_VECTOR_OF} IS NULL {_IN_ORDER}"
+# A chunk that no longer exists is left out. Of the others, those are counted that had no vector.
+_PUT = """
+    WITH made AS (
+        SELECT each.*, (SELECT v.chunk FROM mdrecall.vectors v WHERE v.workspace_id=%(workspace)s AND v.gen=%(gen)s
+            AND v.space_id=%(space)s AND v.chunk = each.id) IS NULL AS is_new
+        FROM unnest(%(ids)b::int8[], %(vectors)b::bytea[], %(passages)b::bytea[]) each(id, vector, passages)
+        WHERE (SELECT c.id FROM mdrecall.chunks c WHERE c.workspace_id=%(workspace)s AND c.gen=%(gen)s
+            AND c.id = each.id) IS NOT NULL),
+    stored AS (
+        INSERT INTO mdrecall.vectors(workspace_id, gen, space_id, revision, chunk, vector, passages)
+        SELECT %(workspace)s, %(gen)s, %(space)s, %(revision)s, id, vector, passages FROM made
+        ON CONFLICT (workspace_id, gen, space_id, chunk) DO UPDATE
+        SET revision = excluded.revision, vector = excluded.vector, passages = excluded.passages)
+    SELECT count(*) FILTER (WHERE is_new) FROM made
+"""
+_ADD_SPACE = """
+    INSERT INTO mdrecall.spaces(workspace_id, gen, id, provider, model, fingerprint, dimensions, stored)
+    VALUES(%s, %s, %s, %s, %s, %s, %s, true) ON CONFLICT (workspace_id, gen, id) DO UPDATE SET stored = true
+"""
+_BLOCK = f"""
+    SELECT array_agg(chunk ORDER BY chunk), string_agg(vector, '' ORDER BY chunk) FROM (
+        SELECT chunk, vector FROM mdrecall.vectors
+        WHERE {_OWN} AND space_id=%s AND chunk > %s AND revision > %s ORDER BY chunk LIMIT {_VECTORS_AT_ONCE}) next
+"""
+_SOME = f"SELECT chunk, {{}} FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s AND chunk = ANY(%s)"
+
+
+class PostgresVectors:
+    """The role ``VectorIndex``."""
+
+    def __init__(self, database: Database, gen: int | None) -> None:
+        self._database = database
+        self._gen = gen
+        self._lock = threading.Lock()
+        self._engines: dict[tuple[int, int, tuple[str, int]], vectors.MatrixEngine] = {}
+
+    def spaces(self) -> list[StoredSpace]:
+        with self._database.reading(self._gen) as now:
+            return [_read_space(now, row) for row in sorted(now.spaces.values(), reverse=True)]
+
+    def ensure_space(self, space: Space) -> StoredSpace:
+        with self._database.writing(self._gen) as now:
+            for row in now.spaces.values():
+                if (row.fingerprint, row.dimensions) == space.key:
+                    return _read_space(now, row)
+            return _read_space(now, now.spaces[self._add_space(now, space)])
+
+    def _add_space(self, now: Transaction, space: Space) -> int:
+        """Add a space with the number that it has in another generation or had before, or else with a new one."""
+        known = "SELECT id FROM mdrecall.spaces WHERE workspace_id=%s AND fingerprint=%s AND dimensions=%s LIMIT 1"
+        row = now.db.execute(known, (now.workspace, *space.key)).fetchone()
+        if row is None:
+            new = "UPDATE mdrecall.workspaces SET next_space = next_space + 1 WHERE id=%s RETURNING next_space - 1"
+            row = now.db.execute(new, (now.workspace,)).fetchone()
+        number = int(row[0]) if row else 1
+        now.run(_ADD_SPACE, number, *space)
+        now.spaces[number] = SpaceRow(number, *space, filled_at=-1, ever_filled=False, filled_to=0, vectors=0)
+        return number
+
+    def pending(self, space: int | None, after: int, limit: int) -> list[PendingChunk]:
+        with self._database.reading(self._gen) as now:
+            if space is None:
+                found = now.rows(f"{_TEXTS} {_IN_ORDER}", after, limit)
+            else:
+                after = max(after, _require_stored(now, space).filled_to)
+                found = now.rows(_PENDING, after, space, limit)
+        return [
+            PendingChunk(number, title_path(to_text(path)), common.split_trail(to_text(trail)), to_text(text))
+            for number, path, trail, text in found
+        ]
+
+    def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
+        with self._database.writing(self._gen) as now:
+            _require_stored(now, space)
+            rounded = vectors.to_int8([made.vector for _, made in items])
+            size = len(rounded[0]) if rounded else 1
+            values = {
+                "workspace": now.workspace,
+                "gen": now.gen,
+                "space": space,
+                "revision": now.start_revision(),
+                "ids": [number for number, _ in items],
+                "vectors": rounded,
+                "passages": vectors.pack_passages([made.passages for _, made in items], size),
+            }
+            ((new,),) = now.db.execute(_PUT, values, binary=True).fetchall()
+            now.add_vectors(space, new)
+            analyze_new(now.db, len(items))
+
+    def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
+        with self._database.writing(self._gen) as now:
+            row = _require_stored(now, space)
+            filled_to = now.state.next_chunk - 1 if texts == now.state.texts else row.filled_to
+            now.spaces[space] = row._replace(filled_at=max(row.filled_at, texts), filled_to=filled_to, ever_filled=True)
+            for other in [each for each in now.spaces.values() if each.id != space and each.provider != keep]:
+                now.run(f"DELETE FROM mdrecall.vectors WHERE {_OWN} AND space_id=%s", other.id)
+                now.run(f"UPDATE mdrecall.spaces SET {NOT_STORED} WHERE {_OWN} AND id=%s", other.id)
+                del now.spaces[other.id]
+
+    def record_failure(self, fingerprint: str, error: str) -> None:
+        with self._database.writing(self._gen) as now:
+            own = (now.workspace, fingerprint)
+            now.db.execute("DELETE FROM mdrecall.failures WHERE workspace_id=%s AND fingerprint=%s", own)
+            if error:
+                now.db.execute("INSERT INTO mdrecall.failures VALUES(%s, %s, %s)", (*own, error))
+
+    def last_failure(self, fingerprint: str) -> str:
+        statement = "SELECT error FROM mdrecall.failures WHERE workspace_id=%s AND fingerprint=%s"
+        with self._database.reading(self._gen) as now:
+            row = now.db.execute(statement, (now.workspace, fingerprint)).fetchone()
+        return str(row[0]) if row else ""
+
+    def engine(self, space: StoredSpace) -> tuple[str, str]:
+        """Return the name of the engine that searches a space, which is always there."""
+        return vectors.MatrixEngine.name, ""
+
+    def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
+        with self._searching(space) as (engine, rows):
+            return engine.nearest(rows, query, limit)
+
+    def mean_cosine(self, space: StoredSpace, query: bytes) -> tuple[float, int]:
+        with self._searching(space) as (engine, rows):
+            return engine.mean_cosine(rows, query), rows.count()
+
+    def cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, float]:
+        with self._searching(space) as (engine, rows):
+            return engine.cosines(rows, query, ids)
+
+    def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
+        with self._database.reading(self._gen) as now:
+            return dict(now.rows(_SOME.format("vector"), space.id, list(ids)))
+
+    def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
+        with self._searching(space) as (engine, rows):
+            return engine.passage_cosines(rows, query, ids)
+
+    @contextmanager
+    def _searching(self, space: StoredSpace) -> Iterator[tuple[vectors.MatrixEngine, "_SpaceRows"]]:
+        with self._database.reading(self._gen) as now:
+            if space.id not in now.spaces:
+                raise common.explain_replaced(space.space.model)
+            yield self._engine_of(now.gen, space), _SpaceRows(now, space)
+
+    def _engine_of(self, gen: int, space: StoredSpace) -> vectors.MatrixEngine:
+        with self._lock:
+            key = gen, space.id, space.space.key
+            if key not in self._engines:
+                # That of another generation is of no use any more.
+                self._engines = {known: engine for known, engine in self._engines.items() if known[0] == gen}
+                self._engines[key] = vectors.MatrixEngine(space.space.dimensions)
+            return self._engines[key]
+
+
+class _SpaceRows:
+    """The rows of one embedding space, as a transaction sees them: ``VectorChanges``."""
+
+    def __init__(self, now: Transaction, space: StoredSpace) -> None:
+        self._now = now
+        self._number = space.id
+        self._dimensions = space.space.dimensions
+
+    def count(self) -> int:
+        return self._now.spaces[self._number].vectors
+
+    def revision(self) -> int:
+        return self._now.state.revision
+
+    def changes_since(self, seen: int) -> vectors.ChangedVectors | None:
+        last = self.revision()
+        if seen > last:
+            # Another thread has read a later state than this transaction sees.
+            return None
+        removed = find_removed(self._now, "removed", seen)
+        if removed is None:
+            return last, None, self._read_blocks(-1)
+        gone = [int.from_bytes(what, "big") for what in removed]
+        return last, gone, self._read_blocks(seen)
+
+    def _read_blocks(self, after: int) -> Iterator[vectors.VectorBlock]:
+        last, count = 0, _VECTORS_AT_ONCE
+        while count == _VECTORS_AT_ONCE:
+            ((numbers, data),) = self._now.rows(_BLOCK, self._number, last, after)
+            count = len(numbers or ())
+            if numbers:
+                offsets = numpy.array(numbers, numpy.int64) - numbers[0]
+                yield numbers[0], offsets.astype("<u4").tobytes(), data
+                last = numbers[-1]
+
+    def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
+        found = self._now.rows(_SOME.format("passages"), self._number, wanted) if (wanted := list(ids)) else []
+        return {number: vectors.unpack_passages(packed, self._dimensions) for number, packed in found if packed}
+
+
+def _read_space(now: Transaction, row: SpaceRow) -> StoredSpace:
+    texts = now.state.texts
+    has_any = row.ever_filled or row.vectors > 0
+    return StoredSpace(row.id, Space(*row[1:5]), row.filled_at >= texts, row.ever_filled, texts, has_any)
+
+
+def _require_stored(now: Transaction, space: int) -> SpaceRow:
+    if space not in now.spaces:
+        raise common.explain_dropped()
+    return now.spaces[space]

@@ -21,17 +21,10 @@ _CARRIED_TABLES = """
     CREATE TABLE mdrecall.format(version int4 NOT NULL);
     CREATE TABLE mdrecall.members(member text, workspace_id int8, PRIMARY KEY (member, workspace_id));
     CREATE TABLE mdrecall.workspaces(
-        id int8 PRIMARY KEY,
-        name text NOT NULL,
-        place text NOT NULL DEFAULT '',
-        gen int4 NOT NULL DEFAULT 1,
-        next_gen int4 NOT NULL DEFAULT 2,
-        revision int8 NOT NULL DEFAULT 0,
-        next_document int8 NOT NULL DEFAULT 1,
-        next_chunk int8 NOT NULL DEFAULT 1,
-        cache_tick int8 NOT NULL DEFAULT 0,
-        next_space int4 NOT NULL DEFAULT 1,
-        forgotten bytea NOT NULL DEFAULT ''
+        id int8 PRIMARY KEY, name text NOT NULL, place text NOT NULL DEFAULT '',
+        gen int4 NOT NULL DEFAULT 1, next_gen int4 NOT NULL DEFAULT 2, revision int8 NOT NULL DEFAULT 0,
+        next_document int8 NOT NULL DEFAULT 1, next_chunk int8 NOT NULL DEFAULT 1,
+        cache_tick int8 NOT NULL DEFAULT 0, next_space int4 NOT NULL DEFAULT 1, forgotten bytea NOT NULL DEFAULT ''
     ) WITH (fillfactor = 80);
     CREATE TABLE mdrecall.leases(
         workspace_id int8, kind text,
@@ -66,12 +59,8 @@ _CARRIED_TABLES = """
 _CONTENT_TABLES = """
     CREATE TABLE mdrecall.generations(
         workspace_id int8, gen int4,
-        texts int8 NOT NULL DEFAULT 0,
-        chunks int8 NOT NULL DEFAULT 0,
-        tokens int8 NOT NULL DEFAULT 0,
-        next_block int8 NOT NULL DEFAULT 1,
-        index_format text NOT NULL DEFAULT '',
-        masks text NOT NULL DEFAULT '',
+        texts int8 NOT NULL DEFAULT 0, chunks int8 NOT NULL DEFAULT 0, tokens int8 NOT NULL DEFAULT 0,
+        next_block int8 NOT NULL DEFAULT 1, index_format text NOT NULL DEFAULT '', masks text NOT NULL DEFAULT '',
         PRIMARY KEY (workspace_id, gen)
     ) WITH (fillfactor = 80);
     CREATE TABLE mdrecall.documents(

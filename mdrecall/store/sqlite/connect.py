@@ -21,18 +21,8 @@ from typing import NamedTuple, TypeVar
 import apsw
 
 from mdrecall.errors import CorruptIndex, ForeignDatabase, NewerIndex, StoreBusy, StoreUnavailable
+from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.sidecar_files import LOCKS
-from mdrecall.store.sqlite.tables import (
-    APPLICATION_ID,
-    PAGE_SIZE,
-    VERSION,
-    add_function,
-    create_tables,
-    rows,
-    single,
-    transaction,
-    translate_errors,
-)
 
 _GUARD = LOCKS["guard"]
 # A process holds the lock for an instant; one that is stopped in that instant must not hold up all others forever.
@@ -249,7 +239,7 @@ def _prepare(location: IndexLocation, *, create: bool) -> None:
             # Only the owner may read it: it will hold the text of the notes.
             with suppress(OSError):
                 os.chmod(location.path, 0o600)
-        db.execute(f"PRAGMA page_size={PAGE_SIZE}")
+        db.execute(f"PRAGMA page_size={sql.PAGE_SIZE}")
         _check_agent(db, location)
         _ensure_tables(db, location.path)
         db.execute("PRAGMA journal_mode=WAL")
@@ -268,7 +258,7 @@ def _connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:
         if not writable:
             db.execute(f"PRAGMA query_only=1; PRAGMA cache_size=-{_READER_KB}")
         # The first read opens the side files, which can fail; better here than in the middle of a search.
-        if single(db, "PRAGMA user_version") == VERSION:
+        if sql.single(db, "PRAGMA user_version") == sql.VERSION:
             return db
     # It has replaced the index that was checked, and may have no tables yet.
     close(db)
@@ -279,7 +269,7 @@ def _connect(location: IndexLocation, *, writable: bool) -> apsw.Connection:
 def _repeat_if_replaced(location: IndexLocation, act: Callable[[], _T]) -> _T:
     """Return the result of ``act``, which is tried again if the index is replaced at that moment."""
     for _ in range(_TRIES):
-        with suppress(FileReplaced), translate_errors(location.path):
+        with suppress(FileReplaced), sql.translate_errors(location.path):
             return act()
     raise StoreBusy(f"The index {location.path} is being replaced again and again.", hint="Try again.")
 
@@ -287,7 +277,7 @@ def _repeat_if_replaced(location: IndexLocation, act: Callable[[], _T]) -> _T:
 def connect_empty(location: IndexLocation) -> apsw.Connection:
     """Return a connection to an index in memory that holds nothing."""
     db = apsw.Connection(":memory:")
-    add_function(db)
+    sql.add_function(db)
     _ensure_tables(db, location.path)
     _claim(db, location)
     return db
@@ -295,7 +285,7 @@ def connect_empty(location: IndexLocation) -> apsw.Connection:
 
 def connect_unwritable(location: IndexLocation) -> apsw.Connection:
     """Return a connection to an index in a folder that cannot be written; raise if the index is not ours."""
-    with translate_errors(location.path):
+    with sql.translate_errors(location.path):
         db = _open(location, apsw.SQLITE_OPEN_READONLY)
         try:
             with _closed_on_failure(db):
@@ -335,7 +325,7 @@ def _open(location: IndexLocation, flags: int, query: str = "") -> apsw.Connecti
         name = f"file:{quote(location.path)}{query}"
     db = apsw.Connection(name, flags=flags)
     db.set_busy_timeout(_BUSY_MS)
-    add_function(db)
+    sql.add_function(db)
     return db
 
 
@@ -352,7 +342,7 @@ def _open_attached(location: IndexLocation, flags: int) -> apsw.Connection:
 
 
 def _check_readable(db: apsw.Connection, location: IndexLocation) -> None:
-    if single(db, "PRAGMA user_version") != VERSION or _read_owner(db) != location.owner:
+    if sql.single(db, "PRAGMA user_version") != sql.VERSION or _read_owner(db) != location.owner:
         raise StoreUnavailable(f"The index {location.path} cannot be used without changing it.")
 
 
@@ -373,7 +363,7 @@ def check_owner(location: IndexLocation) -> bool:
     is_database = header.startswith(_MAGIC)
     # The very first transaction was interrupted: SQLite rolls it back when it opens the file.
     is_unfinished = os.path.lexists(f"{path}-journal")
-    if is_database and int.from_bytes(header[_APPLICATION_ID_AT], "big") == APPLICATION_ID:
+    if is_database and int.from_bytes(header[_APPLICATION_ID_AT], "big") == sql.APPLICATION_ID:
         if not is_unfinished:
             _check_header(path, header)
         return True
@@ -389,14 +379,14 @@ def _check_header(path: str, header: bytes) -> None:
     if header[_FORMATS_AT] not in _KNOWN_FORMATS:
         raise CorruptIndex(f"The index {path} is damaged: its header names an unknown format.")
     if not has_changes_beside(path) and header[_CHANGES_AT] == header[_COUNTED_AT]:
-        size = int.from_bytes(header[_PAGES_AT], "big") * PAGE_SIZE
+        size = int.from_bytes(header[_PAGES_AT], "big") * sql.PAGE_SIZE
         if os.path.getsize(path) < size:
             raise CorruptIndex(f"The index {path} is damaged: it is truncated.")
 
 
 def _header(location: IndexLocation) -> bytes:
     """Return the first bytes of the file, read by SQLite: closing the file from Python would drop SQLite's locks."""
-    with translate_errors(location.path):
+    with sql.translate_errors(location.path):
         file = apsw.VFSFile("", location.path, [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
         try:
             return file.xRead(100, 0)
@@ -407,13 +397,13 @@ def _header(location: IndexLocation) -> bytes:
 def _read_owner(db: apsw.Connection) -> tuple[str, ...]:
     """Return the agent and the workspace whose notes an index holds; nothing if nobody has claimed it."""
     return tuple(
-        value for (value,) in rows(db, "SELECT value FROM meta WHERE key IN ('agent', 'workspace') ORDER BY key")
+        value for (value,) in sql.rows(db, "SELECT value FROM meta WHERE key IN ('agent', 'workspace') ORDER BY key")
     )
 
 
 def _check_agent(db: apsw.Connection, location: IndexLocation) -> None:
     """Raise if an index of whichever format is another agent's, before anything in it is changed."""
-    if not single(db, "SELECT count(*) FROM sqlite_schema WHERE name='meta'"):
+    if not sql.single(db, "SELECT count(*) FROM sqlite_schema WHERE name='meta'"):
         return
     known = _read_owner(db)
     if known and known[0] != location.owner[0]:
@@ -426,9 +416,9 @@ def _claim(db: apsw.Connection, location: IndexLocation) -> None:
     known = _read_owner(db)
     if known == location.owner:
         return
-    with transaction(db):
+    with sql.transaction(db):
         if known:
-            create_tables(db)
+            sql.create_tables(db)
         db.execute("INSERT OR REPLACE INTO meta(key, value) VALUES('agent', ?), ('workspace', ?)", location.owner)
 
 
@@ -438,15 +428,15 @@ def _foreign(path: str, what: str) -> ForeignDatabase:
 
 
 def _ensure_tables(db: apsw.Connection, path: str) -> None:
-    version = single(db, "PRAGMA user_version")
-    if version > VERSION:
+    version = sql.single(db, "PRAGMA user_version")
+    if version > sql.VERSION:
         hint = "Upgrade mdrecall, or set MDRECALL_STATE_DIR to another folder for this version."
         raise NewerIndex(
-            f"The index {path} was written by a newer mdrecall (format {version}, ours is {VERSION}).", hint=hint
+            f"The index {path} was written by a newer mdrecall (format {version}, ours is {sql.VERSION}).", hint=hint
         )
-    if version == VERSION:
+    if version == sql.VERSION:
         return
-    with transaction(db):
+    with sql.transaction(db):
         # Another process may have made them meanwhile.
-        if single(db, "PRAGMA user_version") != VERSION:
-            create_tables(db)
+        if sql.single(db, "PRAGMA user_version") != sql.VERSION:
+            sql.create_tables(db)

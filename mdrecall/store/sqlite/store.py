@@ -1,28 +1,441 @@
-"""The Store socket on SQLite: the roles of one index file, and how a rebuilt file takes its place."""
+"""The Store socket on SQLite: the roles of one index file, and how a rebuilt file takes its place.
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+Documents, transcripts and chunks are written whole, and read by number, by path and by terms.
+
+FTS5's bm25() of a single term is its own idf times the saturation of the term in the row. Its idf vanishes when a term
+is in most rows, so it is divided out again, and only the saturation from 0 to 1 is returned.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import apsw
 
+from mdrecall.interfaces import Indexed
 from mdrecall.locks import FileLock
-from mdrecall.store.common import StampCache, make_job
+from mdrecall.store import common
 from mdrecall.store.sqlite import sidecar_files
+from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.connect import IndexLocation
-from mdrecall.store.sqlite.documents import SqliteChunks, SqliteDocuments
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.tables import (
-    bump,
-    invalidate_caches,
-    rows,
-    single,
-    transaction,
-    translate_errors,
+from mdrecall.store.sqlite.vectors import Engines, SqliteVectors, check_contents, count_vectors, forget_chunks
+from mdrecall.text.annotations import unpack_marks
+from mdrecall.text.days import is_of_days
+from mdrecall.types import (
+    Chunk,
+    Document,
+    Embedding,
+    IndexedChunk,
+    Job,
+    Match,
+    SourceCount,
+    SourceName,
+    StoredChunk,
+    StoredDocument,
+    Term,
+    Transcript,
 )
-from mdrecall.store.sqlite.vectors import Engines, SqliteVectors, check_contents
-from mdrecall.types import Embedding, Job
+from mdrecall.types.documents import PART_MARK, part_path
+
+_STORED = "SELECT id FROM documents WHERE source=? AND path=?"
+_PUT_DOCUMENT = """
+    INSERT INTO documents(id, source, path, hash, size, mtime_ns, ctime_ns, inode, seen_ns, recipe, fields, day,
+        revision)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_PUT_CHUNK = """
+    INSERT INTO chunks(id, document_id, ordinal, start_line, end_line, overlap, trail, records, marks, text)
+    VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_PUT_TERMS = "INSERT INTO keyword(rowid, words, names, title) VALUES(?, ?, ?, ?)"
+_PUT_INDEX_FORMAT = """
+    INSERT INTO meta(key, value) VALUES('recipe', ?)
+    ON CONFLICT(key) DO UPDATE SET value = '?' WHERE value <> excluded.value
+"""
+_PUT_MASKS = "INSERT OR REPLACE INTO meta(key, value) VALUES('masks', ?)"
+_REFRESH_STAMP = """
+    UPDATE documents SET size=?, mtime_ns=?, ctime_ns=?, inode=?, seen_ns=?, revision=?
+    WHERE source=? AND path=? AND hash=?
+"""
+# Rows are collected up to this number, so that a long document is never in memory with all its chunks.
+_ROWS_AT_ONCE = 1_000
+_TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
+
+
+_STAMPS = "SELECT path, abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode FROM documents"
+# Nearly all documents are of one source: to read them in the order of their paths, by the index, takes longer.
+_ALL_STAMPS = f"{_STAMPS} NOT INDEXED WHERE source=?"
+_NEWER_STAMPS = f"{_STAMPS} WHERE source=? AND revision > ?"
+
+
+class SqliteDocuments:
+    """The role ``DocumentWriter``."""
+
+    def __init__(self, file: IndexFile, stamps: common.StampCache) -> None:
+        self._file = file
+        self._stamps = stamps
+
+    def commit(self, write: Callable[[], object]) -> None:
+        with self._file.transaction():
+            write()
+
+    def state(self) -> tuple[str, str, bool]:
+        with self._file.reading() as db:
+            known = dict(sql.rows(db, "SELECT key, value FROM meta WHERE key IN ('recipe', 'masks')"))
+        return known.get("recipe", ""), known.get("masks", ""), True
+
+    def known_stamps(self, source: SourceName, settle_ns: int) -> Mapping[str, tuple[int, ...]]:
+        with self._file.reading() as db:
+            read_changes = partial(_read_stamps, db, source, settle_ns)
+            return self._stamps.get(source, settle_ns, self._file.revision(db), read_changes)
+
+    def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
+        statement = "SELECT path, hash, recipe FROM documents WHERE source=?"
+        values: list[str] = [source]
+        if paths is not None:
+            statement += " AND path IN (SELECT value FROM json_each(?))"
+            values.append(json.dumps(paths))
+        with self._file.reading() as db:
+            found = sql.rows(db, f"{statement} ORDER BY path", values)
+            return {path: (digest.hex(), index_format) for path, digest, index_format in found}
+
+    def put(
+        self, items: Indexed, index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
+    ) -> None:
+        settled = [document for document, chunks in items if chunks is None]
+        new = [(document, chunks) for document, chunks in items if chunks is not None]
+        with self._file.writing() as db, sql.transaction(db):
+            if settled:
+                _refresh_stamps(db, settled)
+            if state is not None:
+                _remove(db, "sessions", _parts(db, state.path, keep))
+                marks = ", ".join("?" * len(state))
+                db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
+            if new or state is not None:
+                _put(db, new, index_format, masks)
+
+    def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = None) -> None:
+        with self._file.writing() as db, sql.transaction(db):
+            for source, paths in gone.items():
+                chosen = list(paths)
+                if source == "sessions":
+                    db.executemany("DELETE FROM transcripts WHERE path=?", [(path,) for path in chosen])
+                    chosen = [part for path in chosen for part in _parts(db, path, 0)]
+                if chosen:
+                    _remove(db, source, chosen)
+            if masks is not None:
+                db.execute(_PUT_MASKS, (masks,))
+
+    def find_gone(self, source: SourceName, missing: Sequence[str]) -> list[str]:
+        """Return all of them: an index in a file belongs to the notes of this machine."""
+        return list(missing)
+
+    def transcripts(self) -> Mapping[str, Transcript]:
+        with self._file.reading() as db:
+            return {row[0]: Transcript(*row) for row in sql.rows(db, f"SELECT {_TRANSCRIPT} FROM transcripts")}
+
+
+def _refresh_stamps(db: apsw.Connection, documents: Iterable[Document]) -> None:
+    revision = sql.start_revision(db)
+    changed = [(*new.stamp, new.seen_ns, revision, new.source, new.path, bytes.fromhex(new.hash)) for new in documents]
+    db.executemany(_REFRESH_STAMP, changed)
+
+
+def _put(
+    db: apsw.Connection, documents: Sequence[tuple[Document, Iterable[IndexedChunk]]], index_format: str, masks: str
+) -> None:
+    """Add or replace documents.
+
+    Numbers are given out here and not by SQLite: RETURNING would make FTS5 write out its buffer after every row.
+    """
+    revision = sql.start_revision(db)
+    sql.bump(db, "texts")
+    document_id = sql.single(db, "SELECT coalesce(max(id), 0) FROM documents")
+    is_first = not document_id
+    if not is_first:
+        for document, _ in documents:
+            _delete_rows(db, document.source, document.path)
+    chunk_id = sql.single(db, "SELECT value FROM counters WHERE name='chunks'")
+    rows_of_documents: list[tuple[Any, ...]] = []
+    rows_of_chunks: list[tuple[Any, ...]] = []
+    rows_of_terms: list[tuple[Any, ...]] = []
+    for document, chunks in documents:
+        document_id += 1
+        fields, day, chunks = common.pack_document(document, chunks)
+        own = (document.source, document.path, bytes.fromhex(document.hash), *document.stamp, document.seen_ns)
+        rows_of_documents.append((document_id, *own, index_format, fields, day, revision))
+        for ordinal, indexed in enumerate(chunks):
+            chunk_id += 1
+            rows_of_chunks.append((chunk_id, document_id, ordinal, *_chunk_row(indexed.chunk)))
+            rows_of_terms.append((chunk_id, indexed.words, common.encode_names(indexed.names), indexed.title))
+            if len(rows_of_chunks) >= _ROWS_AT_ONCE:
+                _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
+    _insert_rows(db, rows_of_documents, rows_of_chunks, rows_of_terms)
+    if is_first:
+        # The newest notes come first, so that paths are inserted from last to first, which leaves pages half empty.
+        db.execute("REINDEX documents")
+    db.execute("UPDATE counters SET value=? WHERE name='chunks'", (chunk_id,))
+    db.execute(_PUT_INDEX_FORMAT, (index_format,))
+    known = next((value for (value,) in sql.rows(db, "SELECT value FROM meta WHERE key='masks'")), "")
+    if known != masks:
+        db.execute(_PUT_MASKS, (masks if is_first else "?",))
+
+
+def _insert_rows(
+    db: apsw.Connection, documents: list[tuple[Any, ...]], chunks: list[tuple[Any, ...]], terms: list[tuple[Any, ...]]
+) -> None:
+    """Insert rows, and empty the lists that they were collected in."""
+    for statement, collected in ((_PUT_DOCUMENT, documents), (_PUT_CHUNK, chunks), (_PUT_TERMS, terms)):
+        db.executemany(statement, collected)
+        collected.clear()
+
+
+def _remove(db: apsw.Connection, source: SourceName, paths: Iterable[str]) -> None:
+    revision = sql.start_revision(db)
+    for path in paths:
+        _delete_rows(db, source, path)
+        db.execute("INSERT INTO gone(revision, source, path) VALUES(?, ?, ?)", (revision, source, path))
+
+
+def _delete_rows(db: apsw.Connection, source: SourceName, path: str) -> None:
+    for (document_id,) in list(sql.rows(db, _STORED, (source, path))):
+        forget_chunks(db, document_id)
+        db.execute("DELETE FROM keyword WHERE rowid IN (SELECT id FROM chunks WHERE document_id=?)", (document_id,))
+        db.execute("DELETE FROM chunks WHERE document_id=?", (document_id,))
+        db.execute("DELETE FROM documents WHERE id=?", (document_id,))
+
+
+def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
+    """Return the paths of a transcript's parts from a number on."""
+    between = (part_path(path, first), f"{path}{PART_MARK}~")
+    found = sql.rows(db, "SELECT path FROM documents WHERE source='sessions' AND path>=? AND path<?", between)
+    return [part for (part,) in found]
+
+
+def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
+    own = sql.pack_text(chunk.text[chunk.overlap :])
+    return (chunk.start_line, chunk.end_line, chunk.overlap, *common.pack_chunk(chunk), own)
+
+
+# Where there is one source, all chunks are its own: to find out of which document each is takes twenty times as long.
+_COUNTS = """
+    SELECT source, CASE source WHEN 'sessions' THEN (SELECT count(*) FROM transcripts) ELSE count(*) END,
+        CASE WHEN (SELECT min(source) FROM documents) = (SELECT max(source) FROM documents)
+        THEN (SELECT count(*) FROM chunks)
+        ELSE (SELECT count(*) FROM chunks
+              WHERE document_id IN (SELECT id FROM documents AS own WHERE own.source = documents.source)) END
+    FROM documents GROUP BY source
+"""
+_CHUNKS = f"""
+    SELECT chunks.id, chunks.document_id, ordinal, overlap, source, path, start_line, end_line, {sql.UNPACK}(text),
+        trail, mtime_ns, records, marks
+    FROM chunks JOIN documents ON documents.id = chunks.document_id
+    WHERE chunks.id IN (SELECT value FROM json_each(?))
+"""
+# With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
+_OF_PROJECTS = """SELECT id, marks FROM chunks WHERE instr(marks, '"project":') > 0"""
+_SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
+
+# As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
+_DOCUMENTS = f"""
+    SELECT documents.id, source, path, mtime_ns,
+        CASE WHEN source <> 'sessions' AND substr(text, 1, 1) IN {sql.FRONT_MATTER_MARKS}
+        THEN substr({sql.UNPACK}(text), 1, {common.HEAD_CHARS}) ELSE '' END,
+        fields
+    FROM documents LEFT JOIN chunks ON document_id = documents.id AND ordinal = 0
+"""
+# The day of a note is stored; a part of a transcript has that of its last change.
+_OF_DAYS = f"""
+    {_DOCUMENTS} WHERE documents.id IN (
+        SELECT id FROM documents WHERE day BETWEEN ? AND ?
+        UNION ALL SELECT id FROM documents WHERE source = 'sessions' AND mtime_ns BETWEEN ? AND ?
+    )
+"""
+_CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"
+
+# Occurrences in the title count as much as those in the text, camelCase parts a little less.
+_COLUMN_WEIGHTS = "1.0, 0.7, 1.0"
+# The largest value of bm25() without its idf: k1 + 1, with FTS5's k1 of 1.2.
+_SATURATED = 2.2
+
+# Beyond that many rows the newest count: they were indexed last.
+_NEWEST = "FROM keyword WHERE keyword MATCH ? ORDER BY rowid DESC LIMIT ?"
+_SCORED = f"SELECT rowid, bm25(keyword, {_COLUMN_WEIGHTS}) {_NEWEST}"
+_PLAIN = f"SELECT rowid {_NEWEST}"
+# Rows are counted up to here: at about 60 ns a row, counting a million of them would be felt.
+_MOST_COUNTED = 100_000
+_COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyword MATCH ? LIMIT ?)"
+# A list of as many documents is kept until the index changes, for questions about a time; 8 MB of them at most.
+_MOST_LISTED = 30_000
+# The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
+_MOST_REMEMBERED = 5_000
+# How many characters of chunks are remembered until the index changes: about 3,000 chunks, most of which return.
+_MOST_LOADED_CHARS = 4_000_000
+_TERMS = "SELECT term FROM keyword_terms WHERE term >= ? AND term < ?"
+
+
+def _read_stamps(db: apsw.Connection, source: SourceName, settle_ns: int, seen: int) -> common.ChangedStamps:
+    """Return how stamps have changed since a revision; everything if the removals are not remembered."""
+    gone, statement, values = None, _ALL_STAMPS, [settle_ns, source]
+    if sql.is_remembered(db, seen):
+        removed = sql.rows(db, "SELECT path FROM gone WHERE source=? AND revision > ?", (source, seen))
+        gone, statement, values = [path for (path,) in removed], _NEWER_STAMPS, [settle_ns, source, seen]
+    return gone, {row[0]: row[2:] if row[1] else () for row in sql.rows(db, statement, values)}
+
+
+class _Remembered:
+    """What was read from the index of one revision: how many rows there are, how many hold a term, and chunks."""
+
+    def __init__(self, db: apsw.Connection, revision: int) -> None:
+        self.revision = revision
+        self.chunks = sql.single(db, "SELECT count(*) FROM chunks")
+        self._last_id = sql.single(db, "SELECT coalesce(max(id), 0) FROM chunks")
+        self.projects_of = {number: unpack_marks(marks).project for number, marks in sql.rows(db, _OF_PROJECTS)}
+        self._rows: dict[str, int] = {}
+        self._loaded: dict[int, StoredChunk] = {}
+        self._loaded_chars = 0
+
+    def load(self, db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
+        """Return chunks in the given order. A chunk that no longer exists is left out."""
+        loaded = self._loaded
+        found = {chunk_id: loaded[chunk_id] for chunk_id in ids if chunk_id in loaded}
+        if missing := [chunk_id for chunk_id in ids if chunk_id not in found]:
+            for chunk in _load(db, missing):
+                found[chunk.id] = chunk
+                self._loaded_chars += len(chunk.text)
+                if self._loaded_chars > _MOST_LOADED_CHARS:
+                    self._loaded, self._loaded_chars = {}, len(chunk.text)
+                self._loaded[chunk.id] = chunk
+        return [found[chunk_id] for chunk_id in ids if chunk_id in found]
+
+    def rows_with(self, db: apsw.Connection, expression: str) -> int:
+        """Return how many rows hold an expression; of a very common one, estimated from the oldest that do."""
+        if (known := self._rows.get(expression)) is not None:
+            return known
+        ((found, last),) = sql.rows(db, _COUNT, (expression, _MOST_COUNTED))
+        if found == _MOST_COUNTED:
+            found = max(found, min(self.chunks, round(found * self._last_id / last)))
+        if len(self._rows) < _MOST_REMEMBERED:
+            self._rows[expression] = found
+        return int(found)
+
+
+class SqliteChunks:
+    """The role ``ChunkReader``."""
+
+    def __init__(self, file: IndexFile) -> None:
+        self._file = file
+        self._remembered: _Remembered | None = None
+        self._listed: tuple[int, tuple[StoredDocument, ...]] | None = None
+
+    def snapshot(self) -> AbstractContextManager[None]:
+        return self._file.snapshot()
+
+    def count(self, space: int | None = None) -> int:
+        with self._file.reading() as db:
+            if space is None:
+                return self._recall(db).chunks
+            return count_vectors(db, space) if sql.is_stored(db, space) else 0
+
+    def count_by_source(self) -> tuple[SourceCount, ...]:
+        with self._file.reading() as db:
+            return tuple(SourceCount(*row) for row in sql.rows(db, _COUNTS))
+
+    def chunks_of_projects(self) -> Mapping[int, str]:
+        with self._file.reading() as db:
+            return self._recall(db).projects_of
+
+    def load(self, ids: Sequence[int]) -> list[StoredChunk]:
+        with self._file.reading() as db:
+            return self._recall(db).load(db, ids)
+
+    def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
+        with self._file.reading() as db:
+            if days is not None:
+                each = (row for day in days for row in sql.rows(db, _OF_DAYS, (*day, *common.find_times(*day))))
+                by_number = {row[0]: common.unpack_document(*row) for row in each}
+                return [document for document in by_number.values() if is_of_days(document, days)]
+            revision = self._file.revision(db)
+            if self._listed and self._listed[0] == revision:
+                return list(self._listed[1])
+            found = [common.unpack_document(*row) for row in sql.rows(db, _DOCUMENTS)]
+        if len(found) <= _MOST_LISTED:
+            self._listed = revision, tuple(found)
+        return found
+
+    def chunks_of(self, documents: Iterable[int]) -> list[int]:
+        with self._file.reading() as db:
+            return [chunk_id for number in documents for (chunk_id,) in sql.rows(db, _CHUNKS_OF, (number,))]
+
+    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
+        with self._file.reading() as db:
+            return {chunk_id: source for chunk_id in ids for (source,) in sql.rows(db, _SOURCE, (chunk_id,))}
+
+    def match_terms(self, terms: Sequence[Term]) -> list[Match]:
+        with self._file.reading() as db:
+            return common.match_terms(_SqliteTerms(db, self._recall(db)), terms)
+
+    def _recall(self, db: apsw.Connection) -> _Remembered:
+        """Return what is remembered of the index as it is now."""
+        remembered, revision = self._remembered, self._file.revision(db)
+        if remembered is None or remembered.revision != revision:
+            remembered = self._remembered = _Remembered(db, revision)
+        return remembered
+
+
+def _load(db: apsw.Connection, ids: Sequence[int]) -> Iterator[StoredChunk]:
+    for chunk_id, document_id, ordinal, overlap, *found in sql.rows(db, _CHUNKS, (str(list(ids)),)):
+        source, path, start, end, text, *others = found
+        whole = sql.shared_text(db, document_id, ordinal, overlap) + text
+        yield common.unpack_chunk((chunk_id, source, path, start, end), whole, *others)
+
+
+class _SqliteTerms:
+    """The terms of the index, as a connection sees them: a ``TermIndex``."""
+
+    def __init__(self, db: apsw.Connection, known: _Remembered) -> None:
+        self._db = db
+        self._known = known
+
+    def count(self, wanted: common.Wanted) -> int:
+        return self._known.rows_with(self._db, _render(wanted))
+
+    def score(self, word: str, held_by: int) -> dict[int, float]:
+        return _score_matches(self._db, _quote(word), self._known.chunks, held_by)
+
+    def find(self, wanted: common.Wanted, among: Sequence[common.Wanted] = ()) -> list[int]:
+        query = _render(wanted)
+        if among:
+            query = f"({' OR '.join(map(_render, among))}) AND ({query})"
+        return [chunk_id for (chunk_id,) in sql.rows(self._db, _PLAIN, (query, common.ROW_BUDGET))]
+
+    def terms_with(self, beginning: str) -> Iterator[str]:
+        return (name for (name,) in sql.rows(self._db, _TERMS, (beginning, beginning + "\U0010ffff")))
+
+
+def _render(wanted: common.Wanted) -> str:
+    any_of, is_prefix = wanted
+    return f"{_quote(any_of[0])} *" if is_prefix else " OR ".join(map(_quote, any_of))
+
+
+def _score_matches(db: apsw.Connection, expression: str, chunk_count: int, row_count: int) -> dict[int, float]:
+    found = list(sql.rows(db, _SCORED, (expression, common.ROW_BUDGET)))
+    if not found:
+        return {}
+    # Other forms of the word are counted too, so what was found is the better figure unless it was limited.
+    held_by = row_count if len(found) == common.ROW_BUDGET else len(found)
+    surprise = math.log((chunk_count - held_by + 0.5) / (held_by + 0.5)) if chunk_count > held_by else 0.0
+    divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
+    return {chunk_id: rank / divisor for chunk_id, rank in found}
+
+
+def _quote(term: str) -> str:
+    return '"' + term.replace('"', '""') + '"'
+
 
 # How many chunks can be added to the live index while another is built, before a number would be used twice.
 _NUMBER_GAP = 2**20
@@ -37,7 +450,7 @@ class SqliteStore:
         """``library`` is sqlite-vec's, for a process that answers one query and ends."""
         self.file_path = path
         self._owner = owner
-        engines, stamps = Engines(library), StampCache()
+        engines, stamps = Engines(library), common.StampCache()
 
         def forget() -> None:
             engines.clear()
@@ -72,7 +485,7 @@ class SqliteStore:
 
     def _publish(self, fresh: "SqliteStore", cached: Iterable[bytes] | None) -> None:
         """Replace this index by a rebuilt one in one step, with the cached embeddings of some texts or of all."""
-        with self._file.writing() as live, fresh._file.writing() as db, translate_errors(self.file_path):
+        with self._file.writing() as live, fresh._file.writing() as db, sql.translate_errors(self.file_path):
             _carry_over(db, self.file_path)
             if cached is not None:
                 _keep_cached(db, cached)
@@ -85,9 +498,9 @@ def _reserve_numbers(fresh: apsw.Connection, live: apsw.Connection) -> None:
 
     A search may still hold a number from the live index when the new one is published; it must not find another chunk.
     """
-    spaces = list(rows(live, "SELECT id, provider, model, fingerprint, dimensions FROM spaces"))
-    last = single(live, "SELECT value FROM counters WHERE name='chunks'")
-    with transaction(fresh):
+    spaces = list(sql.rows(live, "SELECT id, provider, model, fingerprint, dimensions FROM spaces"))
+    last = sql.single(live, "SELECT value FROM counters WHERE name='chunks'")
+    with sql.transaction(fresh):
         fresh.executemany(
             "INSERT INTO spaces(id, provider, model, fingerprint, dimensions) VALUES(?, ?, ?, ?, ?)", spaces
         )
@@ -101,7 +514,7 @@ def _carry_over(fresh: apsw.Connection, live: str) -> None:
     """
     fresh.execute("ATTACH ? AS live", (live,))
     try:
-        with transaction(fresh):
+        with sql.transaction(fresh):
             fresh.execute(
                 """
                 INSERT OR IGNORE INTO main.spaces(id, provider, model, fingerprint, dimensions)
@@ -120,7 +533,7 @@ def _carry_over(fresh: apsw.Connection, live: str) -> None:
                     WHERE theirs.name = main.counters.name)) WHERE name = 'revision';
                 """
             )
-            invalidate_caches(fresh)
+            sql.invalidate_caches(fresh)
     finally:
         fresh.execute("DETACH live")
 
@@ -130,7 +543,7 @@ def _keep_cached(fresh: apsw.Connection, hashes: Iterable[bytes]) -> None:
     # A pragma that answers ends the call that it is in: nothing after it would be run.
     fresh.execute("PRAGMA secure_delete=1")
     fresh.execute("CREATE TEMP TABLE kept(hash BLOB PRIMARY KEY) WITHOUT ROWID")
-    with transaction(fresh):
+    with sql.transaction(fresh):
         fresh.executemany("INSERT OR IGNORE INTO temp.kept VALUES(?)", ((digest,) for digest in hashes))
         fresh.execute("DELETE FROM main.embedding_cache WHERE hash NOT IN (SELECT hash FROM temp.kept)")
 
@@ -160,13 +573,13 @@ class SqliteEmbeddingCache:
         statement = "SELECT vector, windows FROM embedding_cache WHERE space_id=? AND hash=?"
         with self._file.reading() as db:
             for digest in hashes:
-                for vector, windows in rows(db, statement, (space, digest)):
+                for vector, windows in sql.rows(db, statement, (space, digest)):
                     found[digest] = Embedding(vector, windows)
         return found
 
     def put(self, space: int, fresh: Mapping[bytes, Embedding], used: Iterable[bytes], most: int | None) -> None:
-        with self._file.writing() as db, transaction(db):
-            tick = bump(db, "cache")
+        with self._file.writing() as db, sql.transaction(db):
+            tick = sql.bump(db, "cache")
             db.executemany("UPDATE embedding_cache SET used=? WHERE space_id=? AND hash=?",
                            [(tick, space, digest) for digest in used])  # fmt: skip
             db.executemany(
@@ -174,17 +587,17 @@ class SqliteEmbeddingCache:
                 [(space, digest, tick, made.vector, made.passages) for digest, made in fresh.items()],
             )
             if most is not None:
-                surplus = single(db, "SELECT count(*) FROM embedding_cache") - most
+                surplus = sql.single(db, "SELECT count(*) FROM embedding_cache") - most
                 if surplus > 0:
                     db.execute(_DROP_LEAST_USED, (surplus,))
 
     def jobs(self, fingerprint: str) -> list[Job]:
         statement = f"SELECT {_JOB} FROM jobs WHERE fingerprint=? ORDER BY created_at, tag"
         with self._file.reading() as db:
-            return [make_job(*row) for row in rows(db, statement, (fingerprint,))]
+            return [common.make_job(*row) for row in sql.rows(db, statement, (fingerprint,))]
 
     def put_job(self, tag: str, job: Job | None) -> None:
-        with self._file.writing() as db, transaction(db):
+        with self._file.writing() as db, sql.transaction(db):
             db.execute("DELETE FROM jobs WHERE tag=?", (tag,))
             if job is not None:
                 row = tag, job.fingerprint, job.file, job.id, job.created_at, b"".join(job.digests)

@@ -23,19 +23,8 @@ import apsw
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.store.common import explain_dropped, explain_replaced, split_trail
+from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.tables import (
-    PAGE_SIZE,
-    UNPACK,
-    current_revision,
-    is_remembered,
-    is_stored,
-    rows,
-    shared_text,
-    single,
-    start_revision,
-    transaction,
-)
 from mdrecall.store.vectors import (
     PLACES,
     ChangedVectors,
@@ -50,17 +39,12 @@ from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
 from mdrecall.types.documents import title_path
 
 #: SQLite keeps a row on its page if it leaves 35 bytes of it; the other columns and lengths take fewer than 45.
-_BLOCK_BYTES = PAGE_SIZE - 80
+_BLOCK_BYTES = sql.PAGE_SIZE - 80
 _OFFSET_BYTES = 4
 CREATE_BLOCKS = """
     CREATE TABLE IF NOT EXISTS vectors_{number}(
-        first INTEGER PRIMARY KEY,
-        last INTEGER NOT NULL,
-        size INTEGER NOT NULL,
-        revision INTEGER NOT NULL,
-        checksum INTEGER NOT NULL,
-        offsets BLOB NOT NULL,
-        vectors BLOB NOT NULL
+        first INTEGER PRIMARY KEY, last INTEGER NOT NULL, size INTEGER NOT NULL, revision INTEGER NOT NULL,
+        checksum INTEGER NOT NULL, offsets BLOB NOT NULL, vectors BLOB NOT NULL
     ) STRICT;
     CREATE INDEX IF NOT EXISTS vectors_{number}_by_revision ON vectors_{number}(revision, size);
 """
@@ -68,13 +52,13 @@ CREATE_BLOCKS = """
 
 def count_vectors(db: apsw.Connection, space: int) -> int:
     """Return the number of chunks that have a vector in a space that is stored."""
-    return single(db, f"SELECT coalesce(sum(size), 0) FROM vectors_{space}")
+    return sql.single(db, f"SELECT coalesce(sum(size), 0) FROM vectors_{space}")
 
 
 def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE") -> Iterator[VectorBlock]:
     """Yield blocks in the order of their chunks; raise if one is damaged."""
     statement = f"SELECT checksum, first, offsets, vectors FROM vectors_{space} WHERE {where} ORDER BY first"
-    for checksum, first, offsets, vectors in rows(db, statement):
+    for checksum, first, offsets, vectors in sql.rows(db, statement):
         check_row(checksum, first, offsets, vectors)
         yield first, offsets, vectors
 
@@ -92,11 +76,11 @@ def check_row(checksum: int, number: int, *held: bytes) -> None:
 
 def check_contents(db: apsw.Connection) -> None:
     """Raise if a text of the index or a vector of any space is damaged."""
-    single(db, f"SELECT coalesce(sum(length({UNPACK}(text))), 0) FROM chunks")
-    for (space,) in list(rows(db, "SELECT id FROM spaces WHERE stored")):
+    sql.single(db, f"SELECT coalesce(sum(length({sql.UNPACK}(text))), 0) FROM chunks")
+    for (space,) in list(sql.rows(db, "SELECT id FROM spaces WHERE stored")):
         for _ in read_blocks(db, space):
             pass
-        for row in rows(db, f"SELECT checksum, chunk_id, vectors FROM windows_{space}"):
+        for row in sql.rows(db, f"SELECT checksum, chunk_id, vectors FROM windows_{space}"):
             check_row(*row)
 
 
@@ -112,8 +96,8 @@ def stored_between(db: apsw.Connection, space: int, first: int, last: int) -> se
     """Return the chunks of a range of numbers that have a vector, and perhaps some outside of it."""
     statement = f"SELECT first, offsets FROM vectors_{space} WHERE last >= ? AND first <= ?"
     # The first block may begin before the range, so it is looked up by its number.
-    start = single(db, f"SELECT coalesce(max(first), 0) FROM vectors_{space} WHERE first <= ?", (first,))
-    found = rows(db, f"{statement} AND first >= ?", (first, last, start))
+    start = sql.single(db, f"SELECT coalesce(max(first), 0) FROM vectors_{space} WHERE first <= ?", (first,))
+    found = sql.rows(db, f"{statement} AND first >= ?", (first, last, start))
     return {number for begin, offsets in found for number in read_offsets(begin, offsets)}
 
 
@@ -149,7 +133,7 @@ def remove_vectors(db: apsw.Connection, space: int, ids: Iterable[int]) -> None:
             continue
         known = _read_block(db, space, first)
         left = sorted(known.keys() - some)
-        revision = single(db, f"SELECT revision FROM vectors_{space} WHERE first=?", (first,))
+        revision = sql.single(db, f"SELECT revision FROM vectors_{space} WHERE first=?", (first,))
         db.execute(f"DELETE FROM vectors_{space} WHERE first=?", (first,))
         _insert_blocks(db, space, revision, left, known, max(1, len(left)))
 
@@ -160,13 +144,13 @@ def _group_by_block(db: apsw.Connection, space: int, ids: Sequence[int]) -> Iter
     while at < len(ids):
         number = ids[at]
         before = f"SELECT first, last FROM vectors_{space} WHERE first <= ? ORDER BY first DESC LIMIT 1"
-        first, last = next(iter(rows(db, before, (number,))), (0, number - 1))
+        first, last = next(iter(sql.rows(db, before, (number,))), (0, number - 1))
         if number <= last:
             end = bisect_right(ids, last)
             yield first, list(ids[at:end])
         else:
             after = f"SELECT first FROM vectors_{space} WHERE first > ? ORDER BY first LIMIT 1"
-            next_first = next((begin for (begin,) in rows(db, after, (number,))), ids[-1] + 1)
+            next_first = next((begin for (begin,) in sql.rows(db, after, (number,))), ids[-1] + 1)
             end = bisect_left(ids, next_first)
             yield None, list(ids[at:end])
         at = end
@@ -175,7 +159,7 @@ def _group_by_block(db: apsw.Connection, space: int, ids: Sequence[int]) -> Iter
 def _find_open_block(db: apsw.Connection, space: int, number: int, size: int) -> int | None:
     """Return the block before a chunk if it is not full, so that chunks added one by one share a block."""
     before = f"SELECT first, size FROM vectors_{space} WHERE first < ? ORDER BY first DESC LIMIT 1"
-    return next((first for first, held in rows(db, before, (number,)) if held < size), None)
+    return next((first for first, held in sql.rows(db, before, (number,)) if held < size), None)
 
 
 def _read_block(db: apsw.Connection, space: int, first: int) -> dict[int, bytes]:
@@ -218,7 +202,7 @@ _TABLES = f"""
 """
 _NEXT_IDS = "SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?"
 _PENDING = f"""
-    SELECT chunks.id, document_id, path, ordinal, overlap, trail, {UNPACK}(text)
+    SELECT chunks.id, document_id, path, ordinal, overlap, trail, {sql.UNPACK}(text)
     FROM chunks JOIN documents ON documents.id = document_id
     WHERE chunks.id IN (SELECT value FROM json_each(?)) ORDER BY chunks.id
 """
@@ -238,14 +222,14 @@ _EACH_VECTOR = """
 
 def forget_chunks(db: apsw.Connection, document_id: int) -> None:
     """Delete the vectors of a document's chunks, and record that for caches in memory."""
-    stored = [space for (space,) in rows(db, "SELECT id FROM spaces WHERE stored")]
+    stored = [space for (space,) in sql.rows(db, "SELECT id FROM spaces WHERE stored")]
     if not stored:
         return
-    chosen = [chunk_id for (chunk_id,) in rows(db, "SELECT id FROM chunks WHERE document_id=?", (document_id,))]
+    chosen = [chunk_id for (chunk_id,) in sql.rows(db, "SELECT id FROM chunks WHERE document_id=?", (document_id,))]
     for space in stored:
         remove_vectors(db, space, chosen)
         db.executemany(f"DELETE FROM windows_{space} WHERE chunk_id=?", [(chunk_id,) for chunk_id in chosen])
-    number = current_revision(db)
+    number = sql.current_revision(db)
     db.executemany("INSERT INTO removed(revision, chunk_id) VALUES(?, ?)", [(number, chunk_id) for chunk_id in chosen])
 
 
@@ -259,7 +243,7 @@ class SpaceRows:
 
     def is_stored(self) -> bool:
         """True if the space has tables. They are dropped when another space has been filled."""
-        return is_stored(self.db, self.number)
+        return sql.is_stored(self.db, self.number)
 
     def count(self) -> int:
         return count_vectors(self.db, self.number) if self.is_stored() else 0
@@ -272,18 +256,19 @@ class SpaceRows:
         if seen > now:
             # A new connection sees the last state: an earlier one was restored if it does not know the revision.
             with self._file.latest() as last:
-                if is_remembered(last, seen):
+                if sql.is_remembered(last, seen):
                     return None
-        if seen > now or not is_remembered(self.db, seen):
+        if seen > now or not sql.is_remembered(self.db, seen):
             return now, None, read_blocks(self.db, self.number)
-        gone = [chunk_id for (chunk_id,) in rows(self.db, "SELECT chunk_id FROM removed WHERE revision > ?", (seen,))]
+        removed = sql.rows(self.db, "SELECT chunk_id FROM removed WHERE revision > ?", (seen,))
+        gone = [chunk_id for (chunk_id,) in removed]
         return now, gone, read_blocks(self.db, self.number, f"revision > {seen:d}")
 
     def passages_of(self, ids: Iterable[int]) -> dict[int, bytes]:
-        size = single(self.db, "SELECT dimensions FROM spaces WHERE id=?", (self.number,))
+        size = sql.single(self.db, "SELECT dimensions FROM spaces WHERE id=?", (self.number,))
         chosen = "SELECT value FROM json_each(?)"
         statement = f"SELECT checksum, chunk_id, vectors FROM windows_{self.number} WHERE chunk_id IN ({chosen})"
-        found = list(rows(self.db, statement, (str(list(ids)),)))
+        found = list(sql.rows(self.db, statement, (str(list(ids)),)))
         for row in found:
             check_row(*row)
         return {chunk_id: unpack_passages(blob, size) for _, chunk_id, blob in found}
@@ -323,7 +308,7 @@ class VecEngine:
             {_EACH_VECTOR.format(space=space.number, size=self._dimensions)}
             SELECT first, place, {_COSINE} AS cosine FROM each ORDER BY cosine DESC, first, place LIMIT ?
         """
-        found = list(rows(space.db, statement, (*to_int8([query]), limit)))
+        found = list(sql.rows(space.db, statement, (*to_int8([query]), limit)))
         chunks = {
             first: read_offsets(first, offsets)
             for number in {first for first, _, _ in found}
@@ -337,7 +322,7 @@ class VecEngine:
         statement = (
             f"{each} SELECT coalesce(avg(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?))), 0.0) FROM each"
         )
-        return float(next(iter(rows(space.db, statement, to_int8([query]))))[0])
+        return float(next(iter(sql.rows(space.db, statement, to_int8([query]))))[0])
 
     def cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, float]:
         self.load(space.db)
@@ -350,13 +335,15 @@ class VecEngine:
         (asked,) = to_int8([query])
         size = self._dimensions
         return {
-            chunk_id: [_cosine(space.db, blob[at : at + size], asked) for at in range(0, len(blob), size)]
+            chunk_id: correct_passage_cosines(
+                [_cosine(space.db, blob[at : at + size], asked) for at in range(0, len(blob), size)]
+            )
             for chunk_id, blob in space.passages_of(ids).items()
         }
 
 
 def _cosine(db: apsw.Connection, vector: bytes, query: bytes) -> float:
-    ((cosine,),) = rows(db, f"SELECT {_COSINE} FROM (SELECT ? AS vector)", (query, vector))
+    ((cosine,),) = sql.rows(db, f"SELECT {_COSINE} FROM (SELECT ? AS vector)", (query, vector))
     return float(cosine)
 
 
@@ -429,9 +416,9 @@ class SqliteVectors:
             return _read_spaces(db)
 
     def ensure_space(self, space: Space) -> StoredSpace:
-        with self._file.writing() as db, transaction(db):
-            known = list(rows(db, "SELECT id FROM spaces WHERE fingerprint=? AND dimensions=?", space[2:]))
-            number: int = known[0][0] if known else single(db, "SELECT coalesce(max(id), 0) + 1 FROM spaces")
+        with self._file.writing() as db, sql.transaction(db):
+            known = list(sql.rows(db, "SELECT id FROM spaces WHERE fingerprint=? AND dimensions=?", space[2:]))
+            number: int = known[0][0] if known else sql.single(db, "SELECT coalesce(max(id), 0) + 1 FROM spaces")
             if not known:
                 db.execute("INSERT INTO spaces(id, provider, model, fingerprint, dimensions) VALUES(?, ?, ?, ?, ?)",
                            (number, *space))  # fmt: skip
@@ -441,18 +428,18 @@ class SqliteVectors:
     def pending(self, space: int | None, after: int, limit: int) -> list[PendingChunk]:
         with self._file.reading() as db:
             if space is None:
-                return list(_with_texts(db, [number for (number,) in rows(db, _NEXT_IDS, (after, limit))]))
+                return list(_with_texts(db, [number for (number,) in sql.rows(db, _NEXT_IDS, (after, limit))]))
             _require_stored(db, space)
-            after = max(after, single(db, "SELECT filled_to FROM spaces WHERE id=?", (space,)))
+            after = max(after, sql.single(db, "SELECT filled_to FROM spaces WHERE id=?", (space,)))
             ids = list(islice(_without_vector(db, space, after, limit), limit))
             return list(_with_texts(db, ids))
 
     def put(self, space: int, items: Sequence[tuple[int, Embedding]]) -> None:
-        with self._file.writing() as db, transaction(db):
+        with self._file.writing() as db, sql.transaction(db):
             _require_stored(db, space)
-            number = start_revision(db)
+            number = sql.start_revision(db)
             known_ids = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-            there = {chunk_id for (chunk_id,) in rows(db, known_ids, (str([chunk_id for chunk_id, _ in items]),))}
+            there = {chunk_id for (chunk_id,) in sql.rows(db, known_ids, (str([chunk_id for chunk_id, _ in items]),))}
             known = [(chunk_id, made) for chunk_id, made in items if chunk_id in there]
             rounded = to_int8([made.vector for _, made in known])
             put_vectors(db, space, number, dict(zip([chunk_id for chunk_id, _ in known], rounded, strict=True)))
@@ -467,26 +454,26 @@ class SqliteVectors:
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
-        with self._file.writing() as db, transaction(db):
+        with self._file.writing() as db, sql.transaction(db):
             _require_stored(db, space)
             db.execute("UPDATE spaces SET filled_at=max(filled_at, ?), ever_filled=1 WHERE id=?", (texts, space))
             if texts == _text_counter(db):
-                last = single(db, "SELECT value FROM counters WHERE name='chunks'")
+                last = sql.single(db, "SELECT value FROM counters WHERE name='chunks'")
                 db.execute("UPDATE spaces SET filled_to=? WHERE id=?", (last, space))
-            others = rows(db, "SELECT id FROM spaces WHERE stored AND id<>? AND provider<>?", (space, keep))
+            others = sql.rows(db, "SELECT id FROM spaces WHERE stored AND id<>? AND provider<>?", (space, keep))
             for (other,) in list(others):
                 db.execute(f"DROP TABLE IF EXISTS vectors_{other}; DROP TABLE IF EXISTS windows_{other}")
                 db.execute("UPDATE spaces SET stored=0, filled_at=-1, ever_filled=0, filled_to=0 WHERE id=?", (other,))
 
     def record_failure(self, fingerprint: str, error: str) -> None:
-        with self._file.writing() as db, transaction(db):
+        with self._file.writing() as db, sql.transaction(db):
             db.execute("DELETE FROM meta WHERE key=?", (_FAILURE + fingerprint,))
             if error:
                 db.execute("INSERT INTO meta(key, value) VALUES(?, ?)", (_FAILURE + fingerprint, error))
 
     def last_failure(self, fingerprint: str) -> str:
         with self._file.reading() as db:
-            found = rows(db, "SELECT value FROM meta WHERE key=?", (_FAILURE + fingerprint,))
+            found = sql.rows(db, "SELECT value FROM meta WHERE key=?", (_FAILURE + fingerprint,))
             return next((str(value) for (value,) in found), "")
 
     def engine(self, space: StoredSpace) -> tuple[str, str]:
@@ -512,8 +499,7 @@ class SqliteVectors:
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         with self._searching(space) as (engine, tables):
-            found = engine.passage_cosines(tables, query, ids)
-        return {chunk_id: correct_passage_cosines(cosines) for chunk_id, cosines in found.items()}
+            return engine.passage_cosines(tables, query, ids)
 
     @contextmanager
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
@@ -524,38 +510,38 @@ class SqliteVectors:
 
 def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
     found = []
-    for number, *space, filled_at, was_filled, texts in rows(db, _SPACES):
-        has_any = was_filled or single(db, f"SELECT EXISTS (SELECT 1 FROM vectors_{number})")
+    for number, *space, filled_at, was_filled, texts in sql.rows(db, _SPACES):
+        has_any = was_filled or sql.single(db, f"SELECT EXISTS (SELECT 1 FROM vectors_{number})")
         found.append(StoredSpace(number, Space(*space), filled_at >= texts, bool(was_filled), texts, bool(has_any)))
     return found
 
 
 def _text_counter(db: apsw.Connection) -> int:
-    return single(db, "SELECT value FROM counters WHERE name='texts'")
+    return sql.single(db, "SELECT value FROM counters WHERE name='texts'")
 
 
 def _with_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[PendingChunk]:
     """Give chunks with their whole text, of which the part shared with the chunk before is usually at hand."""
     last_document, last_id, last_text = 0, 0, ""
-    for chunk_id, document_id, path, ordinal, overlap, trail, own in rows(db, _PENDING, (str(list(ids)),)):
+    for chunk_id, document_id, path, ordinal, overlap, trail, own in sql.rows(db, _PENDING, (str(list(ids)),)):
         if not overlap:
             text = own
         elif (last_document, last_id) == (document_id, chunk_id - 1) and len(last_text) >= overlap:
             text = last_text[-overlap:] + own
         else:
-            text = shared_text(db, document_id, ordinal, overlap) + own
+            text = sql.shared_text(db, document_id, ordinal, overlap) + own
         yield PendingChunk(chunk_id, title_path(path), split_trail(trail), text)
         last_document, last_id, last_text = document_id, chunk_id, text
 
 
 def _without_vector(db: apsw.Connection, space: int, after: int, at_once: int) -> Iterator[int]:
     """Yield the chunks after a number that have no vector, in order."""
-    while ids := [chunk_id for (chunk_id,) in rows(db, _NEXT_IDS, (after, at_once))]:
+    while ids := [chunk_id for (chunk_id,) in sql.rows(db, _NEXT_IDS, (after, at_once))]:
         there = stored_between(db, space, ids[0], ids[-1])
         yield from (chunk_id for chunk_id in ids if chunk_id not in there)
         after = ids[-1]
 
 
 def _require_stored(db: apsw.Connection, space: int) -> None:
-    if not is_stored(db, space):
+    if not sql.is_stored(db, space):
         raise explain_dropped()
