@@ -274,11 +274,6 @@ class Memory:
         visible, _ = filter_visible(self.settings, list_conversations(transcripts), session_key)
         return [each._replace(title=masks.redact(each.title)) if each.title else each for each in visible]
 
-    def compacted(self, session: str) -> SyncReport:
-        """Index the transcript of a conversation that was just compacted, as ``compaction.postIndexSync`` says."""
-        how = self.settings.compaction.post_index_sync
-        return SyncReport() if how == "off" else self._backend.sync(session=session, waits=how != "async")
-
     def read_session(
         self,
         session: str,

@@ -48,9 +48,7 @@ LONG_AGO_S = 1_700_000_000
 class Machine:
     """A home with a folder of notes, and a configuration that names the database."""
 
-    def __init__(
-        self, base: Path, server: Server | None, notes: dict[str, str] = NOTES, name: str = "", fallback: str = "none"
-    ) -> None:
+    def __init__(self, base: Path, server: Server | None, notes: dict[str, str] = NOTES, name: str = "") -> None:
         self.folder = base / "notes"
         self.folder.mkdir(parents=True, exist_ok=True)
         for path, text in notes.items():
@@ -58,7 +56,7 @@ class Machine:
             (self.folder / path).write_text(text)
             # Not just now: as long as a file may still be changing, its stamp proves nothing.
             os.utime(self.folder / path, (LONG_AGO_S, LONG_AGO_S))
-        store = {"kind": "postgres", "dsn": "${STORE}", "workspace": name or str(base), "fallback": fallback}
+        store = {"kind": "postgres", "dsn": "${STORE}", "workspace": name or str(base)}
         own = {"store": store if server else {}, "qmd": {"firstRetrySeconds": 1}}
         (base / "mdrecall.json").write_text(json.dumps({"mdrecall": own}))
         self.env = {"HOME": str(base), "MDRECALL_CONFIG": str(base / "mdrecall.json")}

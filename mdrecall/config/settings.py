@@ -70,11 +70,10 @@ class RerankOptions(Section):
     timeout_ms: int = setting(whole(1), 3000, "How long a search waits for the new order, in milliseconds.")
 
 
-class StoreOptions(Section):  # mdrecall.store
+class StoreOptions(Section, dropped=("fallback",)):  # mdrecall.store
     kind: str = setting(choice("sqlite", "postgres"), "sqlite", "In a file here, or in a database that machines share.")
     dsn: Any = setting(SECRET, None, "`${VAR}`, or a reference; the variable MDRECALL_STORE_DSN wins.", hide=hide_text)
     workspace: str = setting(text(), "", "The name of this memory in the database; agent and folder if not set.")
-    fallback: str = setting(choice("none", "builtin"), "none", "While the database is away, `builtin` uses a file.")
 
 
 class HostOptions(Section):  # mdrecall.hosts

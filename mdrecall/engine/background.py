@@ -160,27 +160,20 @@ class DeadlineCalls:
 
     def run(self, name: str, act: Callable[[], _T]) -> _T:
         """Return the result of a call to the part ``name``; raise its ``EmbedderError``, or ``Unavailable``."""
-        future = self._start(name, act)
-        if not wait_for(future, self._timeout_s):
-            self._hung_at = time.monotonic()
-            if future.done():
-                self._hung_at = None
-            hint = f"Check that it is up, or raise {self._setting}."
-            raise Unavailable(f"{name} did not answer within {self._timeout_s:g} s. {hint}")
-        error = future.exception()
-        if error is None or isinstance(error, EmbedderError):
-            return future.result()
-        raise Unavailable(f"{name} failed: {error}") from error
-
-    def _start(self, name: str, act: Callable[[], _T]) -> Future[_T]:
-        """Start a call in the background, unless an earlier one hangs or too many are in progress."""
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
             raise Unavailable(f"{name} has not answered an earlier query yet")
         if not self._slots.acquire(timeout=self._timeout_s):
             raise Unavailable(f"{name} is busy with earlier queries")
         future = run_in_background(act, name="mdrecall-embed-query")
         future.add_done_callback(self._release)
-        return future
+        if not wait_for(future, self._timeout_s):
+            self._hung_at = None if future.done() else time.monotonic()
+            hint = f"Check that it is up, or raise {self._setting}."
+            raise Unavailable(f"{name} did not answer within {self._timeout_s:g} s. {hint}")
+        error = future.exception()
+        if error is None or isinstance(error, EmbedderError):
+            return future.result()
+        raise Unavailable(f"{name} failed: {error}") from error
 
     def _release(self, _: Future[_T]) -> None:
         self._slots.release()
@@ -197,12 +190,7 @@ class _Flight(Generic[_Request, _Result]):
         self.error: BaseException | None = None
         self.value: _Result | None = None
 
-    def position(self, request: _Request) -> int:
-        """Return the index of a request, or -1 if it joined after the run had begun."""
-        return next((index for index, other in enumerate(self.requests) if other is request), -1)
-
     def is_done(self) -> bool:
-        """True once there is an outcome."""
         return self.has_ended
 
     def result(self) -> _Result | None:
@@ -291,7 +279,7 @@ class SingleFlight(Generic[_Request, _Result]):
             self._work_in_background()
             self._changed.wait_for(flight.is_done, within_s)
         try:
-            return flight.result() if flight.is_done() else None
+            return flight.result() if flight.has_ended else None
         finally:
             del flight
 
@@ -310,7 +298,7 @@ class SingleFlight(Generic[_Request, _Result]):
             if self._stopped and self.is_closing:
                 raise self._stopped("It is closed: no more runs are started.")
             flight = self._join(request, fresh=fresh)
-            while not flight.is_done():
+            while not flight.has_ended:
                 if self._running is None and self._next is flight:
                     self._running, self._next = flight, None
                     return flight, True
@@ -319,7 +307,10 @@ class SingleFlight(Generic[_Request, _Result]):
                     raise self._stopped("The caller stopped waiting for the run.")
                 left_s = None if until is None else until - time.monotonic()
                 if left_s is not None and left_s <= 0:
-                    self._leave_to_background(flight, request)
+                    # In place, because a run in progress may be walking through the list. Who joined late is not in it.
+                    if request in flight.requests:
+                        flight.requests[flight.requests.index(request)] = self._detach(request)
+                    self._work_in_background()
                     return None, False
                 self._changed.wait(left_s if stop is never else min(_STOP_CHECK_S, left_s or _STOP_CHECK_S))
             return flight, False
@@ -334,26 +325,19 @@ class SingleFlight(Generic[_Request, _Result]):
 
     def _leave(self, flight: _Flight[_Request, _Result], request: _Request) -> None:
         if self._next is flight:
-            del flight.requests[flight.position(request)]
+            flight.requests.remove(request)
             if not flight.requests:
                 self._next = None
 
-    def _leave_to_background(self, flight: _Flight[_Request, _Result], request: _Request) -> None:
-        if (position := flight.position(request)) >= 0:
-            # In place, because a run in progress may be walking through the list.
-            flight.requests[position] = self._detach(request)
-        self._work_in_background()
-
     def _is_leaders_own(self, error: BaseException | None) -> bool:
         """True if a run failed only for the caller that made it: it was interrupted or gave up."""
-        if error is None:
-            return False
-        return not isinstance(error, Exception) or (self._stopped is not None and isinstance(error, self._stopped))
+        return error is not None and (not isinstance(error, Exception) or isinstance(error, self._stopped or ()))
 
     def _lead(self, flight: _Flight[_Request, _Result], own: _Request | None = None) -> None:
         if own is not None:
             with self._changed:
-                flight.requests.insert(0, flight.requests.pop(flight.position(own)))
+                flight.requests.remove(own)
+                flight.requests.insert(0, own)
         try:
             flight.value = self._act(flight.requests, flight.is_queued)
         except BaseException as error:

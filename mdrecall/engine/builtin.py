@@ -81,14 +81,13 @@ class BuiltinBackend:
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
         try:
-            return self.search_or_raise(request)
+            return self._search(request)
         except StoreBusy as problem:
             # Another process deletes, replaces or repairs the index for longer than a search waits.
             stale = message_with_hint(problem)
             return SearchAnswer((), "index_empty", self._explain_empty((), stale), stale=stale)
 
-    def search_or_raise(self, request: SearchRequest) -> SearchAnswer:
-        """Do the same, but raise ``StoreBusy`` while another process or session keeps the index."""
+    def _search(self, request: SearchRequest) -> SearchAnswer:
         has_sessions = "sessions" in self._settings.memory_search.sources
         if request.source is None and not self._settings.mdrecall.sessions.with_notes:
             request = request._replace(source="memory") if has_sessions and not request.session else request
@@ -183,18 +182,8 @@ class BuiltinBackend:
             return f"There is no Markdown file in {workspace}. Write a note, or choose another workspace."
         return f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
 
-    def sync(
-        self,
-        *,
-        force: bool = False,
-        progress: ProgressCallback | None = None,
-        stop: Stop = never,
-        session: str = "",
-        waits: bool = True,
-    ) -> SyncReport:
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
-        if session:
-            return self._sync_session(session, waits=waits)
         report = self._repair(lambda: self._refresh.sync(force=force, progress=progress, stop=stop))
         if self._embedding is None:
             return report
@@ -203,16 +192,6 @@ class BuiltinBackend:
         unusable = (Issue(chosen.requested, f"cannot be used: {reason}"),) if reason else ()
         unembedded = self._repair(self._count_unembedded)
         return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
-
-    def _sync_session(self, session: str, *, waits: bool) -> SyncReport:
-        """Index the transcript of a conversation that was just compacted, if the settings want it."""
-        search = self._settings.memory_search
-        if "sessions" not in search.sources or not search.sync.sessions.post_compaction_force:
-            return SyncReport()
-        from mdrecall.sessions.readers import find_conversation, open_transcripts
-
-        path = find_conversation(open_transcripts(self._settings), session).path
-        return self._repair(lambda: self._refresh.sync_file(path, within_s=None if waits else 0.0))
 
     def _count_unembedded(self) -> int:
         embedder = self._embedding.chunk_embedder if self._embedding else None

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -25,20 +25,10 @@ from mdrecall.errors import (
     ProgramStopped,
     ProgramTimedOut,
     RecallError,
-    StoreBusy,
-    StoreError,
-    StoreUnavailable,
     message_with_hint,
 )
 from mdrecall.interfaces import Backend, BackendWatch, Index
-from mdrecall.types import (
-    FallbackNotice,
-    Issue,
-    SearchAnswer,
-    SearchRequest,
-    Status,
-    SyncReport,
-)
+from mdrecall.types import FallbackNotice, Issue, SearchAnswer, SearchRequest, Status, SyncReport
 
 # How long closing waits for calls that are in progress.
 _CLOSING_S = 5.0
@@ -85,10 +75,6 @@ class Breaker:
         with self._lock:
             return self._load()
 
-    def is_due(self) -> bool:
-        """True if the backend may be tried again."""
-        return self.seconds_left() == 0
-
     def seconds_left(self) -> float:
         """Return the seconds until the next attempt; 0 if the clock was set back and it would be too long."""
         outage = self.outage
@@ -124,20 +110,12 @@ class Breaker:
         if not self._is_loaded:
             self._is_loaded = True
             with suppress(KeyError, TypeError, ValueError, OverflowError, OSError):
-                self._outage = _parse(state_files.load(self._path))
+                state = state_files.load(self._path)
+                times = float(state["since_s"]), float(state["next_s"])
+                outage = Outage(str(state["reason"]), *times, int(state["failures"]), bool(state["costly"]))
+                outage.notice("")  # raises if a time is out of range
+                self._outage = outage
         return self._outage
-
-
-def _parse(state: dict[str, Any]) -> Outage:
-    outage = Outage(
-        str(state["reason"]),
-        float(state["since_s"]),
-        float(state["next_s"]),
-        int(state["failures"]),
-        bool(state["costly"]),
-    )
-    outage.notice("")  # raises if a time is out of range
-    return outage
 
 
 def format_time(seconds: float) -> str:
@@ -190,7 +168,6 @@ class FallbackBackend:
         self._closing = threading.Event()
         self._pool = DaemonPool(f"mdrecall-{name}-or-fallback")
         self._retrying: Future[None] | None = None
-        self._not_ready_since_s: float | None = None
 
     @property
     def watch(self) -> BackendWatch:
@@ -226,7 +203,7 @@ class FallbackBackend:
             return denial
         outage = self._breaker.outage
         # A process that answers once has no background to try the primary in.
-        if outage and not (self._one_shot and (self._breaker.is_due() or not outage.costly)):
+        if outage and not (self._one_shot and (not outage.costly or not self._breaker.seconds_left())):
             return self._fall_back(request, None, outage.notice(self._name))
         outcome = self._pool.submit(partial(self._primary.search, request))
         try:
@@ -238,13 +215,11 @@ class FallbackBackend:
                 # Closing caused it: it is no failure of the primary.
                 raise
             if isinstance(error, BackendNotReady | ProgramStopped):
-                since_s = self._not_ready_since_s = self._not_ready_since_s or time.time()
-                reason = message_with_hint(error)
-                notice = FallbackNotice(self._name, reason, format_time(since_s), format_time(time.time()))
+                now = time.time()
+                failed = Outage(message_with_hint(error), now, now, 0, costly=False)
             else:
-                notice = self._breaker.record_failure(error).notice(self._name)
-            return self._fall_back(request, error, notice)
-        self._not_ready_since_s = None
+                failed = self._breaker.record_failure(error)
+            return self._fall_back(request, error, failed.notice(self._name))
         if outage:
             self._breaker.record_recovery()
         return answer
@@ -272,20 +247,16 @@ class FallbackBackend:
         """Return the status of the backend that answers now; ``fallback`` describes an outage of the primary."""
         outage = self._breaker.outage
         if outage is None:
-            with suppress(BackendUnavailable):
-                return self._primary.status()
-            return self._ensure_fallback().status()
+            return self._primary.status()
         notice = outage.notice(self._name)
         fallback = {"from": self._name, "reason": notice.reason, "since": notice.since, "nextTry": notice.next_try}
         status = self._ensure_fallback().status()
         custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
         if status.fallback:
             custom["embeddingFallback"] = status.fallback
-        own = None
-        # A server that is away has no status.
-        with suppress(BackendUnavailable):
-            own = self._primary.status().custom.get(self._name)
-        return status._replace(fallback=fallback, custom=custom if own is None else {**custom, self._name: own})
+        if own := self._primary.status().custom.get(self._name):
+            custom[self._name] = own
+        return status._replace(fallback=fallback, custom=custom)
 
     def close(self) -> None:
         """End everything that is in progress in both backends; may be called twice."""
@@ -309,9 +280,7 @@ class FallbackBackend:
                 self._opened = self._open_fallback()
             return self._opened
 
-    def _fall_back(
-        self, request: SearchRequest, error: BackendUnavailable | None, notice: FallbackNotice
-    ) -> SearchAnswer:
+    def _fall_back(self, request: SearchRequest, error: Exception | None, notice: FallbackNotice) -> SearchAnswer:
         """Return the fallback's answer; if that fails too, raise the error of the primary."""
         try:
             answer = self._ensure_fallback().search(request)
@@ -325,10 +294,9 @@ class FallbackBackend:
         return answer.replace(backend="builtin", answered_for=notice)
 
     def _warm_fallback(self) -> None:
-        try:
+        # The search that needs the fallback reports an error.
+        with suppress(RecallError):
             self._ensure_fallback().warm()
-        except RecallError:
-            return  # the search that needs the fallback reports it
 
     def _retry_later(self) -> None:
         """Try the primary when it is due, again and again, until it answers."""
@@ -340,7 +308,7 @@ class FallbackBackend:
 
     def _retry(self) -> None:
         while self._breaker.outage and not self._closing.wait(self._breaker.seconds_left()):
-            if self._breaker.is_due():
+            if not self._breaker.seconds_left():
                 self._probe_primary()
 
     def _probe_primary(self) -> None:
@@ -351,43 +319,3 @@ class FallbackBackend:
                 self._breaker.record_failure(error)
         else:
             self._breaker.record_recovery()
-
-
-class SharedBackend:
-    """A builtin backend whose index is on a server: it is unavailable while its server is."""
-
-    def __init__(self, backend: BuiltinBackend) -> None:
-        self._backend = backend
-        self.index = backend.index
-        self.watch = backend.watch
-        self.close = backend.close
-
-    def start(self) -> None:
-        """Do nothing: a connection is made when it is needed."""
-
-    def probe_search(self) -> None:
-        """Raise ``BackendUnavailable`` if the server does not answer."""
-        with _say_unavailable():
-            self.index.counts()
-
-    def search(self, request: SearchRequest) -> SearchAnswer:
-        with _say_unavailable():
-            return self._backend.search_or_raise(request)
-
-    def sync(self, **options: Any) -> SyncReport:
-        # Another process that indexes is no reason to index into a file.
-        with _say_unavailable((StoreUnavailable,)):
-            return self._backend.sync(**options)
-
-    def status(self) -> Status:
-        with _say_unavailable():
-            return self._backend.status()
-
-
-@contextmanager
-def _say_unavailable(kinds: tuple[type[StoreError], ...] = (StoreUnavailable, StoreBusy)) -> Iterator[None]:
-    """Raise ``BackendUnavailable`` for these errors of the store."""
-    try:
-        yield
-    except kinds as error:
-        raise BackendUnavailable(str(error), hint=error.hint) from error

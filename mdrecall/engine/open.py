@@ -48,28 +48,7 @@ def open_backend(loaded: Loaded, *, one_shot: bool = False) -> IndexedBackend:
     """Open the backend that the settings ask for; with ``one_shot`` it will answer only once."""
     if loaded.settings.memory.backend == "qmd":
         return _open_qmd_with_fallback(loaded, one_shot=one_shot)
-    if loaded.shared_store and loaded.settings.mdrecall.store.fallback == "builtin":
-        return _open_shared_with_fallback(loaded, one_shot=one_shot)
     return open_builtin(loaded, one_shot=one_shot)
-
-
-def _open_shared_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:
-    """Open the backend on a server, with an index of this machine to answer while the server is away."""
-    from mdrecall.engine.fallback import Breaker, FallbackBackend, SharedBackend
-
-    settings = loaded.settings
-    own = settings.mdrecall._replace(store=settings.mdrecall.store._replace(kind="sqlite"))
-    environment = {name: value for name, value in loaded.environment.items() if name != STORE_DSN}
-    local = loaded._replace(settings=settings._replace(mdrecall=own), environment=environment)
-    opened = FallbackBackend(
-        "postgres",
-        SharedBackend(open_builtin(loaded, one_shot=one_shot)),
-        lambda: open_builtin(local, one_shot=one_shot),
-        Breaker(f"{settings.index_path}.outage.json", settings.mdrecall.qmd.first_retry_seconds),
-        one_shot=one_shot,
-    )
-    opened.start()
-    return opened
 
 
 def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend:

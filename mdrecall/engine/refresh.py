@@ -257,13 +257,6 @@ class IndexRefresh:
         self._beside.embed_in_background()
         return report
 
-    def sync_file(self, path: str, *, within_s: float | None) -> SyncReport:
-        """Index one file even if it has changed little; with ``within_s`` it goes on in the background after that."""
-        request = SyncRequest(changes=self.runs.compare_file(path))
-        if within_s is not None:
-            return self._flight.start(request, within_s=within_s) or SyncReport(left=1)
-        return self._flight.run(request) or SyncReport()
-
     def warm(self) -> None:
         """Index what changed, and embed it where that costs neither time nor money."""
         self._flight.run(SyncRequest(stop=self._closing.is_set))

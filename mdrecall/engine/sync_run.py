@@ -117,13 +117,6 @@ class SyncRun:
             return changes
         return changes._replace(vanished=self._store.documents.find_gone(indexer.source.name, changes.vanished))
 
-    def compare_file(self, path: str) -> list[FileChanges]:
-        """Compare one file of any source with the index, however little it has grown."""
-        compared = [indexer.compare(everything=True) for indexer in self._indexers]
-        return [
-            each._replace(unsettled=[due for due in each.unsettled if due == path], vanished=[]) for each in compared
-        ]
-
     def find_changed(self, changes: Sequence[FileChanges]) -> Iterator[str]:
         """Yield the files that differ from the index in content: a new time stamp alone proves nothing."""
         for indexer, entry in zip(self._indexers, changes, strict=True):

@@ -100,7 +100,8 @@ class TranscriptIndexer:
         due = [path for path in changed if everything or self._is_due(path, known.get(path), stamps[path])]
         due.sort(key=lambda path: (-stamps[path][1], path))
         vanished = [] if listing.lost else sorted(known.keys() - stamps.keys())
-        done = {path: at for path in due if path in known and (at := self._indexed_bytes(path, known[path]))}
+        grown = (path for path in due if path in known and known[path].size <= stamps[path][0])
+        done = {path: known[path].size for path in grown}
         listing = listing._replace(issues=self._issues + listing.issues)
         return FileChanges(dict.fromkeys(known, ()), listing, due, vanished, done)
 
@@ -183,14 +184,6 @@ class TranscriptIndexer:
             return True
         except ReadError:
             return False
-
-    def _indexed_bytes(self, path: str, known: Transcript) -> int:
-        """Return how many bytes of a transcript need not be read again."""
-        try:
-            with self.source.open(path) as opened:
-                return opened.stamp[0] - opened.bytes_after(known.tail) if _has_only_grown(opened, known) else 0
-        except ReadError:
-            return 0
 
     def _index(
         self,

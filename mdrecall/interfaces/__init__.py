@@ -71,9 +71,6 @@ class OpenTranscript(Protocol):
     def records(self, start: int = 0, number: int = 1) -> Iterator[TranscriptRecord]:
         """Yield every record from an offset on; ``number`` is the number of the first one."""
 
-    def bytes_after(self, offset: int) -> int:
-        """Return about how many bytes follow an offset."""
-
     def records_after(self, offset: int) -> int:
         """Return how many complete records follow an offset."""
 
@@ -231,20 +228,8 @@ class Backend(Protocol):
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query."""
 
-    def sync(
-        self,
-        *,
-        force: bool = False,
-        progress: ProgressCallback | None = None,
-        stop: Stop = ...,
-        session: str = "",
-        waits: bool = True,
-    ) -> SyncReport:
-        """Bring the index up to date with the files; with ``force``, build it again.
-
-        With ``session`` only that conversation is indexed, which was just compacted; unless the caller ``waits``, this
-        goes on in the background.
-        """
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = ...) -> SyncReport:
+        """Bring the index up to date with the files; with ``force``, build it again."""
 
     def status(self) -> Status:
         """Return the whole record of the backend; nothing is indexed."""

@@ -403,10 +403,6 @@ class OpenSession(NamedTuple):
         """Yield the record of every message."""
         return map(make_record, self.read(start, number))
 
-    def bytes_after(self, offset: int) -> int:
-        """Return about how many bytes follow an offset."""
-        return self.records_after(offset) * _MESSAGE_BYTES
-
     def records_after(self, offset: int) -> int:
         """Return how many messages follow an offset."""
         return max(0, self.messages - offset)

@@ -50,10 +50,6 @@ class OpenJsonl(NamedTuple):
         """Yield the record of every line; what follows the last line end comes last, without an end."""
         return self.read_records(self, start, number)
 
-    def bytes_after(self, offset: int) -> int:
-        """Return how many bytes follow an offset."""
-        return self.stamp[0] - offset
-
     def records_after(self, offset: int) -> int:
         """Return how many line ends follow an offset."""
         return sum(block.count(b"\n") for block in self.blocks(offset))

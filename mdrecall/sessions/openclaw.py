@@ -338,10 +338,6 @@ class OpenWindow(NamedTuple):
         events = islice(self.database.read_events_before(self.window, start), _TURN_ROWS)
         return next((begin_turn(event["message"]) for _, event, *_ in events if is_user_event(event)), Turn())
 
-    def bytes_after(self, offset: int) -> int:
-        """Return about how many bytes follow an offset."""
-        return self.stamp[0] * self.records_after(offset) // max(1, self.window.rows)
-
     def records_after(self, offset: int) -> int:
         """Return how many events follow an offset."""
         return max(0, self.window.rows - offset)

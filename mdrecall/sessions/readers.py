@@ -106,7 +106,6 @@ class _UnforgottenTranscript:
         self._path = path
         self._forgotten = forgotten
         self.stamp = opened.stamp
-        self.bytes_after = opened.bytes_after
         self.records_after = opened.records_after
         self.seal = opened.seal
 

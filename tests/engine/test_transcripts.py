@@ -10,7 +10,6 @@ import apsw
 import pytest
 
 from mdrecall.engine import transcripts
-from mdrecall.engine.sync_run import SyncRequest, SyncRun
 from mdrecall.errors import FileMissing, FileUnreadable
 from mdrecall.store.sqlite.tables import add_function
 from mdrecall.types import Issue, Space
@@ -420,19 +419,6 @@ def test_the_newest_conversation_is_indexed_first_and_of_two_of_one_time_the_fir
         os.utime(path, (LONG_AGO - age, LONG_AGO - age))
     report = agent.indexer.sync(changes=agent.indexer.compare())
     assert [change.path for change in report.changes] == [f"sessions/{name}.jsonl" for name in "dabc"]
-
-
-def test_a_run_for_one_conversation_indexes_that_one_only_and_removes_nothing(agent: TranscriptFolder) -> None:
-    agent.write("gone.jsonl", message("the first"))
-    runs = SyncRun(agent.store, lambda documents: [agent.indexer], None)
-    runs.run()
-    (agent.folder / "gone.jsonl").unlink()
-    agent.write("a.jsonl", message("the second"))
-    agent.write("b.jsonl", message("the third"))
-    changes = runs.compare_file("sessions/b.jsonl")
-    assert [(entry.unsettled, entry.vanished) for entry in changes] == [(["sessions/b.jsonl"], [])]
-    report = runs.run(SyncRequest(changes=changes))
-    assert [(change.path, change.kind) for change in report.changes] == [("sessions/b.jsonl", "added")]
 
 
 @pytest.mark.parametrize(

@@ -333,7 +333,6 @@ def test_a_conversation_is_found_by_its_session_its_path_and_its_export_name(
             assert list(opened.records(record.end or 0, record.number + 1)) == whole[place:]
         assert opened.records_after(whole[0].end or 0) == len(whole) - 1
         assert opened.seal(whole[1].end or 0) != opened.seal(whole[2].end or 0)
-        assert 0 < opened.bytes_after(whole[0].end or 0) < opened.stamp[0]
 
 
 def test_paths_that_lead_elsewhere_are_refused(workspace: Workspace) -> None:

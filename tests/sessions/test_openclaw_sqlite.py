@@ -136,8 +136,6 @@ def test_reading_from_any_offset_gives_the_same_records(store: OpenClawStore) ->
             assert record.end is not None
             assert list(opened.records(record.end, record.number + 1)) == whole[at + 1 :]
             assert opened.records_after(record.end) == len(whole) - at - 1
-        assert opened.bytes_after(0) == opened.stamp[0]
-        assert opened.bytes_after(13) == 0
 
 
 def test_a_conversation_of_many_batches_is_read_whole(store: OpenClawStore) -> None:

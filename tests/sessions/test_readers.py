@@ -39,9 +39,6 @@ class OpenJsonList:
             size = len(json.dumps(message))
             yield TranscriptRecord(number + place, start + place + 1, size, *message)
 
-    def bytes_after(self, offset: int) -> int:
-        return sum(record.size for record in self.records(offset))
-
     def records_after(self, offset: int) -> int:
         return len(self._messages) - offset
 

@@ -110,25 +110,12 @@ class QmdBackend:
         """Search for a word as a request would; raise ``BackendUnavailable``."""
         self.ensure_running().answers.probe()
 
-    def sync(
-        self,
-        *,
-        force: bool = False,
-        progress: ProgressCallback | None = None,
-        stop: Stop = never,
-        session: str = "",
-        waits: bool = True,
-    ) -> SyncReport:
+    def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Let qmd read the files and make missing vectors, unless it has done so a moment ago and nothing has changed.
 
         With ``force`` every collection is added again.
         """
-        if session and not self._settings.memory.qmd.sessions.enabled:
-            return SyncReport()
         running = self.ensure_running()
-        if not waits:
-            running.updater.catch_up(0.0, None)
-            return SyncReport(left=1)
         before = self.index.database.hashes()
         if not force and running.updater.is_current():
             return self.index.report_changes(before)
