@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.conversations import find_visible_to
-from mdrecall.engine.embedding_status import EmbeddingStatus, describe_limits
+from mdrecall.engine.embedders import Embedding
 from mdrecall.engine.refresh import IndexRefresh, RefreshResult
 from mdrecall.engine.sync_run import require_notes
 from mdrecall.engine.watch_loop import IndexWatcher
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from mdrecall.engine.note_map import NoteMapper
     from mdrecall.engine.rerank import RerankCaller
     from mdrecall.engine.searcher import Searcher
-    from mdrecall.interfaces import Store
+    from mdrecall.interfaces import Embedder, Index, Store
     from mdrecall.types.note_map import NearNote, NoteMap
 
 
 class BuiltinBackend:
-    """Answers for one workspace."""
+    """Answers for one workspace, and has the role ``Index`` too."""
 
     def __init__(
         self,
@@ -53,30 +53,29 @@ class BuiltinBackend:
         files: MemoryFiles,
         store: Store,
         refresh: IndexRefresh,
+        embedding: Embedding,
+        reranker: RerankCaller | None,
         watcher: IndexWatcher,
         build_searcher: Callable[[], Searcher],
-        embedding: EmbeddingStatus | None,
-        reranker: RerankCaller | None = None,
     ) -> None:
-        """``embedding`` is None if vectors are switched off. ``build_searcher`` is called at the first search."""
+        """``build_searcher`` is called at the first search."""
         self._settings = settings
         self._files = files
         self._store = store
         self._refresh = refresh
-        self._build_searcher = build_searcher
         self._embedding = embedding
         self._reranker = reranker
-        self._repair = refresh.repair
         self.watch = watcher
-        self.index = BuiltinIndex(settings, store, refresh, embedding)
+        self._build_searcher = build_searcher
+        self._repair = refresh.repair
 
     @cached_property
     def _searcher(self) -> Searcher:
         return self._build_searcher()
 
-    def indexes(self) -> Iterator[BuiltinIndex]:
+    def indexes(self) -> Iterator[Index]:
         """Yield the index."""
-        yield self.index
+        yield self
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; files that changed are indexed first (``sync.onSearch``)."""
@@ -185,16 +184,16 @@ class BuiltinBackend:
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
         """Bring the index up to date; ``force`` builds a new one beside the one that answers."""
         report = self._repair(lambda: self._refresh.sync(force=force, progress=progress, stop=stop))
-        if self._embedding is None:
-            return report
         chosen = self._embedding.chosen
+        if chosen.is_off:
+            return report
         reason = chosen.unusable_reason
         unusable = (Issue(chosen.requested, f"cannot be used: {reason}"),) if reason else ()
         unembedded = self._repair(self._count_unembedded)
         return report._replace(issues=(*report.issues, *unusable), unembedded=unembedded)
 
     def _count_unembedded(self) -> int:
-        embedder = self._embedding.chunk_embedder if self._embedding else None
+        embedder = self._embedding.chunk_embedder
         if embedder is None:
             return self._store.chunks.count()
         return embedder.count_missing() if embedder.last_error else 0
@@ -208,12 +207,16 @@ class BuiltinBackend:
         return self._repair(self._describe)
 
     def _describe(self) -> Status:
-        search, embedding = self._settings.memory_search, self._embedding
-        counts = self.index.counts()
-        used = embedding.find_embedder() if embedding else None
+        from mdrecall.engine.embedding_status import describe_batch, describe_provider, explain_fallback
+
+        search, embedding, admin = self._settings.memory_search, self._embedding, self._store.admin
+        counts, used = self.counts(), embedding.find_embedder()
         sources = self._refresh.runs.inspect(self._refresh.compare())
         files_changed = any(is_behind for is_behind, *_ in sources.values())
-        sizes = self._store.admin.content_sizes()
+        sizes, files = admin.content_sizes(), dict(admin.sizes())
+        lacks_vectors = (
+            embedding.chunk_embedder and self._store.chunks.count() and not embedding.chunk_embedder.is_complete()
+        )
         return Status(
             backend="builtin",
             provider=used.provider if used else "none",
@@ -221,31 +224,26 @@ class BuiltinBackend:
             requested_provider=search.provider or "auto",
             files=sum(count.files for count in counts),
             chunks=sum(count.chunks for count in counts),
-            dirty=files_changed or (embedding is not None and embedding.lacks_vectors(self._store)),
+            dirty=files_changed or bool(lacks_vectors),
             workspace_dir=self._settings.workspace,
-            db_path=self._store.admin.place,
+            db_path=admin.place,
             extra_paths=tuple(extra.path for extra in search.extra_paths),
             sources=search.sources,
             source_counts=tuple(_describe_source(count, sources.get(count.source), sizes) for count in counts),
             cache={"enabled": search.cache.enabled, "entries": sizes.cached, "maxEntries": search.cache.max_entries},
             fts={"enabled": True, "available": True},
-            fallback=embedding.explain_fallback() if embedding else None,
-            vector=self.index.describe_vectors(),
-            batch=embedding.describe_batch(search, self._store) if embedding else describe_limits(search),
-            custom=self._describe_custom(files_changed, has_embedder=used is not None),
-            storage=self._describe_storage(sizes),
+            fallback=explain_fallback(embedding),
+            vector=self._describe_vectors(),
+            batch=describe_batch(embedding, search, self._store),
+            custom=self._describe_custom(files_changed, describe_provider(embedding)),
+            storage={
+                "databaseBytes": files.get(admin.place, 0),
+                "walBytes": files.get(f"{admin.place}-wal", 0),
+                "reusableBytes": sizes.reusable,
+                "embeddingCacheBytes": sizes.cache,
+                "embeddingCacheEntries": sizes.cached,
+            },
         )
-
-    def _describe_storage(self, sizes: ContentSizes) -> dict[str, int]:
-        """Return how much space the index takes, with OpenClaw's names."""
-        place, files = self._store.admin.place, dict(self._store.admin.sizes())
-        return {
-            "databaseBytes": files.get(place, 0),
-            "walBytes": files.get(f"{place}-wal", 0),
-            "reusableBytes": sizes.reusable,
-            "embeddingCacheBytes": sizes.cache,
-            "embeddingCacheEntries": sizes.cached,
-        }
 
     def _describe_identity(self) -> dict[str, object]:
         """Return if the index fits the settings, with OpenClaw's names. One that does not is rebuilt by a sync."""
@@ -255,84 +253,49 @@ class BuiltinBackend:
             return {"status": "mismatched", "reason": "made with other settings or by another version"}
         return {"status": "valid"}
 
-    def _describe_custom(self, files_changed: bool, *, has_embedder: bool) -> dict[str, object]:
-        mode = self._searcher.options.mode
+    def _describe_custom(self, files_changed: bool, provider_state: dict[str, str]) -> dict[str, object]:
+        mode, chosen = self._searcher.options.mode, self._embedding.chosen
+        quarantined_path, problem = self._store.admin.health()
         custom: dict[str, object] = {
             "searchMode": "fts-only" if mode == "keyword" else mode,
             "wholeFolder": self._files.is_whole_folder(),
             "watcher": self.watch.status(),
             "folders": len(self._refresh.folders),
             "filesChanged": files_changed,
-            "providerState": self._embedding.describe_provider()
-            if self._embedding
-            else {"mode": "fts-only", "reason": "Embeddings are switched off.", "attemptedProviderId": "none"},
+            "providerState": provider_state,
             "indexIdentity": self._describe_identity(),
         }
-        chosen = self._embedding.chosen if self._embedding else None
-        if chosen and not has_embedder:
+        if not chosen.embedders and not chosen.is_off:
             custom["providerUnavailableReason"] = chosen.unusable_reason
-        if chosen and (note := f"{chosen.note} {chosen.hint}".strip()):
-            custom["providerNote"] = note
-        if self._files.left_out:
-            custom["leftOut"] = list(self._files.left_out)
-        if self._reranker:
-            custom["reranker"] = self._reranker.name
-        quarantined_path, problem = self._store.admin.health()
-        if quarantined_path:
-            custom["damagedIndexKeptAt"] = quarantined_path
-        if problem:
-            custom["indexNotWritten"] = message_with_hint(problem)
-        return custom
+        more = {
+            "providerNote": f"{chosen.note} {chosen.hint}".strip(),
+            "leftOut": list(self._files.left_out),
+            "reranker": self._reranker and self._reranker.name,
+            "damagedIndexKeptAt": quarantined_path,
+            "indexNotWritten": message_with_hint(problem) if problem else "",
+        }
+        return custom | {key: value for key, value in more.items() if value}
 
     def cancel_pending(self) -> None:
         """End everything that is in progress where it can be resumed, without waiting for it."""
         self._refresh.cancel_pending()
         self.watch.stop()
-        if self._embedding is not None:
-            self._embedding.interrupt()
-        if self._reranker is not None:
-            self._reranker.interrupt()
+        for model in self._models():
+            model.interrupt()
 
     def close(self) -> None:
         """Release the index; may be called twice."""
         self.cancel_pending()
         self._refresh.close()
         self.watch.close()
-        if self._embedding is not None:
-            self._embedding.close()
-        if self._reranker is not None:
-            self._reranker.close()
+        for model in self._models():
+            model.close()
         self._store.admin.close()
 
-
-def _describe_source(
-    count: SourceCount, found: tuple[bool, int, tuple[Issue, ...]] | None, sizes: ContentSizes
-) -> SourceStatus:
-    is_behind, files, issues = found or (None, None, ())
-    return SourceStatus(
-        *count,
-        chunk_bytes=sizes.texts.get(count.source, 0),
-        dirty=is_behind,
-        eligible=files,
-        issues=tuple(f"{issue.path}: {issue.problem}" for issue in issues),
-    )
-
-
-class BuiltinIndex:
-    """The role ``Index``."""
-
-    def __init__(
-        self,
-        settings: Settings,
-        store: Store,
-        refresh: IndexRefresh,
-        embedding: EmbeddingStatus | None,
-    ) -> None:
-        self._settings = settings
-        self._store = store
-        self._refresh = refresh
-        self._embedding = embedding
-        self._repair = refresh.repair
+    def _models(self) -> Iterator[Embedder | RerankCaller]:
+        yield from self._embedding.chosen.all
+        if self._reranker:
+            yield self._reranker
 
     def counts(self) -> tuple[SourceCount, ...]:
         counted = {count.source: count for count in self._repair(self._store.chunks.count_by_source)}
@@ -359,19 +322,19 @@ class BuiltinIndex:
         return self._repair(lambda: self._refresh.purge(progress))
 
     def probe_embedding(self) -> Probe:
-        if self._embedding is None:
-            return Probe(False, "Embeddings are switched off: memorySearch.provider is none.")
-        return self._embedding.probe()
+        from mdrecall.engine.embedding_status import probe_embedder
+
+        chosen = self._embedding.chosen
+        return probe_embedder(chosen.embedders[0]) if chosen.embedders else Probe(False, chosen.unusable_reason)
 
     def probe_vectors(self) -> bool:
-        return self._embedding is not None and bool(self.describe_vectors()["available"])
+        return bool(self._describe_vectors()["available"])
 
-    def describe_vectors(self) -> dict[str, object]:
-        """Return how vectors are searched, and how many there are."""
-        embedding, vector = self._embedding, self._settings.memory_search.store.vector
-        if embedding is None:
-            return {"enabled": vector.enabled, "available": False}
-        return self._repair(lambda: embedding.describe_vectors(self._store, vector))
+    def _describe_vectors(self) -> dict[str, Any]:
+        from mdrecall.engine.embedding_status import describe_vectors
+
+        vector = self._settings.memory_search.store.vector
+        return self._repair(lambda: describe_vectors(self._embedding, self._store, vector))
 
     def find_text(self, path: str) -> str | None:
         """Return the text of a note that is on another machine; None if it is not indexed either."""
@@ -397,11 +360,22 @@ class BuiltinIndex:
         """What draws the notes by their meaning, by the vectors that are searched."""
         from mdrecall.engine.note_map import NoteMapper
 
-        searcher = self._embedding.vector_searcher if self._embedding else None
-        reason = self._embedding.chosen.unusable_reason if self._embedding else "Vectors are switched off."
-
         def find_space() -> StoredSpace | None:
-            found = searcher.current_space() if searcher else None
+            found = self._embedding.find_space()
             return found[0] if found else None
 
-        return NoteMapper(self._store, find_space, "" if searcher else reason, self._refresh.runs.is_unchecked)
+        reason = "" if self._embedding.vector_searcher else self._embedding.chosen.unusable_reason
+        return NoteMapper(self._store, find_space, reason, self._refresh.runs.is_unchecked)
+
+
+def _describe_source(
+    count: SourceCount, found: tuple[bool, int, tuple[Issue, ...]] | None, sizes: ContentSizes
+) -> SourceStatus:
+    is_behind, files, issues = found or (None, None, ())
+    return SourceStatus(
+        *count,
+        chunk_bytes=sizes.texts.get(count.source, 0),
+        dirty=is_behind,
+        eligible=files,
+        issues=tuple(f"{issue.path}: {issue.problem}" for issue in issues),
+    )

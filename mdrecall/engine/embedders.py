@@ -22,11 +22,14 @@ from mdrecall.errors import (
     message_with_hint,
 )
 from mdrecall.optional import import_extra, is_installed
-from mdrecall.types import Secret
+from mdrecall.types import Secret, StoredSpace
 
 if TYPE_CHECKING:
     from mdrecall.embed.remote.client import Endpoint
     from mdrecall.embed.remote.providers import Provider
+    from mdrecall.engine.chunk_embedder import EmbedsChunks
+    from mdrecall.engine.jobs import Jobs
+    from mdrecall.engine.vector_search import VectorSearcher
     from mdrecall.interfaces import Embedder, Reranker
 
 #: The order in which providers are tried if none is configured; ``local`` comes before them.
@@ -61,6 +64,11 @@ class EmbedderChoice(NamedTuple):
     """A slower embedder whose similarities are mixed with those of the first one, as soon as it has all vectors."""
 
     @property
+    def is_off(self) -> bool:
+        """True if the settings want no vectors."""
+        return self.requested == "none"
+
+    @property
     def all(self) -> tuple[Embedder, ...]:
         """Every embedder, to interrupt and to close."""
         return (*self.embedders, self.beside) if self.beside else self.embedders
@@ -74,6 +82,33 @@ class EmbedderChoice(NamedTuple):
         if self.requested:
             return self.requested if self.unusable_reason else ""
         return "minilm"
+
+
+class Embedding:
+    """The parts that make and search vectors; without an embedder there are none."""
+
+    def __init__(
+        self,
+        chosen: EmbedderChoice,
+        chunk_embedder: EmbedsChunks | None = None,
+        vector_searcher: VectorSearcher | None = None,
+        jobs: Jobs | None = None,
+        beside_embedder: EmbedsChunks | None = None,
+    ) -> None:
+        self.chosen = chosen
+        self.chunk_embedder = chunk_embedder
+        self.vector_searcher = vector_searcher
+        self.jobs = jobs
+        self.beside_embedder = beside_embedder
+
+    def find_space(self) -> tuple[StoredSpace, Embedder] | None:
+        """Return the embedding space that is searched, and its embedder; None if there are no vectors."""
+        return self.vector_searcher.current_space() if self.vector_searcher else None
+
+    def find_embedder(self) -> Embedder | None:
+        """Return the embedder whose vectors are searched, as far as is known without calling it."""
+        found = self.find_space()
+        return found[1] if found else next(iter(self.chosen.embedders), None)
 
 
 def choose_embedders(loaded: Loaded) -> EmbedderChoice:

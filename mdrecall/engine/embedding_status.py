@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.files import mask_url
 from mdrecall.config.openclaw_settings import PROVIDERS, MemorySearch, VectorStore
-from mdrecall.engine.chunk_embedder import EmbedsChunks
-from mdrecall.engine.embedders import EmbedderChoice, EmbedderChooser, choose_embedders, find_missing_extra
-from mdrecall.engine.vector_search import VectorSearcher
+from mdrecall.engine.embedders import EmbedderChooser, Embedding, choose_embedders, find_missing_extra
 from mdrecall.errors import ConfigError, EmbedderError, StoreUnavailable, install_command, message_with_hint
 from mdrecall.types import Probe
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
-    from mdrecall.engine.jobs import Jobs
     from mdrecall.interfaces import Embedder, Store
 
 
@@ -26,138 +23,82 @@ _ABOUT = {
 }
 
 
-class EmbeddingStatus:
-    """The parts that make and search vectors, and what they report; without an embedder there are none."""
-
-    def __init__(
-        self,
-        chosen: EmbedderChoice,
-        chunk_embedder: EmbedsChunks | None = None,
-        vector_searcher: VectorSearcher | None = None,
-        jobs: Jobs | None = None,
-        beside_embedder: EmbedsChunks | None = None,
-    ) -> None:
-        self.chosen = chosen
-        self.chunk_embedder = chunk_embedder
-        self.vector_searcher = vector_searcher
-        self.jobs = jobs
-        self.beside_embedder = beside_embedder
-
-    def find_embedder(self) -> Embedder | None:
-        """Return the embedder whose vectors are searched, as far as is known without calling it."""
-        current_space = self.vector_searcher.current_space() if self.vector_searcher else None
-        if current_space:
-            return current_space[1]
-        return self.chosen.embedders[0] if self.chosen.embedders else None
-
-    def explain_fallback(self) -> dict[str, str] | None:
-        """Return which embedder is replaced and why; None if the requested one is used."""
-        used = self.find_embedder()
-        if used is None:
-            return None
-        if self.chosen.unusable_reason:
-            return {"from": self.chosen.requested, "reason": self.chosen.unusable_reason}
-        first = self.chosen.embedders[0]
-        if used.provider == first.provider:
-            return None
-        reason = self.chunk_embedder.last_failure() if self.chunk_embedder else ""
-        return {"from": first.provider, "reason": reason or f"There are no vectors from {first.provider} yet."}
-
-    def describe_provider(self) -> dict[str, str]:
-        """Return which embedder is used and if it works, with OpenClaw's names."""
-        used, fallback = self.find_embedder(), self.explain_fallback()
-        if used is None:
-            return {
-                "mode": "fts-only", "reason": self.chosen.unusable_reason, "attemptedProviderId": self.chosen.requested
-            }  # fmt: skip
-        if fallback:
-            more = {"fallbackFrom": fallback["from"], "reason": fallback["reason"]}
-            return {"mode": "fallback-active", "providerId": used.provider, **more}
-        if self.chunk_embedder and (reason := self.chunk_embedder.last_failure()):
-            return {"mode": "degraded", "providerId": used.provider, "reason": reason}
-        if not used.traits.never_waits and not (self.vector_searcher and self.vector_searcher.current_space()):
-            return {"mode": "pending", "requestedProvider": used.provider}
-        return {"mode": "active", "providerId": used.provider}
-
-    def lacks_vectors(self, store: Store) -> bool:
-        """True if some chunk has no vector yet."""
-        return self.chunk_embedder is not None and store.chunks.count() > 0 and not self.chunk_embedder.is_complete()
-
-    def describe_vectors(self, store: Store, vector: VectorStore) -> dict[str, Any]:
-        """Return how vectors are searched, and how many there are."""
-        from mdrecall.store.vectors import MOST_EXACT
-
-        used = self.find_embedder()
-        if used is None:
-            return {"enabled": vector.enabled, "available": False, "loadError": self.chosen.unusable_reason}
-        found: dict[str, Any] = {"enabled": vector.enabled, "available": True}
-        if used.dimensions:
-            found["dims"] = used.dimensions
-        if vector.extension_path:
-            found["extensionPath"] = vector.extension_path
-        current_space = self.vector_searcher.current_space() if self.vector_searcher else None
-        if current_space:
-            space, _ = current_space
-            found["dims"] = space.space.dimensions
-            try:
-                found["engine"], problem = store.vectors.engine(space)
-                found |= {"loadError": problem} if problem else {}
-            except StoreUnavailable as error:
-                found |= {"available": False, "loadError": str(error)}
-            found["chunks"] = store.chunks.count(space.id)
-            if found.get("engine") == "matrix" and found["chunks"] > MOST_EXACT:
-                found["firstPass"] = "signs"
-        if self.beside_embedder:
-            found["beside"] = self._describe_beside(self.beside_embedder, store)
-        return found
-
-    def _describe_beside(self, embedder: EmbedsChunks, store: Store) -> dict[str, Any]:
-        """Return the state of the embedder beside the first one."""
-        found: dict[str, Any] = {"provider": embedder.space.provider, "model": embedder.space.model}
-        found["chunks"] = store.chunks.count() - embedder.count_missing()
-        return found | ({"error": embedder.last_error} if embedder.last_error else {})
-
-    def describe_batch(self, search: MemorySearch, store: Store) -> dict[str, Any]:
-        """Return the state of batch jobs, with OpenClaw's names."""
-        found = describe_limits(search)
-        if self.jobs:
-            found |= {"enabled": self.jobs.is_on, "failures": self.jobs.failures}
-        if self.jobs and self.jobs.last_error:
-            found |= {"lastError": self.jobs.last_error, "lastProvider": self.chosen.embedders[0].provider}
-        if self.chosen.embedders:
-            open_jobs = store.cache.jobs(self.chosen.embedders[0].fingerprint)
-            texts = sum(len(job.digests) for job in open_jobs)
-            found |= {"jobs": len(open_jobs), "texts": texts} if open_jobs else {}
-        return found
-
-    def probe(self) -> Probe:
-        """Check that the requested embedder works."""
-        if not self.chosen.embedders:
-            return Probe(False, self.chosen.unusable_reason)
-        return probe_embedder(self.chosen.embedders[0])
-
-    def interrupt(self) -> None:
-        """End the requests that are in progress."""
-        for embedder in self.chosen.all:
-            embedder.interrupt()
-
-    def close(self) -> None:
-        for embedder in self.chosen.all:
-            embedder.close()
+def explain_fallback(embedding: Embedding) -> dict[str, str] | None:
+    """Return which embedder is replaced and why; None if the requested one is used."""
+    used, chosen = embedding.find_embedder(), embedding.chosen
+    if used is None:
+        return None
+    if chosen.unusable_reason:
+        return {"from": chosen.requested, "reason": chosen.unusable_reason}
+    first = chosen.embedders[0].provider
+    if used.provider == first:
+        return None
+    reason = embedding.chunk_embedder.last_failure() if embedding.chunk_embedder else ""
+    return {"from": first, "reason": reason or f"There are no vectors from {first} yet."}
 
 
-def describe_limits(search: MemorySearch) -> dict[str, Any]:
-    """Return the settings of batch jobs, with OpenClaw's names, as they are while there are none."""
-    rules = search.remote.batch
-    return {
-        "enabled": False,
-        "failures": 0,
+def describe_provider(embedding: Embedding) -> dict[str, str]:
+    """Return which embedder is used and if it works, with OpenClaw's names."""
+    used, chosen, fallback = embedding.find_embedder(), embedding.chosen, explain_fallback(embedding)
+    if used is None:
+        return {"mode": "fts-only", "reason": chosen.unusable_reason, "attemptedProviderId": chosen.requested}
+    if fallback:
+        more = {"fallbackFrom": fallback["from"], "reason": fallback["reason"]}
+        return {"mode": "fallback-active", "providerId": used.provider, **more}
+    if embedding.chunk_embedder and (reason := embedding.chunk_embedder.last_failure()):
+        return {"mode": "degraded", "providerId": used.provider, "reason": reason}
+    if not used.traits.never_waits and not embedding.find_space():
+        return {"mode": "pending", "requestedProvider": used.provider}
+    return {"mode": "active", "providerId": used.provider}
+
+
+def describe_vectors(embedding: Embedding, store: Store, vector: VectorStore) -> dict[str, Any]:
+    """Return how vectors are searched, and how many there are."""
+    from mdrecall.store.vectors import MOST_EXACT
+
+    used = embedding.find_embedder()
+    found: dict[str, Any] = {"enabled": vector.enabled, "available": used is not None}
+    if used is None:
+        return found if embedding.chosen.is_off else found | {"loadError": embedding.chosen.unusable_reason}
+    if used.dimensions:
+        found["dims"] = used.dimensions
+    if vector.extension_path:
+        found["extensionPath"] = vector.extension_path
+    if current := embedding.find_space():
+        space, _ = current
+        found["dims"] = space.space.dimensions
+        try:
+            found["engine"], problem = store.vectors.engine(space)
+            found |= {"loadError": problem} if problem else {}
+        except StoreUnavailable as error:
+            found |= {"available": False, "loadError": str(error)}
+        found["chunks"] = store.chunks.count(space.id)
+        if found.get("engine") == "matrix" and found["chunks"] > MOST_EXACT:
+            found["firstPass"] = "signs"
+    if beside := embedding.beside_embedder:
+        about: dict[str, Any] = {"provider": beside.space.provider, "model": beside.space.model}
+        about["chunks"] = store.chunks.count() - beside.count_missing()
+        found["beside"] = about | ({"error": beside.last_error} if beside.last_error else {})
+    return found
+
+
+def describe_batch(embedding: Embedding, search: MemorySearch, store: Store) -> dict[str, Any]:
+    """Return the state of batch jobs, with OpenClaw's names."""
+    rules, jobs, embedders = search.remote.batch, embedding.jobs, embedding.chosen.embedders
+    found: dict[str, Any] = {
+        "enabled": jobs is not None and jobs.is_on,
+        "failures": jobs.failures if jobs else 0,
         "limit": 2,
         "wait": rules.wait,
         "concurrency": rules.concurrency,
         "pollIntervalMs": rules.poll_interval_ms,
         "timeoutMs": rules.timeout_minutes * 60_000,
     }
+    if jobs and jobs.last_error:
+        found |= {"lastError": jobs.last_error, "lastProvider": embedders[0].provider}
+    if embedders and (open_jobs := store.cache.jobs(embedders[0].fingerprint)):
+        found |= {"jobs": len(open_jobs), "texts": sum(len(job.digests) for job in open_jobs)}
+    return found
 
 
 def probe_embedder(embedder: Embedder) -> Probe:

@@ -177,11 +177,11 @@ class FallbackBackend:
     def indexes(self) -> Iterator[Index]:
         """Yield the index of the backend that answers searches now, and then the other one."""
         if self._breaker.outage:
-            yield self._ensure_fallback().index
+            yield from self._ensure_fallback().indexes()
             yield self._primary.index
         else:
             yield self._primary.index
-            yield self._ensure_fallback().index
+            yield from self._ensure_fallback().indexes()
 
     def start(self) -> None:
         """Start the primary and get the fallback ready, both in the background; not in a process that answers once.

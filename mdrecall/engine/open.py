@@ -14,8 +14,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.builtin import BuiltinBackend
 from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedsChunks, FallbackEmbedder
 from mdrecall.engine.conversations import deny_by_scope
-from mdrecall.engine.embedders import choose_embedders, languages_dir_of
-from mdrecall.engine.embedding_status import EmbeddingStatus
+from mdrecall.engine.embedders import Embedding, choose_embedders, languages_dir_of
 from mdrecall.engine.indexer import Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.engine.sync_run import AnyIndexer, SyncRun, require_writable
@@ -94,9 +93,8 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     followed = None if one_shot else _follow(loaded, files)
     forgotten = open_tombstones(settings)
     indexers = partial(_build_indexers, settings, followed or files, analyser, forgotten)
-    embedding = _build_embedding(loaded, store) if settings.memory_search.provider != "none" else None
-    embedder = embedding.chunk_embedder if embedding else None
-    beside = embedding.beside_embedder if embedding else None
+    embedding = _build_embedding(loaded, store)
+    embedder, beside = embedding.chunk_embedder, embedding.beside_embedder
     sync = SyncRun(store, indexers, embedder, forgotten)
     refresh = IndexRefresh(settings, store, sync, embedder, beside, one_shot=one_shot, followed=followed)
     reranker = _build_reranker(loaded) if settings.mdrecall.rerank.provider else None
@@ -110,14 +108,14 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
             store.chunks,
             analyser,
             options,
-            embedding.vector_searcher if embedding else None,
-            why_no_vectors=embedding.chosen.unusable_reason if embedding else "vectors are switched off",
+            embedding.vector_searcher,
+            why_no_vectors=embedding.chosen.unusable_reason,
             reranker=reranker,
             hide=refresh.hide_forgotten,
         )
 
     watcher = _build_watcher(settings, store, refresh)
-    return BuiltinBackend(settings, files, store, refresh, watcher, build_searcher, embedding, reranker)
+    return BuiltinBackend(settings, files, store, refresh, embedding, reranker, watcher, build_searcher)
 
 
 def _follow(loaded: Loaded, files: MemoryFiles) -> FollowedFiles | None:
@@ -198,10 +196,10 @@ def _build_indexers(
     return [notes, transcripts] if with_notes else [transcripts]
 
 
-def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:
+def _build_embedding(loaded: Loaded, store: Store) -> Embedding:
     chosen = choose_embedders(loaded)
     if not chosen.embedders:
-        return EmbeddingStatus(chosen)
+        return Embedding(chosen)
     settings = loaded.settings
     jobs = _build_jobs(settings, chosen.embedders[0])
     searcher = VectorSearcher(
@@ -222,7 +220,7 @@ def _build_embedding(loaded: Loaded, store: Store) -> EmbeddingStatus:
     if others:
         embedder = FallbackEmbedder(own, make(others[0], keep=first.provider), searcher)
     beside = make(chosen.beside, keep=first.provider) if chosen.beside else None
-    return EmbeddingStatus(chosen, embedder, searcher, jobs, beside)
+    return Embedding(chosen, embedder, searcher, jobs, beside)
 
 
 def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:
