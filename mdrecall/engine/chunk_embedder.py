@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from mdrecall.errors import BUGS, EmbedderError, InputRefused, StoreError, message_with_hint
@@ -89,9 +90,8 @@ class ChunkEmbedder:
 
     def for_store(self, store: Store, *, cache: Store) -> ChunkEmbedder:
         """Return the same for another store."""
-        return ChunkEmbedder(
-            store, self.embedder, most_cached=self.most_cached, cache=cache, jobs=self._jobs, keep=self._keep
-        )
+        most, jobs, keep = self.most_cached, self._jobs, self._keep
+        return ChunkEmbedder(store, self.embedder, most_cached=most, cache=cache, jobs=jobs, keep=keep)
 
     @property
     def is_instant(self) -> bool:
@@ -124,9 +124,10 @@ class ChunkEmbedder:
 
     def count_missing(self) -> int:
         """Return the number of chunks without a vector."""
-        if stored := self.find_space():
-            return 0 if stored.is_filled else self.store.chunks.count() - self.store.chunks.count(stored.id)
-        return self.store.chunks.count()
+        stored, chunks = self.find_space(), self.store.chunks
+        if stored and stored.is_filled:
+            return 0
+        return chunks.count() - (chunks.count(stored.id) if stored else 0)
 
     def fill(self, *, progress: ProgressCallback | None = None, stop: Stop = never) -> EmbedReport:
         """Embed the chunks that have no vector; ``stop`` is checked between requests."""
@@ -136,55 +137,40 @@ class ChunkEmbedder:
             return EmbedRun(self, progress, stop).embed_instantly(self._keep)
         lock = self.cache.lock("fill")
         while not lock.acquire(_LOCK_WAIT_S, "embedding"):
-            if self.cache is not self.store:
-                return self._use_cache(progress, stop)
-            if stop():
+            if self.cache is not self.store and (known := self.space.find_in(self.cache.vectors.spaces())):
+                # Another process is embedding, and no text is paid for twice.
+                self.embedder.prepare(known.space.dimensions)
+                return EmbedRun(self, progress, stop).use_cache()
+            if self.cache is not self.store or stop():
                 return EmbedReport(is_complete=False)
         try:
             return self._fill_slowly(progress, stop)
         finally:
             lock.release()
 
-    def _use_cache(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
-        """Use cached embeddings only, because another process is embedding: no text is paid for twice."""
-        known = self.space.find_in(self.cache.vectors.spaces())
-        if known is None:
-            return EmbedReport(is_complete=False)
-        self.embedder.prepare(known.space.dimensions)
-        return EmbedRun(self, progress, stop).use_cache()
-
     def _fill_slowly(self, progress: ProgressCallback | None, stop: Stop) -> EmbedReport:
         """Embed where that takes time or money: one process at a time, so that no text is paid for twice."""
-        if self.is_complete():
+        stored, run = self.find_space(), None
+        if stored and stored.is_filled:
             return EmbedReport()
-        self._failed_at, self.last_error = None, ""
-        run = None
         if progress:
             count = self.store.chunks.count()
             progress(Progress(count - self.count_missing(), count, f"Waiting for {self.embedder.provider}"))
+        self._failed_at, self.last_error = None, ""
         try:
-            self.embedder.prepare(self._stored_dimensions(), progress)
+            # A wrong answer may have made a space without vectors: its dimensions prove nothing.
+            self.embedder.prepare(stored.space.dimensions if stored and stored.has_vectors else 0, progress)
             run = EmbedRun(self, progress, stop)
             done = run.embed_slowly(self._jobs, self._keep)
-            self._record_failure("")
-            return done
         except EmbedderError as error:
             self._failed_at, self.last_error = time.monotonic(), message_with_hint(error)
-            self._record_failure(self.last_error)
-            done = run.done if run else EmbedReport()
-            return done._replace(is_complete=False, error=message_with_hint(error))
-
-    def _record_failure(self, error: str) -> None:
-        """Keep the error for later processes; where nothing can be written, only this one knows it."""
+            done = (run.done if run else EmbedReport())._replace(is_complete=False, error=self.last_error)
         vectors, fingerprint = self.store.vectors, self.embedder.fingerprint
+        # Where nothing can be written, only this process knows the error.
         with suppress(StoreError):
-            if vectors.last_failure(fingerprint) != error:
-                vectors.record_failure(fingerprint, error)
-
-    def _stored_dimensions(self) -> int:
-        """Return the dimensions of the stored vectors; 0 without any, as a wrong answer may have made the space."""
-        stored = self.find_space()
-        return stored.space.dimensions if stored and stored.has_vectors else 0
+            if vectors.last_failure(fingerprint) != self.last_error:
+                vectors.record_failure(fingerprint, self.last_error)
+        return done
 
 
 class EmbedRun:
@@ -208,7 +194,7 @@ class EmbedRun:
 
     def embed_instantly(self, keep: str) -> EmbedReport:
         """Embed with an embedder that never waits, without the cache."""
-        for chunks in self._read_pages():
+        for chunks in _read_pages(self._store, self._space):
             inputs = {chunk.id: _embed_input(chunk) for chunk in chunks}
             try:
                 made = embed_inputs(self.embedder, list(inputs.values()))
@@ -249,30 +235,20 @@ class EmbedRun:
                 break
         return self.done._replace(is_complete=False)
 
-    def _read_pages(self) -> Iterator[list[PendingChunk]]:
-        after, count = 0, _PAGE_CHUNKS
-        while count == _PAGE_CHUNKS:
-            chunks = self._store.vectors.pending(self._space, after, _PAGE_CHUNKS)
-            count = len(chunks)
-            if chunks:
-                after = chunks[-1].id
-                yield chunks
-
     def _read_uncached(self, most: int) -> Iterator[_Waiting]:
         """Give texts that are not cached, at most ``most`` at once; store the vectors of those that are."""
         waiting: _Waiting = {}
-        for chunks in self._read_pages():
-            digests = {chunk.id: _hash(_embed_input(chunk)) for chunk in chunks}
+        for chunks in _read_pages(self._store, self._space):
+            texts = {chunk.id: _embed_input(chunk) for chunk in chunks}
+            digests = {number: _hash(text) for number, text in texts.items()}
             known = self._look_up(set(digests.values()))
             cached = {number: known[digest] for number, digest in digests.items() if digest in known}
             self._store_vectors(cached, from_cache=True)
-            for chunk in chunks:
-                digest = digests[chunk.id]
+            for number, digest in digests.items():
                 if digest not in known:
-                    waiting.setdefault(digest, (_embed_input(chunk), []))[1].append(chunk.id)
+                    waiting.setdefault(digest, (texts[number], []))[1].append(number)
             while len(waiting) >= most:
-                first = [digest for digest, _ in zip(waiting, range(most), strict=False)]
-                yield {digest: waiting.pop(digest) for digest in first}
+                yield {digest: waiting.pop(digest) for digest in list(islice(waiting, most))}
         if waiting:
             yield waiting
 
@@ -288,13 +264,13 @@ class EmbedRun:
         """Embed texts with as many requests at once as the embedder allows, and store each answer as it arrives."""
         traits = self.embedder.traits
         groups = pack_requests({digest: text for digest, (text, _) in waiting.items()}, traits)
-        if traits.at_once == 1:
-            for group in groups:
-                self.store_answers(self._request(group), waiting)
-                if self.stop():
-                    return
+        if traits.at_once > 1:
+            self._request_in_threads(list(groups), waiting, traits.at_once)
             return
-        self._request_in_threads(list(groups), waiting, traits.at_once)
+        for group in groups:
+            self.store_answers(self._request(group), waiting)
+            if self.stop():
+                return
 
     def _request_in_threads(self, groups: list[dict[bytes, EmbedInput]], waiting: _Waiting, most: int) -> None:
         """Send several requests at once. After a failure none is sent, and answers under way are still stored."""
@@ -338,13 +314,11 @@ class EmbedRun:
             return
         nothing = Embedding(bytes(4 * self.embedder.dimensions))
         self._store.vectors.put(self._space, [(number, found or nothing) for number, found in made.items()])
-        refused = sum(found is None for found in made.values())
-        done, new = self.done, len(made) - refused
-        self.done = done._replace(
-            embedded=done.embedded + (0 if from_cache else new),
-            from_cache=done.from_cache + (new if from_cache else 0),
-            refused=done.refused + refused,
-        )
+        done, refused = self.done, sum(found is None for found in made.values())
+        if from_cache:
+            self.done = done._replace(from_cache=done.from_cache + len(made))
+        else:
+            self.done = done._replace(embedded=done.embedded + len(made) - refused, refused=done.refused + refused)
         self._count += len(made)
         self.report("vectors")
 
@@ -419,10 +393,15 @@ EmbedsChunks: TypeAlias = ChunkEmbedder | FallbackEmbedder
 
 def digest_chunks(store: Store) -> Iterator[bytes]:
     """Yield the hash of each chunk's text, by which its embedding is cached."""
-    after = 0
-    while chunks := store.vectors.pending(None, after, _PAGE_CHUNKS):
-        after = chunks[-1].id
-        yield from (_hash(_embed_input(chunk)) for chunk in chunks)
+    return (_hash(_embed_input(chunk)) for chunks in _read_pages(store, None) for chunk in chunks)
+
+
+def _read_pages(store: Store, space: int | None) -> Iterator[list[PendingChunk]]:
+    """Yield the chunks without a vector in a space, or all chunks."""
+    after, count = 0, _PAGE_CHUNKS
+    while count == _PAGE_CHUNKS and (chunks := store.vectors.pending(space, after, _PAGE_CHUNKS)):
+        after, count = chunks[-1].id, len(chunks)
+        yield chunks
 
 
 def _embed_input(chunk: PendingChunk) -> EmbedInput:
@@ -443,14 +422,12 @@ def pack_requests(wanted: Mapping[bytes, EmbedInput], traits: Traits) -> Iterato
     group: dict[bytes, EmbedInput] = {}
     size = inputs = 0
     for digest, text in wanted.items():
-        pieces = _split(text, traits.input_bytes)
-        length = sum(_size(piece) for piece in pieces)
-        if group and (size + length > traits.request_bytes or inputs + len(pieces) > traits.request_inputs):
+        lengths = [_size(piece) for piece in _split(text, traits.input_bytes)]
+        size, inputs = size + sum(lengths), inputs + len(lengths)
+        if group and (size > traits.request_bytes or inputs > traits.request_inputs):
             yield group
-            group, size, inputs = {}, 0, 0
+            group, size, inputs = {}, sum(lengths), len(lengths)
         group[digest] = text
-        size += length
-        inputs += len(pieces)
     if group:
         yield group
 
@@ -479,9 +456,7 @@ def _embed_pieces(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embe
         if len(inputs) > 1:
             middle = len(inputs) // 2
             return _embed_pieces(embedder, inputs[:middle]) + _embed_pieces(embedder, inputs[middle:])
-        halves = _halves(inputs[0])
-        parts = [(len(half.text), _embed_pieces(embedder, [half])[0]) for half in halves]
-        return [_mean(parts)]
+        return [_mean([(len(half.text), _embed_pieces(embedder, [half])[0]) for half in _halves(inputs[0])])]
 
 
 def _request(embedder: Embedder, inputs: Sequence[EmbedInput]) -> list[Embedding]:

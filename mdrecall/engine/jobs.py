@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
+from mdrecall.config.openclaw_settings import Batch
 from mdrecall.engine.chunk_embedder import has_right_size
 from mdrecall.errors import (
     EmbedderError,
@@ -43,24 +44,11 @@ _STOP_CHECK_S = 0.2
 class Jobs:
     """The batch jobs of one embedder."""
 
-    def __init__(
-        self,
-        api: "BatchApi",
-        *,
-        wait: bool = True,
-        at_once: int = 2,
-        poll_s: float = 2.0,
-        timeout_s: float = 3600.0,
-        least: int = 1,
-    ) -> None:
-        """With ``wait``, a run waits for its jobs; otherwise a later sync collects them.
-
-        ``at_once`` jobs run at the same time. Fewer texts than ``least`` are embedded directly.
-        """
-        self.wait = wait
-        self.at_once = at_once
-        self.poll_s = poll_s
-        self.timeout_s = timeout_s
+    def __init__(self, api: "BatchApi", rules: Batch, least: int = 1) -> None:
+        """Fewer texts than ``least`` are embedded directly."""
+        self.api = api
+        self.rules = rules
+        self.timeout_s = rules.timeout_minutes * 60.0
         self.least = least
         self.failures = 0
         self.last_error = ""
@@ -68,16 +56,15 @@ class Jobs:
         """Which jobs were left running by the last run, for people; empty if none."""
         self.is_on = True
         """False if jobs have failed too often."""
-        self._api = api
 
     @property
     def most_texts(self) -> int:
         """How many texts a run takes at most."""
-        return self._api.most_texts * self.at_once
+        return self.api.most_texts * self.rules.concurrency
 
     def run(self, run: "EmbedRun", waiting: "PendingTexts") -> bool:
         """Embed texts by jobs; True if that is finished, so that the rest is to be embedded directly."""
-        return _JobRun(self, self._api, run, waiting).run()
+        return _JobRun(self, run, waiting).run()
 
     def record_failure(self, error: EmbedderError, *, for_good: bool = False) -> None:
         """Count a failure; turn jobs off after too many, or at once if they can never work."""
@@ -85,17 +72,13 @@ class Jobs:
         self.last_error = message_with_hint(error)
         self.is_on = self.is_on and not for_good and self.failures < MOST_FAILURES
 
-    def record_success(self) -> None:
-        """Forget earlier failures."""
-        self.failures, self.last_error = 0, ""
-
 
 class _JobRun:
     """The jobs for one group of texts."""
 
-    def __init__(self, jobs: Jobs, api: "BatchApi", run: "EmbedRun", waiting: "PendingTexts") -> None:
+    def __init__(self, jobs: Jobs, run: "EmbedRun", waiting: "PendingTexts") -> None:
         self._jobs = jobs
-        self._api = api
+        self._api = jobs.api
         self._run = run
         self._journal = run.cache
         self._embedder = run.embedder
@@ -105,20 +88,25 @@ class _JobRun:
         self._missed = 0
 
     def run(self) -> bool:
-        self._jobs.waiting_message = ""
+        jobs, rules = self._jobs, self._jobs.rules
+        jobs.waiting_message = ""
         self._resume()
         groups = self._split_texts()
         self._poll()
         self._open = [one for one in self._open if any(digest in self._waiting for digest in one[0].digests)]
         while True:
-            while groups and self._jobs.is_on and len(self._open) < self._jobs.at_once:
+            while groups and jobs.is_on and len(self._open) < rules.concurrency:
                 self._submit(groups.pop(0))
             self._poll()
-            if not self._open and not (groups and self._jobs.is_on):
-                return True
-            if self._open and not self._jobs.wait:
-                return self._leave_running(sum(len(group) for group in groups))
-            if self._open and self._pause():
+            if not self._open:
+                if not (groups and jobs.is_on):
+                    return True
+            elif not rules.wait:
+                texts = sum(map(len, [*groups, *(job.digests for job, _ in self._open)]))
+                names = f"{self._embedder.provider} ({', '.join(job.id for job, _ in self._open)})"
+                jobs.waiting_message = f"{texts:,} texts are waiting for {names}; a later sync collects them."
+                return False
+            elif self._pause():
                 return False
 
     def _resume(self) -> None:
@@ -146,10 +134,9 @@ class _JobRun:
         """Return the texts that are in no job yet, in groups that fit into one job."""
         taken = {digest for job, _ in self._open for digest in job.digests}
         fresh = [digest for digest in self._waiting if digest not in taken]
-        if len(fresh) < self._jobs.least:
-            return []
         most = self._api.most_texts
-        return [fresh[start : start + most] for start in range(0, len(fresh), most)]
+        starts = range(0, len(fresh), most) if len(fresh) >= self._jobs.least else ()
+        return [fresh[start : start + most] for start in starts]
 
     def _submit(self, digests: Sequence[bytes]) -> None:
         """Submit texts; the job is recorded before it can cost anything."""
@@ -157,11 +144,11 @@ class _JobRun:
         self._run.report(f"submitting {len(digests):,} texts to {self._embedder.provider}")
         try:
             file = self._api.upload(tag, {digest.hex(): self._waiting[digest][0] for digest in digests})
+            job = Job(tag, self._embedder.fingerprint, file, "", time.time(), tuple(digests))
         except EmbedderError as error:
             self._jobs.record_failure(error, for_good=isinstance(error, NotThere))
             return
-        job = Job(tag, self._embedder.fingerprint, file, "", time.time(), tuple(digests))
-        self._journal.put_job(job.tag, job)
+        self._journal.put_job(tag, job)
         made = self._create(job)
         if isinstance(made, JobState):
             self._track(job, made)
@@ -191,20 +178,20 @@ class _JobRun:
 
     def _poll(self) -> None:
         """Ask for the state of every open job, and collect those that have ended."""
+        is_late = self._jobs.rules.wait and time.monotonic() - self._began > self._jobs.timeout_s
         still: list[tuple[Job, JobState]] = []
         for job, known in self._open:
             state = self._ask_state(job, known)
-            if state is None:
-                continue
-            if state.status == "running" and self._jobs.wait and self._waited_s() > self._jobs.timeout_s:
+            if state and state.status == "running" and is_late:
                 state = self._give_up(state)
-            if state.status == "running":
+            if state and state.status == "running":
                 still.append((job, state))
-            else:
+            elif state:
                 self._collect(job, state)
         self._open = still
 
     def _ask_state(self, job: Job, known: JobState) -> JobState | None:
+        """Return the state of a job; None if the provider has dropped it."""
         try:
             state = known if known.status != "running" else self._api.state(job.id)
         except (NotThere, InputRefused) as error:
@@ -218,9 +205,6 @@ class _JobRun:
             return known
         self._missed = 0
         return state
-
-    def _waited_s(self) -> float:
-        return time.monotonic() - self._began
 
     def _give_up(self, state: JobState) -> JobState:
         """Cancel a job that takes too long, so that its texts are not paid for twice, and return its last state.
@@ -257,44 +241,23 @@ class _JobRun:
             reason = problem.rstrip(".") or "it returned nothing"
             self._jobs.record_failure(EmbedderError(f"{message}: {reason}."))
         else:
-            self._jobs.record_success()
+            self._jobs.failures, self._jobs.last_error = 0, ""
 
     def _read_results(self, state: JobState) -> Iterator[tuple[bytes, Embedding | str]]:
-        if not state.outputs:
-            return
         try:
-            for name, found in self._api.results(state):
+            for name, found in self._api.results(state) if state.outputs else ():
                 with suppress(ValueError):
                     yield bytes.fromhex(name), found
         except WrongAnswer as error:
             yield b"", message_with_hint(error)
 
-    def _leave_running(self, more: int) -> bool:
-        """Leave the open jobs to a later sync; return False, because the texts are not embedded yet."""
-        texts = sum(len(job.digests) for job, _ in self._open) + more
-        names = ", ".join(job.id for job, _ in self._open)
-        self._jobs.waiting_message = (
-            f"{texts:,} texts are waiting for {self._embedder.provider} ({names}); a later sync collects them."
-        )
-        return False
-
     def _pause(self) -> bool:
         """Wait until the next poll is due; True to stop instead."""
-        self._run.report(self._describe_progress())
-        until = time.monotonic() + max(_LEAST_POLL_S, self._jobs.poll_s)
-        while (left := until - time.monotonic()) > 0:
-            if self._run.stop():
-                return True
-            time.sleep(min(left, _STOP_CHECK_S))
-        return self._run.stop()
-
-    def _describe_progress(self) -> str:
         done = sum(state.completed for _, state in self._open)
         total = sum(state.total or len(job.digests) for job, state in self._open)
-        waited = self._waited_s()
-        rest_s = self._jobs.timeout_s - waited
-        if done:
-            rest_s = min(rest_s, waited * (total - done) / done)
-        left = f"{'about' if done else 'at most'} {max(1, round(rest_s / 60))} min left"
         jobs = f"{len(self._open)} batch job{'' if len(self._open) == 1 else 's'}"
-        return f"{self._embedder.provider}: {jobs}, {done:,} of {total:,} texts done, {left}"
+        self._run.report(f"{self._embedder.provider}: {jobs}, {done:,} of {total:,} texts done")
+        until = time.monotonic() + max(_LEAST_POLL_S, self._jobs.rules.poll_interval_ms / 1000)
+        while (left := until - time.monotonic()) > 0 and not self._run.stop():
+            time.sleep(min(left, _STOP_CHECK_S))
+        return self._run.stop()

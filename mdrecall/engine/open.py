@@ -233,11 +233,7 @@ def _build_jobs(settings: Settings, embedder: Embedder) -> Jobs | None:
     from mdrecall.engine.jobs import Jobs
 
     api = batch_api_for(embedder) if isinstance(embedder, RemoteEmbedder) else None
-    if api is None:
-        return None
-    least = settings.mdrecall.remote.batch_min_chunks
-    poll_s, timeout_s = batch.poll_interval_ms / 1000, batch.timeout_minutes * 60.0
-    return Jobs(api, wait=batch.wait, at_once=batch.concurrency, poll_s=poll_s, timeout_s=timeout_s, least=least)
+    return Jobs(api, batch, settings.mdrecall.remote.batch_min_chunks) if api else None
 
 
 def _build_store(loaded: Loaded, one_shot: bool) -> Store:
