@@ -203,7 +203,13 @@ class Threads:
 
         def run() -> _T:
             self._refuse_if_closing()
-            return _translate_for_loop(act)
+            try:
+                return act()
+            except BaseException as error:
+                # A future never delivers StopIteration, and SystemExit or KeyboardInterrupt would end the loop.
+                if isinstance(error, Exception) and not isinstance(error, StopIteration):
+                    raise
+                raise RuntimeError(f"{type(error).__name__} in a thread: {error}") from error
 
         self._refuse_if_closing()
         context = copy_context()
@@ -243,22 +249,6 @@ class Threads:
     def _refuse_if_closing(self) -> None:
         if self.is_closing:
             raise MemoryClosed("The memory is closed.", hint="Open it again.")
-
-
-def _translate_for_loop(act: Callable[[], _T]) -> _T:
-    """Call ``act``; an error that a loop cannot take becomes a ``RuntimeError``.
-
-    A future never delivers ``StopIteration``, and ``SystemExit`` or ``KeyboardInterrupt`` would end the loop. No
-    signal reaches these threads, so code that exits here should not.
-    """
-    try:
-        return act()
-    except StopIteration as error:
-        raise RuntimeError(f"{type(error).__name__} in a thread: {error}") from error
-    except Exception:
-        raise
-    except BaseException as error:
-        raise RuntimeError(f"{type(error).__name__} in a thread: {error}") from error
 
 
 def _pass_on(done: Future[_T], taker: Callable[[_T], object]) -> None:

@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
 
-from mdrecall.errors import EmbedderError
+from mdrecall.errors import EmbedderError, InputRefused, message_with_hint
 from mdrecall.types import Stop, never
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ _Job: TypeAlias = "tuple[Callable[[], Any], Future[Any]]"
 _MAX_IDLE = 4
 # Calls with a deadline that may be in progress. A provider that hangs holds a thread for each, so there is a bound.
 _MAX_CONCURRENT_CALLS = 8
-# After a call timed out, later searches do not make another one for this long: each would wait in vain.
+# After a call timed out or failed, later searches do not make another one for this long: each would wait in vain.
 _RETRY_AFTER_S = 30.0
 # How often a waiting caller checks its own stop condition, which nobody announces.
 _STOP_CHECK_S = 0.1
@@ -151,15 +151,34 @@ class Unavailable(Exception):
 class DeadlineCalls:
     """Makes calls to one part, each within a time limit. Safe to use from several threads."""
 
-    def __init__(self, timeout_s: float, setting: str) -> None:
-        """``setting`` is the name of the time limit, for messages."""
+    def __init__(self, timeout_s: float, setting: str, *, rests: bool = False) -> None:
+        """``setting`` is the name of the time limit, for messages. After a failure no call is made for a while if it
+        ``rests``."""
         self._timeout_s = timeout_s
         self._setting = setting
+        self._rests = rests
         self._slots = threading.BoundedSemaphore(_MAX_CONCURRENT_CALLS)
         self._hung_at: float | None = None
+        self._failed_at: float | None = None
+        self.failures = 0
+        """Calls in a row that failed, although nothing was wrong with the input itself."""
+        self.problem = ""
 
-    def run(self, name: str, act: Callable[[], _T]) -> _T:
-        """Return the result of a call to the part ``name``; raise its ``EmbedderError``, or ``Unavailable``."""
+    def run(self, name: str, act: Callable[[], _T], *, never_waits: bool = False) -> _T:
+        """Return the result of a call to the part ``name``; raise ``Unavailable`` with the reason if that fails."""
+        if self._rests and self._failed_at is not None and time.monotonic() - self._failed_at < _RETRY_AFTER_S:
+            raise Unavailable(f"{self.problem} It is asked again half a minute after it failed.")
+        try:
+            result = act() if never_waits else self._run_in_thread(name, act)
+        except (EmbedderError, Unavailable) as error:
+            problem = message_with_hint(error) if isinstance(error, EmbedderError) else str(error)
+            if not isinstance(error, InputRefused):
+                self.problem, self.failures, self._failed_at = problem, self.failures + 1, time.monotonic()
+            raise Unavailable(problem) from error
+        self.failures, self._failed_at = 0, None
+        return result
+
+    def _run_in_thread(self, name: str, act: Callable[[], _T]) -> _T:
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
             raise Unavailable(f"{name} has not answered an earlier query yet")
         if not self._slots.acquire(timeout=self._timeout_s):

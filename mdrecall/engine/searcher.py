@@ -9,6 +9,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.scope import NOTHING_VISIBLE, ScopedChunks, TimeSearch, find_hidden, match_query, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
 from mdrecall.errors import QueryError
+from mdrecall.search import stages
 from mdrecall.search.query import (
     MAX_QUERY_CHARS,
     Naming,
@@ -34,30 +35,7 @@ from mdrecall.search.score import (
     weigh,
     word_weights,
 )
-from mdrecall.search.stages import (
-    NO_SEARCHABLE_WORDS,
-    Candidate,
-    RankingContext,
-    RankingOptions,
-    Stage,
-    apply_age,
-    describe_doubt,
-    diversify_results,
-    drop_low_reranked,
-    drop_low_scores,
-    find_passages,
-    limit_per_file,
-    limit_results,
-    merge_neighbours,
-    prefer_important,
-    prefer_speakers,
-    rerank_candidates,
-    reserve_note_places,
-    score_candidates,
-    spread_over_files,
-    to_results,
-    weigh_collections,
-)
+from mdrecall.search.stages import NO_SEARCHABLE_WORDS, Candidate, RankingContext, RankingOptions, Stage
 from mdrecall.text.annotations import read_projects
 from mdrecall.text.days import NO_MOMENT, Moment
 from mdrecall.text.words import Analyser, is_unspaced_text
@@ -69,24 +47,24 @@ if TYPE_CHECKING:
 
 #: The ranking, in the order in which it runs. A new stage is one more entry.
 STAGES: tuple[Stage, ...] = (
-    find_passages,  # chunks become passages, each with its features and its worth
-    prefer_speakers,  # a query that names a speaker prefers that speaker's words
+    stages.find_passages,  # chunks become passages, each with its features and its worth
+    stages.prefer_speakers,  # a query that names a speaker prefers that speaker's words
     prefer_times,  # notes of the time that a query names gain a little
-    apply_age,  # an old note counts less
-    weigh_collections,  # a collection may weigh more or less
-    score_candidates,  # worth and age become a probability; best first
-    drop_low_scores,  # the minimum score
-    merge_neighbours,  # passages that follow each other become one result
-    spread_over_files,  # which results there are: from its fourth on, a file counts less
-    limit_per_file,  # thinning: a few passages of each file
-    diversify_results,  # repetitions move down
-    prefer_important,  # of entries that hold the same words, the important ones and those of the project first
-    reserve_note_places,  # sessions leave half of the places to notes
+    stages.apply_age,  # an old note counts less
+    stages.weigh_collections,  # a collection may weigh more or less
+    stages.score_candidates,  # worth and age become a probability; best first
+    stages.drop_low_scores,  # the minimum score
+    stages.merge_neighbours,  # passages that follow each other become one result
+    stages.spread_over_files,  # which results there are: from its fourth on, a file counts less
+    stages.limit_per_file,  # thinning: a few passages of each file
+    stages.diversify_results,  # repetitions move down
+    stages.prefer_important,  # of entries that hold the same words, the important ones and those of the project first
+    stages.reserve_note_places,  # sessions leave half of the places to notes
     prefer_newest,  # "latest", "still": the newest of near equals first
-    rerank_candidates,  # if configured: a model reads the best with the query and has the last word on their order
-    drop_low_reranked,  # the minimum score of the request, on the reranker's scale
+    stages.rerank_candidates,  # if configured: a model reads the best with the query and has the last word
+    stages.drop_low_reranked,  # the minimum score of the request, on the reranker's scale
     prefer_current,  # what replaces another line comes before it
-    limit_results,  # as many as were asked for
+    stages.limit_results,  # as many as were asked for
     explain_results,  # on request: why each result has its score and its place
 )
 
@@ -413,7 +391,7 @@ def _run_stages(candidates: list[Candidate], context: RankingContext) -> SearchA
     ranked = run_stages(STAGES, candidates, context)
     if isinstance(ranked, SearchAnswer):
         return ranked
-    return SearchAnswer(to_results(ranked), caution=describe_doubt(ranked, context))
+    return SearchAnswer(stages.to_results(ranked), caution=stages.describe_doubt(ranked, context))
 
 
 def _describe_search(answer: SearchAnswer, mode: Mode, degraded: str, embedded: EmbeddedQuery | None) -> SearchAnswer:

@@ -68,7 +68,7 @@ _ANY_CHANGE = SyncRequest()
 
 def merge_requests(requests: Sequence[SyncRequest], closing: Stop = never) -> SyncRequest:
     """Return one request that includes everything that each caller wants, and stops when all of them want to stop."""
-    waits = [request.wait_s for request in requests]
+    waits = [request.wait_s for request in requests if request.wait_s is not None]
 
     def progress(done: Progress) -> None:
         for request in requests:
@@ -82,7 +82,7 @@ def merge_requests(requests: Sequence[SyncRequest], closing: Stop = never) -> Sy
         changes=requests[0].changes if len(requests) == 1 else None,
         progress=progress if any(request.progress for request in requests) else None,
         stop=lambda: closing() or all(request.stop() for request in requests),
-        wait_s=None if None in waits else max(wait for wait in waits if wait is not None),
+        wait_s=max(waits) if len(waits) == len(requests) else None,
     )
 
 
@@ -105,17 +105,21 @@ class SyncRun:
         self._rebuilt_at: float | None = None
 
     def compare(self, *, everything: bool = False) -> list[FileChanges]:
-        """Compare the files of every source with the index; with ``everything`` the smallest change counts."""
-        return [self._keep_foreign(indexer, indexer.compare(everything=everything)) for indexer in self._indexers]
+        """Compare the files of every source with the index; with ``everything`` the smallest change counts.
 
-    def _keep_foreign(self, indexer: AnyIndexer, changes: FileChanges) -> FileChanges:
-        """Return the changes without the files that are missing here, but may be on another machine."""
-        if changes.listing.lost and not self._has_notes():
-            # A machine that has no notes, or a copy of some, lacks nothing.
-            changes = changes._replace(listing=changes.listing._replace(lost=()))
-        if not changes.vanished:
-            return changes
-        return changes._replace(vanished=self._store.documents.find_gone(indexer.source.name, changes.vanished))
+        Files that are missing here, but may be on another machine, are not among the vanished.
+        """
+        compared = []
+        for indexer in self._indexers:
+            changes = indexer.compare(everything=everything)
+            if changes.listing.lost and not self._has_notes():
+                # A machine that has no notes, or a copy of some, lacks nothing.
+                changes = changes._replace(listing=changes.listing._replace(lost=()))
+            if changes.vanished:
+                gone = self._store.documents.find_gone(indexer.source.name, changes.vanished)
+                changes = changes._replace(vanished=gone)
+            compared.append(changes)
+        return compared
 
     def find_changed(self, changes: Sequence[FileChanges]) -> Iterator[str]:
         """Yield the files that differ from the index in content: a new time stamp alone proves nothing."""
@@ -142,28 +146,27 @@ class SyncRun:
 
     def is_up_to_date(self, changes: Sequence[FileChanges]) -> bool:
         """True if there is nothing to write: only a few files have new time stamps, and were indexed a moment ago."""
-        if self.is_outdated() or self.is_unchecked() or any(entry.vanished for entry in changes):
+        if self.is_outdated() or self.is_unchecked():
             return False
+        if any(entry.vanished or len(entry.unsettled) > _FEW_FILES for entry in changes):
+            return False
+        compared = zip(self._indexers, changes, strict=True)
         return all(
-            len(entry.unsettled) <= _FEW_FILES
-            and all(indexer.examine(path, entry.listing)[0] == "same" for path in entry.unsettled)
-            for indexer, entry in zip(self._indexers, changes, strict=True)
+            indexer.examine(path, entry.listing)[0] == "same" for indexer, entry in compared for path in entry.unsettled
         )
 
     def is_outdated(self) -> bool:
         """True if the index was made with other settings, or by another version."""
-        index_format, _, _ = self._store.documents.state()
+        index_format, *_ = self._store.documents.state()
         return index_format not in ("", *(indexer.index_format for indexer in self._indexers))
 
     def is_unchecked(self) -> bool:
         """True if texts were indexed before something was forgotten, or may come back since."""
-        _, masks, _ = self._store.documents.state()
-        return masks != self.forgotten.load().fingerprint
+        return self._store.documents.state()[1] != self.forgotten.load().fingerprint
 
     def _has_notes(self) -> bool:
         """True if the notes that the index is made of are on this machine."""
-        _, _, has_notes = self._store.documents.state()
-        return has_notes
+        return self._store.documents.state()[2]
 
     def run(self, request: SyncRequest = _ANY_CHANGE) -> SyncReport:
         """Index what changed; if it is forced or the index is outdated, build a new one beside the one that answers."""
@@ -247,10 +250,9 @@ class SyncRun:
         self, progress: ProgressCallback | None = None, stop: Stop = never, embedder: EmbedsChunks | None = None
     ) -> tuple[Issue, ...]:
         """Embed the chunks that have no vector, with another embedder if one is given, and return the problems."""
-        if (embedder := embedder or self._embedder) is None:
-            return ()
+        embedder = embedder or self._embedder
         try:
-            return self._describe_problems(embedder, embedder.fill(progress=progress, stop=stop))
+            return self._describe_problems(embedder, embedder.fill(progress=progress, stop=stop)) if embedder else ()
         except CorruptIndex:
             raise
         except StoreError as error:
@@ -273,10 +275,8 @@ class SyncRun:
         if not self._has_notes():
             return "was made with other settings or by another version; it is rebuilt by the machine that has its notes"
         if any(entry.describe_kept() for entry in changes):
-            return (
-                "was made with other settings; it is rebuilt when every folder can be read again."
-                " To rebuild it now, index again with force"
-            )
+            hint = "To rebuild it now, index again with force"
+            return f"was made with other settings; it is rebuilt when every folder can be read again. {hint}"
         if self._rebuilt_at is not None and time.monotonic() - self._rebuilt_at < _REBUILD_AGAIN_S:
             return "was rebuilt by another process with other settings; give all that share it the same settings"
         return ""
@@ -284,8 +284,7 @@ class SyncRun:
     def _rebuild(self, request: SyncRequest) -> SyncReport:
         """Index every source again, in a new index beside the one that goes on answering."""
         progress, stop = request.progress, request.stop
-        before = {indexer.source.name: _hash_files(self._store, indexer.source.name) for indexer in self._indexers}
-        changes = self.compare(everything=True)
+        before, changes = self._hash_files(self._store), self.compare(everything=True)
         with self._store.rebuild() as (fresh, publish):
             indexers = self._build_indexers(fresh.documents)
             embedder = self._embedder.for_store(fresh, cache=self._store) if self._embedder else None
@@ -295,7 +294,7 @@ class SyncRun:
                 return SyncReport(left=sum(len(entry.listing.stamps) for entry in changes))
             with self._store.admin.write_lock("publishing a rebuilt index"):
                 reports = [indexer.sync(embed=_instant_embedding(embedder)) for indexer in indexers]
-                after = {indexer.source.name: _hash_files(fresh, indexer.source.name) for indexer in indexers}
+                after = self._hash_files(fresh)
                 # The texts that are left are the only ones whose cached embeddings say nothing about what is gone.
                 has_cache = request.purge and self._store.admin.content_sizes().cached > 0
                 publish(set(digest_chunks(fresh)) if has_cache else None)
@@ -305,13 +304,22 @@ class SyncRun:
         return report._replace(issues=(*report.issues, *problems))
 
     def _describe_problems(self, embedder: EmbedsChunks, embedded: EmbedReport) -> tuple[Issue, ...]:
+        if not embedded.error and not embedded.refused:
+            return ()
+        problem = f"has {embedded.refused} chunks that {embedder.space.provider} does not embed"
         if embedded.error:
-            problem = "has the vectors of the fallback" if embedded.is_complete else "is without some vectors"
-            return (Issue(self._store.admin.place, f"{problem}: {embedded.error}"),)
-        if embedded.refused:
-            problem = f"has {embedded.refused} chunks that {embedder.space.provider} does not embed"
-            return (Issue(self._store.admin.place, problem),)
-        return ()
+            state = "has the vectors of the fallback" if embedded.is_complete else "is without some vectors"
+            problem = f"{state}: {embedded.error}"
+        return (Issue(self._store.admin.place, problem),)
+
+    def _hash_files(self, store: Store) -> dict[tuple[SourceName, str], str]:
+        """Return every indexed file with a hash of its content; a transcript has that of all its parts."""
+        found: dict[tuple[SourceName, str], str] = {}
+        for source in self.sources:
+            for path, (digest, _) in store.documents.known_documents(source.name).items():
+                key = source.name, file_path(path)
+                found[key] = found.get(key, "") + digest
+        return found
 
 
 def require_notes(store: Store, hint: str) -> None:
@@ -328,31 +336,19 @@ def require_writable(admin: IndexAdmin) -> None:
         raise StoreUnavailable(str(problem), hint=problem.hint)
 
 
-def _hash_files(store: Store, source: SourceName) -> dict[str, str]:
-    """Return every indexed file of a source with a hash of its content; a transcript has that of all its parts."""
-    found: dict[str, str] = {}
-    for path, (digest, _) in store.documents.known_documents(source).items():
-        found[file_path(path)] = found.get(file_path(path), "") + digest
-    return found
-
-
 def _instant_embedding(embedder: EmbedsChunks | None) -> Callable[[], EmbedReport] | None:
     """Return what embeds documents as they are written; None if that takes time."""
     return embedder.fill if embedder and embedder.is_instant else None
 
 
 def _report_rebuild(
-    before: Mapping[SourceName, Mapping[str, str]], after: Mapping[SourceName, Mapping[str, str]], last: SyncReport
+    before: Mapping[tuple[SourceName, str], str], after: Mapping[tuple[SourceName, str], str], last: SyncReport
 ) -> SyncReport:
     """Return what a rebuild changed, by comparing the contents of the two indexes."""
-    changes: list[FileChange] = []
-    same = 0
-    for source, new in after.items():
-        old = before[source]
-        changes += [FileChange(path, "added") for path in new if path not in old]
-        changes += [FileChange(path, "changed") for path in new if path in old and new[path] != old[path]]
-        changes += [FileChange(path, "removed") for path in old if path not in new]
-        same += sum(old.get(path) == digest for path, digest in new.items())
-    added, changed, removed = (sum(entry.kind == kind for entry in changes) for kind in ("added", "changed", "removed"))
-    last = last._replace(added=added, changed=changed, removed=removed, unchanged=same)
-    return last._replace(changes=tuple(changes[:_MAX_CHANGES]), rebuilt=True)
+    added = [FileChange(key[1], "added") for key in after if key not in before]
+    changed = [FileChange(key[1], "changed") for key in after if before.get(key, after[key]) != after[key]]
+    removed = [FileChange(key[1], "removed") for key in before if key not in after]
+    unchanged = len(after) - len(added) - len(changed)
+    changes = tuple([*added, *changed, *removed][:_MAX_CHANGES])
+    last = last._replace(added=len(added), changed=len(changed), removed=len(removed), unchanged=unchanged)
+    return last._replace(changes=changes, rebuilt=True)

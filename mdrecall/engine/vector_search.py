@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.engine.background import DeadlineCalls
 from mdrecall.engine.background import Unavailable as Unavailable
-from mdrecall.errors import EmbedderError, InputRefused, StoreUnavailable, message_with_hint
+from mdrecall.errors import StoreUnavailable, message_with_hint
 from mdrecall.text.words import is_mostly_unspaced, is_unspaced_text, script_share
 from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
 
@@ -102,17 +103,17 @@ class VectorSearcher:
 
     def failure(self) -> str:
         """Return why the first embedder keeps failing; empty unless the last few queries all went unanswered."""
-        first = self._embedders[0]
-        return first.problem if first.failures >= _FAILURES_TO_REPORT else ""
+        calls = self._embedders[0].calls
+        return calls.problem if calls.failures >= _FAILURES_TO_REPORT else ""
 
     def reset_failures(self) -> None:
         """Forget the failed queries of the first embedder, because it has just proved to work."""
-        self._embedders[0].failures = 0
+        self._embedders[0].calls.failures = 0
 
     def current_space(self) -> tuple[StoredSpace, Embedder] | None:
         """Return the embedding space that the next query will probably search, and its embedder."""
         candidates = list(self._candidates())
-        candidates.sort(key=lambda candidate: candidate[1].failures >= _FAILURES_TO_REPORT)
+        candidates.sort(key=lambda candidate: candidate[1].calls.failures >= _FAILURES_TO_REPORT)
         return (candidates[0][0], candidates[0][1].embedder) if candidates else None
 
     def nearest(self, query: EmbeddedQuery, limit: int) -> list[tuple[int, float]]:
@@ -164,13 +165,10 @@ class VectorSearcher:
         if self._beside is None:
             return None
         space = _own_space(self._beside.embedder, self._vectors.spaces())
-        if space is None or not space.was_filled:
-            return None
-        try:
-            found = self._embed_for(space, self._beside, query, {}, "")
-        except Unavailable:
-            return None
-        return found if found.trust else None
+        with suppress(Unavailable):
+            if space and space.was_filled and (found := self._embed_for(space, self._beside, query, {}, "")).trust:
+                return found
+        return None
 
     def _embed_for(
         self,
@@ -186,23 +184,20 @@ class VectorSearcher:
                 f"{embedder.name} returned a vector of {len(vector) // 4} dimensions, but the index holds vectors of"
                 f" {space.space.dimensions}: if the model has changed, index again with force"
             )
-        traits = embedder.embedder.traits
-        trust = _find_trust(query, traits)
-        if not any(vector):
-            trust = 0.0
-        first = self._embedders[0]
+        first, traits = self._embedders[0], embedder.embedder.traits
         if embedder is first:
             fallback_reason = self._fallback_reason
         elif not fallback_reason:
             missing = f"there are no vectors from {first.embedder.provider} yet"
             fallback_reason = ": ".join(filter(None, (missing, self._why_empty())))
-        read = self._traits(space, traits, vector)
+        trust = _find_trust(query, traits) if any(vector) else 0.0
         # The offline embedder knows the words of several languages.
         shares = getattr(embedder.embedder, "translated_shares", None)
         translate = partial(shares, query) if shares else None
-        return EmbeddedQuery(space, vector, read, trust, fallback_reason, translate, is_unspaced_text(query))
+        traits = self._measure(space, traits, vector)
+        return EmbeddedQuery(space, vector, traits, trust, fallback_reason, translate, is_unspaced_text(query))
 
-    def _traits(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
+    def _measure(self, space: StoredSpace, traits: Traits, vector: bytes) -> Traits:
         if not traits.measured:
             return traits
         from mdrecall.search.score import measure_traits
@@ -235,14 +230,12 @@ class VectorSearcher:
             same = (space.model, space.provider) == (embedder.model, embedder.provider)
             if same and embedder.dimensions in (0, space.dimensions) and not embedder.traits.never_waits:
                 return candidate
-        if space.provider in self._older:
-            if space.provider not in self._older_embedders:
-                made = _QueryEmbedder(self._older[space.provider](), self._timeout_s)
-                self._older_embedders[space.provider] = made
-            older = self._older_embedders[space.provider]
-            if (older.embedder.fingerprint, older.embedder.dimensions) == space.key:
-                return older
-        return None
+        if space.provider not in self._older:
+            return None
+        if (older := self._older_embedders.get(space.provider)) is None:
+            older = _QueryEmbedder(self._older[space.provider](), self._timeout_s)
+            self._older_embedders[space.provider] = older
+        return older if (older.embedder.fingerprint, older.embedder.dimensions) == space.key else None
 
 
 class _QueryEmbedder:
@@ -250,10 +243,7 @@ class _QueryEmbedder:
 
     def __init__(self, embedder: Embedder, timeout_s: float) -> None:
         self.embedder = embedder
-        self.failures = 0
-        """Queries in a row that failed, although nothing was wrong with the query itself."""
-        self.problem = ""
-        self._calls = DeadlineCalls(timeout_s, "mdrecall.queryTimeoutMs")
+        self.calls = DeadlineCalls(timeout_s, "mdrecall.queryTimeoutMs")
 
     @property
     def name(self) -> str:
@@ -264,15 +254,7 @@ class _QueryEmbedder:
     def embed(self, query: str, weights: Mapping[str, float]) -> bytes:
         """Return the vector of a query; raise ``Unavailable`` with the reason if there is none."""
         embed = partial(self.embedder.embed_query, query, weights)
-        try:
-            vector = embed() if self.embedder.traits.never_waits else self._calls.run(self.name, embed)
-        except (EmbedderError, Unavailable) as error:
-            problem = message_with_hint(error) if isinstance(error, EmbedderError) else str(error)
-            if not isinstance(error, InputRefused):
-                self.problem, self.failures = problem, self.failures + 1
-            raise Unavailable(problem) from error
-        self.failures = 0
-        return vector
+        return self.calls.run(self.name, embed, never_waits=self.embedder.traits.never_waits)
 
 
 def _find_trust(query: str, traits: Traits) -> float:

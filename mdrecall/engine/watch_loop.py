@@ -108,7 +108,7 @@ class WatchLoop:
             self._notify(WatchEvent("watching", folders=self._events.folders))
         if self._events.problem and self._events.problem != self.health["problem"]:
             self._notify(WatchEvent("problem", error=self._events.problem))
-        self.health = {**self.health, "folders": self._events.folders, "problem": self._events.problem}
+        self.health = self.health | {"folders": self._events.folders, "problem": self._events.problem}
         if first and not self._events.problem:
             is_done = self._sync_once() and is_done
         self._beat(self.health)
@@ -117,22 +117,19 @@ class WatchLoop:
     def _sync_once(self) -> bool:
         try:
             report = self._sync()
-        except RecallError as error:
-            return self._note_failure(message_with_hint(error))
         except Exception as error:
-            return self._note_failure(f"{type(error).__name__}: {error}")
+            bug = f"{type(error).__name__}: {error}"
+            problem = message_with_hint(error) if isinstance(error, RecallError) else bug
+            if problem != self.health["error"]:
+                self._notify(WatchEvent("failed", error=problem))
+            self.health = self.health | {"error": problem}
+            return False
         syncs = self.health["syncs"] + 1
-        self.health = {**self.health, "syncs": syncs, "synced_at": time.time(), "error": ""}
+        self.health = self.health | {"syncs": syncs, "synced_at": time.time(), "error": ""}
         is_new, self._failing = report.failed != self._failing, report.failed
         if report.changes or (report.failed and is_new) or report.rebuilt:
             self._notify(WatchEvent("synced", report))
         return True
-
-    def _note_failure(self, error: str) -> bool:
-        if error != self.health["error"]:
-            self._notify(WatchEvent("failed", error=error))
-        self.health = {**self.health, "error": error}
-        return False
 
 
 class IndexWatcher:
@@ -171,10 +168,8 @@ class IndexWatcher:
     def start(self) -> None:
         """Watch in the background if the settings want it; take over when a process that watches already ends."""
         plan = self._plan(True)
-        if plan is None:
-            return
         with self._starting:
-            if self._thread is None:
+            if plan and self._thread is None:
                 run = self._run_or_wait
                 self._thread = threading.Thread(target=run, args=(plan,), name="mdrecall-watch", daemon=True)
                 self._thread.start()
@@ -199,16 +194,11 @@ class IndexWatcher:
         if holder is None:
             return {"running": False}
         more = holder.more
-        is_alive = time.time() - more.get("beat", 0.0) < _HEARTBEATS_MISSED_S
-        found: dict[str, Any] = {
-            "running": True,
-            "pid": holder.pid,
-            "since": holder.since_s,
-            "healthy": is_alive and not more.get("error"),
-            "folders": more.get("folders", 0),
-        }
+        is_healthy = time.time() - more.get("beat", 0.0) < _HEARTBEATS_MISSED_S and not more.get("error")
+        found = {"running": True, "pid": holder.pid, "since": holder.since_s, "healthy": is_healthy}
         names = {"synced_at": "syncedAt", "problem": "problem", "error": "error", "beat": "beat"}
-        return found | {name: more[key] for key, name in names.items() if more.get(key)}
+        said = {name: more[key] for key, name in names.items() if more.get(key)}
+        return {**found, "folders": more.get("folders", 0), **said}
 
     def _run(self, plan: WatchPlan, notify: Notify) -> None:
         from mdrecall.notes.watch import FolderWatch

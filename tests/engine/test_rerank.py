@@ -52,7 +52,7 @@ def test_what_is_sent_is_redacted_and_of_a_bounded_length() -> None:
 
 def test_after_a_failure_it_rests_and_the_answer_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr("mdrecall.engine.rerank.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("mdrecall.engine.background.time.monotonic", lambda: now[0])
     reranker = ScriptedReranker()
     caller = caller_of(reranker)
     reranker.problem = EmbedderError("It is down.", hint="Start it.")

@@ -15,13 +15,14 @@ from mdrecall.engine.sync_run import (
     require_notes,
 )
 from mdrecall.errors import CorruptIndex, StoreBusy, StoreUnavailable
-from mdrecall.types import Issue, Listing, Progress, SyncReport
+from mdrecall.types import Issue, Listing, Progress, SourceName, SyncReport
 
 
 def test_a_rebuild_reports_how_the_two_indexes_differ() -> None:
-    before = {"memory": {"same.md": b"1", "changed.md": b"1", "gone.md": b"1"}, "sessions": {"s.jsonl": b"1"}}
-    after = {"memory": {"same.md": b"1", "changed.md": b"2", "new.md": b"1"}, "sessions": {"s.jsonl": b"1"}}
-    report = _report_rebuild(cast(Any, before), cast(Any, after), SyncReport(left=3, added=9))
+    same: dict[tuple[SourceName, str], str] = {("memory", "same.md"): "1", ("sessions", "s.jsonl"): "1"}
+    before = same | {("memory", "changed.md"): "1", ("memory", "gone.md"): "1"}
+    after = same | {("memory", "changed.md"): "2", ("memory", "new.md"): "1"}
+    report = _report_rebuild(before, after, SyncReport(left=3, added=9))
     assert (report.added, report.changed, report.removed, report.unchanged) == (1, 1, 1, 2)
     assert (report.rebuilt, report.left) == (True, 3)
     assert [tuple(change)[:2] for change in report.changes] == [

@@ -166,7 +166,7 @@ def test_one_that_hangs_is_left_alone_for_a_while(notes: Workspace, monkeypatch:
         assert len(first) == len(second) == 3
         assert len(server.asked) == 1
         server.hold.set()
-        monkeypatch.setattr("mdrecall.engine.rerank._REST_S", 0.0)
+        monkeypatch.setattr("mdrecall.engine.background._RETRY_AFTER_S", 0.0)
         assert memory.search("walrus").not_reranked == ""
 
 
