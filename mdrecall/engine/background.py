@@ -164,12 +164,12 @@ class DeadlineCalls:
         """Calls in a row that failed, although nothing was wrong with the input itself."""
         self.problem = ""
 
-    def run(self, name: str, act: Callable[[], _T], *, never_waits: bool = False) -> _T:
+    def run(self, name: str, act: Callable[[], _T]) -> _T:
         """Return the result of a call to the part ``name``; raise ``Unavailable`` with the reason if that fails."""
         if self._rests and self._failed_at is not None and time.monotonic() - self._failed_at < _RETRY_AFTER_S:
             raise Unavailable(f"{self.problem} It is asked again half a minute after it failed.")
         try:
-            result = act() if never_waits else self._run_in_thread(name, act)
+            result = self._run_in_thread(name, act)
         except (EmbedderError, Unavailable) as error:
             problem = message_with_hint(error) if isinstance(error, EmbedderError) else str(error)
             if not isinstance(error, InputRefused):

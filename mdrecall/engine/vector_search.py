@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.engine.background import DeadlineCalls
 from mdrecall.engine.background import Unavailable as Unavailable
-from mdrecall.errors import StoreUnavailable, message_with_hint
+from mdrecall.errors import EmbedderError, StoreUnavailable, message_with_hint
 from mdrecall.text.words import is_mostly_unspaced, is_unspaced_text, script_share
 from mdrecall.types import Mode, Space, StoredChunk, StoredSpace, Traits
 
@@ -254,7 +254,12 @@ class _QueryEmbedder:
     def embed(self, query: str, weights: Mapping[str, float]) -> bytes:
         """Return the vector of a query; raise ``Unavailable`` with the reason if there is none."""
         embed = partial(self.embedder.embed_query, query, weights)
-        return self.calls.run(self.name, embed, never_waits=self.embedder.traits.never_waits)
+        if not self.embedder.traits.never_waits:
+            return self.calls.run(self.name, embed)
+        try:
+            return embed()
+        except EmbedderError as error:
+            raise Unavailable(message_with_hint(error)) from error
 
 
 def _find_trust(query: str, traits: Traits) -> float:
