@@ -1,26 +1,22 @@
-"""Download one file: only a complete one gets its final name, and a broken download of a known one resumes."""
+"""Download one file: only a complete one with the expected content gets its final name."""
 
 import errno
 import http.client
 import os
 import re
-import urllib.parse
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from hashlib import file_digest
 from shutil import disk_usage
-from typing import IO, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.locks import FileLock
 from mdrecall.state_files import make_private_folder
 from mdrecall.types import Progress, ProgressCallback
 
-#: A connection that breaks more often without progress will not finish; with progress each attempt resumes.
-_ATTEMPTS = 5
-#: A hub redirects to its storage, perhaps over several hosts; this many is a loop.
-_MAX_REDIRECTS = 10
 #: Large enough to be fast, small enough that closing the embedder ends a download soon.
 _BLOCK_BYTES = 1 << 18
 _TIMEOUT_S = 30.0
@@ -34,6 +30,15 @@ class RemoteFile(NamedTuple):
     name: str
     size: int = UNKNOWN
     sha256: str = ""
+
+    def complete(self, headers: Any) -> "RemoteFile":
+        """Return the file with what a hub says about it in its answer or its redirect."""
+        linked = re.fullmatch(r'"([0-9a-f]{64})"', headers.get("X-Linked-Etag") or "")
+        size = headers.get("X-Linked-Size") or ""
+        return self._replace(
+            size=int(size) if size.isdecimal() and self.size == UNKNOWN else self.size,
+            sha256=self.sha256 or (linked[1] if linked else ""),
+        )
 
 
 class _ConnectionBroken(Exception):
@@ -91,152 +96,86 @@ def fetch(
         return path
     part = f"{path}.part"
     try:
-        file = _complete(file, url, part, hint, progress)
+        with open(part, "wb") as out:
+            file = _receive(file, url, out, progress)
         actual = hash_file(part) if file.sha256 else ""
         if actual != file.sha256:
             why = f"is not the file that was expected: its SHA-256 is {actual}, not {file.sha256}"
-            raise ModelFileError(f"{url} {why}. The download was removed.")
+            raise ModelFileError(f"{url} {why}. The download was removed.", hint=hint)
         if problem and (why := problem(part)):
-            raise ModelFileError(f"{url} cannot be used: {why}. The download was removed.")
-    except (ModelFileError, OSError) as error:
+            raise ModelFileError(f"{url} cannot be used: {why}. The download was removed.", hint=hint)
+        os.replace(part, path)
+    except _ConnectionBroken as error:
+        raise EmbedderUnavailable(f"Cannot download {url}: {error}.", hint=hint) from error
+    finally:
         with suppress(FileNotFoundError):
             os.remove(part)
-        if isinstance(error, ModelFileError):
-            error.hint = hint
-        raise
-    os.replace(part, path)
     return path
 
 
-def _complete(file: RemoteFile, url: str, part: str, hint: str, progress: ProgressCallback | None) -> RemoteFile:
-    """Download the rest of the part; return the file with its size and SHA-256 from the server."""
-    for _ in range(_ATTEMPTS):
-        before = _size_of(part)
-        if before == file.size:
-            return file
-        try:
-            if known := _receive(file, url, part, progress):
-                return known
-        except _ConnectionBroken as error:
-            if _size_of(part) <= before:
-                raise EmbedderUnavailable(f"Cannot download {url}: {error}.", hint=hint) from error
-    raise EmbedderUnavailable(f"Cannot download {url}: the connection keeps breaking.", hint=hint)
-
-
-def _receive(file: RemoteFile, url: str, part: str, progress: ProgressCallback | None) -> RemoteFile | None:
-    """Download what is missing; return None if the part may belong to another file and was removed."""
-    done = _size_of(part)
-    response, file = _open(url, done, file)
-    with response:
-        if response.status == 416 and file.sha256 and done == file.size:
-            return file
-        # Only a hash can tell that both parts belong together.
-        rest = f"bytes {done}-{file.size - 1}/{file.size}"
-        is_rest = bool(file.sha256) and response.headers.get("Content-Range") == rest
-        if response.status == 416 or (response.status == 206 and not is_rest):
-            os.remove(part)
-            return None
-        done = done if response.status == 206 else 0
-        if response.length is not None and done + response.length != file.size:
-            raise ModelFileError(f"{url} has {done + response.length} bytes; {file.name} has {file.size}.")
-        _check_room(part, done, file)
-        with open(part, "ab" if done else "wb") as out:
-            done = _copy(response, out, done, file, url, progress)
+def _receive(file: RemoteFile, url: str, out: IO[bytes], progress: ProgressCallback | None) -> RemoteFile:
+    """Download a file; return it with its size and SHA-256 from the server."""
+    redirects = _Redirects(file)
+    with _open(url, redirects) as response:
+        file = redirects.file.complete(response.headers)
+        if response.length is not None and file.size not in (UNKNOWN, response.length):
+            raise ModelFileError(f"{url} has {response.length} bytes; {file.name} has {file.size}.")
+        if file.size == UNKNOWN and response.length is not None:
+            file = file._replace(size=response.length)
+        if (free := disk_usage(os.path.dirname(out.name)).free) < file.size:
+            needed = f"{file.name} needs {file.size / 1e6:.1f} MB, {free / 1e6:.1f} MB are free"
+            raise OSError(errno.ENOSPC, needed)
+        done = 0
+        for block in _blocks(response):
+            done += len(block)
+            if file.size != UNKNOWN and done > file.size:
+                raise ModelFileError(f"{url} is longer than the {file.size} bytes that {file.name} has.")
+            out.write(block)
+            if progress:
+                progress(Progress(done, max(done, file.size), f"Downloading {file.name}"))
     if done < file.size:
         raise _ConnectionBroken("the connection ended early")
     return file
 
 
-def _size_of(path: str) -> int:
-    try:
-        return os.path.getsize(path)
-    except FileNotFoundError:
-        return 0
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    """Follows redirects, and takes from each what a hub says about the file."""
+
+    def __init__(self, file: RemoteFile) -> None:
+        self.file = file
+
+    def redirect_request(
+        self, req: urllib.request.Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> urllib.request.Request | None:
+        self.file = self.file.complete(headers)
+        if req.full_url.startswith("https://") and not newurl.startswith("https://"):
+            raise _ConnectionBroken(f"the server redirects from https:// to {newurl}")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-def _check_room(part: str, done: int, file: RemoteFile) -> None:
-    free = disk_usage(os.path.dirname(part)).free + _size_of(part) - done
-    needed = file.size - done
-    if free < needed:
-        raise OSError(errno.ENOSPC, f"{file.name} needs {needed / 1e6:.1f} MB more, {free / 1e6:.1f} MB are free")
-
-
-def _copy(
-    response: http.client.HTTPResponse,
-    out: IO[bytes],
-    done: int,
-    file: RemoteFile,
-    url: str,
-    progress: ProgressCallback | None,
-) -> int:
-    for block in _blocks(response):
-        done += len(block)
-        if file.size != UNKNOWN and done > file.size:
-            raise ModelFileError(f"{url} is longer than the {file.size} bytes that {file.name} has.")
-        out.write(block)
-        if progress:
-            progress(Progress(done, max(done, file.size), f"Downloading {file.name}"))
-    return done
-
-
-def _open(url: str, done: int, file: RemoteFile) -> tuple[http.client.HTTPResponse, RemoteFile]:
-    """Return the answer after all redirects, and the file with what the server knows about it.
-
-    A hub sends the size and the hash with its redirect. Nothing that could identify the user is sent.
-    """
-    headers = {"User-Agent": "mdrecall", "Accept-Encoding": "identity"} | ({"Range": f"bytes={done}-"} if done else {})
-    for _ in range(_MAX_REDIRECTS + 1):
-        response = _request(url, headers)
-        linked = re.fullmatch(r'"([0-9a-f]{64})"', response.headers.get("X-Linked-Etag") or "")
-        size = response.headers.get("X-Linked-Size") or ""
-        if linked and not file.sha256:
-            file = file._replace(sha256=linked[1])
-        if size.isdecimal() and file.size == UNKNOWN:
-            file = file._replace(size=int(size))
-        if response.status not in (301, 302, 303, 307, 308):
-            break
-        response.close()
-        target = urllib.parse.urljoin(url, response.headers.get("Location") or "")
-        if url.startswith("https://") and not target.startswith("https://"):
-            raise _ConnectionBroken(f"the server redirects from https:// to {target}")
-        url = target
-    if response.status not in (200, 206, 416):
-        response.close()
-        reason = f"the server returned {response.status} {response.reason}".rstrip()
-        if response.status in (401, 403):
-            reason += "; the file may be private, or its licence is not accepted yet"
-        raise _ConnectionBroken(reason)
-    if file.size == UNKNOWN and response.status == 200 and response.length is not None:
-        file = file._replace(size=response.length)
-    return response, file
-
-
-def _request(url: str, headers: dict[str, str]) -> http.client.HTTPResponse:
+def _open(url: str, redirects: _Redirects) -> http.client.HTTPResponse:
+    """Return the answer after all redirects. Nothing that could identify the user is sent."""
     if not url.startswith(("http://", "https://")):
         raise _ConnectionBroken("the address must begin with http:// or https://")
-    opener = urllib.request.OpenerDirector()
-    for handler in (urllib.request.ProxyHandler, urllib.request.HTTPHandler, urllib.request.HTTPSHandler):
-        opener.add_handler(handler())
+    headers = {"User-Agent": "mdrecall", "Accept-Encoding": "identity"}
     try:
-        response: http.client.HTTPResponse | None
-        response = opener.open(urllib.request.Request(url, headers=headers), timeout=_TIMEOUT_S)
+        request = urllib.request.Request(url, headers=headers)
+        response: http.client.HTTPResponse = urllib.request.build_opener(redirects).open(request, timeout=_TIMEOUT_S)
+    except urllib.error.HTTPError as error:
+        error.close()
+        reason = f"the server returned {error.code} {error.reason}".rstrip()
+        if error.code in (401, 403):
+            reason += "; the file may be private, or its licence is not accepted yet"
+        raise _ConnectionBroken(reason) from error
     except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", error)
-        raise _ConnectionBroken(getattr(reason, "strerror", None) or str(reason) or type(error).__name__) from error
-    if response is None:
-        raise _ConnectionBroken("the address is not supported")
+        cause = getattr(error, "reason", error)
+        raise _ConnectionBroken(getattr(cause, "strerror", None) or str(cause) or type(error).__name__) from error
     return response
 
 
 def _blocks(response: http.client.HTTPResponse) -> Iterator[bytes]:
-    while True:
-        try:
-            block = response.read(_BLOCK_BYTES)
-        except http.client.IncompleteRead as error:
-            yield error.partial
-            raise _ConnectionBroken("the connection ended early") from error
-        except (OSError, http.client.HTTPException) as error:
-            raise _ConnectionBroken(str(error) or type(error).__name__) from error
-        if not block:
-            return
-        yield block
+    try:
+        while block := response.read(_BLOCK_BYTES):
+            yield block
+    except (OSError, http.client.HTTPException) as error:
+        raise _ConnectionBroken(str(error) or type(error).__name__) from error

@@ -53,7 +53,6 @@ class Request(NamedTuple):
     """What was asked, and how many bytes of a body were sent."""
 
     path: str
-    range: str | None
     sent: int
 
 
@@ -62,12 +61,10 @@ class FileServer:
 
     def __init__(self) -> None:
         self.files: dict[str, bytes] = {}
-        self.ranges = True
         self.break_after: list[int] = []
         """For each request in turn: after how many bytes the connection is cut."""
         self.told_length: int | None = None
         self.tells_length = True
-        self.range_end_off = 0
         self.redirects: dict[str, tuple[str, dict[str, str]]] = {}
         """For a path: where to go instead, and what else the answer says."""
         self.statuses: dict[str, int] = {}
@@ -97,7 +94,6 @@ class FileServer:
         return Handler
 
     def _answer(self, handler: BaseHTTPRequestHandler) -> None:
-        asked = handler.headers.get("Range")
         self.asked.append({name.lower(): value for name, value in handler.headers.items()})
         if handler.path in self.redirects:
             target, more = self.redirects[handler.path]
@@ -106,27 +102,19 @@ class FileServer:
             return handler.send_error(self.statuses[handler.path])
         body = self.files.get(handler.path)
         if body is None:
-            self.requests.append(Request(handler.path, asked, 0))
+            self.requests.append(Request(handler.path, 0))
             return handler.send_error(404)
-        return self._give(handler, asked, body)
+        return self._give(handler, body)
 
-    def _give(self, handler: BaseHTTPRequestHandler, asked: str | None, body: bytes) -> None:
-        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked and self.ranges else 0
-        if start and start == len(body):
-            self.requests.append(Request(handler.path, asked, 0))
-            return handler.send_error(416)
-        rest = body[start:]
-        sent = rest[: self.break_after.pop(0)] if self.break_after else rest
-        self.requests.append(Request(handler.path, asked, len(sent)))
-        head = {"Content-Length": str(len(rest) if self.told_length is None else self.told_length)}
-        if start:
-            head["Content-Range"] = f"bytes {start}-{len(body) - 1 + self.range_end_off}/{len(body)}"
+    def _give(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        sent = body[: self.break_after.pop(0)] if self.break_after else body
+        self.requests.append(Request(handler.path, len(sent)))
+        head = {"Content-Length": str(len(body) if self.told_length is None else self.told_length)}
         if not self.tells_length:
             del head["Content-Length"]
-        self._send_head(handler, 206 if start else 200, head)
+        self._send_head(handler, 200, head)
         with suppress(ConnectionError):
             handler.wfile.write(sent)
-        return None
 
     def _send_head(self, handler: BaseHTTPRequestHandler, status: int, headers: dict[str, str]) -> None:
         handler.send_response(status)
