@@ -15,8 +15,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
-from itertools import accumulate, chain, pairwise, repeat
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from itertools import accumulate, chain, islice, pairwise, repeat
+from typing import TYPE_CHECKING, Any
 
 from mdrecall.embed.offline.languages import (
     Found,
@@ -36,8 +36,6 @@ from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 if TYPE_CHECKING:
     from mdrecall.embed.offline.word_vectors import Part, Table
-
-_T = TypeVar("_T")
 
 _FOLDER = os.path.dirname(__file__)
 _COMMON = os.path.join("words", "common.i8")
@@ -374,21 +372,17 @@ def _sample(passage: EmbedInput, title: str, parts: Sequence[str]) -> str:
 
 
 def _read_table(name: str) -> bytes:
-    return _open_table(name, lambda file: file.read())
+    return _map_table(name)[:]
 
 
 def _map_table(name: str) -> mmap.mmap:
-    """Map a file of which a query needs only a few rows."""
-    return _open_table(name, lambda file: mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
-
-
-def _open_table(name: str, take: Callable[[BinaryIO], _T]) -> _T:
+    """Map a file, of which a query may need only a few rows."""
     path = os.path.join(_FOLDER, name)
     try:
         with open(path, "rb") as file:
-            return take(file)
-    except OSError as error:
-        message = f"The embedding table {path} cannot be read: {error.strerror}."
+            return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        message = f"The embedding table {path} cannot be read: {error}."
         raise ModelFileError(message, hint="Install mdrecall again.") from error
 
 
@@ -420,6 +414,14 @@ def _pack_floats(values: Iterable[float]) -> bytes:
     return array.array("f", values).tobytes()
 
 
+class _Places(dict[str, int]):
+    """Numbers words in the order in which they are first asked for."""
+
+    def __missing__(self, word: str) -> int:
+        place = self[word] = len(self)
+        return place
+
+
 class WordRows:
     """Caches the vectors of words. Threads may share it."""
 
@@ -428,20 +430,22 @@ class WordRows:
         self._dimensions = dimensions
         self._embed = embed
         self._lock = threading.Lock()
-        self._places: dict[str, int] = {}
+        self._places = _Places()
         self._vectors: Any = None
 
     def look_up(self, words: Sequence[str]) -> tuple[Any, Any]:
         """Return the cached vectors, with those of new words added, and the row of each word."""
         numpy = _numpy()
         with self._lock:
-            if self._vectors is None or len(self._places) > _MAX_WORDS:
-                self._places = {}
+            # Without vectors, should embedding fail below, the next call begins again.
+            vectors, self._vectors = self._vectors, None
+            if vectors is None or len(self._places) > _MAX_WORDS:
+                self._places = _Places()
                 # Rows that are not written yet take no memory.
-                self._vectors = numpy.empty((_MAX_WORDS + WORDS_AT_ONCE, self._dimensions), numpy.int32)
+                vectors = numpy.empty((_MAX_WORDS + WORDS_AT_ONCE, self._dimensions), numpy.int32)
             known = len(self._places)
-            new = [word for word in dict.fromkeys(words) if word not in self._places]
-            if new:
-                self._vectors[known : known + len(new)] = self._embed(new)
-                self._places.update(zip(new, range(known, known + len(new)), strict=True))
-            return self._vectors, numpy.fromiter(map(self._places.__getitem__, words), numpy.intp, len(words))
+            rows = numpy.fromiter(map(self._places.__getitem__, words), numpy.intp, len(words))
+            if new := list(islice(self._places, known, None)):
+                vectors[known : known + len(new)] = self._embed(new)
+            self._vectors = vectors
+            return vectors, rows
