@@ -41,6 +41,10 @@ class RemoteFile(NamedTuple):
         )
 
 
+class BadContent(Exception):
+    """A file is not what it should be; the message is the end of a sentence that says why."""
+
+
 class _ConnectionBroken(Exception):
     """The server cannot be reached, or the connection ended early."""
 
@@ -85,11 +89,11 @@ def fetch(
     *,
     hint: str = "",
     progress: ProgressCallback | None = None,
-    problem: Callable[[str], str] | None = None,
+    check: Callable[[str], object] | None = None,
 ) -> str:
     """Return the path of the file in the folder, downloading it if needed. The caller holds ``folder_lock``.
 
-    ``problem`` returns what is wrong with the content of a downloaded file; empty if nothing is.
+    ``check`` raises ``BadContent`` for a downloaded file that cannot be used.
     """
     path = os.path.join(folder, file.name)
     if matches(path, file):
@@ -102,9 +106,11 @@ def fetch(
         if actual != file.sha256:
             why = f"is not the file that was expected: its SHA-256 is {actual}, not {file.sha256}"
             raise ModelFileError(f"{url} {why}. The download was removed.", hint=hint)
-        if problem and (why := problem(part)):
-            raise ModelFileError(f"{url} cannot be used: {why}. The download was removed.", hint=hint)
+        if check:
+            check(part)
         os.replace(part, path)
+    except BadContent as error:
+        raise ModelFileError(f"{url} cannot be used: {error}. The download was removed.", hint=hint) from error
     except _ConnectionBroken as error:
         raise EmbedderUnavailable(f"Cannot download {url}: {error}.", hint=hint) from error
     finally:

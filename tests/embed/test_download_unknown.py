@@ -4,12 +4,12 @@ import errno
 import hashlib
 import os
 from collections import namedtuple
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from mdrecall.embed.download import RemoteFile, fetch, folder_lock
+from mdrecall.embed.download import BadContent, RemoteFile, fetch, folder_lock
 from mdrecall.errors import EmbedderUnavailable, ModelFileError
 from mdrecall.types import Progress
 from tests.embed.conftest import FileServer
@@ -34,10 +34,12 @@ def hub(served: FileServer) -> FileServer:
     return served
 
 
-def fetch_from(server: FileServer, folder: Path, path: str = "/thing.bin", problem: str = "") -> Path:
+def fetch_from(
+    server: FileServer, folder: Path, path: str = "/thing.bin", check: Callable[[str], None] | None = None
+) -> Path:
     file = RemoteFile("thing.bin")
     with folder_lock(str(folder)):
-        return Path(fetch(file, server.url + path, str(folder), hint="By hand.", problem=lambda path: problem))
+        return Path(fetch(file, server.url + path, str(folder), hint="By hand.", check=check))
 
 
 def names(folder: Path) -> list[str]:
@@ -97,8 +99,11 @@ def test_a_refusal_says_what_the_server_said(served: FileServer, tmp_path: Path,
 
 
 def test_what_the_content_check_refuses_is_removed(served: FileServer, tmp_path: Path) -> None:
+    def refuse(path: str) -> None:
+        raise BadContent("it is a page")
+
     with pytest.raises(ModelFileError, match=r"cannot be used: it is a page\. The download was removed"):
-        fetch_from(served, tmp_path, problem="it is a page")
+        fetch_from(served, tmp_path, check=refuse)
     assert names(tmp_path) == []
 
 

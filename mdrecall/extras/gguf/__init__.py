@@ -21,8 +21,8 @@ from mdrecall.extras.gguf.model_file import (
     UNSPECIFIED,
     Header,
     Reference,
-    identify_file,
     parse_reference,
+    read_stamp,
 )
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
@@ -48,35 +48,26 @@ class GgufEmbedder:
     provider = "local"
     traits = Traits(measured=True, input_bytes=2048, request_bytes=8_000)
 
-    def __init__(
-        self,
-        model_path: str | None,
-        *,
-        cache_dir: str,
-        hub: str = HUB,
-        progress: ProgressCallback | None = None,
-    ) -> None:
+    def __init__(self, model_path: str | None, *, cache_dir: str, hub: str = HUB) -> None:
         """``model_path`` is the setting ``local.modelPath``; ``cache_dir`` holds downloads."""
         self.model = (model_path or "").strip() or DEFAULT
         self.dimensions = 0
         self._hub = hub
-        self._model = GgufModel(
-            self.model, _choose_pooling, self._measure, cache_dir=cache_dir, hub=hub, progress=progress
-        )
+        self._model = GgufModel(self.model, _choose_pooling, self._measure, cache_dir=cache_dir, hub=hub)
 
     @property
     def fingerprint(self) -> str:
         """Identifies the embedding space: vectors with the same fingerprint can be compared.
 
-        For a download the reference counts, so that it is the same before and after. For a file its content counts,
-        and its name, by which the prompts are chosen.
+        For a download the reference counts, so that it is the same before and after. For a file its size and time
+        count, and its name, by which the prompts are chosen.
         """
         parts: list[object] = [self.provider, RECIPE_VERSION]
         try:
             reference = parse_reference(self.model, self._hub)
         except ModelFileError:
             reference = Reference("", url=self.model)
-        parts += [self.model] if reference.url else [reference.name, *identify_file(reference.path)]
+        parts += [self.model] if reference.url else [reference.name, *(read_stamp(reference.path) or ())[:2]]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
     def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:

@@ -16,7 +16,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from importlib.util import find_spec
 from typing import Any, TypeVar
 
@@ -206,7 +205,6 @@ class GgufModel:
         *,
         cache_dir: str,
         hub: str,
-        progress: ProgressCallback | None = None,
     ) -> None:
         """``choose_pooling`` raises ``ModelFileError`` for a file of another kind; ``check`` tries what is loaded."""
         self._name = name
@@ -214,7 +212,6 @@ class GgufModel:
         self._check = check
         self._cache_dir = cache_dir
         self._hub = hub
-        self._progress = progress
         self._lock = threading.Lock()
         self._closings = 0
         self._runtime: Runtime | None = None
@@ -223,11 +220,7 @@ class GgufModel:
     def prepare(self, progress: ProgressCallback | None = None) -> None:
         """Load the model now, downloading it if needed."""
         with self._lock:
-            before, self._progress = self._progress, progress or self._progress
-            try:
-                self._ready()
-            finally:
-                self._progress = before
+            self._ready(progress)
 
     def run(self, act: Callable[[Runtime], _T]) -> _T:
         """Return the result of a call with the loaded model, which is loaded first if it is not running."""
@@ -250,38 +243,35 @@ class GgufModel:
             finally:
                 self._lock.release()
 
-    def _ready(self) -> Runtime:
+    def _ready(self, progress: ProgressCallback | None = None) -> Runtime:
         """Return the loaded model; load it if it is not running, or if its file was replaced."""
         runtime = self._runtime
         if runtime and runtime.is_running and read_stamp(runtime.path) == self._stamp:
             return runtime
         self._release()
         try:
-            return self._load(self._closings)
+            return self._load(self._closings, progress)
         except BaseException:
             self._release()
             raise
 
-    def _load(self, closings: int) -> Runtime:
+    def _load(self, closings: int, progress: ProgressCallback | None) -> Runtime:
+        def check_open(step: Progress | None = None) -> None:
+            if progress and step:
+                progress(step)
+            if closings != self._closings:
+                raise EmbedderUnavailable("The model was unloaded while it was loading.", hint="Try again.")
+
         require_package()
         reference = parse_reference(self._name, self._hub)
-        path = fetch_model(reference, self._cache_dir, partial(self._report_progress, closings))
+        path = fetch_model(reference, self._cache_dir, check_open)
         self._stamp = read_stamp(path)
         header = check_header(path, downloaded=bool(reference.url))
         self._runtime = runtime = Runtime(path, header, self._choose_pooling(path, header))
-        self._check_open(closings)
+        check_open()
         runtime.start()
         self._check(runtime)
         return runtime
-
-    def _report_progress(self, closings: int, step: Progress) -> None:
-        if self._progress:
-            self._progress(step)
-        self._check_open(closings)
-
-    def _check_open(self, closings: int) -> None:
-        if closings != self._closings:
-            raise EmbedderUnavailable("The model was unloaded while it was loading.", hint="Try again.")
 
     def _release(self) -> None:
         runtime, self._runtime = self._runtime, None

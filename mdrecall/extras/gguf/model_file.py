@@ -11,7 +11,7 @@ import struct
 from typing import IO, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
-from mdrecall.embed.download import RemoteFile, fetch, folder_lock
+from mdrecall.embed.download import BadContent, RemoteFile, fetch, folder_lock
 from mdrecall.errors import ModelFileError
 from mdrecall.types import ProgressCallback
 
@@ -23,9 +23,8 @@ FORMS = (
 )
 _ON_HUB = re.compile(r"hf:(?P<user>[^/@#:]+)/(?P<repository>[^/@#:]+)/(?P<file>[^@#]+\.gguf)([@#](?P<revision>.+))?")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:(//)?")
-#: The head of a GGUF file has its metadata, the end its weights; hashing both tells models apart without reading all.
-_END_BYTES = 1 << 16
 _MAGIC = b"GGUF"
+_CUT_OFF = "it ends in the middle of its header"
 _VERSIONS = (2, 3)
 _STRING, _ARRAY = 8, 9
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
@@ -107,21 +106,6 @@ def read_stamp(path: str) -> tuple[int, int, int] | None:
     return (found.st_size, found.st_mtime_ns, found.st_ino) if stat.S_ISREG(found.st_mode) else None
 
 
-def identify_file(path: str) -> list[object]:
-    """Return values that identify a file's content without reading gigabytes; empty if it cannot be read."""
-    if read_stamp(path) is None:
-        return []
-    try:
-        with open(path, "rb") as file:
-            found = os.fstat(file.fileno())
-            digest = hashlib.sha256(file.read(_END_BYTES))
-            file.seek(max(0, found.st_size - _END_BYTES))
-            digest.update(file.read(_END_BYTES))
-    except OSError:
-        return []
-    return [found.st_size, found.st_mtime_ns, digest.hexdigest()]
-
-
 def fetch_model(reference: Reference, cache_dir: str, progress: ProgressCallback | None) -> str:
     """Return the path of the model's file, downloading it if need be."""
     if not reference.url:
@@ -135,16 +119,7 @@ def fetch_model(reference: Reference, cache_dir: str, progress: ProgressCallback
     )
     folder, file = os.path.dirname(path), RemoteFile(reference.name)
     with folder_lock(folder):
-        return fetch(file, reference.url, folder, hint=hint, progress=progress, problem=_find_problem)
-
-
-def _find_problem(path: str) -> str:
-    """Return why the file cannot be used; empty if it can."""
-    try:
-        read_header(path)
-    except BadHeader as error:
-        return str(error)
-    return ""
+        return fetch(file, reference.url, folder, hint=hint, progress=progress, check=read_header)
 
 
 def check_header(path: str, *, downloaded: bool) -> "Header":
@@ -160,12 +135,8 @@ def check_header(path: str, *, downloaded: bool) -> "Header":
         return read_header(path)
     except OSError as error:
         raise ModelFileError(f"Cannot read {path}: {error.strerror}.", hint=hint) from error
-    except BadHeader as error:
+    except BadContent as error:
         raise ModelFileError(f"{path} cannot be used: {error}.", hint=hint) from error
-
-
-class BadHeader(Exception):
-    """The file is not a GGUF model; the message is the end of a sentence that says why."""
 
 
 class Header(NamedTuple):
@@ -180,13 +151,13 @@ class Header(NamedTuple):
 
 
 def read_header(path: str) -> Header:
-    """Read the header; raise ``BadHeader`` if there is none."""
+    """Read the header; raise ``BadContent`` if there is none."""
     with open(path, "rb", buffering=1 << 18) as file:
         cursor = _Cursor(file, os.fstat(file.fileno()).st_size)
         facts = dict(_entry(cursor) for _ in range(_count_entries(cursor)))
     architecture = str(facts.get("general.architecture", ""))
     if not architecture:
-        raise BadHeader("it does not say which architecture it has")
+        raise BadContent("it does not say which architecture it has")
     context = _require_int(facts.get(f"{architecture}.context_length", 0))
     pooling = _require_int(facts.get(f"{architecture}.pooling_type", UNSPECIFIED))
     return Header(architecture, str(facts.get("general.name", "")), context, pooling)
@@ -196,18 +167,16 @@ class _Cursor:
     def __init__(self, file: IO[bytes], size: int) -> None:
         self._file = file
         self.size = size
-        self.position = 0
 
     def take(self, count: int) -> bytes:
-        self._advance(count)
         data = self._file.read(count)
         if len(data) != count:
-            raise BadHeader("it ends in the middle of its header")
+            raise BadContent(_CUT_OFF)
         return data
 
     def skip(self, count: int) -> None:
-        self._advance(count)
-        self._file.seek(count, os.SEEK_CUR)
+        if self._file.seek(count, os.SEEK_CUR) > self.size:
+            raise BadContent(_CUT_OFF)
 
     def number(self, kind: str) -> int:
         found: int = struct.unpack(f"<{kind}", self.take(struct.calcsize(f"<{kind}")))[0]
@@ -216,22 +185,17 @@ class _Cursor:
     def count(self, most: int, what: str) -> int:
         found = self.number("Q")
         if found > most:
-            raise BadHeader(f"its header is damaged: {found} {what}")
+            raise BadContent(f"its header is damaged: {found} {what}")
         return found
-
-    def _advance(self, count: int) -> None:
-        self.position += count
-        if self.position > self.size:
-            raise BadHeader("it ends in the middle of its header")
 
 
 def _count_entries(cursor: _Cursor) -> int:
     magic = cursor.take(min(len(_MAGIC), cursor.size))
     if magic != _MAGIC:
-        raise BadHeader(f"it begins with {magic!r} instead of {_MAGIC!r}: it is not a GGUF model")
+        raise BadContent(f"it begins with {magic!r} instead of {_MAGIC!r}: it is not a GGUF model")
     version = cursor.number("I")
     if version not in _VERSIONS:
-        raise BadHeader(f"it is of GGUF version {version}; only 2 and 3 are supported")
+        raise BadContent(f"it is of GGUF version {version}; only 2 and 3 are supported")
     cursor.count(_MAX_ENTRIES, "tensors")
     return cursor.count(_MAX_ENTRIES, "entries")
 
@@ -258,7 +222,7 @@ def _entry(cursor: _Cursor) -> tuple[str, object]:
 
 def _scalar(kind: int) -> str:
     if kind not in _SCALARS:
-        raise BadHeader(f"its header is damaged: a value of kind {kind}")
+        raise BadContent(f"its header is damaged: a value of kind {kind}")
     return _SCALARS[kind]
 
 
@@ -274,5 +238,5 @@ def _skip_array(cursor: _Cursor) -> None:
 
 def _require_int(value: object) -> int:
     if not isinstance(value, int):
-        raise BadHeader(f"its header is damaged: {value!r} instead of a whole number")
+        raise BadContent(f"its header is damaged: {value!r} instead of a whole number")
     return value

@@ -74,15 +74,10 @@ def _params(xllamacpp: Any, settings: dict[str, Any]) -> Any:
     params.n_ctx = params.n_batch = params.n_ubatch = settings["context"]
     if settings["pooling"] is not None:
         params.pooling_type = xllamacpp.llama_pooling_type(settings["pooling"])
-    if hasattr(params, "hostnames"):
-        params.hostnames = [settings["socket"]]
-    else:
-        params.hostname = settings["socket"]
+    params.hostnames = [settings["socket"]]
     params.verbosity = 1
-    params.warmup = params.cache_prompt = params.endpoint_slots = False
-    for name in ("cache_ram_mib", "fit_params", "n_ctx_checkpoints", "ui"):
-        if hasattr(params, name):
-            setattr(params, name, type(getattr(params, name))(0))
+    params.warmup = params.cache_prompt = params.endpoint_slots = params.fit_params = params.ui = False
+    params.cache_ram_mib = params.n_ctx_checkpoints = 0
     return params
 
 
