@@ -15,21 +15,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from mdrecall.embed.offline.word_file import (
-    COST_STEP,
-    HASH_FACTOR,
-    HASH_START,
-    LENGTHS,
-    MAX_WEIGHT,
-    PIECES,
-    RECORD_BYTES,
-    SCALE_MIDDLE,
-    SCALE_STEPS,
-    UNSPACED,
-    WordFile,
-    hash_word,
-    word_length,
-)
+from mdrecall.embed.offline import word_file
 
 # Cutting looks at no more characters at once; a longer run without punctuation is data, and its cut at this place
 # hardly matters.
@@ -45,7 +31,7 @@ _INFINITE = 1 << 20
 # The hashes that occur, by their first bits: most of what is looked up is no word, and this tells so quickly.
 _FILTER_BITS = 20
 
-_RUNS = f"[{UNSPACED}]{{1,{RUN_CHARS}}}"
+_RUNS = f"[{word_file.UNSPACED}]{{1,{RUN_CHARS}}}"
 #: The shares of a word's length that are its meaning and its own direction. Chosen on public sets: more of the second
 #: finds more within a language, less of it finds more across languages.
 MEANING, OWN = 0.87, 0.4
@@ -69,7 +55,7 @@ class Cut(NamedTuple):
 class Cutter:
     """Cuts text into the words of one file."""
 
-    def __init__(self, file: WordFile) -> None:
+    def __init__(self, file: word_file.WordFile) -> None:
         self.file = file
         self._filter: Any = None
 
@@ -89,9 +75,9 @@ class Cutter:
         choice = [Cut("", -1)] * len(run)
         for start in range(len(run) - 1, -1, -1):
             best[start], choice[start] = UNKNOWN_COST + best[start + 1], Cut(run[start], -1)
-            hashed = HASH_START
+            hashed = word_file.HASH_START
             for end in range(start + 1, min(len(run), start + longest) + 1):
-                hashed = (hashed ^ ord(run[end - 1])) * HASH_FACTOR & 0xFFFFFFFF
+                hashed = (hashed ^ ord(run[end - 1])) * word_file.HASH_FACTOR & 0xFFFFFFFF
                 number = file.find_hash(hashed)
                 if number >= 0 and (cost := file.cost(number) + WORD_COST + best[end]) < best[start]:
                     best[start], choice[start] = cost, Cut(run[start:end], number)
@@ -124,7 +110,7 @@ class Cutter:
         import numpy
 
         known = numpy.frombuffer(self.file.hashes, numpy.uint32)
-        stored = numpy.frombuffer(self.file.records, numpy.uint8).reshape(-1, RECORD_BYTES)[:, -1]
+        stored = numpy.frombuffer(self.file.records, numpy.uint8).reshape(-1, word_file.RECORD_BYTES)[:, -1]
         if self._filter is None:
             self._filter = numpy.zeros(1 << _FILTER_BITS, bool)
             self._filter[known >> (32 - _FILTER_BITS)] = True
@@ -132,11 +118,11 @@ class Cutter:
         numbers = numpy.full((longest, len(codes)), -1, numpy.int32)
         costs = numpy.full((longest, len(codes)), _INFINITE, numpy.int32)
         starts = numpy.flatnonzero(left)
-        hashed = numpy.full(len(starts), HASH_START, numpy.uint32)
+        hashed = numpy.full(len(starts), word_file.HASH_START, numpy.uint32)
         for length in range(1, longest + 1):
             reaches = left[starts] >= length
             starts, hashed = starts[reaches], hashed[reaches]
-            hashed = (hashed ^ codes[starts + (length - 1)]) * numpy.uint32(HASH_FACTOR)
+            hashed = (hashed ^ codes[starts + (length - 1)]) * numpy.uint32(word_file.HASH_FACTOR)
             maybe = numpy.flatnonzero(self._filter[hashed >> (32 - _FILTER_BITS)])
             wanted = hashed[maybe]
             number = numpy.searchsorted(known, wanted)
@@ -154,7 +140,7 @@ def _count_left(codes: Any) -> Any:
     import numpy
 
     is_unspaced = numpy.zeros(CODES, bool)
-    for first, last in zip(UNSPACED[::3], UNSPACED[2::3], strict=True):
+    for first, last in zip(word_file.UNSPACED[::3], word_file.UNSPACED[2::3], strict=True):
         is_unspaced[ord(first) : ord(last) + 1] = True
     inside = numpy.zeros(len(codes) + 2, bool)
     inside[1:-1] = is_unspaced[numpy.minimum(codes, CODES - 1)]
@@ -224,16 +210,16 @@ class Table(NamedTuple):
     """The direction that frequent words have in common, one unit long."""
 
 
-def make_part(file: WordFile, word: Cut, weight: float, dimensions: int) -> Part:
+def make_part(file: word_file.WordFile, word: Cut, weight: float, dimensions: int) -> Part:
     """Return what a word of a query adds to its vector, without taking out the common direction."""
     meaning, own = (_CHAR_MEANING, _CHAR_OWN) if len(word.text) == 1 else (MEANING, OWN)
     pieces: tuple[tuple[int, float], ...] = ()
-    cost = UNKNOWN_COST * COST_STEP
+    cost = UNKNOWN_COST * word_file.COST_STEP
     if word.number >= 0:
         pieces, cost = file.read(word.number)
         if not pieces:
             return Part((), ())
-    direction = own_direction(hash_word(word.text), weight * own * word_length(cost), dimensions)
+    direction = own_direction(word_file.hash_word(word.text), weight * own * word_file.word_length(cost), dimensions)
     return Part(tuple((piece, weight * meaning * share) for piece, share in pieces), tuple(direction))
 
 
@@ -248,7 +234,7 @@ def own_direction(seed: int, size: float, dimensions: int) -> Iterator[tuple[int
 class WordVectors:
     """The vectors of the words that the texts of one call have, in one language; none is computed twice."""
 
-    def __init__(self, file: WordFile, table: Table) -> None:
+    def __init__(self, file: word_file.WordFile, table: Table) -> None:
         import numpy
 
         self._file = file
@@ -306,12 +292,14 @@ class WordVectors:
         is_known = numbers >= 0
         records = read_records(self._file)[numbers * is_known]
         vectors, has_meaning = self._sum_pieces(records, numpy.where(is_char, _CHAR_MEANING, MEANING) * is_known)
-        costs = numpy.where(is_known, records[:, -1], UNKNOWN_COST) * COST_STEP
-        points, sizes = zip(*LENGTHS, strict=True)
+        costs = numpy.where(is_known, records[:, -1], UNKNOWN_COST) * word_file.COST_STEP
+        points, sizes = zip(*word_file.LENGTHS, strict=True)
         size = numpy.interp(costs, points, sizes) * numpy.where(is_char, _CHAR_OWN, OWN) / math.sqrt(_OWN_DIMENSIONS)
         size = (size * (has_meaning | ~is_known)).astype(numpy.float32)
         hashes = numpy.frombuffer(self._file.hashes, numpy.uint32)[numbers * is_known]
-        chars = (numpy.uint32(HASH_START) ^ (-numbers).astype(numpy.uint32)) * numpy.uint32(HASH_FACTOR)
+        chars = (numpy.uint32(word_file.HASH_START) ^ (-numbers).astype(numpy.uint32)) * numpy.uint32(
+            word_file.HASH_FACTOR
+        )
         seed = numpy.where(is_known, hashes, chars)
         every = numpy.arange(len(numbers))
         for _ in range(_OWN_DIMENSIONS):
@@ -334,20 +322,20 @@ class WordVectors:
         return vectors, has_meaning
 
 
-def read_records(file: WordFile) -> Any:
+def read_records(file: word_file.WordFile) -> Any:
     """Return the records of a word file, one row of bytes for each."""
     import numpy
 
-    return numpy.frombuffer(file.records, numpy.uint8).reshape(-1, RECORD_BYTES)
+    return numpy.frombuffer(file.records, numpy.uint8).reshape(-1, word_file.RECORD_BYTES)
 
 
 def read_columns(records: Any) -> Iterator[tuple[Any, Any]]:
     """Yield the first pieces of all records with their weights, then the second ones, and so on."""
     import numpy
 
-    scale = numpy.exp2((records[:, -2].astype(numpy.float32) - SCALE_MIDDLE) / SCALE_STEPS)
-    for place in range(PIECES):
-        weight = records[:, 2 * PIECES + place // 2] >> (4 * (place % 2)) & MAX_WEIGHT
+    scale = numpy.exp2((records[:, -2].astype(numpy.float32) - word_file.SCALE_MIDDLE) / word_file.SCALE_STEPS)
+    for place in range(word_file.PIECES):
+        weight = records[:, 2 * word_file.PIECES + place // 2] >> (4 * (place % 2)) & word_file.MAX_WEIGHT
         yield (
             records[:, 2 * place].astype(numpy.int32) | records[:, 2 * place + 1].astype(numpy.int32) << 8,
             scale * weight,

@@ -11,22 +11,10 @@ from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
+from mdrecall import errors
 from mdrecall.config.environment import expand
 from mdrecall.config.openclaw_settings import ExtraPath
 from mdrecall.config.settings import Settings
-from mdrecall.errors import (
-    BackendUnavailable,
-    FileMissing,
-    NotMarkdown,
-    PathOutside,
-    ProgramFailed,
-    ProgramMissing,
-    ProgramStopped,
-    ProgramTimedOut,
-    ReadError,
-    TranscriptRefused,
-    message_with_hint,
-)
 from mdrecall.extras.qmd.database import QmdDatabase, quarantine_if_damaged
 from mdrecall.notes.files import MEMORY_FOLDER, ROOT_FILES, USER_FILE, MemoryFiles
 from mdrecall.notes.opening import decode, read_below
@@ -238,7 +226,7 @@ class Collections:
 
         Then nothing is removed, and adding a collection that exists says so.
         """
-        with suppress(BackendUnavailable):
+        with suppress(errors.BackendUnavailable):
             return self.database.collections()
         return {}
 
@@ -249,11 +237,11 @@ class Collections:
         command = ["collection", "add", entry.root, "--name", entry.name, "--mask", entry.pattern]
         try:
             self._run(command, stop)
-        except ProgramTimedOut:
+        except errors.ProgramTimedOut:
             # qmd records the collection before it reads the files; the next update reads the rest.
             if entry.name not in self._list_collections():
                 raise
-        except ProgramFailed as error:
+        except errors.ProgramFailed as error:
             other = _FOLDER_IN_USE.search(error.output)
             if other and other["name"] not in (planned.name for planned in self.planned):
                 self._run(["collection", "rename", other["name"], entry.name], stop)
@@ -263,22 +251,22 @@ class Collections:
     def _remove(self, name: str, stop: Stop) -> None:
         try:
             self._run(["collection", "remove", name], stop)
-        except ProgramFailed as error:
+        except errors.ProgramFailed as error:
             if not _NOT_FOUND.search(error.output):
                 raise
 
     def _run(self, arguments: list[str], stop: Stop) -> None:
         self._program.run(arguments, timeout_s=self._timeout_s, stop=stop)
 
-    def _try(self, issues: list[Issue], entry: Collection, act: Callable[[], None]) -> BackendUnavailable | None:
+    def _try(self, issues: list[Issue], entry: Collection, act: Callable[[], None]) -> errors.BackendUnavailable | None:
         """Report and return the failure of one collection; raise only what stops all of them."""
         try:
             act()
             return None
-        except (ProgramMissing, ProgramStopped):
+        except (errors.ProgramMissing, errors.ProgramStopped):
             raise
-        except BackendUnavailable as error:
-            issues.append(Issue(entry.name, f"could not be set up in qmd: {message_with_hint(error)}"))
+        except errors.BackendUnavailable as error:
+            issues.append(Issue(entry.name, f"could not be set up in qmd: {errors.message_with_hint(error)}"))
             return error
 
     def _make_root(self, entry: Collection) -> str:
@@ -376,17 +364,19 @@ class CollectionPaths:
         collection = self._by_name.get(name)
         if collection is None:
             hint = f"The collections are {', '.join(self._by_name)}." if self._by_name else ""
-            raise PathOutside(f"There is no collection {name or '(none)'}.", path=path, hint=hint)
+            raise errors.PathOutside(f"There is no collection {name or '(none)'}.", path=path, hint=hint)
         inside = os.path.normpath(inside).replace(os.sep, "/")
         if not is_note_file(inside):
-            raise NotMarkdown(f"{path} is not a Markdown file (.md).", path=path, hint="Only .md files are read.")
+            raise errors.NotMarkdown(
+                f"{path} is not a Markdown file (.md).", path=path, hint="Only .md files are read."
+            )
         if collection.kind == "sessions":
             hint = "Read it as a session instead."
-            raise TranscriptRefused(
+            raise errors.TranscriptRefused(
                 f"{path} is an exported transcript, not an allowed Markdown memory file.", path=path, hint=hint
             )
         if not covers(collection, inside):
-            raise PathOutside(f"{path} is not in the collection {name}.", path=path)
+            raise errors.PathOutside(f"{path} is not in the collection {name}.", path=path)
         return self._locate(collection, inside)
 
     def _locate(self, collection: Collection, inside: str) -> CollectionFile:
@@ -414,9 +404,9 @@ def covers(collection: Collection, inside: str) -> bool:
     return any(matches_glob(inside, pattern) for pattern in _expand_pattern(collection.pattern))
 
 
-def explain_read_error(error: ReadError) -> str:
+def explain_read_error(error: errors.ReadError) -> str:
     """Return why a file that qmd found is not in the answer."""
-    if isinstance(error, FileMissing):
+    if isinstance(error, errors.FileMissing):
         return "is still in qmd's index, but not on disk"
     return f"cannot be shown: {error}"
 

@@ -14,6 +14,7 @@ from mdrecall.config.openclaw_settings import Chunking
 from mdrecall.engine.searcher import STAGES
 from mdrecall.extras.qmd.search import Mode
 from mdrecall.patterns import drop_ending
+from mdrecall.search import stages
 from mdrecall.search.query import NO_TIMES, QueryTimes, parse_query, read_naming
 from mdrecall.search.recency import quiet_time_words
 from mdrecall.search.results import run_stages
@@ -29,17 +30,6 @@ from mdrecall.search.score import (
     strengths,
     weigh,
 )
-from mdrecall.search.stages import (
-    NO_MATCH,
-    Candidate,
-    RankingContext,
-    RankingOptions,
-    describe_doubt,
-    drop_low_reranked,
-    limit_results,
-    rerank_candidates,
-    reserve_note_places,
-)
 from mdrecall.text.annotations import is_for
 from mdrecall.text.markdown import split_passages, titles
 from mdrecall.text.notes import iter_note_chunks
@@ -52,7 +42,7 @@ _HALF = 0.6
 _LOOSE = 0.5
 # Sources take turns afterwards, so that neither crowds out the other, and then there are as many as asked for. qmd has
 # a reranker of its own.
-_LEFT_OUT = (reserve_note_places, limit_results, rerank_candidates, drop_low_reranked)
+_LEFT_OUT = (stages.reserve_note_places, stages.limit_results, stages.rerank_candidates, stages.drop_low_reranked)
 _STAGES = tuple(stage for stage in STAGES if stage not in _LEFT_OUT)
 
 # How qmd's scores are read as a likeness. That of ``vsearch`` is the cosine of a model of unknown range, of which only
@@ -84,10 +74,10 @@ _Entry: TypeAlias = tuple[int, Chunk, Mapping[str, int]]
 class Located(NamedTuple):
     """The passages that were found, best first, each with the number of its document."""
 
-    passages: Sequence[tuple[int, Candidate]]
+    passages: Sequence[tuple[int, stages.Candidate]]
     caution: str = ""
     """Why they should be doubted."""
-    empty: SearchAnswer = NO_MATCH
+    empty: SearchAnswer = stages.NO_MATCH
     """The answer if there are none."""
     left_out: int = 0
     """How many entries of other projects the documents have."""
@@ -101,7 +91,7 @@ def locate(
     total: int,
     chunking: Chunking,
     analyser: Analyser,
-    options: RankingOptions,
+    options: stages.RankingOptions,
     explain: bool = False,
     times: QueryTimes = NO_TIMES,
     now_ms: float = 0.0,
@@ -131,17 +121,19 @@ def locate(
     asked = Query(weights, naming, analyser, is_unspaced=is_unspaced_text(query))
     if traits:
         asked = asked._replace(vector_weight=options.vector_weight, trust=1.0, traits=traits)
-    context = RankingContext(options, "hybrid" if traits else "keyword", matches, asked, query, explain, now_ms, times)
+    context = stages.RankingContext(
+        options, "hybrid" if traits else "keyword", matches, asked, query, explain, now_ms, times
+    )
     ranked = run_stages(_STAGES, candidates, context)
     if isinstance(ranked, SearchAnswer):
         return Located((), empty=ranked, left_out=left_out)
     passages = [(entries[candidate.chunk.id][0], candidate) for candidate in ranked]
-    return Located(passages, describe_doubt(ranked, context), left_out=left_out)
+    return Located(passages, stages.describe_doubt(ranked, context), left_out=left_out)
 
 
 def _gather(
     documents: Sequence[QmdDocument], entries: Sequence[_Entry], found: Strengths, traits: Traits | None
-) -> list[Candidate]:
+) -> list[stages.Candidate]:
     """Return the chunks that contain a word of the query or, with the traits of qmd's models, that these name."""
 
     def load(number: int) -> StoredChunk:
@@ -151,7 +143,7 @@ def _gather(
         return StoredChunk(number, source, path, *lines, chunk.text, chunk.trail, mtime_ns, marks=chunk.marks)
 
     if traits is None:
-        return [Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in rank(found, len(entries))]
+        return [stages.Candidate(ReadChunk(load(entry.chunk_id), entry)) for entry in rank(found, len(entries))]
     named = {_find_line(entries, number, document.line) for number, document in enumerate(documents)}
     candidates = []
     for number, (place, chunk, _) in enumerate(entries):
@@ -160,7 +152,7 @@ def _gather(
             document = documents[place]
             line = document.line - chunk.start_line if number in named else None
             alike, cosines = _compare(chunk, document.score, line, traits)
-            candidates.append(Candidate(ReadChunk(load(number), weighted, alike, cosines)))
+            candidates.append(stages.Candidate(ReadChunk(load(number), weighted, alike, cosines)))
     return candidates
 
 

@@ -16,14 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
-from mdrecall.errors import (
-    BackendUnavailable,
-    ProgramFailed,
-    ProgramStopped,
-    ProgramTimedOut,
-    ProgramUnreadable,
-    message_with_hint,
-)
+from mdrecall import errors
 from mdrecall.search.query import MAX_QUERY_CHARS
 from mdrecall.text.words import find_stop_words, fold, is_unspaced, surface_words, tokens
 from mdrecall.types import Issue
@@ -133,7 +126,7 @@ class _Query(NamedTuple):
     def left_s(self, share: float = 1.0) -> float:
         left = self.deadline - time.monotonic()
         if left <= 0:
-            raise ProgramTimedOut("qmd did not answer in time.", hint="Raise memory.qmd.limits.timeoutMs.")
+            raise errors.ProgramTimedOut("qmd did not answer in time.", hint="Raise memory.qmd.limits.timeoutMs.")
         return left * share
 
 
@@ -179,12 +172,12 @@ class QmdSearch:
             return self._search_program(parsed), ()
         try:
             return self._search_server(parsed, self._server), ()
-        except ProgramStopped:
+        except errors.ProgramStopped:
             raise
-        except BackendUnavailable as error:
+        except errors.BackendUnavailable as error:
             # Without time for the program this raises a timeout, which is as true as the server's error.
             parsed.left_s()
-            issue = Issue("qmd mcp", f"was not used: {message_with_hint(error)}")
+            issue = Issue("qmd mcp", f"was not used: {errors.message_with_hint(error)}")
         return self._search_program(parsed), (issue,)
 
     def _search_server(self, query: _Query, server: "Session | Mcporter") -> tuple[RawHit, ...]:
@@ -199,7 +192,7 @@ class QmdSearch:
         """Run the program; collections that qmd has lost are added, and it is run again."""
         try:
             return self._run(query)
-        except ProgramFailed as error:
+        except errors.ProgramFailed as error:
             if not _NO_COLLECTION.search(error.output):
                 raise
         self._ensure()
@@ -247,14 +240,14 @@ def parse_output(stdout: str, stderr: str) -> tuple[RawHit, ...]:
                 return _parse_items(found)
     shown = " ".join((stdout.strip() or stderr).split())[:_SHOWN_CHARS]
     message = f"qmd did not print a list of results{f', but: {shown}' if shown else ''}."
-    raise ProgramUnreadable(message, hint="Check the output of `qmd search --json`.")
+    raise errors.ProgramUnreadable(message, hint="Check the output of `qmd search --json`.")
 
 
 def parse_answer(answer: Mapping[str, Any]) -> tuple[RawHit, ...]:
     """Return the hits in the answer of qmd's server; raise ``ProgramUnreadable``."""
     items = answer.get("results")
     if not isinstance(items, list):
-        raise ProgramUnreadable("qmd's server did not answer with a list of results.")
+        raise errors.ProgramUnreadable("qmd's server did not answer with a list of results.")
     return _parse_items(items)
 
 

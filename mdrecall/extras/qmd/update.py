@@ -14,20 +14,11 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from mdrecall import errors
 from mdrecall.config.openclaw_settings import QmdUpdate
 from mdrecall.engine.background import SingleFlight, run_in_background
 from mdrecall.engine.fallback import format_time
 from mdrecall.engine.refresh import RefreshResult
-from mdrecall.errors import (
-    BackendUnavailable,
-    ProgramBusy,
-    ProgramFailed,
-    ProgramMissing,
-    ProgramStopped,
-    ProgramTimedOut,
-    ProgramUnreadable,
-    message_with_hint,
-)
 from mdrecall.extras.qmd.collections import Collection, Collections
 from mdrecall.extras.qmd.database import is_damaged, quarantine
 from mdrecall.extras.qmd.process import Program
@@ -127,14 +118,14 @@ class IndexUpdate:
         for pause_s in _BOOT_PAUSES_S if patient else ():
             try:
                 return self._update_or_repair(issues, stop)
-            except (ProgramBusy, ProgramTimedOut):
+            except (errors.ProgramBusy, errors.ProgramTimedOut):
                 self._pause(pause_s)
         return self._update_or_repair(issues, stop)
 
     def _update_or_repair(self, issues: list[Issue], stop: Stop) -> None:
         try:
             self._update(issues, stop)
-        except (ProgramFailed, ProgramUnreadable) as error:
+        except (errors.ProgramFailed, errors.ProgramUnreadable) as error:
             if self._is_repaired or not is_damaged(error):
                 raise
             # Once: a qmd that damages its index again would do so for ever.
@@ -159,11 +150,11 @@ class IndexUpdate:
             has_waited = not lock.acquire(0, "updating qmd")
             if has_waited and not _acquire(lock, "updating qmd", self._timeout_s, stop):
                 if stop():
-                    raise ProgramStopped("The update was stopped while it waited for another process.")
+                    raise errors.ProgramStopped("The update was stopped while it waited for another process.")
                 message = f"qmd is being updated by {describe_holder(lock.holder())}."
-                raise ProgramBusy(message, hint="Try again later.")
+                raise errors.ProgramBusy(message, hint="Try again later.")
         except OSError as error:
-            raise BackendUnavailable(f"Cannot lock {lock.path}: {error.strerror}.") from error
+            raise errors.BackendUnavailable(f"Cannot lock {lock.path}: {error.strerror}.") from error
         try:
             yield has_waited
         finally:
@@ -241,9 +232,9 @@ class Embedding:
             if not _acquire(lock, "embedding with qmd", self._timeout_s, stop):
                 return False
             output = self._program.run(["embed"], timeout_s=self._timeout_s, quiet=True, stop=stop)
-        except ProgramStopped:
+        except errors.ProgramStopped:
             return False
-        except (BackendUnavailable, OSError) as error:
+        except (errors.BackendUnavailable, OSError) as error:
             self._record_failure(error, issues)
             return False
         finally:
@@ -275,12 +266,12 @@ class Embedding:
             return True
         return self._interval_s > 0 and not at <= now < at + self._interval_s
 
-    def _record_failure(self, error: BackendUnavailable | OSError, issues: list[Issue]) -> None:
+    def _record_failure(self, error: errors.BackendUnavailable | OSError, issues: list[Issue]) -> None:
         at, failures, *_ = self.state()
         # A first embedding takes longer than one run may: what was embedded stays, and the next run soon goes on.
-        failures = 1 if isinstance(error, ProgramTimedOut) else failures + 1
+        failures = 1 if isinstance(error, errors.ProgramTimedOut) else failures + 1
         pause_s = min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10))
-        why = message_with_hint(error) if isinstance(error, BackendUnavailable) else str(error.strerror)
+        why = errors.message_with_hint(error) if isinstance(error, errors.BackendUnavailable) else str(error.strerror)
         self._save(at, failures, self._now() + pause_s, why)
         issues.append(Issue("qmd embed", f"failed, so vector search does not find the newest notes: {why}"))
 
@@ -325,7 +316,7 @@ class Updater:
         self._debounces_keywords = debounces_keywords
         self._clock = clock
         self._closing = threading.Event()
-        self._flight = SingleFlight(self._run_shared, stopped=ProgramStopped)
+        self._flight = SingleFlight(self._run_shared, stopped=errors.ProgramStopped)
         self._lock = threading.Lock()
         self._search_update: Future[UpdateReport] | None = None
         self._timer: threading.Thread | None = None
@@ -334,7 +325,7 @@ class Updater:
         self._completed: float | None = None
         self._failures = 0
         self._error = ""
-        self.search_error: BackendUnavailable | None = None
+        self.search_error: errors.BackendUnavailable | None = None
         """Why the last update before a search failed."""
 
     def start(self, *, one_shot: bool = False) -> tuple[Issue, ...]:
@@ -384,13 +375,13 @@ class Updater:
         self.search_error = None
         try:
             report = future.result()
-        except ProgramStopped:
+        except errors.ProgramStopped:
             return RefreshResult()
-        except BackendUnavailable as error:
+        except errors.BackendUnavailable as error:
             self.search_error = error
-            if isinstance(error, ProgramMissing):
+            if isinstance(error, errors.ProgramMissing):
                 raise
-            issue = Issue("qmd", f"could not update its index: {message_with_hint(error)}")
+            issue = Issue("qmd", f"could not update its index: {errors.message_with_hint(error)}")
             return RefreshResult((issue,), "changed files could not be indexed by qmd")
         if report.skipped == "debounced":
             return RefreshResult((), "files changed a moment ago; qmd indexes them with the next update")
@@ -447,7 +438,7 @@ class Updater:
         try:
             # Only a wait with a limit has no result.
             return self._flight.run((reason, force, is_stopped), fresh=force, stop=is_stopped) or UpdateReport()
-        except ProgramStopped:
+        except errors.ProgramStopped:
             if self._closing.is_set():
                 return UpdateReport("closed")
             raise
@@ -460,7 +451,7 @@ class Updater:
 
     def _run_unattended(self, reason: str, *, force: bool = False) -> None:
         """Update without a caller that waits for it. The status shows what failed."""
-        with suppress(BackendUnavailable):
+        with suppress(errors.BackendUnavailable):
             self.run(reason, force=force)
 
     def _run_shared(self, requests: Sequence[tuple[str, bool, Stop]], is_queued: bool) -> UpdateReport:
@@ -475,9 +466,9 @@ class Updater:
             else:
                 skipped = self._update.run(issues, force=force, patient=reason == "boot", stop=stop)
             self._completed, self._failures, self._error = self._clock(), 0, ""
-        except BackendUnavailable as error:
-            if not isinstance(error, ProgramStopped):
-                self._failures, self._error = self._failures + 1, message_with_hint(error)
+        except errors.BackendUnavailable as error:
+            if not isinstance(error, errors.ProgramStopped):
+                self._failures, self._error = self._failures + 1, errors.message_with_hint(error)
             raise
         finally:
             self.is_updating = False
