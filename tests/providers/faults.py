@@ -7,8 +7,6 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
-from email.utils import format_datetime
 from fnmatch import fnmatchcase
 from functools import cache
 from http.client import responses
@@ -112,12 +110,8 @@ def error(code: int, message: str = "Something went wrong.") -> Fault:
     return Fault(f"error {code}", reply=lambda shape: shape.error(code, message))
 
 
-def http_date(seconds_from_now: float) -> str:
-    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds_from_now), usegmt=True)
-
-
 def rate_limited(retry_after: float | str | None = None, headers: Mapping[str, str] | None = None) -> Fault:
-    """A 429 in the provider's own words; ``http_date`` makes a date of seconds."""
+    """A 429 in the provider's own words."""
     told = dict(headers or {}) | ({} if retry_after is None else {"Retry-After": f"{retry_after}"})
     return Fault("rate limited", reply=lambda shape: shape.rate_limited()._replace(headers=told))
 

@@ -267,7 +267,9 @@ class Languages:
             return [number]
         if file.card.script == "hangul":
             last = min(len(word) - 1, file.card.longest)
-            ends = (end for end in range(last, 0, -1) if _can_follow(word[end:], word[:end]))
+            # What follows a single syllable must be particles or endings.
+            is_short = word[1:] in _PARTICLES or word[1:2] in _ENDING_BEGINNINGS
+            ends = range(last, 0 if is_short else 1, -1)
             return [number for end in ends if (number := file.find(word[:end])) >= 0][:1]
         return split_compound(file, word) if file.card.compounds else []
 
@@ -344,11 +346,6 @@ def added_files(folder: str) -> list[WordFile]:
         return []
     names = sorted(name for name in os.listdir(folder) if name.endswith(".words"))
     return [WordFile(os.path.join(folder, name)) for name in names]
-
-
-def _can_follow(rest: str, word: str) -> bool:
-    """True if ``rest`` may follow ``word`` as its Korean particles or endings."""
-    return len(word) > 1 or rest in _PARTICLES or rest[:1] in _ENDING_BEGINNINGS
 
 
 def split_compound(file: WordFile, word: str) -> list[int]:

@@ -8,7 +8,6 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from email.utils import parsedate_to_datetime
 from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -283,10 +282,6 @@ def _parse_retry_after(value: str) -> float:
     try:
         return max(0.0, float(value))
     except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(value).timestamp() - time.time())
-    except (TypeError, ValueError, IndexError, OverflowError):
         return 0.0
 
 

@@ -77,8 +77,8 @@ class RemoteEmbedder:
     def fingerprint(self) -> str:
         """Identifies the embedding space: vectors with the same fingerprint can be compared."""
         endpoint = self.client.endpoint
-        headers = endpoint.headers.items()
-        public = sorted((name.lower(), value.reveal()) for name, value in headers if not _is_secret(name))
+        headers = [(name.lower(), value.reveal()) for name, value in endpoint.headers.items()]
+        public = sorted(header for header in headers if not any(part in header[0] for part in _SECRET_NAMES))
         parts = [
             self.provider,
             endpoint.url.partition("?")[0],
@@ -202,10 +202,6 @@ class RemoteEmbedder:
                 error = self.client.wrong_answer(f"vectors of {length} numbers instead of {self._dimensions} as before")
                 error.hint = "If the model at this address has changed, index again with force."
                 raise error
-
-
-def _is_secret(name: str) -> bool:
-    return any(part in name.lower() for part in _SECRET_NAMES)
 
 
 def _clean(text: str) -> str:

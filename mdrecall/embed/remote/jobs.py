@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from mdrecall.embed.remote.client import RetryPolicy
+from mdrecall.embed.remote.client import ProviderClient, RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS, gemini_content
 from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
@@ -73,22 +73,15 @@ class FileJobs:
 
     def find(self, tag: str, file: str) -> JobState | None:
         """Return the job that was created of an upload, in case the answer to its creation was lost."""
-        for entry in self._list_jobs():
+        for entry in _list_jobs(self._client, "/batches?limit=100", self._read_page):
             if _text(entry, "input_file_id") == file or _text(entry, "metadata", "tag") == tag:
                 return self._parse_state(entry)
         return None
 
-    def _list_jobs(self) -> Iterator[Any]:
-        """Yield the account's jobs, the newest first."""
-        after = ""
-        for _ in range(_MAX_PAGES):
-            page = self._client.request_json("GET", f"/batches?limit=100{after}", policy=_ASK)
-            entries = _require_jobs(self._embedder, _find(page, "data"))
-            yield from entries
-            last = _text(entries[-1], "id") if entries else ""
-            if not last or page.get("has_more") is not True:
-                return
-            after = f"&after={quote(last, safe='')}"
+    def _read_page(self, page: Any) -> tuple[Any, str]:
+        entries = _find(page, "data")
+        last = _text(entries[-1], "id") if isinstance(entries, list) and entries else ""
+        return entries, f"&after={quote(last, safe='')}" if last and page.get("has_more") is True else ""
 
     def state(self, job: str) -> JobState:
         return self._parse_state(self._client.request_json("GET", f"/batches/{quote(job, safe='')}", policy=_ASK))
@@ -151,21 +144,16 @@ class GeminiJobs:
         return self._parse_state(self._client.request_json("POST", path, body, policy=_ONCE))
 
     def find(self, tag: str, file: str) -> JobState | None:
-        for entry in self._list_jobs():
-            if tag in (_text(part, name) for part in _parts(entry) for name in ("displayName", "display_name")):
+        for entry in _list_jobs(self._client, "/batches?pageSize=100", self._read_page):
+            parts = (_find(entry, "metadata"), entry)
+            if tag in (_text(part, name) for part in parts for name in ("displayName", "display_name")):
                 return self._parse_state(entry)
         return None
 
-    def _list_jobs(self) -> Iterator[Any]:
-        """Yield the account's jobs, the newest first."""
-        token = ""
-        for _ in range(_MAX_PAGES):
-            page = self._client.request_json("GET", f"/batches?pageSize=100{token}", policy=_ASK)
-            found = page.get("operations", page.get("batches", [])) if isinstance(page, dict) else None
-            yield from _require_jobs(self._embedder, found)
-            if not (after := _text(page, "nextPageToken")):
-                return
-            token = f"&pageToken={quote(after, safe='')}"
+    def _read_page(self, page: Any) -> tuple[Any, str]:
+        found = page.get("operations", page.get("batches", [])) if isinstance(page, dict) else None
+        token = _text(page, "nextPageToken")
+        return found, f"&pageToken={quote(token, safe='')}" if token else ""
 
     def state(self, job: str) -> JobState:
         return self._parse_state(self._client.request_json("GET", f"/{_below('batches', job)}", policy=_ASK))
@@ -205,9 +193,8 @@ class GeminiJobs:
 
     def _parse_state(self, answer: Any) -> JobState:
         job = _require_text(self._embedder, answer, "job name", "name")
-        about, whole = _parts(answer)
-        status = (_text(about, "state") or _text(whole, "state")).rpartition("STATE_")[2].upper()
-        stats = _find(about, "batchStats") or _find(whole, "batchStats")
+        status = (_text(answer, "metadata", "state") or _text(answer, "state")).rpartition("STATE_")[2].upper()
+        stats = _find(answer, "metadata", "batchStats") or _find(answer, "batchStats")
         total, left = _number(stats, "requestCount"), _number(stats, "pendingRequestCount")
         counts, error = (max(0, total - left), total), _find(answer, "error")
         if status in ("SUCCEEDED", "COMPLETED", "DONE") or (_find(answer, "done") is True and not error):
@@ -283,11 +270,6 @@ def _gemini_outputs(answer: Any) -> tuple[str, ...]:
     return ()
 
 
-def _parts(entry: Any) -> tuple[Any, Any]:
-    """Return where a job is described: the operation's metadata, and the answer itself."""
-    return _find(entry, "metadata"), entry
-
-
 def _below(folder: str, name: str) -> str:
     return f"{folder}/{quote(name.removeprefix(folder + '/'), safe='')}"
 
@@ -317,7 +299,13 @@ def _require_text(embedder: RemoteEmbedder, answer: Any, what: str, *names: str)
     raise embedder.client.wrong_answer(f"it has no {what}")
 
 
-def _require_jobs(embedder: RemoteEmbedder, found: Any) -> list[Any]:
-    if not isinstance(found, list):
-        raise embedder.client.wrong_answer("it has no list of jobs")
-    return found
+def _list_jobs(client: ProviderClient, path: str, read_page: Callable[[Any], tuple[Any, str]]) -> Iterator[Any]:
+    """Yield the account's jobs, the newest first; ``read_page`` returns those of a page and the query for the next."""
+    after = ""
+    for _ in range(_MAX_PAGES):
+        found, after = read_page(client.request_json("GET", path + after, policy=_ASK))
+        if not isinstance(found, list):
+            raise client.wrong_answer("it has no list of jobs")
+        yield from found
+        if not after:
+            return

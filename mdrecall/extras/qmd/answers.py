@@ -177,7 +177,7 @@ class QmdAnswers:
             file = paths.resolve_hit(hit.collection, hit.path)
             if file is None:
                 # One that cannot be found may be a transcript that is not to be named.
-                if visible.paths is None and paths.is_managed(hit.collection):
+                if visible.paths is None and hit.collection in paths.by_name:
                     issues.append(Issue(hit.path, explain_read_error(FileMissing("", path=hit.path))))
                 continue
             source = file.collection.source

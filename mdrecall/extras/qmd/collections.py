@@ -194,7 +194,9 @@ class Collections:
                 issues.append(Issue(self.database.path, f"was damaged and has been moved to {moved_to}"))
             known = self._list_collections()
             for entry in self.planned:
-                if entry.name in known and _differs(known[entry.name], entry) and not self._make_root(entry):
+                path, pattern = known.get(entry.name, (entry.root, entry.pattern))
+                is_other = pattern != entry.pattern or os.path.realpath(path) != os.path.realpath(entry.root)
+                if is_other and not self._make_root(entry):
                     self._try(issues, entry, partial(self._remove, entry.name, stop))
                     del known[entry.name]
             failures = [
@@ -273,25 +275,14 @@ class Collections:
         """Create a folder that is ours to create; return what is wrong if there is none afterwards."""
         if os.path.isdir(entry.root):
             return ""
-        is_ours = entry.kind == "sessions" or (
-            entry.kind == "memory" and os.path.dirname(entry.root) == self._workspace
-        )
-        if not is_ours:
+        if entry.kind == "custom" or (entry.kind == "memory" and os.path.dirname(entry.root) != self._workspace):
             return "is not a folder, so qmd cannot search it"
         try:
-            if entry.kind == "sessions":
-                make_private_folder(entry.root)
-            else:
-                os.mkdir(entry.root)
+            make: Callable[[str], object] = make_private_folder if entry.kind == "sessions" else os.mkdir
+            make(entry.root)
         except OSError as error:
             return f"cannot be created: {error.strerror}"
         return ""
-
-
-def _differs(listed: tuple[str, str], entry: Collection) -> bool:
-    """True if a collection of qmd has another folder or pattern than the planned one of its name."""
-    path, pattern = listed
-    return pattern != entry.pattern or os.path.realpath(path) != os.path.realpath(entry.root)
 
 
 class CollectionFile(NamedTuple):
@@ -317,23 +308,19 @@ class CollectionPaths:
     ) -> None:
         """``mask`` is given a text and its path, and returns the text without what was forgotten."""
         self._mask = mask
-        self._by_name = {entry.name: entry for entry in collections}
+        self.by_name = {entry.name: entry for entry in collections}
         self._workspace = workspace
         self._max_bytes = max_bytes
 
     def resolve_hit(self, name: str, path: str) -> CollectionFile | None:
         """Return the file that a hit refers to; None if it is in no managed collection or does not exist any more."""
-        collection = self._by_name.get(name)
+        collection = self.by_name.get(name)
         inside = os.path.normpath(path).replace(os.sep, "/")
         if collection is None or inside.startswith(("../", "/")):
             return None
         if not os.path.isfile(os.path.join(collection.root, inside)):
             return None
         return self._locate(collection, inside)
-
-    def is_managed(self, name: str) -> bool:
-        """True if a name is that of a managed collection."""
-        return name in self._by_name
 
     def resolve_path(self, path: str) -> CollectionFile | None:
         """Return the file that a path of an answer refers to: ``qmd/<collection>/…`` or a path in a collection.
@@ -343,7 +330,7 @@ class CollectionPaths:
         if path.startswith(PREFIX) and not os.path.lexists(os.path.join(self._workspace, path)):
             return self._resolve_prefixed(path)
         target = os.path.normpath(os.path.join(self._workspace, path))
-        for collection in self._by_name.values():
+        for collection in self.by_name.values():
             inside = os.path.relpath(target, collection.root).replace(os.sep, "/")
             if collection.kind != "sessions" and covers(collection, inside):
                 return self._locate(collection, inside)
@@ -351,7 +338,7 @@ class CollectionPaths:
 
     def display_path(self, name: str, path: str) -> str:
         """Return the path that answers show for a path in a collection, which may be unknown."""
-        collection = self._by_name.get(name)
+        collection = self.by_name.get(name)
         return self._locate(collection, path).shown if collection else f"{PREFIX}{name}/{path}"
 
     def read(self, file: CollectionFile) -> tuple[str, int]:
@@ -361,9 +348,9 @@ class CollectionPaths:
 
     def _resolve_prefixed(self, path: str) -> CollectionFile:
         name, _, inside = path.removeprefix(PREFIX).partition("/")
-        collection = self._by_name.get(name)
+        collection = self.by_name.get(name)
         if collection is None:
-            hint = f"The collections are {', '.join(self._by_name)}." if self._by_name else ""
+            hint = f"The collections are {', '.join(self.by_name)}." if self.by_name else ""
             raise errors.PathOutside(f"There is no collection {name or '(none)'}.", path=path, hint=hint)
         inside = os.path.normpath(inside).replace(os.sep, "/")
         if not is_note_file(inside):

@@ -337,10 +337,5 @@ def _identify(program: Program) -> list[list[object]]:
     """Identify every file of the command. Size and date alone do not do: packages often carry the same date."""
     first, *rest = program.command or ("",)
     found = shutil.which(first, path=program.env.get("PATH", os.defpath)) or first
-    key: list[list[object]] = []
-    for word in (found, *rest):
-        real = os.path.realpath(word)
-        with contextlib.suppress(OSError):
-            stat = os.stat(real)
-            key.append([real, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino])
-    return key
+    files = [(real, os.stat(real)) for real in map(os.path.realpath, (found, *rest)) if os.path.exists(real)]
+    return [[real, stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino] for real, stat in files]

@@ -340,7 +340,7 @@ class Updater:
     def _start_timer(self) -> None:
         needs_boot = self._rules.on_boot
         if needs_boot and self._rules.wait_for_boot_sync:
-            self._run_unattended("boot", force=True)
+            self._run_unattended("boot")
             needs_boot = False
         if needs_boot or self._rules.interval > 0:
             timer = threading.Thread(target=self._run_timer, args=(needs_boot,), name="qmd-update", daemon=True)
@@ -445,14 +445,14 @@ class Updater:
 
     def _run_timer(self, needs_boot: bool) -> None:
         if needs_boot:
-            self._run_unattended("boot", force=True)
+            self._run_unattended("boot")
         while self._rules.interval > 0 and not self._closing.wait(self._rules.interval / 1000):
             self._run_unattended("interval")
 
-    def _run_unattended(self, reason: str, *, force: bool = False) -> None:
+    def _run_unattended(self, reason: str) -> None:
         """Update without a caller that waits for it. The status shows what failed."""
         with suppress(errors.BackendUnavailable):
-            self.run(reason, force=force)
+            self.run(reason, force=reason == "boot")
 
     def _run_shared(self, requests: Sequence[tuple[str, bool, Stop]], is_queued: bool) -> UpdateReport:
         reason, force, stop = requests[0]
