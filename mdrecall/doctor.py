@@ -25,7 +25,7 @@ class Finding(NamedTuple):
     message: str
     fix: str = ""
     """What to do about it."""
-    code: Literal["", "configuration", "workspace", "damaged_index", "old_index", "provider"] = ""
+    code: Literal["", "configuration", "workspace", "damaged_index", "provider"] = ""
     """The kind of problem, for a door that has a command to fix it."""
 
 
@@ -61,12 +61,12 @@ def examine(
 
 def find_old_indexes() -> Iterator[Finding]:
     """Yield a finding for each index whose workspace is gone: the text of its notes is still in it."""
-    from mdrecall.store.sqlite.sidecar_files import find_orphans, list_orphan_files
+    from mdrecall.store.sqlite.sidecar_files import find_orphans
 
-    for path, _, workspace in find_orphans(own_index_folder()):
-        size = sum(size for _, size in list_orphan_files(path)) / 1e6
-        message = f"{size:,.1f} MB of notes that were in {workspace}, which is gone, are still in {path}"
-        yield Finding("old index", "note", message, "Delete the index if the folder will not come back.", "old_index")
+    for path, workspace in find_orphans(own_index_folder()):
+        message = f"Notes that were in {workspace}, which is gone, are still in {path}"
+        fix = "If the folder will not come back, delete that file and those beside it that begin with the same name."
+        yield Finding("old index", "note", message, fix)
 
 
 def _check_memory(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Finding]:

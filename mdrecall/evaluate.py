@@ -1,21 +1,19 @@
 """An evaluation: read questions from JSON lines, ask a memory, and see where the right answers rank."""
 
 import json
-import os
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.config.declare import InvalidValue, either, list_of, record, text, whole
-from mdrecall.errors import ConfigError, EmbedderUnavailable, QuestionsError, ReadError
+from mdrecall.errors import QuestionsError, ReadError
 from mdrecall.eval_metrics import Expectation, Figures, Ranks, best_rank, figure_names, means, rank_all
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
 from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback
 from mdrecall.types.documents import parse_citation
 
-__all__ = ["Evaluation", "Outcome", "Question", "evaluate", "memory_with", "parse_questions", "read_questions"]
+__all__ = ["Evaluation", "Outcome", "Question", "evaluate", "parse_questions", "read_questions"]
 
 #: The numbers of results after which hit and recall are measured by default; 6 are what OpenClaw shows.
 CUTS = (1, 3, 6, 10)
@@ -117,37 +115,6 @@ def evaluate(
             progress(Progress(number, len(questions), question.query))
     issues.update(dict.fromkeys(_find_impossible(memory, questions, paths)))
     return Evaluation(tuple(outcomes), ", ".join(modes), tuple(issues))
-
-
-@contextmanager
-def memory_with(
-    overrides: Mapping[str, Any],
-    *,
-    workspace: str | os.PathLike[str] | None = None,
-    agent: str | None = None,
-    config: str | os.PathLike[str] | None = None,
-    env: Mapping[str, str] | None = None,
-    progress: ProgressCallback | None = None,
-) -> Iterator[Memory]:
-    """Open a memory with other settings; if they change what is indexed, with a temporary index."""
-    if "store.path" in overrides:
-        raise ConfigError(
-            "store.path cannot be set here.", hint="An evaluation makes an index of its own if it needs one."
-        )
-    if all(name.startswith("query.") for name in overrides):
-        with Memory.open(workspace, agent=agent, config=config, env=env, overrides=overrides) as memory:
-            yield memory
-        return
-    import tempfile
-
-    with tempfile.TemporaryDirectory(prefix="mdrecall-eval-") as scratch:
-        elsewhere = {**overrides, "store.path": os.path.join(scratch, "index.sqlite")}
-        with Memory.open(workspace, agent=agent, config=config, env=env, overrides=elsewhere) as memory:
-            memory.sync(progress=progress)
-            # Without it, the keyword search would be measured instead.
-            if "provider" in overrides and not (probe := memory.probe_embedding()).ok:
-                raise EmbedderUnavailable(f"provider={overrides['provider']} cannot be evaluated: {probe.error}")
-            yield memory
 
 
 def read_questions(path: str) -> tuple[Question, ...]:

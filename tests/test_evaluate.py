@@ -1,11 +1,8 @@
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mdrecall.errors import ConfigError
-from mdrecall.evaluate import evaluate, memory_with, parse_questions
+from mdrecall.evaluate import evaluate, parse_questions
 from mdrecall.memory import Memory
 from mdrecall.types import Progress, SearchAnswer
 from tests.conftest import Workspace
@@ -103,51 +100,3 @@ def test_a_mode_is_passed_on(workspace: Workspace) -> None:
     assert ask(memory, line, mode="vector").mode == "vector"
     assert ask(memory, line).mode == "keyword"
     assert [how["mode"] for how in memory.asked] == ["vector", None]
-
-
-@pytest.fixture
-def own_temp(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    folder = tmp_path / "temp"
-    folder.mkdir()
-    monkeypatch.setattr(tempfile, "tempdir", str(folder))
-    return folder
-
-
-def test_other_settings_have_an_index_of_their_own_that_is_gone_afterwards(
-    workspace: Workspace, own_temp: Path
-) -> None:
-    workspace.write("memory/a.md", "# One\n\nwalrus\n\n# Two\n\n" + "zebra stripes\n" * 200)
-    mine = workspace.memory()
-    mine.sync()
-    before = Path(mine.settings.index_path).read_bytes()
-    with memory_with(
-        {"chunking.tokens": 50, "chunking.overlap": 0}, workspace=workspace.path, env=workspace.env
-    ) as other:
-        assert Path(other.settings.index_path).is_relative_to(own_temp)
-        assert other.status().chunks > mine.status().chunks
-    assert list(own_temp.iterdir()) == []
-    assert Path(mine.settings.index_path).read_bytes() == before
-
-
-def test_the_index_of_other_settings_is_filled_even_if_a_search_would_not_fill_it(
-    workspace: Workspace, own_temp: Path
-) -> None:
-    workspace.write("memory/a.md", "walrus\n")
-    with memory_with({"sync.onSearch": False}, workspace=workspace.path, env=workspace.env) as other:
-        assert len(other.search("walrus")) == 1
-
-
-def test_settings_of_the_search_alone_use_the_index_there_is(workspace: Workspace, own_temp: Path) -> None:
-    workspace.write("memory/a.md", "walrus\n")
-    index = workspace.memory().settings.index_path
-    with memory_with({"query.minScore": 0.9}, workspace=workspace.path, env=workspace.env) as other:
-        assert other.settings.index_path == index
-        assert other.settings.memory_search.query.min_score == 0.9
-
-
-def test_the_place_of_the_index_cannot_be_set(workspace: Workspace) -> None:
-    with (
-        pytest.raises(ConfigError, match=r"store\.path cannot be set"),
-        memory_with({"store.path": "mine.sqlite"}, workspace=workspace.path, env=workspace.env),
-    ):
-        pass

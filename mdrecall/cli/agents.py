@@ -4,7 +4,7 @@ import argparse
 import os
 import sys
 from datetime import date
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from mdrecall.cli.options import (
     CommandParser,
@@ -16,11 +16,13 @@ from mdrecall.cli.options import (
     parse_positive,
 )
 from mdrecall.cli.output import plural, print_issues, print_json, print_text, printable, show
+from mdrecall.context import PROFILE, prompt_section, session_context
 from mdrecall.errors import RecallError
-
-if TYPE_CHECKING:
-    from mdrecall.flush import Flush, State
-    from mdrecall.types import Issue
+from mdrecall.flush import Flush, FlushHistory, State
+from mdrecall.life.triggers import recall_triggers
+from mdrecall.notes.repository import project_keys
+from mdrecall.types import Issue
+from mdrecall.wire import to_json
 
 #: Numbers that a loop may know about its session: the actions that they are for, and what they count.
 _NUMBERS = {
@@ -60,15 +62,9 @@ def add_context(parser: CommandParser) -> None:
 
 
 def run_context(options: argparse.Namespace) -> int:
-    from mdrecall.context import prompt_section, session_context
-    from mdrecall.notes.repository import project_keys
-    from mdrecall.wire import to_json
-
     with open_memory(options) as memory:
         projects = options.project or project_keys(options.caller.cwd or os.getcwd(), memory.settings.workspace)
         if options.message is not None:
-            from mdrecall.life.triggers import recall_triggers
-
             entries = recall_triggers(memory, options.session_key, options.message, projects)
             text = "".join(f"{entry.render()}\n" for entry in entries)
             record: dict[str, Any] = {"entries": [to_json(entry) | {"citation": entry.citation} for entry in entries]}
@@ -96,7 +92,7 @@ def _print_context(
     record: dict[str, Any],
     text: str,
     found: bool,
-    left_out: "tuple[Issue, ...]" = (),
+    left_out: tuple[Issue, ...] = (),
     nothing: str = "",
 ) -> int:
     """Print what an agent reads, as it is, and what was left out, or say that there is nothing."""
@@ -111,8 +107,6 @@ def _print_context(
 
 
 def _parse_profile(text: str) -> str:
-    from mdrecall.context import PROFILE
-
     if not PROFILE.fullmatch(text):
         raise argparse.ArgumentTypeError(f"{text!r} is not the name of a folder in users/: letters, digits, - and _")
     return text
@@ -147,8 +141,6 @@ def add_flush(parser: CommandParser) -> None:
 
 
 def run_flush(options: argparse.Namespace) -> int:
-    from mdrecall.flush import Flush
-
     check_actions(options)
     if options.session_key is not None and not options.session_key.strip():
         hint = "Give a session key from sessions.json, such as agent:main:main."
@@ -160,9 +152,7 @@ def run_flush(options: argparse.Namespace) -> int:
     return actions.get(options.action, _record_end)(flush, options)
 
 
-def _make_state(options: argparse.Namespace) -> "State":
-    from mdrecall.flush import State
-
+def _make_state(options: argparse.Namespace) -> State:
     numbers = {name: getattr(options, name) for name in (name.replace("-", "_") for name in _NUMBERS)}
     return State(
         **{name: number for name, number in numbers.items() if number is not None},
@@ -174,9 +164,7 @@ def _make_state(options: argparse.Namespace) -> "State":
     )
 
 
-def _check(flush: "Flush", options: argparse.Namespace) -> int:
-    from mdrecall.flush import FlushHistory
-
+def _check(flush: Flush, options: argparse.Namespace) -> int:
     # Without a session key nothing is recorded, so that only the numbers decide.
     decision = flush.check(_make_state(options), history=None if flush.session_key else FlushHistory())
     if decision.run and options.begin:
@@ -185,16 +173,14 @@ def _check(flush: "Flush", options: argparse.Namespace) -> int:
     return show(options, decision._asdict(), told, code=0 if decision.run else 1)
 
 
-def _prompt(flush: "Flush", options: argparse.Namespace) -> int:
+def _prompt(flush: Flush, options: argparse.Namespace) -> int:
     prompt = flush.prompt(zone=options.zone)
     model = f"Model: {prompt.model}\n\n" if prompt.model else ""
     whole = f"{model}System prompt:\n\n{prompt.system}\n\nUser prompt:\n\n{prompt.user}"
     return show(options, prompt._asdict(), {"system": prompt.system, "user": prompt.user}.get(options.part, whole))
 
 
-def _append(flush: "Flush", options: argparse.Namespace) -> int:
-    from mdrecall.wire import to_json
-
+def _append(flush: Flush, options: argparse.Namespace) -> int:
     text = sys.stdin.buffer.read().decode("utf-8-sig", "replace") if sys.stdin else ""
     added = flush.append(text, zone=options.zone, path=options.path)
     place = f"{added.path}#L{added.start_line}-L{added.end_line}  {plural(added.bytes, 'byte')}"
@@ -202,7 +188,7 @@ def _append(flush: "Flush", options: argparse.Namespace) -> int:
     return show(options, to_json(added), place if added.bytes else f"Nothing new for {added.path}.", notes=skipped)
 
 
-def _record_end(flush: "Flush", options: argparse.Namespace) -> int:
+def _record_end(flush: Flush, options: argparse.Namespace) -> int:
     flush.expect(_make_state(options))
     is_done = options.action == "done"
     flush.done() if is_done else flush.failed()

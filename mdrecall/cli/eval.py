@@ -1,91 +1,61 @@
 """``mdrecall eval``: measure search quality with your own questions."""
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
-from mdrecall.cli.options import CommandParser, add_common, parse_fraction, parse_positive
+from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_fraction
 from mdrecall.cli.output import plural, print_issues, print_json, print_warning, printable, progress_line, style
-from mdrecall.config.settings import is_secret
-from mdrecall.errors import ConfigError, QuestionsError, suggest_name
+from mdrecall.errors import QuestionsError
 from mdrecall.eval_metrics import Ranks, figure_names, means
-from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Outcome, evaluate, memory_with, parse_questions, read_questions
-from mdrecall.types import MODES
+from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Outcome, evaluate, parse_questions, read_questions
+from mdrecall.memory import Memory
 from mdrecall.wire import to_json
 
-#: Results asked for at most: deeper ranks say nothing about what a person or a model reads.
-_MAX_RESULTS = 1000
 _FIGURE = re.compile(r"(?:hit|recall)@[1-9]\d{0,2}|mrr")
 
 
 def add_eval(parser: CommandParser) -> None:
     about = 'JSON lines such as {"query": "…", "expect": ["MEMORY.md#L3-L9"]}; - reads stdin'
     parser.value("file", "FILE", about)
-    parser.value("--k", "N,…", "measure after N results (default: 1,3,6,10)", type=_parse_cuts, default=CUTS)
-    repeated: dict[str, Any] = {"action": "append", "default": []}
-    parser.value("--set", "KEY=VALUE", "use this memorySearch setting (or mode=…)", type=_parse_setting, **repeated)
-    about = "exit with 1 if this figure, such as hit@6, is lower"
-    parser.value("--fail-under", "FIGURE=VALUE", about, type=_parse_minimum, **repeated)
+    about = "exit with 1 if this figure, such as hit@6, is lower; repeatable"
+    parser.value("--fail-under", "FIGURE=VALUE", about, type=_parse_minimum, action="append", default=[])
     add_common(parser)
 
 
 def run_eval(options: argparse.Namespace) -> int:
-    cuts = {*options.k, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
-    settings = dict(options.set)
-    found = _evaluate(options, settings, max(cuts))
+    cuts = {*CUTS, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
+    found = _evaluate(options, max(cuts))
     figures = found.figures(cuts)
     below = [(name, figures[name], least) for name, least in options.fail_under if figures[name] < least - 1e-9]
     groups = _group_by_category(found)
     if options.json:
-        print_json(_report_to_json(options, settings, found, groups, figures, below))
-    else:
-        _print_questions(found)
-        _print_figures(figure_names(cuts), found, groups)
-        sys.stdout.flush()
-        print_issues(found.issues)
-        for name, value, least in below:
-            print_warning(f"{name} is {value:.3f}, below {least:g}")
+        record = _report_to_json(found, groups, figures)
+        if options.fail_under:
+            low = (dict(zip(("figure", "value", "least"), entry, strict=True)) for entry in below)
+            record["below"] = [_round_all(entry) for entry in low]
+        print_json(record | ({"issues": to_json(found.issues)} if found.issues else {}))
+        return 1 if below else 0
+    _print_questions(found)
+    _print_figures(figure_names(cuts), found, groups)
+    sys.stdout.flush()
+    print_issues(found.issues)
+    for name, value, least in below:
+        print_warning(f"{name} is {value:.3f}, below {least:g}")
     return 1 if below else 0
 
 
-def _evaluate(options: argparse.Namespace, settings: dict[str, Any], max_cut: int) -> Evaluation:
-    """Ask the questions with these settings; ``mode``, which is an argument of the search, may be among them."""
+def _evaluate(options: argparse.Namespace, max_cut: int) -> Evaluation:
     if options.file != "-":
         questions = read_questions(options.file)
     elif sys.stdin is None:
         raise QuestionsError("There is no standard input.", hint="Give a file of questions instead of -.")
     else:
         questions = parse_questions(sys.stdin.buffer.read(), "standard input")
-    overrides = {name: value for name, value in settings.items() if name != "mode"}
-    mode = settings.get("mode")
-    if mode is not None and mode not in MODES:
-        raise ConfigError(f"mode={mode} is not known{suggest_name(str(mode), MODES)}.", hint="Choose one of them.")
-    depth = None if "query.maxResults" in settings else max(DEPTH, max_cut)
-    chosen = {"workspace": options.workspace, "agent": options.agent, "config": options.config}
-    with progress_line("Evaluating") as progress, memory_with(overrides, progress=progress, **chosen) as memory:
-        return evaluate(memory, questions, depth=depth, mode=mode, progress=progress)
-
-
-def _parse_cuts(text: str) -> tuple[int, ...]:
-    cuts = tuple(parse_positive(part.strip()) for part in text.split(","))
-    if max(cuts) > _MAX_RESULTS:
-        raise argparse.ArgumentTypeError(f"{max(cuts)} is more than the maximum of {_MAX_RESULTS} results")
-    return cuts
-
-
-def _parse_setting(text: str) -> tuple[str, Any]:
-    """Parse ``query.minScore=0.1``: a name, with or without ``memorySearch.``, and JSON or a plain word."""
-    name, sign, value = text.partition("=")
-    name = name.strip().removeprefix("memorySearch.")
-    if not sign or not name:
-        raise argparse.ArgumentTypeError(f"{text!r} is not KEY=VALUE, such as query.minScore=0.1")
-    try:
-        return name, json.loads(value)
-    except (ValueError, RecursionError):
-        return name, value.strip()
+    with progress_line("Evaluating") as progress, Memory.of(load_settings(options)) as memory:
+        return evaluate(memory, questions, depth=max(DEPTH, max_cut), progress=progress)
 
 
 def _parse_minimum(text: str) -> tuple[str, float]:
@@ -105,32 +75,19 @@ def _group_by_category(found: Evaluation) -> dict[str, list[Ranks]]:
 
 
 def _report_to_json(
-    options: argparse.Namespace,
-    settings: Mapping[str, Any],
-    found: Evaluation,
-    groups: Mapping[str, list[Ranks]],
-    figures: Mapping[str, float],
-    below: list[tuple[str, float, float]],
+    found: Evaluation, groups: Mapping[str, list[Ranks]], figures: Mapping[str, float]
 ) -> dict[str, Any]:
     categories = [
         {"category": name, "questions": len(ranks), "figures": _round_all(means(figures, ranks))}
         for name, ranks in groups.items()
     ]
-    record: dict[str, Any] = {
+    return {
         "questions": len(found.outcomes),
-        # A group of settings may contain a secret.
-        "settings": {
-            name: "***" if is_secret(f"memorySearch.{name}") or isinstance(value, dict) else value
-            for name, value in settings.items()
-        },
         "mode": found.mode,
         "figures": _round_all(figures),
         "results": [_outcome_to_json(outcome) for outcome in found.outcomes],
         "categories": categories,
     }
-    if options.fail_under:
-        record["below"] = [_round_all({"figure": name, "value": value, "least": least}) for name, value, least in below]
-    return record | ({"issues": to_json(found.issues)} if found.issues else {})
 
 
 def _round_all(record: Mapping[str, Any]) -> dict[str, Any]:

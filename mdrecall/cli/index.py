@@ -9,13 +9,12 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
+from mdrecall.cli import output
 from mdrecall.cli.options import (
     CommandParser,
     add_common,
-    add_verbose,
     announce_memory,
     choose_agents,
     load_quietly,
@@ -23,28 +22,12 @@ from mdrecall.cli.options import (
     open_memory,
     parse_positive,
     run_for_each_agent,
-    start_log,
-)
-from mdrecall.cli.output import (
-    confirm_deletion,
-    error_to_json,
-    hint_for,
-    plural,
-    print_error,
-    print_issues,
-    print_json,
-    printable,
-    progress_line,
-    shorten_home,
-    style,
 )
 from mdrecall.cli.warm_server import WarmDoor, can_answer, find_warm_process
-from mdrecall.config.load import own_index_folder
 from mdrecall.errors import QueryError, RecallError, StoreBusy
 from mdrecall.life.journal import empty_expired
 from mdrecall.locks import describe_holder
 from mdrecall.memory import Memory
-from mdrecall.store.sqlite.sidecar_files import delete_orphan, find_orphans, list_orphan_files
 from mdrecall.types import SyncReport, WatchEvent
 from mdrecall.wire import to_json
 
@@ -56,25 +39,15 @@ def add_index(parser: CommandParser) -> None:
     parser.flag("--force", "rebuild the index from scratch, without folders that no longer exist")
     parser.flag("--reset", "delete the index after listing its files; notes are kept")
     parser.flag("-y --yes", "with --reset: delete without asking")
-    add_verbose(parser)
-    add_common(parser)
+    add_common(parser, verbose=True)
 
 
 def run_index(options: argparse.Namespace) -> int:
     if options.yes and not options.reset:
         raise QueryError("--yes works only with --reset.", hint="Leave it out.")
-    start_log(options)
-    if orphans := _find_orphans(options) if options.reset else []:
-        # Indexes of a folder that does not exist any more.
-        has_failed = False
-        records = [
-            _delete(options, agent, list_orphan_files(path), partial(delete_orphan, path), "")
-            for path, agent, _ in orphans
-        ]
-    else:
-        records, has_failed = run_for_each_agent(options, _reset if options.reset else _index)
+    records, has_failed = run_for_each_agent(options, _reset if options.reset else _index)
     if options.json:
-        print_json(records)
+        output.print_json(records)
     return 2 if has_failed or any(record.get("failed") or record.get("unembedded") for record in records) else 0
 
 
@@ -83,7 +56,7 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     with open_memory(options, agent) as memory:
         if memory.loaded:
             announce_memory(memory.loaded)
-        with progress_line("Indexing") as progress:
+        with output.progress_line("Indexing") as progress:
             report = memory.sync(force=options.force, progress=progress, reason="cli")
         empty_expired(memory.settings.index_path, time.strftime("%Y-%m-%d", time.gmtime()))
         files, chunks = _count(memory)
@@ -93,11 +66,11 @@ def _index(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     if not options.json:
         duration = f"{time.monotonic() - start:.1f} s"
         changes = _format_changes(report)
-        print(f"Indexed {plural(files, 'file')} as {plural(chunks, 'chunk')} in {duration} ({changes}).")
-        print(style(f"Index: {shorten_home(index_path)}", "dim"))
+        print(f"Indexed {output.plural(files, 'file')} as {output.plural(chunks, 'chunk')} in {duration} ({changes}).")
+        print(output.style(f"Index: {output.shorten_home(index_path)}", "dim"))
         for change in report.changes if options.verbose else ():
-            print(f"  {change.kind:8} {printable(change.path)}")
-        print_issues(report.failed + report.kept + report.issues)
+            print(f"  {change.kind:8} {output.printable(change.path)}")
+        output.print_issues(report.failed + report.kept + report.issues)
         if not files and not report.failed:
             print("There are no notes to index. Write MEMORY.md, or a file in memory/.", file=sys.stderr)
     return {"agentId": agent, "files": files, "chunks": chunks, **to_json(report)}
@@ -114,35 +87,21 @@ def _format_changes(report: SyncReport) -> str:
     return ", ".join(parts) or "no changes"
 
 
-def _find_orphans(options: argparse.Namespace) -> list[tuple[str, str, str]]:
-    """Return the indexes of the workspace, if that is named and gone."""
-    if not options.workspace or os.path.isdir(options.workspace):
-        return []
-    folder = os.path.realpath(os.path.expanduser(options.workspace))
-    orphans = find_orphans(own_index_folder())
-    return [one for one in orphans if one[2] == folder and options.agent in (None, one[1])]
-
-
 def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:
+    """Show the files of an index, delete them if the user agrees, and return the record of it."""
     with open_memory(options, agent) as memory:
-        after = " The next search rebuilds the index from the notes."
-        return _delete(options, agent, memory.index_files(), memory.reset, after)
-
-
-def _delete(
-    options: argparse.Namespace, agent: str, files: list[tuple[str, int]], delete: Callable[[], None], after: str
-) -> dict[str, Any]:
-    """Show the files, delete them if the user agrees, and return the record of it; ``after`` says what happens next."""
-    if not options.json:
-        about = f"This deletes the index of agent {agent} and the embeddings stored in it. Notes are not touched."
-        print(about if files else f"Agent {agent} has no index; nothing to delete.")
-        for path, size in files:
-            print(f"  {size:>14,} bytes  {shorten_home(path)}")
-    is_deleted = bool(files) and confirm_deletion("Delete?", options)
-    if is_deleted:
-        delete()
+        files = memory.index_files()
+        if not options.json:
+            about = f"This deletes the index of agent {agent} and the embeddings stored in it. Notes are not touched."
+            print(about if files else f"Agent {agent} has no index; nothing to delete.")
+            for path, size in files:
+                print(f"  {size:>14,} bytes  {output.shorten_home(path)}")
+        is_deleted = bool(files) and output.confirm_deletion("Delete?", options)
+        if is_deleted:
+            memory.reset()
     if files and not options.json:
-        print(f"Deleted.{after}" if is_deleted else "Nothing was deleted.")
+        after = "Deleted. The next search rebuilds the index from the notes."
+        print(after if is_deleted else "Nothing was deleted.")
     return {"agentId": agent, "deleted": is_deleted, "files": [{"path": path, "bytes": size} for path, size in files]}
 
 
@@ -190,10 +149,10 @@ def run_watch(options: argparse.Namespace) -> int:
     for memory in memories.values():
         memory.close()
     for error in errors:
-        hint = hint_for(error, options)
+        hint = output.hint_for(error, options)
         if options.json:
-            _print_line(error_to_json(error, hint), sys.stdout)
-        print_error(error, hint, as_json=False)
+            _print_line(output.error_to_json(error, hint), sys.stdout)
+        output.print_error(error, hint, as_json=False)
     return 2 if errors else 0
 
 
@@ -224,9 +183,9 @@ def _make_logger(agent: str, memory: Memory, options: argparse.Namespace) -> Cal
         if options.json:
             _print_line(_event_to_json(agent, event), out)
             return
-        at = style(time.strftime("%H:%M:%S"), "dim", stream=out) + (f"  {agent}" if agent else "")
+        at = output.style(time.strftime("%H:%M:%S"), "dim", stream=out) + (f"  {agent}" if agent else "")
         for line in _format_event(memory, event):
-            print(f"{at}  {printable(line)}", file=out)
+            print(f"{at}  {output.printable(line)}", file=out)
         out.flush()
 
     return write
@@ -239,15 +198,15 @@ def _print_line(record: dict[str, Any], out: Any) -> None:
 def _format_event(memory: Memory, event: WatchEvent) -> list[str]:
     if event.kind == "watching":
         files, chunks = _count(memory)
-        workspace = shorten_home(memory.settings.workspace)
-        index = f"{plural(files, 'file')} indexed as {plural(chunks, 'chunk')}"
-        return [f"watching {workspace}: {plural(event.folders, 'folder')}, {index}"]
+        workspace = output.shorten_home(memory.settings.workspace)
+        index = f"{output.plural(files, 'file')} indexed as {output.plural(chunks, 'chunk')}"
+        return [f"watching {workspace}: {output.plural(event.folders, 'folder')}, {index}"]
     report = event.report
     if not report:
         return [f"! {event.error}"]
     lines = [f"{change.kind:8}{change.path}" for change in report.changes[:_MAX_FILES]]
     more = report.added + report.changed + report.removed - len(lines)
-    lines += [f"… and {plural(more, 'more file')}"] if more > 0 else []
+    lines += [f"… and {output.plural(more, 'more file')}"] if more > 0 else []
     lines += ["the index was rebuilt"] if report.rebuilt else []
     return lines + [f"! {issue.path} {issue.problem.removeprefix(issue.path).strip()}" for issue in report.failed]
 
@@ -279,7 +238,7 @@ def _keep_warm(options: argparse.Namespace) -> int:
             door.open(memory)
             door.check()
             if not options.json:
-                workspace = shorten_home(loaded.settings.workspace)
+                workspace = output.shorten_home(loaded.settings.workspace)
                 print(f"Answering commands for {workspace}. Press Ctrl-C to stop.", file=sys.stderr, flush=True)
             _wait(door, idle_s, end)
         finally:

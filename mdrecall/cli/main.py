@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 import mdrecall
 from mdrecall.cli.options import Caller, CommandParser, UsageError
+from mdrecall.cli.output import hint_for, print_error, print_json
 from mdrecall.errors import RecallError
 
 #: The commands of each group, in the order of the help: the module of a command, what it does, then examples without
@@ -135,8 +136,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
         return _run(_parse_options(arguments))
     except UsageError as error:
-        from mdrecall.cli.output import print_error
-
         print_error(error, error.hint, as_json="--json" in arguments)
         raise SystemExit(2) from error
     except OSError as error:
@@ -189,13 +188,15 @@ def _suggest_command(name: str) -> str:
 def _run(options: argparse.Namespace) -> int:
     """Run the command, or report its error; trouble with the output is left to the caller."""
     as_json = getattr(options, "json", False)
+    if getattr(options, "verbose", False):
+        import logging
+
+        logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s: %(message)s")
     try:
         code: int = _find_function("run", options.command)(options)
         sys.stdout.flush()
         return code
     except RecallError as error:
-        from mdrecall.cli.output import hint_for, print_error
-
         print_error(error, hint_for(error, options), as_json=as_json)
         return 2
     except KeyboardInterrupt:
@@ -210,8 +211,6 @@ def _run(options: argparse.Namespace) -> int:
         message = f"Unexpected error: {type(error).__name__}: {error}."
         hint = "This is a bug. Please report it with the traceback that MDRECALL_DEBUG=1 shows."
         if as_json:
-            from mdrecall.cli.output import print_json
-
             print_json({"error": {"type": "Bug", "message": message, "hint": hint}})
         return _fail(message, hint)
 

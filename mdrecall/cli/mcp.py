@@ -97,11 +97,8 @@ def run_serve(options: argparse.Namespace) -> int:
         require_packages()
     extend = partial(_add_page, options, endpoint) if options.ui else None
     share = partial(_answer_commands, options.answer)
-    return run_http(make_selection(options), endpoint, _print_address, options.session_key, share, extend)
-
-
-def _print_address(address: str) -> None:
-    print(f"Serving on {address}", flush=True)
+    announce = partial(print, "Serving on", flush=True)
+    return run_http(make_selection(options), endpoint, announce, options.session_key, share, extend)
 
 
 def _add_page(

@@ -7,10 +7,12 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
+from mdrecall.cli.output import hint_for, print_error, print_warning, shorten_home
+from mdrecall.config.load import Loaded, list_agent_ids, load
+from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import RecallError, WorkspaceError
 
 if TYPE_CHECKING:
-    from mdrecall.config.load import Loaded
     from mdrecall.mcp_server.memories import Selection
     from mdrecall.memory import Memory
 
@@ -85,7 +87,13 @@ class CommandParser(argparse.ArgumentParser):
 
 
 def add_common(
-    parser: CommandParser, *, several: bool = False, warm: bool = False, automatic: bool = False, json: bool = True
+    parser: CommandParser,
+    *,
+    several: bool = False,
+    warm: bool = False,
+    automatic: bool = False,
+    json: bool = True,
+    verbose: bool = False,
 ) -> None:
     """Add the options that choose a memory and the form of the output.
 
@@ -93,6 +101,8 @@ def add_common(
     before the command is parsed. An ``automatic`` command is run by a program, wherever that is: the notes of a cloned
     repository must not become what an agent remembers.
     """
+    if verbose:
+        parser.flag("-v --verbose", "print the log to standard error")
     if warm:
         parser.flag("--no-warm", "do the work in this process, even if another one has the memory open")
     if several:
@@ -141,19 +151,6 @@ def check_actions(options: argparse.Namespace) -> None:
             raise RecallError(message, hint=f"It works with {actions.replace(' ', ', ')}.")
 
 
-def add_verbose(parser: CommandParser) -> None:
-    """Add ``--verbose``, which ``start_log`` acts on."""
-    parser.flag("-v --verbose", "print the log to standard error")
-
-
-def start_log(options: argparse.Namespace) -> None:
-    """Print what the program logs to standard error if the options ask for it."""
-    if options.verbose:
-        import logging
-
-        logging.basicConfig(level=logging.DEBUG, format="%(asctime)s %(name)s: %(message)s")
-
-
 def open_memory(options: argparse.Namespace, agent: str | None = None) -> "AbstractContextManager[Memory]":
     """Open the memory that the options choose, for the time of one command."""
     loaded = load_settings(options, agent)
@@ -164,42 +161,35 @@ def open_memory(options: argparse.Namespace, agent: str | None = None) -> "Abstr
     return Memory.of(loaded, one_shot=True)
 
 
-def load_settings(options: argparse.Namespace, agent: str | None = None) -> "Loaded":
+def load_settings(options: argparse.Namespace, agent: str | None = None) -> Loaded:
     """Load the settings that the options choose; say whose memory it is, unless the command names each agent."""
     loaded = load_quietly(options, agent or options.agent)
     if options.is_automatic:
         from mdrecall.notes.repository import is_foreign
 
         if is_foreign(loaded):
-            message = (
-                f"{loaded.settings.workspace} is in a repository with a remote, and nobody has named it as a memory."
-            )
+            place = loaded.settings.workspace
+            message = f"{place} is in a repository with a remote, and nobody has named it as a memory."
             raise WorkspaceError(message, hint="Name it, or another folder, with --workspace or in mdrecall.json.")
     if agent is None:
         announce_memory(loaded)
     return loaded
 
 
-def load_quietly(options: argparse.Namespace, agent: str | None = None) -> "Loaded":
+def load_quietly(options: argparse.Namespace, agent: str | None = None) -> Loaded:
     """Load the settings of an agent; say only that OpenClaw's own file cannot be read, unless ``is_told`` is set."""
-    from mdrecall.config.load import load
-
     env, cwd, _ = options.caller
     chosen = {"workspace": options.workspace, "agent": agent, "config": options.config}
     loaded = load(env=env, cwd=cwd, is_automatic=options.is_automatic, **chosen)
     if loaded.problem and not options.is_told:
-        from mdrecall.cli.output import print_warning
-
         options.is_told = True
         print_warning(loaded.problem)
     return loaded
 
 
-def announce_memory(loaded: "Loaded") -> None:
+def announce_memory(loaded: Loaded) -> None:
     """Say on standard error whose memory is used if it is not that of the current folder."""
     if loaded.is_elsewhere:
-        from mdrecall.cli.output import shorten_home
-
         folder, origin = loaded.values["workspace"]
         origin = "OpenClaw's default" if origin == "default" else f"from {origin}"
         print(f"Using the memory in {shorten_home(f'{folder} ({origin})')}, not this folder.", file=sys.stderr)
@@ -210,9 +200,6 @@ def choose_agents(options: argparse.Namespace) -> list[str]:
 
     If the current folder is the workspace, that is the default agent only, and the options are made to name the folder.
     """
-    from mdrecall.config.load import list_agent_ids
-    from mdrecall.config.workspace import CURRENT_FOLDER
-
     if options.agent:
         return [options.agent]
     # A configuration with an error is reported for each agent.
@@ -240,8 +227,6 @@ def run_for_each_agent(
         except RecallError as error:
             if len(agents) == 1:
                 raise
-            from mdrecall.cli.output import hint_for, print_error
-
             # OpenClaw makes the folder of an agent when that is first used.
             has_failed = has_failed or not (isinstance(error, WorkspaceError) and error.is_openclaws)
             hint = hint_for(error, options)

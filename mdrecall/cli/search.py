@@ -7,21 +7,8 @@ from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
+from mdrecall.cli import output
 from mdrecall.cli.options import CommandParser, add_common, open_memory, parse_fraction, parse_positive
-from mdrecall.cli.output import (
-    DEMO,
-    STALE_REMEDY,
-    add_remedy,
-    can_style,
-    plural,
-    print_issues,
-    print_json,
-    print_warning,
-    printable,
-    progress_line,
-    style,
-    suggest_minilm,
-)
 from mdrecall.errors import QueryError, WorkspaceError
 from mdrecall.types import MODES, SearchAnswer, SearchRequest, SearchResult
 
@@ -29,6 +16,13 @@ if TYPE_CHECKING:
     from mdrecall.mcp_server.memories import ServedMemory
 
 _CONFIDENCE_STYLES = {"high": ("green",), "medium": ("yellow",), "low": ("dim",)}
+
+
+#: The options that are fields of the request, whose names they have.
+_FIELDS = (
+    "max_results", "min_score", "mode", "explain", "source", "since", "until", "tags", "paths", "collections",
+    "projects", "session_key",
+)  # fmt: skip
 
 
 def add_search(parser: CommandParser) -> None:
@@ -43,11 +37,13 @@ def add_search(parser: CommandParser) -> None:
     value("--until", "DAY", "only notes of this day or earlier")
     about = "search as this conversation: of past conversations, only those that it may see"
     value("--session-key", "KEY", about, default="")
-    value("--tag", "TAG", "only notes with this tag or one below it; repeat it for several", **repeated)
-    value("--path", "PATH", "only this file, folder or glob; repeat it for several", **repeated)
-    value("--collection", "NAME", "only this collection of the settings; repeat it for several", **repeated)
+    about = "only notes with this tag or one below it; repeat it for several"
+    value("--tag", "TAG", about, dest="tags", **repeated)
+    value("--path", "PATH", "only this file, folder or glob; repeat it for several", dest="paths", **repeated)
+    about = "only this collection of the settings; repeat it for several"
+    value("--collection", "NAME", about, dest="collections", **repeated)
     about = "leave out entries of other projects than this, such as github.com/ana/app; repeat it for several"
-    value("--project", "KEY", about, **repeated)
+    value("--project", "KEY", about, dest="projects", **repeated)
     parser.flag("--explain", "show what the score of each result is made of, stage by stage")
     parser.flag("--demo", "try mdrecall: ask three questions about sample notes")
     value("--into", "DIR", "with --demo: copy the sample notes to this new folder and keep them")
@@ -60,34 +56,18 @@ def run_search(options: argparse.Namespace) -> int:
     query, *more = options.query or [" ".join(options.words)]
     if not query.strip():
         raise QueryError("The query is empty.", hint='Say what to search for: mdrecall search "team pricing"')
-    with progress_line("Indexing") as progress:
-        asked = SearchRequest(
-            query,
-            queries=more,
-            max_results=options.max_results,
-            min_score=options.min_score,
-            mode=options.mode,
-            explain=options.explain,
-            source=options.source,
-            since=options.since,
-            until=options.until,
-            tags=options.tag or (),
-            paths=options.path or (),
-            collections=options.collection or (),
-            projects=options.project or (),
-            session_key=options.session_key,
-            progress=progress,
-        )
-        workspaces = options.workspaces or [None]
-        options.workspace = workspaces[0]
-        is_several = options.all_agents or len(workspaces) > 1
-        answer = _search_several(options, asked) if is_several else _search(options, asked)
+    given = {name: value for name in _FIELDS if (value := getattr(options, name)) is not None}
+    workspaces = options.workspaces or [None]
+    options.workspace = workspaces[0]
+    search = _search_several if options.all_agents or len(workspaces) > 1 else _search
+    with output.progress_line("Indexing") as progress:
+        answer = search(options, SearchRequest(query, queries=more, progress=progress, **given))
     whole = " ".join((query, *more))
-    answer = add_remedy(answer, whole)
+    answer = output.add_remedy(answer, whole)
     if options.json:
         from mdrecall.wire import answer_to_json
 
-        print_json(answer_to_json(answer))
+        output.print_json(answer_to_json(answer))
     else:
         print_answer(answer, whole)
     return 0 if answer.results else 1
@@ -133,7 +113,7 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
     On a terminal the words of the query are highlighted.
     """
     stems: Collection[str] = ()
-    if can_style(sys.stdout):
+    if output.can_style(sys.stdout):
         from mdrecall.search.query import find_stems
 
         stems = find_stems(query)
@@ -142,29 +122,29 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
             print()
         print(_format_headline(result))
         lines = result.snippet.strip("\n").split("\n")
-        print("\n".join("    " + highlight(printable(line), stems) for line in lines))
+        print("\n".join("    " + highlight(output.printable(line), stems) for line in lines))
         if result.why:
             sentences = "\n    ".join(sentence for *_, sentence in result.why if sentence)
-            print("\n".join(style(line, "dim") for line in f"    why: {sentences}".split("\n")))
-    print_issues(answer.issues)
+            print("\n".join(output.style(line, "dim") for line in f"    why: {sentences}".split("\n")))
+    output.print_issues(answer.issues)
     instead = answer.answered_for
     notices = (
         (f"Answered by {answer.backend} instead of {instead.backend}" if instead else "", instead and instead.reason),
-        ("Results may be out of date", answer.stale and f"{answer.stale.rstrip('.')}. {STALE_REMEDY}"),
+        ("Results may be out of date", answer.stale and f"{answer.stale.rstrip('.')}. {output.STALE_REMEDY}"),
         ("Searched by keywords only", answer.degraded),
         (f"Used the embeddings of {answer.provider} instead", answer.fallback),
         ("Not reranked", answer.not_reranked),
     )
-    texts = [f"{notice}: {printable(reason.rstrip('.'))}." for notice, reason in notices if reason]
-    hint = suggest_minilm(answer, query) if answer.results else ""
+    texts = [f"{notice}: {output.printable(reason.rstrip('.'))}." for notice, reason in notices if reason]
+    hint = output.suggest_minilm(answer, query) if answer.results else ""
     texts += [answer.caution, answer.withheld, hint]
     for memory in answer.memories:
         if memory.error:
-            print_warning(f"{memory.workspace} could not be searched: {memory.error} {memory.action}".rstrip())
+            output.print_warning(f"{memory.workspace} could not be searched: {memory.error} {memory.action}".rstrip())
         elif memory.reason and not answer.results:
-            texts.append(printable(f"{memory.workspace}: no results ({memory.reason})."))
+            texts.append(output.printable(f"{memory.workspace}: no results ({memory.reason})."))
     if not answer.results:
-        texts.append(f"No results ({answer.reason}). {printable(answer.action)}")
+        texts.append(f"No results ({answer.reason}). {output.printable(answer.action)}")
     for text in filter(None, texts):
         print(text, file=sys.stderr)
 
@@ -177,7 +157,7 @@ def highlight(line: str, stems: Collection[str]) -> str:
 
     parts, done = [], 0
     for start, end in find_matches(line, stems):
-        parts += [line[done:start], style(line[start:end], "bold", "yellow")]
+        parts += [line[done:start], output.style(line[start:end], "bold", "yellow")]
         done = end
     return "".join((*parts, line[done:]))
 
@@ -199,10 +179,10 @@ def _format_headline(result: SearchResult) -> str:
         f'for "{result.query}"' if result.query else "",
     )
     parts = (
-        style(f"{result.score:.3f} {result.confidence}", *_CONFIDENCE_STYLES[result.confidence]),
-        style(printable(result.workspace), "bold"),
-        style(printable(result.citation), "bold", "cyan"),
-        *(style(printable(part), "dim") for part in dim),
+        output.style(f"{result.score:.3f} {result.confidence}", *_CONFIDENCE_STYLES[result.confidence]),
+        output.style(output.printable(result.workspace), "bold"),
+        output.style(output.printable(result.citation), "bold", "cyan"),
+        *(output.style(output.printable(part), "dim") for part in dim),
     )
     return "  ".join(filter(None, parts))
 
@@ -228,7 +208,7 @@ def _show_demo(options: argparse.Namespace) -> int:
 
     from mdrecall.memory import Memory
 
-    options.command = DEMO
+    options.command = output.DEMO
     with tempfile.TemporaryDirectory(prefix="mdrecall-demo-") as home:
         workspace = _copy_sample(options.into or os.path.join(home, "workspace"))
         # With a home of its own the demo neither reads nor writes the user's configuration and index.
@@ -240,16 +220,17 @@ def _show_demo(options: argparse.Namespace) -> int:
         from mdrecall.wire import answer_to_json
 
         found = [{"query": query, **answer_to_json(answer)} for query, answer in answers.items()]
-        print_json({"workspace": workspace, "files": status.files, "chunks": status.chunks, "answers": found})
+        output.print_json({"workspace": workspace, "files": status.files, "chunks": status.chunks, "answers": found})
         return 0
-    title = style("Sample workspace", "bold")
-    print(f"{title}: {plural(status.files, 'note')} indexed as {plural(status.chunks, 'chunk')}.", flush=True)
-    print_issues(report.failed)
+    title = output.style("Sample workspace", "bold")
+    notes, chunks = output.plural(status.files, "note"), output.plural(status.chunks, "chunk")
+    print(f"{title}: {notes} indexed as {chunks}.", flush=True)
+    output.print_issues(report.failed)
     for query, answer in answers.items():
-        print("\n" + style(f'$ mdrecall search "{query}" -n 2', "bold"))
+        print("\n" + output.style(f'$ mdrecall search "{query}" -n 2', "bold"))
         print_answer(answer, query)
     where = workspace if options.into else "DIR"
-    print("\nNow try your own notes: " + style(f'mdrecall search "…" --workspace {where}', "bold"))
+    print("\nNow try your own notes: " + output.style(f'mdrecall search "…" --workspace {where}', "bold"))
     return 0
 
 

@@ -3,18 +3,17 @@
 import argparse
 import os
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
 from mdrecall.cli.options import (
     CommandParser,
     add_common,
-    add_verbose,
     choose_agents,
     load_quietly,
     open_memory,
     run_for_each_agent,
-    start_log,
 )
 from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, show, style
 from mdrecall.cli.warm_server import find_warm_process
@@ -38,15 +37,13 @@ _CHANGES_WAITING = "files have changed; the next search or `mdrecall index` upda
 def add_status(parser: CommandParser) -> None:
     parser.flag("--deep", "also check the index and test the embedding provider")
     parser.flag("--index", "first update the index; includes --deep")
-    add_verbose(parser)
-    add_common(parser, warm=True)
+    add_common(parser, warm=True, verbose=True)
     # It prints all warnings.
     parser.set_defaults(is_told=True)
 
 
 def run_status(options: argparse.Namespace) -> int:
     options.deep = options.deep or options.index
-    start_log(options)
     records, has_failed = run_for_each_agent(options, _report_agent)
     if options.json:
         print_json(records)
@@ -239,7 +236,6 @@ _FIXES = {
     "configuration": "Run `mdrecall config schema` to see every setting.",
     "workspace": "Use --workspace to choose one.",
     "damaged_index": "Run `mdrecall index --force`.",
-    "old_index": "Run `mdrecall index --reset --workspace` with that folder.",
     "provider": "Run `mdrecall config providers` to see which providers can be used.",
 }
 
@@ -307,18 +303,10 @@ def _check_plugin(loaded: Loaded) -> Iterator[Finding]:
         yield Finding("plugin", "wrong" if diagnostic.level == "error" else "note", diagnostic.problem, diagnostic.hint)
     if slot.plugin:
         yield Finding("plugin", "good", f"{slot.plugin}: {', '.join(slot.toolset.names) or 'no tools'}")
-    if slot.plugin != "memory-lancedb":
-        return
-    try:
-        memories = import_lancedb().open_memories(loaded)
-        counts = memories.counts()
-        memories.close()
-    except RecallError as error:
-        yield Finding("plugin", "wrong", str(error), error.hint)
-        return
-    message = f"{plural(counts.total, 'row')} of agent {loaded.settings.agent_id} in {memories.table.uri}"
-    if counts.unsearched:
-        message += f"; {counts.unsearched:,} are not searched because another embedder made their vectors"
-        yield Finding("plugin", "wrong", message, "Run `mdrecall ltm reembed`.")
-    else:
-        yield Finding("plugin", "good", message)
+    if slot.plugin == "memory-lancedb":
+        try:
+            with closing(import_lancedb().open_memories(loaded)) as memories:
+                rows = plural(memories.counts().total, "row")
+                yield Finding("plugin", "good", f"{rows} of agent {loaded.settings.agent_id} in {memories.table.uri}")
+        except RecallError as error:
+            yield Finding("plugin", "wrong", str(error), error.hint)

@@ -13,21 +13,9 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+from mdrecall.cli import start
 from mdrecall.cli.options import Caller
-from mdrecall.cli.start import (
-    ANSWERED,
-    DECLINED,
-    GREETING,
-    MAX_ANSWER_BYTES,
-    WARM_COMMANDS,
-    describe_code,
-    find_peer,
-    find_socket_folder,
-    is_private,
-    name_socket,
-    open_address,
-    receive,
-)
+from mdrecall.cli.start import find_peer
 from mdrecall.errors import RecallError
 from mdrecall.locks import FileLock
 from mdrecall.state_files import make_private_folder
@@ -127,9 +115,10 @@ class WarmDoor:
                 raise Declined
             return nullcontext(memory)
 
-        if not request.arguments or request.arguments[0] not in WARM_COMMANDS or not self._has_same_process(request):
-            raise Declined
-        if not _TURN.acquire(timeout=_TURN_S):
+        names = _OF_PROCESS + (_OF_TERMINAL if any(request.are_terminals) else ())
+        is_same_process = all(request.env.get(name, "") == self._env.get(name, "") for name in names)
+        is_known = request.arguments[:1] and request.arguments[0] in start.WARM_COMMANDS
+        if not is_known or not is_same_process or not _TURN.acquire(timeout=_TURN_S):
             raise Declined
         try:
             self.used_at = time.monotonic()
@@ -144,10 +133,6 @@ class WarmDoor:
             raise Declined
         return bytes([code]) + printed.pack()
 
-    def _has_same_process(self, request: Request) -> bool:
-        names = _OF_PROCESS + (_OF_TERMINAL if any(request.are_terminals) else ())
-        return all(request.env.get(name, "") == self._env.get(name, "") for name in names)
-
 
 def can_answer(loaded: "Loaded") -> bool:
     """True if commands may be answered for a memory: it is switched on, and the index is mdrecall's own."""
@@ -160,8 +145,8 @@ def find_warm_process(loaded: "Loaded") -> Holder | None:
 
 
 def _path_of(loaded: "Loaded") -> str:
-    settings = loaded.settings
-    return os.path.join(find_socket_folder(loaded.environment), name_socket(settings.workspace, settings.index_path))
+    name = start.name_socket(loaded.settings.workspace, loaded.settings.index_path)
+    return os.path.join(start.find_socket_folder(loaded.environment), name)
 
 
 def _is_same(own: "Loaded", other: "Loaded") -> bool:
@@ -192,7 +177,7 @@ class Printed:
         """Return each part with its stream and its length; standard output that is no terminal comes at the end."""
         parts = self._parts if self._is_terminal else sorted(self._parts, key=lambda part: -part[0])
         packed = b"".join(bytes([number]) + len(data).to_bytes(4, "big") + data for number, data in parts)
-        if len(packed) >= MAX_ANSWER_BYTES:
+        if len(packed) >= start.MAX_ANSWER_BYTES:
             raise Declined
         return packed
 
@@ -248,7 +233,7 @@ class _Listener:
         while not self._closing.is_set():
             try:
                 make_private_folder(self.folder)
-                if not is_private(self.folder):
+                if not start.is_private(self.folder):
                     raise OSError("it is a link, or other users can enter it")
                 if self._lock.acquire(0, "answering commands"):
                     self._listen()
@@ -276,7 +261,7 @@ class _Listener:
     def _bind(self, path: str) -> socket.socket:
         """Return a socket that listens at a path; what a killed process left there is replaced in one step."""
         temporary = f".{os.getpid()}.new"
-        address, file = open_address(self.folder, temporary)
+        address, file = start.open_address(self.folder, temporary)
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             with suppress(FileNotFoundError):
@@ -303,13 +288,13 @@ class _Listener:
         try:
             with connection, suppress(OSError):
                 connection.settimeout(_SEND_S)
-                connection.sendall(GREETING + describe_code())
+                connection.sendall(start.GREETING + start.describe_code())
                 try:
                     body = self._answer(_receive_request(connection))
-                    reply = ANSWERED + len(body).to_bytes(4, "big") + body
+                    reply = start.ANSWERED + len(body).to_bytes(4, "big") + body
                 except Exception:
                     # It does not matter why: the command does the work itself, and reports what is wrong.
-                    reply = DECLINED + bytes(4)
+                    reply = start.DECLINED + bytes(4)
                 connection.settimeout(_SEND_S)
                 connection.sendall(reply)
         finally:
@@ -319,10 +304,10 @@ class _Listener:
 def _receive_request(connection: socket.socket) -> Request:
     """Return the request of a command; raise if it is not one."""
     deadline = time.monotonic() + _RECEIVE_S
-    size = int.from_bytes(receive(connection, 4, deadline), "big")
+    size = int.from_bytes(start.receive(connection, 4, deadline), "big")
     if size > _MAX_REQUEST_BYTES:
         raise Declined
-    fields = receive(connection, size, deadline).split(b"\0")
+    fields = start.receive(connection, size, deadline).split(b"\0")
     try:
         cwd, terminals, out, err, count, *rest = map(os.fsdecode, fields)
         for encoding in (out, err):

@@ -49,7 +49,6 @@ RESULT = strict(
 )
 CATEGORY = {"category": {"type": "string"}, "questions": RANK, "figures": FIGURES}
 RUN = {
-    "settings": {"type": "object"},
     "mode": {"type": "string"},
     "figures": FIGURES,
     "results": many(RESULT),
@@ -133,30 +132,6 @@ def test_the_questions_may_come_from_standard_input(notes: Workspace) -> None:
     assert b"standard input:2: this is not JSON" in broken.stderr
 
 
-def files(workspace: Workspace) -> dict[str, bytes]:
-    folders = (workspace.state, workspace.home, workspace.path)
-    return {str(path): path.read_bytes() for folder in folders for path in folder.rglob("*") if path.is_file()}
-
-
-def test_other_chunks_are_tried_without_touching_the_index_or_the_configuration(notes: Workspace, run: Run) -> None:
-    assert run("index").code == 0
-    scratch = notes.state.parent / "scratch"
-    scratch.mkdir()
-    before = files(notes)
-    smaller = ("--set", "memorySearch.chunking.tokens=8", "--set", "chunking.overlap=0")
-    ran = run("eval", "q.jsonl", "--json", *smaller, TMPDIR=str(scratch))
-    assert (ran.code, ran.json["settings"]) == (0, {"chunking.tokens": 8, "chunking.overlap": 0})
-    assert ran.json["results"][0]["cameFirst"] == "memory/sea.md#L3"
-    assert run("eval", "q.jsonl", "--json").json["results"][0]["cameFirst"] == "memory/sea.md#L1-L7"
-    assert files(notes) == before
-    assert list(scratch.iterdir()) == []
-
-
-def test_a_secret_is_not_shown(notes: Workspace, run: Run) -> None:
-    for given, name in (("remote.apiKey=hush", "remote.apiKey"), ('remote={"apiKey": "hush"}', "remote")):
-        assert answered(run, "--set", given)["settings"] == {name: "***"}
-
-
 @pytest.mark.parametrize(
     ("least", "code", "said"),
     [
@@ -193,16 +168,6 @@ def test_an_expectation_that_cannot_be_met_is_a_warning(notes: Workspace, run: R
         (["none.jsonl"], "Cannot read the questions none.jsonl"),
         (["bad.jsonl"], "bad.jsonl:2: expects is not a known key; did you mean expect?"),
         (["empty.jsonl"], "There is no question in empty.jsonl"),
-        (["q.jsonl", "--set", "query.minScor=0.1"], "did you mean minScore?"),
-        (["q.jsonl", "--set", "query.minScore=lots"], 'is "lots", but must be a number from 0 to 1'),
-        (["q.jsonl", "--set", "query.minScore"], "is not KEY=VALUE"),
-        (["q.jsonl", "--set", "=3"], "is not KEY=VALUE"),
-        (["q.jsonl", "--set", "store.path=x.sqlite"], "store.path cannot be set here"),
-        (["q.jsonl", "--set", "mode=keywords"], "mode=keywords is not known; did you mean keyword?"),
-        (["q.jsonl", "--set", "enabled=false"], "switched off"),
-        (["q.jsonl", "--k", "0"], "not a whole number"),
-        (["q.jsonl", "--k", "1,2,x"], "not a whole number"),
-        (["q.jsonl", "--k", "1001"], "maximum of 1000"),
         (["absent.jsonl"], "There is no question in absent.jsonl that a note answers"),
         (["q.jsonl", "--fail-under", "ndcg=0.3"], "is not FIGURE=VALUE"),
         (["q.jsonl", "--fail-under", "hit@6=2"], "not a number from 0 to 1"),

@@ -157,30 +157,15 @@ def test_the_index_of_another_agent_is_left_alone(workspace: Workspace, run: Run
     assert (ran.code, "index of agent one" in ran.err) == (2, True)
 
 
-def test_the_index_of_a_folder_that_is_gone_is_listed_and_can_be_deleted(
+def test_the_index_of_a_folder_that_is_gone_is_listed(
     workspace: Workspace, index: Path, run: Run, tmp_path: Path
 ) -> None:
-    old, moved, other = str(workspace.path), tmp_path / "moved", tmp_path / "other"
-    qmd = index.with_suffix(".qmd") / "index.sqlite"
-    qmd.parent.mkdir()
-    qmd.write_text("walrus")
+    old, moved = str(workspace.path), tmp_path / "moved"
     assert "old index" not in run("doctor").out
     workspace.path.rename(moved)
-    other.mkdir()
     workspace.path = moved
-    said = run("doctor")
-    (line,) = [line for line in said.out.splitlines() if "old index" in line]
+    (line,) = [line for line in run("doctor").out.splitlines() if "old index" in line]
     assert old in line
     assert str(index) in line
-    assert "Run `mdrecall index --reset --workspace` with that folder." in said.out
-    before = sorted(index.parent.iterdir())
-    refused = run("reset", "--workspace", old)
-    assert (refused.code, sorted(index.parent.iterdir())) == (2, before)
-    assert (f"{index}\n" in refused.out, f"{qmd}\n" in refused.out) == (True, True)
-    assert run("reset", "--workspace", str(tmp_path / "never"), "--yes").code == 2
-    assert run("reset", "--workspace", old, "--yes", "--agent", "nobody").code == 2
-    (record,) = run("reset", "--workspace", old, "--yes", "--json").json
-    assert (record["agentId"], record["deleted"]) == ("main", True)
-    assert not [path for path in index.parent.rglob("*") if path.name.startswith(index.stem)]
-    assert "old index" not in run("doctor").out
-    assert (moved / "memory/a.md").read_text() == "walrus"
+    assert run("reset", "--workspace", old, "--yes").code == 2
+    assert index.exists()

@@ -233,12 +233,11 @@ COMMANDS: dict[str, list[str]] = {
     ],
     "eval": [
         "eval {base}/questions.jsonl --json",
-        "eval {base}/questions.jsonl --json --set mode=keyword --fail-under hit@1=0.9",
+        "eval {base}/questions.jsonl --json --fail-under hit@1=0.99",
         "eval {base}/broken-questions.jsonl --json",
         "eval {base}/none.jsonl --json",
-        "eval {base}/questions.jsonl --json --set query.minScor=1",
         "eval {base}/questions.jsonl",
-        "eval {base}/questions.jsonl --set mode=keyword --fail-under hit@1=0.9",
+        "eval {base}/questions.jsonl --fail-under hit@1=0.99",
     ],
     "import": [
         "import chatgpt {base}/conversations.json --json",

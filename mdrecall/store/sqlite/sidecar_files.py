@@ -184,8 +184,8 @@ def _quarantined_files(path: str) -> list[str]:
 _ENDING = ".sqlite"
 
 
-def find_orphans(folder: str) -> list[tuple[str, str, str]]:
-    """Return the indexes in a folder whose workspace does not exist: path, agent and workspace; nothing is written."""
+def find_orphans(folder: str) -> list[tuple[str, str]]:
+    """Return the indexes in a folder whose workspace does not exist, each with that workspace; nothing is written."""
     from urllib.parse import quote
 
     try:
@@ -198,22 +198,7 @@ def find_orphans(folder: str) -> list[tuple[str, str, str]]:
         with suppress(apsw.Error):
             flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
             with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)) as db:
-                known = dict(rows(db, "SELECT key, value FROM meta WHERE key IN ('agent', 'workspace')"))
-            if len(known) == 2 and not os.path.isdir(known["workspace"]):
-                found.append((path, known["agent"], known["workspace"]))
+                known = dict(rows(db, "SELECT key, value FROM meta WHERE key = 'workspace'"))
+            if known and not os.path.isdir(known["workspace"]):
+                found.append((path, known["workspace"]))
     return found
-
-
-def list_orphan_files(path: str) -> list[tuple[str, int]]:
-    """Return every file that belongs to an index without a workspace, with its size in bytes; those of its qmd too."""
-    walked = os.walk(path.removesuffix(_ENDING) + ".qmd")
-    more = [os.path.join(place, name) for place, _, names in walked for name in names]
-    return sizes(path) + [(name, os.lstat(name).st_size) for name in more]
-
-
-def delete_orphan(path: str) -> None:
-    """Delete an index without a workspace, and its qmd."""
-    delete_all(path)
-    for name, _ in sizes(path):
-        os.unlink(name)
-    remove_folder(path.removesuffix(_ENDING) + ".qmd")
