@@ -183,46 +183,55 @@ def _read_value(path: str, *keys: str) -> str:
 
 def install_client(options: argparse.Namespace) -> int:
     """Add the MCP server to the configuration of a client."""
-    target = _find_target(options)
+    target, is_openclaw = _find_target(options), options.client == "openclaw"
     entry = _make_entry(options, target.client)
-    where = shorten_home(target.path)
+    where, lines = shorten_home(target.path), clients.snippet(target, entry)
     if options.print or target.is_yaml:
         print(f"Add to {where}{', which mdrecall does not edit' * target.is_yaml}:", file=sys.stderr)
-        print(clients.snippet(target, entry), end="")
+        print(lines, end="")
         return 0
-    if options.client == "openclaw":
-        return _install_openclaw(options, entry)
-    change = clients.plan(target, entry)
-    if not change.changes:
-        print(f"{entry.name} is already in {where}. {_describe_memory(entry)}")
-    elif options.dry_run:
-        print(change.diff, end="")
-    else:
-        backup = clients.write(change)
-        saved = f" (backup: {shorten_home(backup)})" if backup else ""
-        print(f"Added {entry.name} to {where}{saved}.")
-        print(f"{_describe_memory(entry)} Restart the client to load it.")
+    site = _make_client_site(options, (entry.command, *entry.args))
+    if is_openclaw:
+        site = site._replace(options=_choose_pieces(options, site))
+    try:
+        change = hosts.plan_install(site, _state_dir())
+    except RecallError as error:
+        raise RecallError(str(error), hint=f"Add this yourself:\n\n{lines}") from error
+    if options.dry_run:
+        return _print_diff(change)
+    if change.files:
+        hosts.apply_install(change)
+    print(f"{entry.name} is {'now' if change.files else 'already'} in {where}. {_describe_memory(entry)}")
+    _print_new(change)
+    if is_openclaw and "slot" not in site.options:
+        print("OpenClaw's own memory stays on. To switch it off, run this again with --replace-memory.")
+    if is_openclaw and "agents" not in site.options:
+        print("To tell the agent to search this memory, run this again with --agents-md.")
+    program = "OpenClaw's gateway" if is_openclaw else "the client"
+    print(f"Restart {program} to load it. To undo this, run `mdrecall mcp uninstall {options.client}`.")
     return 0
 
 
 def uninstall_client(options: argparse.Namespace) -> int:
     """Remove the MCP server from the configuration of a client."""
-    if options.client == "openclaw":
-        return _uninstall_openclaw(options)
-    name, target = options.name or _NAME, _find_target(options)
-    change = clients.plan_removal(target, name)
-    where = shorten_home(change.path)
+    target, site = _find_target(options), _make_client_site(options, (_NAME,))
+    change = hosts.plan_removal(site, _state_dir())
+    if options.dry_run:
+        return _print_diff(change)
+    name = (hosts.read_options(site, _state_dir()) or site.options)["name"]
+    where = shorten_home(target.path)
+    nothing = f"{name} is not in {where}."
     if target.is_yaml and target.has(name):
-        print(f"mdrecall does not edit {where}. Remove {name} from {target.client.table} in it yourself.")
-    elif not change.changes:
-        print(f"{name} is not in {where}.")
-    elif options.dry_run:
-        print(change.diff, end="")
-    else:
-        backup = clients.write(change)
-        saved = f"backup: {shorten_home(backup)}" if backup else "the file had nothing else, and is removed"
-        print(f"Removed {name} from {where} ({saved}). Notes and index are as they were.")
-    return 0
+        nothing = f"mdrecall does not edit {where}. Remove {name} from {target.client.table} in it yourself."
+    return _take_back([change], f"Removed {name} from {where}. Notes and index are as they were.", nothing)
+
+
+def _make_client_site(options: argparse.Namespace, command: tuple[str, ...]) -> Site:
+    """Return where the server of a client goes; each name has a receipt of its own, but in OpenClaw."""
+    name = options.name or _NAME
+    host = "openclaw" if options.client == "openclaw" else f"mcp-{options.client}-{name}"
+    chosen = {"client": options.client, "name": name}
+    return _make_site(host, options.scope or "user", command)._replace(options=chosen)
 
 
 def _find_target(options: argparse.Namespace) -> clients.Target:
@@ -281,43 +290,12 @@ def _make_path(path: str, project: str) -> str:
     return project if below == os.curdir else f"{project}/{below}".removeprefix("./")
 
 
-def _install_openclaw(options: argparse.Namespace, entry: clients.Entry) -> int:
-    """Add the server to OpenClaw's configuration, and whatever else the options ask for."""
-    site = _make_site("openclaw", "user", (entry.command, *entry.args))
-    where = shorten_home(site.folders.openclaw)
+def _choose_pieces(options: argparse.Namespace, site: Site) -> dict[str, str]:
+    """Return what is chosen for OpenClaw now, and what was chosen before and stays."""
     if not os.path.isfile(site.folders.openclaw):
         hint = "Set OpenClaw up first, or name its file in OPENCLAW_CONFIG_PATH."
-        raise RecallError(f"There is no configuration of OpenClaw at {where}.", hint=hint)
-    chosen = _choose_pieces(options, entry, site)
-    change = hosts.plan_install(site._replace(options=chosen), _state_dir())
-    if options.dry_run:
-        return _print_diff(change)
-    state = "now" if change.files else "already"
-    hosts.apply_install(change)
-    print(f"{entry.name} is {state} in {where}.")
-    _print_new(change)
-    if "slot" not in chosen:
-        print("OpenClaw's own memory stays on. To switch it off, run this again with --replace-memory.")
-    if "agents" not in chosen:
-        print("To tell the agent to search this memory, run this again with --agents-md.")
-    print("Restart OpenClaw's gateway to load it. To undo this, run `mdrecall mcp uninstall openclaw`.")
-    return 0
-
-
-def _uninstall_openclaw(options: argparse.Namespace) -> int:
-    site = _make_site("openclaw", "user", (_NAME,))
-    chosen = hosts.read_options(site, _state_dir()) or {"name": options.name or _NAME}
-    change = hosts.plan_removal(site._replace(options=chosen), _state_dir())
-    if options.dry_run:
-        return _print_diff(change)
-    name, where = chosen["name"], shorten_home(site.folders.openclaw)
-    done = f"Removed {name} from {where}. Notes and index are as they were."
-    return _take_back([change], done, f"{name} is not in {where}.")
-
-
-def _choose_pieces(options: argparse.Namespace, entry: clients.Entry, site: Site) -> dict[str, str]:
-    """Return what is chosen now, and what was chosen before and stays."""
-    chosen = {**(hosts.read_options(site, _state_dir()) or {}), "name": entry.name}
+        raise RecallError(f"There is no configuration of OpenClaw at {shorten_home(site.folders.openclaw)}.", hint=hint)
+    chosen = {**(hosts.read_options(site, _state_dir()) or {}), **site.options}
     if options.replace_memory and "slot" not in chosen:
         chosen["slot"] = _read_value(site.folders.openclaw, "plugins", "slots", "memory")
     if options.agents_md and "agents" not in chosen:

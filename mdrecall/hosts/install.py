@@ -20,7 +20,7 @@ from mdrecall.doctor import Finding
 from mdrecall.errors import RecallError
 from mdrecall.hosts.pieces import Piece
 from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
-from mdrecall.mcp_server.install import LASTING, SCOPES, Plan, back_up, is_found_everywhere, read_text, replace_text
+from mdrecall.mcp_server.install import LASTING, SCOPES, back_up, diff, is_found_everywhere, read_text, replace_text
 
 
 class Change(NamedTuple):
@@ -46,7 +46,7 @@ class Change(NamedTuple):
     @property
     def diff(self) -> str:
         """The change as unified diffs."""
-        return "".join(Plan(path, self.now[path], self.after[path]).diff for path in self.files)
+        return "".join(diff(path, self.now[path], self.after[path]) for path in self.files)
 
 
 def plan_install(site: Site, state_dir: str) -> Change:
@@ -209,7 +209,7 @@ def _write_files(change: Change) -> None:
             if text is None:
                 os.unlink(path)
             else:
-                replace_text(path, text)
+                replace_text(path, text, 0o600 if change.site.scope == "user" else 0o644)
 
 
 @contextlib.contextmanager

@@ -26,7 +26,6 @@ from mdrecall.hosts.pieces import (
     section,
     server_entry,
 )
-from mdrecall.mcp_server.config_text import Place
 from mdrecall.mcp_server.install import Entry, find_client, read_text, target_of
 
 Event = Literal[
@@ -88,9 +87,9 @@ class Site(NamedTuple):
     project: str
     """The folder of the project."""
     command: tuple[str, ...]
-    """The command that starts mdrecall; for OpenClaw, with the arguments of the server."""
+    """The command that starts mdrecall; for an MCP client, with the arguments of the server."""
     options: Mapping[str, str] = MappingProxyType({})
-    """What was chosen for this installation: see ``_for_openclaw`` and ``_for_all_hosts``."""
+    """What was chosen for this installation: see ``_for_client`` and ``_for_all_hosts``."""
 
     def path(self, user: str, project: str) -> str:
         """Return a path below the user's or the project's folder."""
@@ -237,15 +236,16 @@ def _for_opencode(site: Site) -> Iterator[Piece]:
     yield _skill(site.path("{config}/opencode/skills", ".opencode/skills"))
 
 
-def _for_openclaw(site: Site) -> Iterator[Piece]:
-    """The server; if chosen, an empty memory slot (``slot`` is what was in it) and a section of AGENTS.md."""
-    config, name = os.path.realpath(site.folders.openclaw), site.options.get("name", _NAME)
-    values = {"command": site.command[0], "args": list(site.command[1:])}
-    yield server_entry(config, Place("json", "mcp.servers", name), values)
+def _for_client(site: Site) -> Iterator[Piece]:
+    """The server ``name`` of a ``client``; in OpenClaw, if chosen, an empty slot (``slot`` was in it) and a section."""
+    name, client = site.options["name"], site.options["client"]
+    target = target_of(client, site.scope, site.folders, site.project)
+    path, values = os.path.realpath(target.path), target.client.values(Entry(name, site.command[0], site.command[1:]))
+    yield server_entry(path, target.place(name), values)
     if "slot" in site.options:
-        yield json_value(config, ("plugins", "slots", "memory"), "none", site.options["slot"] or None)
-    if path := site.options.get("agents"):
-        yield section(path, OPENCLAW_INSTRUCTIONS.format(name=name))
+        yield json_value(path, ("plugins", "slots", "memory"), "none", site.options["slot"] or None)
+    if agents := site.options.get("agents"):
+        yield section(agents, OPENCLAW_INSTRUCTIONS.format(name=name))
 
 
 def _for_all_hosts(site: Site) -> Iterator[Piece]:
@@ -344,26 +344,25 @@ HOSTS = (
         _for_opencode,
     ),
 )
-#: OpenClaw has no hooks of mdrecall, and is installed as an MCP client. What all hosts share is no program.
+#: Any other program is an MCP client, which gets the server alone. What all hosts share is no program.
 _WITHOUT_HOOKS: Mapping[str, Callable[[Site], Iterator[Piece]]] = {
     "cursor": _without_hooks(),
     "cline": _without_hooks("{home}/Documents/Cline/Rules/mdrecall.md", ".clinerules/mdrecall.md"),
     "windsurf": _without_hooks("{home}/.codeium/windsurf/memories/global_rules.md", ".windsurf/rules/mdrecall.md"),
     "goose": _without_hooks("{config}/goose/.goosehints"),
     "zed": _without_hooks(),
-    "openclaw": _for_openclaw,
     SHARED: _for_all_hosts,
 }
 INSTALLABLE = (
     *sorted(host.name for host in HOSTS),
-    *(name for name in _WITHOUT_HOOKS if name not in ("openclaw", SHARED)),
+    *(name for name in _WITHOUT_HOOKS if name != SHARED),
 )
 
 
 def list_pieces(site: Site) -> tuple[Piece, ...]:
     """Return everything that is installed for a host; raise for a project if it has no configuration for one."""
     host = find_host(site.host)
-    return tuple(host.layout(site) if host else _WITHOUT_HOOKS[site.host](site))
+    return tuple(host.layout(site) if host else _WITHOUT_HOOKS.get(site.host, _for_client)(site))
 
 
 def find_host(name: str) -> Host | None:

@@ -132,6 +132,8 @@ def remove_value(text: str, path: Sequence[str], kind: str = "json") -> str:
 
 def append_items(text: str, table: str, items: Mapping[str, Any]) -> str:
     """Return JSON with one more item at the end of each list of a table. What is missing of them is made."""
+    if not text.strip(_BLANK):
+        return set_value(text, (table,), {name: [item] for name, item in items.items()})
     for name, item in items.items():
         there = _lists_of(text, table).get(name, [])
         text = set_value(text, (table, name), [*there, item])

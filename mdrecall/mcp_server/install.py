@@ -1,4 +1,4 @@
-"""Adds this server to the configuration file of a client, which starts it, or removes it, and loses nothing else."""
+"""The MCP clients: where each has its configuration, what an entry looks like in it, and which command it starts."""
 
 import contextlib
 import os
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.config_text import NotEditable, Place, has_server, put, remove, remove_empty, render
+from mdrecall.mcp_server.config_text import Place, has_server, render
 from mdrecall.state_files import draft
 
 if TYPE_CHECKING:
@@ -158,79 +158,18 @@ def is_found_everywhere(command: str) -> bool:
     return bool(found) and (os.path.isabs(command) or not os.path.exists(os.path.join(above, "pyvenv.cfg")))
 
 
-class Plan(NamedTuple):
-    """A configuration file as it is, and as it would be."""
+def diff(path: str, before: str | None, after: str | None) -> str:
+    """Return the change of a file as a unified diff; None stands for no file."""
+    import difflib
 
-    path: str
-    before: str | None
-    """None if there is no file."""
-    after: str | None
-    """None if there is no file then."""
-
-    @property
-    def changes(self) -> bool:
-        return (self.after or "") != (self.before or "")
-
-    @property
-    def diff(self) -> str:
-        """The change as a unified diff."""
-        import difflib
-
-        before, after = ((text or "").splitlines(keepends=True) for text in (self.before, self.after))
-        lines = difflib.unified_diff(
-            before, after, self.path if self.before is not None else os.devnull, self.path, n=2
-        )
-        return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
+    old, new = ((text or "").splitlines(keepends=True) for text in (before, after))
+    lines = difflib.unified_diff(old, new, path if before is not None else os.devnull, path, n=2)
+    return "".join(line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines)
 
 
 def snippet(target: Target, entry: Entry) -> str:
     """Return the entry alone, as an empty file would get it."""
     return render(target.place(entry.name), target.client.values(entry))
-
-
-def plan(target: Target, entry: Entry) -> Plan:
-    """Return what would be written; raise for a file that cannot be changed without a loss."""
-    path = os.path.realpath(target.path)
-    before = read_text(path)
-    try:
-        after = put(before or "", target.place(entry.name), target.client.values(entry))
-    except NotEditable as error:
-        hint = f"Add this yourself:\n\n{snippet(target, entry)}"
-        raise RecallError(f"{path} was not changed: {error}.", hint=hint) from error
-    return Plan(path, before, after)
-
-
-def plan_removal(target: Target, name: str) -> Plan:
-    """Return what would be left without a server; raise for a file that cannot be changed without a loss."""
-    path = os.path.realpath(target.path)
-    before, place = read_text(path), target.place(name)
-    try:
-        after = remove(before or "", place)
-        # A file that was there before the installation has a backup; any other one, mdrecall has made.
-        if after == (before or "") or os.path.exists(f"{path}.bak"):
-            return Plan(path, before, after)
-        after = remove_empty(after, place)
-    except NotEditable as error:
-        raise RecallError(f"{path} was not changed: {error}.", hint=f"Remove {name} yourself.") from error
-    return Plan(path, before, None if "".join(after.split()) in ("", "{}") else after)
-
-
-def write(change: Plan) -> str:
-    """Write the change in one step; return the path of the backup, empty if nothing of another was in the file."""
-    try:
-        mode = os.stat(change.path).st_mode & 0o777 if change.before is not None else 0o600
-        has_others = change.before is not None and change.after is not None
-        backup = back_up(change.path, change.before or "", mode) if has_others else ""
-        if read_text(change.path) != change.before:
-            raise RecallError(f"{change.path} has just been changed by another program.", hint="Try again.")
-        if change.after is None:
-            os.unlink(change.path)
-        else:
-            _replace(change.path, change.after, mode)
-    except OSError as error:
-        message = f"Cannot write {change.path}: {error.strerror or error}."
-        raise RecallError(message, hint="Fix the permissions, or use --print and add the lines yourself.") from error
-    return backup
 
 
 def read_text(path: str) -> str | None:
@@ -257,12 +196,12 @@ def back_up(path: str, text: str, mode: int) -> str:
     raise RecallError(f"There are too many backups of {path}.", hint=f"Remove some: {path}.bak*")
 
 
-def replace_text(path: str, text: str) -> None:
-    """Write a file in one step, with its folder if there is none; raise ``OSError`` if that fails."""
-    _replace(path, text, os.stat(path).st_mode & 0o777 if os.path.exists(path) else 0o644)
+def replace_text(path: str, text: str, new_mode: int = 0o644) -> None:
+    """Write a file in one step, with its folder if there is none; raise ``OSError`` if that fails.
 
-
-def _replace(path: str, text: str, mode: int) -> None:
+    A file keeps its permissions; a new one gets those of ``new_mode``.
+    """
+    mode = os.stat(path).st_mode & 0o777 if os.path.exists(path) else new_mode
     with draft(path) as made:
         made.file.write(text.encode())
         made.file.flush()

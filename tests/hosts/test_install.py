@@ -180,11 +180,11 @@ def test_an_installation_that_breaks_off_can_be_undone(
     before = tree(base)
     left = [None] * written
 
-    def write(path: str, text: str) -> None:
+    def write(path: str, text: str, new_mode: int) -> None:
         if not left:
             raise OSError(errno.ENOSPC, "No space left on device")
         left.pop()
-        replace_text(path, text)
+        replace_text(path, text, new_mode)
 
     monkeypatch.setattr("mdrecall.hosts.install.replace_text", write)
     assert main(["install", "codex"]) == 2
