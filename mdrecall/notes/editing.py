@@ -21,7 +21,7 @@ import re
 import stat
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import NamedTuple
 
@@ -33,12 +33,12 @@ from mdrecall.types import Appended
 
 #: How long to wait for another process that is writing; after that its disk is likely to hang.
 WAIT_S = 10.0
-NEW_FILE = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC | os.O_CREAT | os.O_EXCL
-
 #: How often to try the lock; short, because a write holds it only briefly.
 _RETRY_S = 0.002
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
-_APPEND = os.O_RDWR | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+#: For writing, so that a read-only note is left alone, though a file could be moved over it.
+_FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW_FILE = os.O_CREAT | os.O_EXCL
 
 #: Enough to tell programs apart. The name comes from the program itself, which could send any text.
 _MAX_AUTHOR_CHARS = 40
@@ -47,11 +47,9 @@ _AUTHOR = re.compile(r"^<!-- by [A-Za-z0-9 ._/-]{1,40} -->\n?", re.MULTILINE)
 
 #: How long a replaced file is watched if another program has it open. One that appends closes it long before.
 _LATE_S = 1.0
-#: For writing, so that a read-only note is left alone, though a file could be moved over it.
-_FILE = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 #: So much of a note's name is in that of its temporary file, which has to stay short enough for any disk.
 _MAX_NAMED = 60
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 #: A file that was being written when its process was killed. The random part keeps it from being somebody's own.
 _LEFTOVER = re.compile(r"\.[^/]{1,60}\.mdrecall-[0-9a-f]{16}\.tmp")
 
@@ -73,8 +71,11 @@ def append_to(
     ``max_bytes`` is how large the file may become. ``finishes`` completes the text if the note ends with its beginning,
     which a killed process has left there. ``author`` is noted below the text, unless it is empty.
     """
-    with open_locked_end(folder, name, shown, wait_s) as file:
-        size, data = _read_note(file, shown, max_bytes)
+    with _open_locked_end(folder, name, shown, wait_s) as file:
+        size = os.fstat(file).st_size
+        if size > max_bytes:
+            raise _too_large(shown, "has", max_bytes)
+        data = _read(file, size)
         codec = find_codec(data)
         note = data.decode(codec, "replace")
         newline = "\r\n" if note.partition("\n")[0].endswith("\r") else "\n"
@@ -84,27 +85,17 @@ def append_to(
         fresh, known = find_new_sections(_AUTHOR.sub("", note.replace("\r\n", "\n")), text.replace("\r\n", "\n"))
         if not fresh:
             return Appended(shown, 0, known)
-        body = sign(fresh, author)
-        body = body if body.endswith("\n") else body + "\n"
-        if note.strip("\ufeff") and not note.endswith("\n") and not body.startswith("\n"):
-            body = "\n" + body
+        body = sign(fresh, author).removesuffix("\n") + "\n"
         if after_blank_line and note.strip("\ufeff\r\n"):
-            body = "\n" * (2 - _newlines_at_end(note)) + body.lstrip("\n")
+            ends = note.replace("\r\n", "\n")
+            # One blank line is enough.
+            body = "\n" * (2 - min(2, len(ends) - len(ends.rstrip("\n")))) + body.lstrip("\n")
+        elif note.strip("\ufeff") and not note.endswith("\n") and not body.startswith("\n"):
+            body = "\n" + body
         written = body.replace("\n", newline).encode(codec, "replace")
         _write_within(file, written, size, shown, max_bytes)
         start = note.count("\n") + body[: -len(body.lstrip())].count("\n") + 1
         return Appended(shown, len(written), known, start, (note + body.rstrip()).count("\n") + 1)
-
-
-def _read_note(file: int, shown: str, max_bytes: int) -> tuple[int, bytes]:
-    """Return the size and the content of a note that may be appended to."""
-    found = os.fstat(file)
-    if not stat.S_ISREG(found.st_mode):
-        hint = "Move it away, or write to another note."
-        raise FileUnwritable(f"{shown} is not a regular file.", path=shown, hint=hint)
-    if found.st_size > max_bytes:
-        raise _too_large(shown, "has", max_bytes)
-    return found.st_size, _read(file, found.st_size)
 
 
 def _write_within(file: int, data: bytes, size: int, shown: str, max_bytes: int) -> None:
@@ -137,16 +128,26 @@ def _enter(root: int, name: str) -> int:
 
 
 @contextmanager
-def open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S) -> Iterator[int]:
+def _open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S) -> Iterator[int]:
     """Open a file for appending, or create it, for this process alone; a new file that stays empty goes on failure."""
-    until = time.monotonic() + wait_s
-    while (opened := _try_to_lock(folder, name)) is None:
-        if time.monotonic() >= until:
-            message = f"Another process has locked {shown} for more than {wait_s:g} seconds."
-            raise FileBusy(message, path=shown, hint="Try again; nothing was written.")
-        time.sleep(_RETRY_S)
-    file, is_new = opened
+    is_new = False
+
+    def open_end() -> int | None:
+        nonlocal is_new
+        try:
+            return os.open(name, _FILE | os.O_APPEND, dir_fd=folder)
+        except FileNotFoundError:
+            with suppress(FileExistsError):
+                file = os.open(name, _FILE | os.O_APPEND | _NEW_FILE, 0o644, dir_fd=folder)
+                is_new = True
+                return file
+        return None
+
+    file = _lock(open_end, folder, name, shown, wait_s)
     try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            hint = "Move it away, or write to another note."
+            raise FileUnwritable(f"{shown} is not a regular file.", path=shown, hint=hint)
         yield file
         if is_new:
             sync_folder(folder)
@@ -159,27 +160,26 @@ def open_locked_end(folder: int, name: str, shown: str, wait_s: float = WAIT_S) 
         os.close(file)
 
 
-def _try_to_lock(folder: int, name: str) -> tuple[int, bool] | None:
-    """Return the locked file, and True if it is new; None if another try is needed."""
-    is_new = False
-    try:
-        file = os.open(name, _APPEND, dir_fd=folder)
-    except FileNotFoundError:
-        try:
-            file, is_new = os.open(name, NEW_FILE, 0o644, dir_fd=folder), True
-        except FileExistsError:
-            return None
-    try:
-        # Another process may have replaced or removed the file before it was locked.
-        if try_flock(file) and os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder, follow_symlinks=False)):
-            return file, is_new
-    except FileNotFoundError:
-        pass
-    except BaseException:
-        os.close(file)
-        raise
-    os.close(file)
-    return None
+def _lock(open_file: Callable[[], int | None], folder: int, name: str, shown: str, wait_s: float = WAIT_S) -> int:
+    """Return the open and locked file of a name, which another process may create, replace or remove meanwhile."""
+    until = time.monotonic() + wait_s
+    while True:
+        file = open_file()
+        if file is not None:
+            try:
+                now = os.fstat(file)
+                if try_flock(file) and os.path.samestat(now, os.stat(name, dir_fd=folder, follow_symlinks=False)):
+                    return file
+            except FileNotFoundError:
+                pass
+            except BaseException:
+                os.close(file)
+                raise
+            os.close(file)
+        if time.monotonic() >= until:
+            message = f"Another process has locked {shown} for more than {wait_s:g} seconds."
+            raise FileBusy(message, path=shown, hint="Try again; nothing was written.")
+        time.sleep(_RETRY_S)
 
 
 def _broken_rest(data: bytes, whole: bytes) -> bytes:
@@ -199,12 +199,6 @@ def sign(text: str, author: str) -> str:
     return f"{text.rstrip()}\n<!-- by {name} -->" if name and text.strip() else text
 
 
-def _newlines_at_end(note: str) -> int:
-    """Return how many line ends a note has at its end, at most two: one blank line is enough."""
-    ends = note.replace("\r\n", "\n")
-    return min(2, len(ends) - len(ends.rstrip("\n")))
-
-
 def _too_large(shown: str, verb: str, max_bytes: int) -> FileUnwritable:
     message = f"{shown} {verb} more than {max_bytes:,} bytes."
     return FileUnwritable(message, path=shown, hint="Split the file, or raise mdrecall.maxFileBytes.")
@@ -220,9 +214,7 @@ def _read(file: int, most: int = sys.maxsize) -> bytes:
 
 def find_codec(data: bytes) -> str:
     """Return the encoding of a note: UTF-16 if it has that byte order mark, else UTF-8."""
-    if data.startswith(codecs.BOM_UTF16_LE):
-        return "utf-16-le"
-    return "utf-16-be" if data.startswith(codecs.BOM_UTF16_BE) else "utf-8"
+    return next((codec for mark, codec in _UTF16.items() if data.startswith(mark)), "utf-8")
 
 
 def write_at_end(file: int, data: bytes, size: int) -> None:
@@ -288,14 +280,14 @@ def replace_lines(workspace: str, path: str, edits: Sequence[LineEdit], expected
     with _open_locked(workspace, path, expected_hash) as note:
         content = edit_content(note.data, edits)
         _move_over(note, content)
-        return hash_content(content)
+    return hash_content(content)
 
 
 def replace_content(workspace: str, path: str, content: bytes, expected_hash: str) -> str:
     """Replace the whole note ``path`` and return the hash of the new content."""
     with _open_locked(workspace, path, expected_hash) as note:
         _move_over(note, content)
-        return hash_content(content)
+    return hash_content(content)
 
 
 def remove_note(workspace: str, path: str, expected_hash: str) -> None:
@@ -311,12 +303,8 @@ def edit_content(data: bytes, edits: Sequence[LineEdit]) -> bytes:
     codec = find_codec(data)
     end = "\n".encode(codec)
     lines = data.split(end) if codec == "utf-8" else [line.encode(codec) for line in data.decode(codec).split("\n")]
-    if data.startswith(codecs.BOM_UTF8):
-        bom, lines[0] = codecs.BOM_UTF8, lines[0].removeprefix(codecs.BOM_UTF8)
-    elif codec == "utf-8":
-        bom = b""
-    else:
-        bom, lines[0] = data[:2], lines[0][2:]
+    bom = next((mark for mark in (codecs.BOM_UTF8, *_UTF16) if data.startswith(mark)), b"")
+    lines[0] = lines[0].removeprefix(bom)
     returns = "\r".encode(codec)
     tail = returns if lines[0].endswith(returns) else b""
     below = len(lines) + 1
@@ -334,21 +322,16 @@ def edit_content(data: bytes, edits: Sequence[LineEdit]) -> bytes:
 
 def remove_leftovers(folder: str) -> None:
     """Remove what killed edits have left in a folder."""
-    with suppress(OSError):
-        for name in os.listdir(folder):
-            if _LEFTOVER.fullmatch(name):
-                with suppress(OSError):
-                    os.unlink(os.path.join(folder, name))
+    with suppress(OSError), open_folder(folder, "") as opened:
+        _remove_leftovers(opened)
 
 
-def _remove_leftovers_of(note: _Note) -> None:
-    """Remove what killed edits of a note have left. Nobody else edits it now, because it is locked."""
-    # A longer name is cut in the name of the leftover, which may then belong to another note.
-    if len(note.name) <= _MAX_NAMED:
-        with suppress(OSError):
-            for name in os.listdir(note.folder):
-                if name.startswith(f".{note.name}.mdrecall-") and _LEFTOVER.fullmatch(name):
-                    os.unlink(name, dir_fd=note.folder)
+def _remove_leftovers(folder: int, of: str = "") -> None:
+    """Remove what killed edits have left in a folder, of one note or of all."""
+    for name in os.listdir(folder):
+        if name.startswith(f".{of}") and _LEFTOVER.fullmatch(name):
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
 
 
 @contextmanager
@@ -357,7 +340,7 @@ def _open_locked(workspace: str, path: str, expected_hash: str) -> Iterator[_Not
     try:
         folder, name = open_parent(workspace, path, shown=path)
         try:
-            file = _lock(folder, name, path)
+            file = _lock_note(folder, name, path)
             try:
                 data = _read(file)
                 if hash_content(data) != expected_hash:
@@ -379,53 +362,49 @@ def _open_locked(workspace: str, path: str, expected_hash: str) -> Iterator[_Not
         raise FileUnwritable(f"Cannot change {path}: {error.strerror or error}.", path=path, hint=hint) from error
 
 
-def _lock(folder: int, name: str, shown: str) -> int:
-    until = time.monotonic() + WAIT_S
-    while True:
-        file = open_in(folder, name, _FILE, shown=shown)
-        try:
-            # Another process may have replaced the file before it was locked.
-            if try_flock(file) and os.path.samestat(os.fstat(file), os.stat(name, dir_fd=folder)):
-                return file
-        except BaseException:
-            os.close(file)
-            raise
-        os.close(file)
-        if time.monotonic() >= until:
-            message = f"Another process has locked {shown} for more than {WAIT_S:g} seconds."
-            raise FileBusy(message, path=shown, hint="Try again; the note is as it was.")
-        time.sleep(_RETRY_S)
+def _lock_note(folder: int, name: str, shown: str) -> int:
+    return _lock(lambda: open_in(folder, name, _FILE, shown=shown), folder, name, shown)
 
 
 def _move_over(note: _Note, content: bytes) -> None:
     """Write the content to a file beside the note and move it over the note, with the note's owner and permissions."""
     if content == note.data:
         return
-    _remove_leftovers_of(note)
+    # A longer name is cut in the name of a leftover, which may then belong to another note. This one is locked.
+    if len(note.name) <= _MAX_NAMED:
+        with suppress(OSError):
+            _remove_leftovers(note.folder, f"{note.name}.mdrecall-")
     found = os.fstat(note.file)
-    temporary = f".{note.name[:_MAX_NAMED]}.mdrecall-{os.urandom(8).hex()}.tmp"
-    file = os.open(temporary, _CREATE, 0o600, dir_fd=note.folder)
-    try:
-        try:
-            with suppress(PermissionError):
-                os.fchown(file, found.st_uid, found.st_gid)
-            os.fchmod(file, stat.S_IMODE(found.st_mode))
-            done = 0
-            while done < len(content):
-                done += os.write(file, content[done : done + (1 << 20)])
-            os.fsync(file)
-        finally:
-            os.close(file)
+    with write_beside(note.folder, note.name, content, found) as temporary:
         now = os.stat(note.name, dir_fd=note.folder, follow_symlinks=False)
         if (now.st_ino, now.st_size, now.st_mtime_ns) != (found.st_ino, found.st_size, found.st_mtime_ns):
             raise change_error(note.shown)
         os.rename(temporary, note.name, src_dir_fd=note.folder, dst_dir_fd=note.folder)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary, dir_fd=note.folder)
-        raise
-    sync_folder(note.folder)
     _keep_late_text(note, content)
+
+
+@contextmanager
+def write_beside(folder: int, name: str, content: bytes, like: os.stat_result | None = None) -> Iterator[str]:
+    """Write and sync a temporary file for a note, with the owner and permissions of another, and yield its name.
+
+    It is removed at the end, unless it was moved, and the folder is synced.
+    """
+    temporary = f".{name[:_MAX_NAMED]}.mdrecall-{os.urandom(8).hex()}.tmp"
+    file = os.open(temporary, _FILE | _NEW_FILE, 0o600 if like else 0o644, dir_fd=folder)
+    try:
+        try:
+            if like:
+                with suppress(PermissionError):
+                    os.fchown(file, like.st_uid, like.st_gid)
+                os.fchmod(file, stat.S_IMODE(like.st_mode))
+            write_at_end(file, content, 0)
+        finally:
+            os.close(file)
+        yield temporary
+    finally:
+        with suppress(OSError):
+            os.unlink(temporary, dir_fd=folder)
+    sync_folder(folder)
 
 
 def _keep_late_text(note: _Note, content: bytes) -> None:
@@ -439,13 +418,13 @@ def _keep_late_text(note: _Note, content: bytes) -> None:
     late = _read(note.file)
     is_rewritten = not late.startswith(note.data)
     if is_rewritten and content:
-        file = _lock(note.folder, note.name, note.shown)
+        file = _lock_note(note.folder, note.name, note.shown)
         try:
             _move_over(note._replace(file=file, data=_read(file)), late)
         finally:
             os.close(file)
     elif late != note.data:
-        with open_locked_end(note.folder, note.name, note.shown) as file:
+        with _open_locked_end(note.folder, note.name, note.shown) as file:
             text, end = late.removeprefix(note.data), "\n".encode(find_codec(content))
             starts_line = content.endswith(end) or not content or not note.data.endswith(end)
             write_at_end(file, text if starts_line else end + text, os.fstat(file).st_size)

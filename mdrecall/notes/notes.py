@@ -6,7 +6,6 @@ A memory flush appends to the note of the day and to nothing else.
 import errno
 import os
 import re
-import stat
 import unicodedata
 from collections.abc import Callable, Container
 from contextlib import suppress
@@ -14,15 +13,7 @@ from datetime import date
 from typing import NamedTuple
 
 from mdrecall.errors import FileBusy, NothingToWrite, PathRefused
-from mdrecall.notes.editing import (
-    NEW_FILE,
-    WAIT_S,
-    append_to,
-    open_folder,
-    sync_folder,
-    write_at_end,
-    write_error,
-)
+from mdrecall.notes.editing import WAIT_S, append_to, open_folder, write_beside, write_error
 from mdrecall.notes.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
 from mdrecall.patterns import NOTE_ENDING, is_note_file
 from mdrecall.types import Appended
@@ -198,22 +189,10 @@ def create_file(
     folder_name, _, name = path.rpartition("/")
     shown = shown or path
     try:
-        with open_folder(workspace, folder_name) as folder:
-            temporary = f".{name[:60]}.mdrecall-{os.urandom(8).hex()}.tmp"
-            file = os.open(temporary, NEW_FILE, 0o600 if like else 0o644, dir_fd=folder)
-            try:
-                try:
-                    write_at_end(file, content, 0)
-                    if like is not None:
-                        os.fchmod(file, stat.S_IMODE(like.st_mode))
-                        os.utime(file, ns=(like.st_atime_ns, like.st_mtime_ns))
-                finally:
-                    os.close(file)
-                _give_name(folder, temporary, name)
-            finally:
-                with suppress(OSError):
-                    os.unlink(temporary, dir_fd=folder)
-            sync_folder(folder)
+        with open_folder(workspace, folder_name) as folder, write_beside(folder, name, content, like) as temporary:
+            if like is not None:
+                os.utime(temporary, ns=(like.st_atime_ns, like.st_mtime_ns), dir_fd=folder, follow_symlinks=False)
+            _give_name(folder, temporary, name)
     except FileExistsError as error:
         hint = "Nothing was written. Choose another name, add to that note instead, or move or delete it first."
         raise FileBusy(f"{shown} already exists.", path=shown, hint=hint) from error
