@@ -17,7 +17,7 @@ from mdrecall.hosts.events import Answer, HookCall, HookEvent
 from mdrecall.life.triggers import recall_triggers
 from mdrecall.memory import Memory
 from mdrecall.notes.clock import user_time
-from mdrecall.notes.repository import find_root, list_changed, project_keys, read_branch
+from mdrecall.notes.repository import find_root, project_keys, read_branch
 from mdrecall.patterns import is_note_file
 from mdrecall.sessions.digest import hide_superseded
 from mdrecall.sessions.messages import strip_memory
@@ -54,8 +54,6 @@ _FRAME_CHARS = 150
 _SHARE_OF_HITS = 0.25
 #: Names that say nothing about what is being worked on.
 _PLAIN_BRANCHES = ("main", "master", "trunk", "develop", "dev", "HEAD", "")
-#: With more names in a query, a note that holds one of them no longer counts as sure.
-_MAX_FILES = 3
 _TASK = re.compile(r"\s*[-*+] \[([ xX])\] +(.*\S)")
 
 
@@ -243,8 +241,7 @@ def _is_shown(context: Context, path: str, line: int) -> bool:
 
 
 def _make_query(folder: str) -> str:
-    """Return what is being worked on: the repository, its branch, and the files that changed last."""
+    """Return what is being worked on: the repository and its branch."""
     root = find_root(folder)
     branch = read_branch(root) if root else ""
-    topic = [os.path.basename(root or folder), "" if branch in _PLAIN_BRANCHES else branch]
-    return " ".join(filter(None, [*topic, *list_changed(root, _MAX_FILES)]))
+    return " ".join(filter(None, (os.path.basename(root or folder), "" if branch in _PLAIN_BRANCHES else branch)))

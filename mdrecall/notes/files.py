@@ -9,8 +9,8 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -76,39 +76,31 @@ def find_left_out(workspace: str) -> frozenset[str]:
     return frozenset(name for name, is_left_out in found.items() if is_left_out)
 
 
-def stamp_sources(workspace: str) -> tuple[Stamp | None, ...]:
+def _stamp_sources(workspace: str) -> dict[str, Stamp]:
     """Return what changes whenever ``find_left_out`` may."""
-    stamps: list[Stamp | None] = []
+    stamps: dict[str, Stamp] = {}
     for name in (_IGNORED, _OBSIDIAN, _TEMPLATES):
-        try:
-            stamps.append(stamp_of(os.lstat(os.path.join(workspace, name))))
-        except OSError:
-            stamps.append(None)
-    return tuple(stamps)
+        with suppress(OSError):
+            stamps[name] = stamp_of(os.lstat(os.path.join(workspace, name)))
+    return stamps
 
 
 def _format_day(form: str, day: str) -> str:
     """Return a day in a format of moment.js; empty if that has other marks than those of year, month and day."""
     year, month, number = day.split("-")
     marks = {"YYYY": year, "YY": year[2:], "MM": month, "M": str(int(month)), "DD": number, "D": str(int(number))}
-    name = ""
-    for part in _PARTS.findall(form):
-        if part.startswith("["):
-            name += part[1:-1]
-        elif part not in marks and any(map(str.isalpha, part)):
-            return ""
-        else:
-            name += marks.get(part, part)
-    return name
+    parts = _PARTS.findall(form)
+    if any(part[0] != "[" and part not in marks and any(map(str.isalpha, part)) for part in parts):
+        return ""
+    return "".join(part[1:-1] if part[0] == "[" else marks.get(part, part) for part in parts)
 
 
 def _read_settings(workspace: str, name: str) -> Mapping[str, Any] | None:
     """Return the settings in a file of Obsidian; None if there is none."""
-    try:
-        settings = json.loads(_read(workspace, name))
-    except (ValueError, RecursionError):
-        return None
-    return settings if isinstance(settings, dict) else None
+    with suppress(ValueError, RecursionError):
+        if isinstance(settings := json.loads(_read(workspace, name)), dict):
+            return settings
+    return None
 
 
 def _text(settings: Mapping[str, Any], name: str) -> str:
@@ -161,8 +153,10 @@ class _Scan:
         self.left_out: list[str] = []
         self.moved = False
 
-    def add_issue(self, path: str, problem: str) -> None:
+    def add_issue(self, path: str, problem: str, *, is_lost: bool = False) -> None:
+        """Report a problem; of a path that is lost, nothing is removed from the index."""
         self.issues.append(Issue(path, problem))
+        self.lost += [path] if is_lost else []
 
 
 class MemoryFiles:
@@ -173,7 +167,7 @@ class MemoryFiles:
     def __init__(self, settings: Settings, home: str) -> None:
         self._settings = settings
         self._home = home
-        self._holds_no_notes: tuple[object, frozenset[str]] = ((), frozenset())
+        self._holds_no_notes: tuple[object, frozenset[str]] = (None, frozenset())
         self.left_out: tuple[str, ...] = ()
         """The folders that the last scan left out because they hold no notes."""
 
@@ -200,7 +194,7 @@ class MemoryFiles:
         return all(root.pattern is None or root.folder != workspace for root in self._extra_roots())
 
     def _find_left_out(self) -> frozenset[str]:
-        stamps = stamp_sources(self._settings.workspace)
+        stamps = _stamp_sources(self._settings.workspace)
         if self._holds_no_notes[0] != stamps:
             self._holds_no_notes = stamps, find_left_out(self._settings.workspace)
         return self._holds_no_notes[1]
@@ -247,10 +241,10 @@ class MemoryFiles:
                     names.append(_relative(path, self._settings.workspace))
             if len(names) >= _MAX_NAMED:
                 break
-        named, remedy = ", ".join(names[:_MAX_NAMED]), "add files or folders to memorySearch.extraPaths"
-        return (
-            f"Only MEMORY.md, USER.md and memory/ are searched, not {named}: to search more, {remedy}." if names else ""
-        )
+        if not names:
+            return ""
+        others, remedy = ", ".join(names[:_MAX_NAMED]), "add files or folders to memorySearch.extraPaths"
+        return f"Only MEMORY.md, USER.md and memory/ are searched, not {others}: to search more, {remedy}."
 
     def read(self, path: str, listing: Listing) -> Document:
         """Return a listed file as a document. Raise a ``ReadError`` that names it."""
@@ -294,11 +288,9 @@ class MemoryFiles:
     def _extra_root(self, extra: ExtraPath) -> Root:
         """Return the root of an extra path: the workspace if the path is inside it, else the folder that holds it."""
         workspace = self._settings.workspace
-        path = extra.path
-        if path == "~" or path.startswith(("~/", "~\\")):
-            path = self._home + path[1:]
-        path = os.path.normpath(os.path.join(workspace, path))
-        path = "/" + path.lstrip("/")
+        is_at_home = extra.path == "~" or extra.path.startswith(("~/", "~\\"))
+        path = self._home + extra.path[1:] if is_at_home else extra.path
+        path = "/" + os.path.normpath(os.path.join(workspace, path)).lstrip("/")
         inside = _relative(path, workspace)
         if os.path.commonpath([path, workspace]) == path and inside:
             folder, inside = path, ""
@@ -353,9 +345,13 @@ class MemoryFiles:
             try:
                 # Entry by entry: a hundred thousand of them in a list would take as much memory as all the rest.
                 # With the folder open, the kernel need not find it again for each of its files.
-                with _open_folder(folder) as opened, os.scandir(opened) as entries:
-                    scan.places.setdefault(shown, (root.folder, root.prefix))
-                    below = self._list(entries, root, inside, shown, scan)
+                opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+                try:
+                    with os.scandir(opened) as entries:
+                        scan.places.setdefault(shown, (root.folder, root.prefix))
+                        below = self._list(entries, root, inside, shown, scan)
+                finally:
+                    os.close(opened)
                 waiting += [(os.path.join(folder, name), path) for name, path in below]
                 scan.folders[folder] = None
             except OSError as error:
@@ -363,8 +359,7 @@ class MemoryFiles:
                     # It existed a moment ago: another scan finds out what became of it.
                     scan.moved = True
                     continue
-                scan.add_issue(shown or ".", f"cannot be listed: {error.strerror}")
-                scan.lost.append(shown or ".")
+                scan.add_issue(shown or ".", f"cannot be listed: {error.strerror}", is_lost=True)
                 continue
             if root.pattern is None:
                 scan.walked.add(folder)
@@ -402,18 +397,8 @@ class MemoryFiles:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                scan.add_issue(above + name, f"cannot be read: {error.strerror}")
-                scan.lost.append(above + name)
+                scan.add_issue(above + name, f"cannot be read: {error.strerror}", is_lost=True)
         return folders
-
-
-@contextmanager
-def _open_folder(path: str) -> Iterator[int]:
-    opened = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        yield opened
-    finally:
-        os.close(opened)
 
 
 def path_inside(target: str, root: Root) -> str | None:
@@ -421,11 +406,9 @@ def path_inside(target: str, root: Root) -> str | None:
     if os.path.commonpath([root.folder, target]) != root.folder or target == root.folder:
         return None
     inside = os.path.relpath(target, root.folder).replace(os.sep, "/")
-    if root.is_file:
-        return inside if inside == root.inside else None
-    if root.inside and not inside.startswith(root.inside + "/"):
-        return None
-    return inside if root.pattern is None or matches_glob(path_below(root, inside), root.pattern) else None
+    is_below = inside == root.inside if root.is_file else not root.inside or inside.startswith(root.inside + "/")
+    is_any = root.is_file or root.pattern is None
+    return inside if is_below and (is_any or matches_glob(path_below(root, inside), root.pattern or "")) else None
 
 
 def path_below(root: Root, inside: str) -> str:
@@ -450,10 +433,9 @@ def _drop_duplicates(scan: _Scan) -> None:
     if len({stamp[3] for stamp in scan.stamps.values()}) == len(scan.stamps):
         return
     kept: dict[tuple[int, str], str] = {}
+    listing = Listing(scan.stamps, (), (), scan.places)
     for path, stamp in list(scan.stamps.items()):
-        folder, prefix = scan.places[path.rpartition("/")[0]]
-        inside = path[len(prefix) + 1 :] if prefix else path
-        real = os.path.realpath(os.path.join(folder, inside)).casefold()
+        real = os.path.realpath(os.path.join(*listing.locate(path))).casefold()
         if kept.setdefault((stamp[3], real), path) != path:
             del scan.stamps[path]
 

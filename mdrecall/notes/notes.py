@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterable
 from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
@@ -28,9 +28,7 @@ _MAX_NAMES = 1000
 #: Control characters, half characters, line and paragraph separators.
 _BAD_CATEGORIES = frozenset(("Cc", "Cs", "Zl", "Zp"))
 #: Invisible characters and changes of direction, which make a name look like another one.
-_INVISIBLE = frozenset(
-    "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u00ad\u061c\u200b\u200e\u200f\u2060\ufeff"
-)
+_INVISIBLE = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u00ad\u061c\u200b\u200e\u200f\u2060\ufeff"
 _HINT = (
     "Give a day as YYYY-MM-DD, the name of a note in memory/ such as people/priya, or MEMORY.md; without a file it is"
     " today's note."
@@ -126,15 +124,9 @@ def append_note(
         with open_folder(workspace, note.folder) as folder:
             found = note._replace(name=_existing_name(note, os.listdir(folder)))
             return append_to(
-                folder,
-                found.name,
-                found.shown,
-                text,
-                max_bytes=max_bytes,
-                after_blank_line=True,
-                author=author,
-                finishes=finishes,
-            )
+                folder, found.name, found.shown, text,
+                max_bytes=max_bytes, after_blank_line=True, author=author, finishes=finishes,
+            )  # fmt: skip
     except OSError as error:
         raise write_error(error, workspace, note.shown) from error
 
@@ -222,8 +214,8 @@ def _note_name(name: str, file: str) -> str:
         hint = "Leave out control characters and backslashes."
         raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=hint)
     if stem is name and _OTHER_ENDING.search(name):
-        hint = "Only .md files are written."
-        raise PathRefused(f"{_quote(file)} is not a Markdown file (.md).", path=file, hint=hint)
+        message = f"{_quote(file)} is not a Markdown file (.md)."
+        raise PathRefused(message, path=file, hint="Only .md files are written.")
     if len((stem + NOTE_ENDING).encode()) > _MAX_NAME_BYTES:
         raise PathRefused(f"The name {_quote(file)} is too long.", path=file, hint="Give a shorter one.")
     if _DAY.fullmatch(stem) and not _is_day(stem):
@@ -236,34 +228,33 @@ def _has_bad_characters(name: str) -> bool:
 
 
 def _is_day(text: str) -> bool:
-    try:
-        date.fromisoformat(text)
-    except ValueError:
-        return False
-    return True
+    with suppress(ValueError):
+        return bool(date.fromisoformat(text))
+    return False
 
 
 def _existing_folder(workspace: str, folder: str) -> str:
     """Return the path of a folder below ``memory/`` as the disk spells it."""
     spelled: list[str] = []
     for name in folder.split("/"):
-        try:
+        names: list[str] = []
+        with suppress(OSError):
             names = os.listdir(os.path.join(workspace, *spelled)) if spelled else []
-        except OSError:
-            names = []
-        same = sorted(each for each in names if _fold(each) == _fold(name))
-        spelled.append(same[0] if same and name not in names else name)
+        spelled.append(_spell(name, names))
     return "/".join(spelled)
 
 
+def _spell(name: str, names: Iterable[str]) -> str:
+    """Return a name as the disk spells it: two names that differ only in case are one on many disks."""
+    same = sorted(each for each in names if _fold(each) == _fold(name))
+    return name if name in same or not same else same[0]
+
+
 def _existing_name(note: NotePath, names: list[str]) -> str:
-    """Return the name of a note as the folder spells it: two names that differ only in case are one on many disks."""
-    if note.name in names:
-        return note.name
-    if note.is_long_term:
+    """Return the name of a note as the folder spells it."""
+    if note.is_long_term and note.name not in names:
         return next((name for name in ROOT_FILES if name in names), ROOT_FILES[0])
-    same = sorted(name for name in names if _fold(name) == _fold(note.name) and is_note_file(name))
-    return same[0] if same else note.name
+    return _spell(note.name, filter(is_note_file, names))
 
 
 def _fold(name: str) -> str:

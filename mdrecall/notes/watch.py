@@ -19,7 +19,7 @@ import struct
 import threading
 import time
 import weakref
-from collections.abc import Callable, Collection, Generator, Iterator, Mapping
+from collections.abc import Callable, Collection, Generator, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
@@ -34,15 +34,11 @@ if TYPE_CHECKING:
 
     _Changes = set[tuple[Change, str]]
 
-_CLOEXEC_NONBLOCK: Final = os.O_CLOEXEC | os.O_NONBLOCK
 _MODIFY, _ATTRIB, _CLOSE_WRITE, _MOVED_FROM, _MOVED_TO = 0x2, 0x4, 0x8, 0x40, 0x80
 _CREATE, _DELETE, _DELETE_SELF, _MOVE_SELF = 0x100, 0x200, 0x400, 0x800
-_UNMOUNT, _OVERFLOW, _IGNORED, _IS_DIR = 0x2000, 0x4000, 0x8000, 0x4000_0000
-_ONLYDIR = 0x0100_0000
-_MASK: Final = (
-    _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE | _DELETE_SELF | _MOVE_SELF
-    | _ONLYDIR
-)  # fmt: skip
+_UNMOUNT, _OVERFLOW, _IGNORED, _IS_DIR, _ONLYDIR = 0x2000, 0x4000, 0x8000, 0x4000_0000, 0x0100_0000
+_OF_FILES: Final = _MODIFY | _ATTRIB | _CLOSE_WRITE | _MOVED_FROM | _MOVED_TO | _CREATE | _DELETE
+_MASK: Final = _OF_FILES | _DELETE_SELF | _MOVE_SELF | _ONLYDIR
 _OF_FOLDER: Final = _DELETE_SELF | _MOVE_SELF | _UNMOUNT | _IGNORED | _OVERFLOW
 _EVENT: Final = struct.Struct("iIII")
 #: One read returns as many events as fit; any event with its name does.
@@ -62,12 +58,9 @@ _Kept: TypeAlias = tuple[Listing, _Roots, float]
 # watchfiles collects events in steps of this length and returns them after a step without new ones. With longer steps a
 # saved note is noticed later.
 _STEP_MS = 20
-# The longest time for which it goes on collecting; a steady stream of events must not delay them further.
-_DEBOUNCE_MS = 50
-
-# How long watchfiles waits for an event before it returns; starting a watch and interrupting it take as long.
-_WAIT_MS = 50
-
+# The longest time for which it goes on collecting: a steady stream of events must not delay them further. The longest
+# time that it waits for an event before it returns: starting a watch and interrupting it take as long.
+_DEBOUNCE_MS = _WAIT_MS = 50
 # A folder may vanish while the watch starts, and the old watch may hold resources that the new one needs.
 _ATTEMPTS = 3
 _PAUSE_S = 0.05
@@ -78,7 +71,7 @@ class FolderQueue:
 
     def __init__(self) -> None:
         self._libc = ctypes.CDLL(None, use_errno=True)
-        self._file: int = self._libc.inotify_init1(_CLOEXEC_NONBLOCK)
+        self._file: int = self._libc.inotify_init1(os.O_CLOEXEC | os.O_NONBLOCK)
         if self._file < 0:
             raise _last_error()
         # A user may have 128 of them: one that nobody closes must not stay open.
@@ -114,30 +107,28 @@ class FolderQueue:
         """Empty the queue and return the paths of the notes that changed; None if more than notes may have changed."""
         changed: set[str] = set()
         is_all = True
-        while data := self._read():
-            at = 0
-            while at < len(data):
-                watch, mask, _, length = _EVENT.unpack_from(data, at)
-                name = data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0")
-                at += _EVENT.size + length
-                if mask & _OVERFLOW:
-                    is_all = False
-                elif watch in self._watches and (mask & (_OF_FOLDER | _IS_DIR) or is_note_file(os.fsdecode(name))):
-                    # Two paths may lead to one folder.
-                    folders = {folder.rstrip("/") for folder, number in self._folders.items() if number == watch}
-                    is_all = is_all and not mask & (_OF_FOLDER | _IS_DIR) and len(folders) == 1
-                    changed.update(os.path.join(folder, os.fsdecode(name)) for folder in folders)
+        data = b""
+        with suppress(BlockingIOError):
+            while read := os.read(self._file, _READ_BYTES):
+                data += read
+        at = 0
+        while at < len(data):
+            watch, mask, _, length = _EVENT.unpack_from(data, at)
+            name = os.fsdecode(data[at + _EVENT.size : at + _EVENT.size + length].rstrip(b"\0"))
+            at += _EVENT.size + length
+            is_more = mask & (_OF_FOLDER | _IS_DIR)
+            if mask & _OVERFLOW:
+                is_all = False
+            elif watch in self._watches and (is_more or is_note_file(name)):
+                # Two paths may lead to one folder.
+                folders = {folder.rstrip("/") for folder, number in self._folders.items() if number == watch}
+                is_all = is_all and not is_more and len(folders) == 1
+                changed.update(os.path.join(folder, name) for folder in folders)
         return changed if is_all else None
 
     def close(self) -> None:
         """Follow nothing any more; may be called twice."""
         self._close()
-
-    def _read(self) -> bytes:
-        try:
-            return os.read(self._file, _READ_BYTES)
-        except BlockingIOError:
-            return b""
 
     def _is_local(self, folder: str) -> bool:
         """True if only this kernel can change what is in a folder."""
@@ -221,36 +212,30 @@ class FollowedFiles:
 
     def _scan(self) -> Listing:
         self._kept = None
-        if not self._prepare():
+        try:
+            if self._queue is None and not self._is_closed:
+                self._queue = self._open_queue()
+            if self._queue is not None:
+                # Only what happens from now on counts.
+                self._queue.drain()
+        except OSError:
+            return self._files.scan()
+        if self._queue is None:
             return self._files.scan()
         self._is_followed = True
         roots, until = self._look_at_roots(), time.monotonic() + self._keep_s
         listing = self._files.scan(self._follow)
-        assert self._queue is not None
         self._queue.keep_only(listing.folders)
         if self._is_followed and not listing.lost:
             self._kept = listing, roots, until
         return listing
 
-    def _prepare(self) -> bool:
-        """Open the queue if that is possible, and empty it: only what happens from now on counts."""
-        try:
-            if self._queue is None and not self._is_closed:
-                self._queue = self._open_queue()
-            if self._queue is not None:
-                self._queue.drain()
-        except OSError:
-            return False
-        return self._queue is not None
-
     def _follow(self, folder: str) -> None:
-        if self._queue is None:
-            return
         try:
-            self._queue.watch(folder)
-        except FileNotFoundError:
-            # It does not exist yet: that it appears is seen by looking at the roots, or at the folder above.
-            pass
+            # If it does not exist yet, that it appears is seen by looking at the roots, or at the folder above.
+            with suppress(FileNotFoundError):
+                assert self._queue is not None
+                self._queue.watch(folder)
         except OSError:
             self._is_followed = False
 
@@ -269,16 +254,16 @@ def _identify(root: Root) -> tuple[int, ...]:
 
 def _are_same(before: _Roots, now: _Roots, changed: set[str]) -> bool:
     """True if the roots are those of before, apart from files that are known to have changed."""
-    return len(before) == len(now) and all(
-        old == new or (old[0] == new[0] and old[1] and new[1] and os.path.join(*new[0][:2]) in changed)
-        for old, new in zip(before, now, strict=True)
+    return [root for root, _ in before] == [root for root, _ in now] and all(
+        old == new or (old and new and os.path.join(root.folder, root.inside) in changed)
+        for (root, old), (_, new) in zip(before, now, strict=True)
     )
 
 
 def _renew(listing: Listing, changed: set[str], files: MemoryFiles) -> Listing | None:
     """Return a listing with what has become of notes that changed; None if all files must be listed again."""
     shown_of = {
-        os.path.join(folder, shown[len(prefix) + 1 :] if prefix else shown).rstrip("/"): shown
+        os.path.join(folder, shown.removeprefix(prefix).lstrip("/")).rstrip("/"): shown
         for shown, (folder, prefix) in listing.places.items()
     }
     removed, newer = [], {}
@@ -314,16 +299,17 @@ def _renew(listing: Listing, changed: set[str], files: MemoryFiles) -> Listing |
 
 
 class _Plan(NamedTuple):
-    """The folders to watch, by their real paths."""
+    """The folders to watch, by their real paths.
+
+    Each has its device and inode number, because another folder may take its place. Where one of the ``wanted`` folders
+    cannot be watched, the closest folder above it is. ``leading`` are the wanted folders and all above them, and
+    ``unreadable`` those that exist but may not be read.
+    """
 
     folders: Mapping[str, tuple[int, int]]
-    """Each with its device and inode number, because another folder may take its place."""
     wanted: frozenset[str]
-    """The requested folders; where one cannot be watched, the closest folder above it is watched."""
     leading: frozenset[str]
-    """The requested folders and all folders above them."""
     unreadable: tuple[str, ...]
-    """Requested folders that exist but may not be read."""
 
 
 class FolderWatch:
@@ -411,32 +397,32 @@ class FolderWatch:
         if not plan.folders:
             self._end()
             return True
-        try:
-            changes = _start(plan.folders)
-            first = next(changes)
-        except Exception as error:
+        changes = _start(plan.folders)
+        is_done = self._take(changes)
+        if is_done:
             self._end()
-            self._failure = explain_failure(error)
-            return False
-        self._end()
-        self._changes = changes
-        self._filter(first)
-        return True
+            self._changes = changes
+        return is_done
 
     def _end(self) -> None:
         if self._changes is not None:
             self._changes.close()
             self._changes = None
 
+    def _take(self, changes: "Generator[_Changes, None, None]") -> bool:
+        """Note what has changed; False if watching has failed and has ended."""
+        try:
+            self._filter(next(changes))
+        except Exception as error:
+            self._end()
+            self._failure = explain_failure(error)
+            return False
+        return True
+
     def _collect(self) -> frozenset[str]:
         """Return what was touched since the last call."""
-        if self._changes is not None and not self._touched:
-            try:
-                self._filter(next(self._changes))
-            except Exception as error:
-                self._end()
-                self._failure = explain_failure(error)
-                self._touched.update(self._plan.folders)
+        if self._changes is not None and not self._touched and not self._take(self._changes):
+            self._touched.update(self._plan.folders)
         touched, self._touched = frozenset(self._touched), set()
         return touched
 
@@ -460,19 +446,13 @@ class FolderWatch:
 
 
 def _start(folders: Collection[str]) -> "Generator[_Changes, None, None]":
-    """Return the changes in these folders, an empty set while there are none; it starts with the first ``next``."""
+    """Yield the changes in these folders, an empty set while there are none."""
     from watchfiles import watch
 
-    return watch(
-        *folders,
-        watch_filter=None,
-        debounce=_DEBOUNCE_MS,
-        step=_STEP_MS,
-        rust_timeout=_WAIT_MS,
-        yield_on_timeout=True,
-        recursive=False,
-        ignore_permission_denied=False,
-    )
+    yield from watch(
+        *folders, watch_filter=None, debounce=_DEBOUNCE_MS, step=_STEP_MS, rust_timeout=_WAIT_MS, yield_on_timeout=True,
+        recursive=False, ignore_permission_denied=False,
+    )  # fmt: skip
 
 
 def _plan(paths: Collection[str]) -> _Plan:
@@ -489,12 +469,10 @@ def _plan(paths: Collection[str]) -> _Plan:
     return _Plan(folders, wanted, leading, tuple(unreadable))
 
 
-def _with_parents(path: str) -> Iterator[str]:
-    """Yield a path and all folders above it."""
-    yield path
-    while (above := os.path.dirname(path)) != path:
-        path = above
-        yield path
+def _with_parents(path: str) -> list[str]:
+    """Return a path and all folders above it."""
+    above = os.path.dirname(path)
+    return [path] if above == path else [path, *_with_parents(above)]
 
 
 def _inode(path: str) -> tuple[int, int] | None:
@@ -509,9 +487,9 @@ def _inode(path: str) -> tuple[int, int] | None:
 def explain_failure(error: Exception) -> str:
     """Return what went wrong, and what to do."""
     text = str(error) or type(error).__name__
+    why = f"{text.rstrip('.')}; set WATCHFILES_FORCE_POLLING=1 to poll the files instead"
     if "watch limit reached" in text:
-        return "Changes are not noticed: too many folders are watched here; raise fs.inotify.max_user_watches."
-    if re.search(r"\b(?:os error|Errno) 2[34]\b", text):
-        what = "raise the limit of open files (ulimit -n) or fs.inotify.max_user_instances"
-        return f"Changes are not noticed: too many files are open; {what}."
-    return f"Changes are not noticed: {text.rstrip('.')}; set WATCHFILES_FORCE_POLLING=1 to poll the files instead."
+        why = "too many folders are watched here; raise fs.inotify.max_user_watches"
+    elif re.search(r"\b(?:os error|Errno) 2[34]\b", text):
+        why = "too many files are open; raise the limit of open files (ulimit -n) or fs.inotify.max_user_instances"
+    return f"Changes are not noticed: {why}."
