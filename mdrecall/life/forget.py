@@ -20,7 +20,7 @@ from mdrecall.life.journal import drop_entry, empty_expired, find_removed, keep_
 from mdrecall.life.recalls import forget_paths
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.memory import Memory
-from mdrecall.notes.tombstones import done_line, entry_line, new_salt, open_tombstones, read_machine, undo_line
+from mdrecall.notes.tombstones import SALT_BYTES, entry_line, mark_line, open_tombstones, read_machine
 from mdrecall.state_files import make_private_folder
 from mdrecall.text.tombstones import (
     ANY_SESSION,
@@ -144,7 +144,7 @@ class Forgetting:
         """Return what forgetting would do, and change nothing; raise ``QueryError`` if that is not clear."""
         check_request(request)
         known = self._tombstones.load()
-        salt = read_machine(self._settings.state_dir) or new_salt()
+        salt = read_machine(self._settings.state_dir) or os.urandom(SALT_BYTES)
         matches, participants, sessions = self._match_sessions(request)
         texts = self._texts_of_notes(request)
         at = f"{now:%Y-%m-%dT%H:%M:%SZ}"
@@ -213,7 +213,7 @@ class Forgetting:
                 raise QueryError(f"Nothing was forgotten under the id {id!r}.", hint="Take one from the list.")
             removed = find_removed(self._settings.index_path, id)
             max_bytes = self._settings.mdrecall.max_file_bytes
-            self._tombstones.add_own(self._settings.state_dir, [undo_line(id)])
+            self._tombstones.add_own(self._settings.state_dir, [mark_line("undo", id)])
             restored = {each.inside: restore_text(each, max_bytes) for each in removed or ()}
             drop_entry(self._settings.index_path, id)
         self._memory.sync(progress=progress)
@@ -231,7 +231,7 @@ class Forgetting:
             self._clear(build_tombstones(some), problems)
         is_clean = self._purge(progress) and not problems
         if is_clean:
-            self._tombstones.add_own(self._settings.state_dir, [done_line(entry.id) for entry in due])
+            self._tombstones.add_own(self._settings.state_dir, [mark_line("done", entry.id) for entry in due])
         return is_clean
 
     def _covers(self, known: Tombstones, entry: Entry) -> bool:

@@ -24,12 +24,7 @@ _OUTSIDE = (
 
 
 def read_memory_file(
-    files: MemoryFiles,
-    workspace: str,
-    path: str,
-    *,
-    max_bytes: int,
-    mask: Callable[[str, str], str],
+    files: MemoryFiles, workspace: str, path: str, *, max_bytes: int, mask: Callable[[str, str], str]
 ) -> tuple[str, str]:
     """Return the path of one memory file as results show it, and its text; a ``ReadError`` says why it is refused.
 
@@ -40,9 +35,8 @@ def read_memory_file(
         try:
             opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
         except FileMissing as missing:
-            refused = refused or FileMissing(
-                str(missing), path=shown, hint=_suggest(files.scan().stamps, shown, default=_NOT_FOUND)
-            )
+            hint = _suggest(files.scan().stamps, shown, default=_NOT_FOUND)
+            refused = refused or FileMissing(str(missing), path=shown, hint=hint)
         except SymlinkRefused as link:
             refused = refused or link
         else:

@@ -14,7 +14,7 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, SymlinkRefused
@@ -34,7 +34,7 @@ MAX_BYTES = 16 * 1024 * 1024
 #: More machines than a person or a small team has: each costs one more hash for every word.
 _MAX_FILES = 64
 _VERSION = 2
-_SALT_BYTES = 16
+SALT_BYTES = 16
 #: The first line is shorter.
 _HEAD_BYTES = 200
 #: What lines say about an entry by its id.
@@ -85,7 +85,7 @@ class TombstoneFiles:
 
     def add_own(self, state_dir: str, lines: Sequence[bytes], salt: bytes = b"") -> None:
         """Append lines to the file of this machine, by default that of its salt; raise ``StoreUnavailable``."""
-        own = salt or read_machine(state_dir) or new_salt()
+        own = salt or read_machine(state_dir) or os.urandom(SALT_BYTES)
         if lines:
             self.add(own, lines)
             keep_machine(state_dir, own)
@@ -178,8 +178,8 @@ def open_tombstones(settings: Settings) -> TombstoneFiles:
 def read_machine(state_dir: str) -> bytes:
     """Return the salt that stands for this machine; empty if it has none yet."""
     with suppress(OSError, ValueError), open(os.path.join(state_dir, _MACHINE), "rb") as file:
-        salt = bytes.fromhex(file.read(2 * _SALT_BYTES + 1).decode().strip())
-        return salt if len(salt) == _SALT_BYTES else b""
+        salt = bytes.fromhex(file.read(2 * SALT_BYTES + 1).decode().strip())
+        return salt if len(salt) == SALT_BYTES else b""
     return b""
 
 
@@ -193,28 +193,21 @@ def keep_machine(state_dir: str, salt: bytes) -> None:
             target.publish()
 
 
-def new_salt() -> bytes:
-    """Return a salt for a machine that has none."""
-    return os.urandom(_SALT_BYTES)
-
-
 def entry_line(entry: Entry) -> bytes:
     """Return the line of something that was forgotten."""
-    fields = {"phrases": entry.phrases, "sessions": entry.sessions, "paths": entry.paths, "agent": entry.agent}
-    more = {"masked": entry.is_masked, "trash": entry.keeps_trash}
-    return _dump(
-        {"forget": entry.id, "at": entry.at} | {name: value for name, value in (fields | more).items() if value}
-    )
+    fields: dict[str, Any] = {
+        "phrases": entry.phrases,
+        "sessions": entry.sessions,
+        "paths": entry.paths,
+        "agent": entry.agent,
+    }
+    fields |= {"masked": entry.is_masked, "trash": entry.keeps_trash}
+    return _dump({"forget": entry.id, "at": entry.at} | {name: value for name, value in fields.items() if value})
 
 
-def done_line(id: str) -> bytes:
-    """Return the line that says that every place was cleared."""
-    return _dump({"done": id})
-
-
-def undo_line(id: str) -> bytes:
-    """Return the line that says that something may come back."""
-    return _dump({"undo": id})
+def mark_line(kind: Literal["done", "undo"], id: str) -> bytes:
+    """Return the line that says that every place was cleared of something, or that it may come back."""
+    return _dump({kind: id})
 
 
 def split_lines(data: bytes, shown: str = "") -> _Lines:
@@ -274,7 +267,7 @@ def _read_salt(line: bytes, shown: str) -> bytes:
         if int(content["version"]) > _VERSION:
             raise _make_unreadable(shown, "it was written by a later version of mdrecall")
         salt = bytes.fromhex(content["salt"])
-        return salt if len(salt) == _SALT_BYTES else b""
+        return salt if len(salt) == SALT_BYTES else b""
     return b""
 
 
@@ -293,16 +286,11 @@ def _read_entry(content: Any, salt: bytes) -> Entry:
     if any(not 1 <= count <= MAX_UNITS for _, count, _ in phrases):
         raise ValueError("A phrase has at least one word, and not too many.")
     return Entry(
-        str(content["forget"]),
-        str(content["at"]),
-        salt,
-        phrases,
+        str(content["forget"]), str(content["at"]), salt, phrases,
         tuple((str(session), str(since), str(until)) for session, since, until in content.get("sessions", ())),
         tuple((str(path), tuple(map(str, lines))) for path, lines in content.get("paths", ())),
-        str(content.get("agent", "")),
-        bool(content.get("masked")),
-        bool(content.get("trash")),
-    )
+        str(content.get("agent", "")), bool(content.get("masked")), bool(content.get("trash")),
+    )  # fmt: skip
 
 
 def _dump_head(salt: bytes) -> bytes:

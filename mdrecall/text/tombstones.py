@@ -57,23 +57,15 @@ def split_units(text: str) -> Iterator[Unit]:
             yield word[0].lower(), word.start(), word.end()
         return
     for word in _WORD.finditer(text):
-        yield from _split_word(word[0], word.start())
-
-
-def _split_word(word: str, offset: int) -> Iterator[Unit]:
-    if word.isascii() or not any(map(is_unspaced, word)):
-        if folded := fold(word):
-            yield folded, offset, offset + len(word)
-        return
-    start = 0
-    for place, char in enumerate(word):
-        if is_unspaced(char):
-            if start < place:
-                yield fold(word[start:place]), offset + start, offset + place
-            yield fold(char) or char, offset + place, offset + place + 1
+        start, end = word.span()
+        unspaced = [start + place for place, char in enumerate(word[0]) if is_unspaced(char)]
+        for place in (*unspaced, end):
+            # Of a word of marks alone nothing is left.
+            if start < place and ((folded := fold(text[start:place])) or unspaced):
+                yield folded, start, place
+            if place < end:
+                yield fold(text[place]) or text[place], place, place + 1
             start = place + 1
-    if start < len(word):
-        yield fold(word[start:]), offset + start, offset + len(word)
 
 
 def read_phrase(phrase: str) -> list[tuple[str, ...]]:
@@ -244,17 +236,15 @@ class Days(NamedTuple):
         """True if a day is in the range. A record without a day is only in the range of all days."""
         if not day:
             return not (self.since or self.until)
-        return (not self.since or day >= self.since) and (not self.until or day <= self.until)
+        return self.since <= day and (not self.until or day <= self.until)
 
 
 class Entry(NamedTuple):
-    """What one run of forgetting has forgotten."""
+    """What one run of forgetting has forgotten, and when, as ISO 8601; the salt stands for the machine."""
 
     id: str
     at: str
-    """When, as ISO 8601."""
     salt: bytes
-    """What its hashes are keyed with; it stands for the machine."""
     phrases: tuple[tuple[str, int, str], ...] = ()
     """For each phrase the short hash of its first unit, how many units it has, and its hash."""
     sessions: tuple[tuple[str, str, str], ...] = ()
@@ -266,7 +256,6 @@ class Entry(NamedTuple):
     is_masked: bool = False
     """True if what was forgotten is masked in notes, not removed."""
     keeps_trash: bool = False
-    """True if what is in the trash stays there."""
     is_done: bool = False
     """False while, or if a process was killed before, every place was cleared."""
 
@@ -317,6 +306,7 @@ class Tombstones(NamedTuple):
         ``path`` is that of a note. If the note was forgotten as a whole, the lines that it had then are masked.
         """
         spans = self.find_spans(text, path)
+        # The same object tells that nothing was masked.
         return mask_spans(text, spans) if spans else text
 
     def find_spans(self, text: str, path: str = "") -> list[Span]:
@@ -344,10 +334,9 @@ class Tombstones(NamedTuple):
 
     def is_in(self, source: str, path: str, text: str, days: Iterable[str] = ()) -> bool:
         """True if an indexed text of these days holds something that was forgotten."""
-        if source != "sessions":
-            return bool(self.find_spans(text, path))
-        is_forgotten = any(self.is_forgotten_transcript(path, day) for day in ("", *days))
-        return is_forgotten or bool(self.find_spans(text))
+        is_session = source == "sessions"
+        is_forgotten = is_session and any(self.is_forgotten_transcript(path, day) for day in ("", *days))
+        return is_forgotten or bool(self.find_spans(text, "" if is_session else path))
 
     def is_forgotten_path(self, path: str) -> bool:
         """True if lines of a note were forgotten, or all of it. What is written to it later is new, see ``mask``."""
@@ -402,18 +391,14 @@ def make_entry(salt: bytes, id: str, at: str, phrases: Iterable[str], sessions: 
     def hash_lines(text: str) -> tuple[str, ...]:
         return tuple({hash_text("line", *units): None for line in text.split("\n") for units in read_phrase(line)})
 
+    read = [units for phrase in phrases for units in read_phrase(phrase)]
+    firsts = (_digest(salt, ("first", units[0]), _FIRST_BYTES) for units in read)
     return Entry(
-        id,
-        at,
-        salt,
-        tuple(
-            (_digest(salt, ("first", units[0]), _FIRST_BYTES), len(units), hash_text("phrase", *units))
-            for phrase in phrases
-            for units in read_phrase(phrase)
-        ),
+        id, at, salt,
+        tuple((first, len(units), hash_text("phrase", *units)) for first, units in zip(firsts, read, strict=True)),
         tuple((hash_text("session", session), *days) for session, days in sessions.items()),
         tuple((hash_text("path", path), hash_lines(text)) for path, text in notes.items()),
-    )
+    )  # fmt: skip
 
 
 def build_tombstones(entries: Iterable[Entry] = ()) -> Tombstones:

@@ -17,7 +17,7 @@ import pytest
 
 from mdrecall.cli.imports import show_saved
 from mdrecall.life.backup import BackupReport, _explain_refusal
-from mdrecall.notes.tombstones import TombstoneFiles, entry_line, new_salt
+from mdrecall.notes.tombstones import TombstoneFiles, entry_line
 from mdrecall.text.tombstones import make_entry
 from tests.cli.conftest import Ran, Run, run_in_this_process
 from tests.conftest import LONG_AGO_NS, Workspace
@@ -125,7 +125,7 @@ def test_what_was_forgotten_stays_forgotten_on_both_sides(
 ) -> None:
     fill(workspace)
     old = export(run, workspace).rename(workspace.path.parent / "old.zip")
-    salt = new_salt()
+    salt = os.urandom(16)
     entry = make_entry(salt, "one", "2026-01-01", ["paints the boat house"], {}, {})
     TombstoneFiles(str(workspace.path)).add(salt, [entry_line(entry)])
     (workspace.path / "memory/people/bo.md").write_text("Bo rests.\n")

@@ -16,7 +16,7 @@ from mdrecall.life.curate import Curator, list_deleted
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, check_request
 from mdrecall.life.journal import journal_folder
 from mdrecall.memory import Memory
-from mdrecall.notes.tombstones import TombstoneFiles, entry_line, undo_line
+from mdrecall.notes.tombstones import TombstoneFiles, entry_line, mark_line
 from mdrecall.text.tombstones import Days, make_entry
 from tests.conftest import Workspace, examples
 from tests.life.traces import find_traces
@@ -556,7 +556,7 @@ def test_what_another_machine_forgot_leaves_only_the_documents_that_hold_it(fill
         assert find(memory, "bike is green") == ["memory/2026-02-10.md"]
         report = memory.sync()
         assert (report.rebuilt, report.added, report.changed, report.removed) == (False, 0, 0, 0)
-        bring(filled, undo_line("theirs"))
+        bring(filled, mark_line("undo", "theirs"))
         assert memory.sync().added == 6
         assert [hit for hit in memory.search("zorkberries") if "zorkberries" in hit.snippet]
         assert memory.sync().added == 0

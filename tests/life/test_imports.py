@@ -452,7 +452,7 @@ def test_a_long_list_is_read_item_by_item(workspace: Workspace, run: Run, tmp_pa
 
 
 def test_what_was_forgotten_does_not_come_back(workspace: Workspace, run: Run, tmp_path: Path) -> None:
-    from mdrecall.notes.tombstones import TombstoneFiles, entry_line, new_salt
+    from mdrecall.notes.tombstones import TombstoneFiles, entry_line
     from mdrecall.text.tombstones import Days, make_entry
 
     file = write_conversations(
@@ -461,7 +461,7 @@ def test_what_was_forgotten_does_not_come_back(workspace: Workspace, run: Run, t
         said("Carrots", "c-2"),
         said("The code is 4711 green", "c-3"),
     )
-    salt = new_salt()
+    salt = os.urandom(16)
     entry = make_entry(salt, "1", "2026-01-01", ["code is 4711 green"], {"c-2": Days()}, {})
     TombstoneFiles(str(workspace.path)).add(salt, [entry_line(entry)])
     counts = run("import", "chatgpt", str(file), "--apply", "--json").json["counts"]

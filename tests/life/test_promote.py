@@ -19,7 +19,7 @@ from mdrecall.life.promotion import Choice, find_promoted_keys
 from mdrecall.life.recalls import RecallState, recalls_path
 from mdrecall.memory import Memory
 from mdrecall.notes.editing import replace_content
-from mdrecall.notes.tombstones import TombstoneFiles, entry_line, new_salt
+from mdrecall.notes.tombstones import TombstoneFiles, entry_line
 from mdrecall.text.tombstones import make_entry
 from tests.conftest import Workspace, examples
 from tests.life.conftest import NOW, recall_line
@@ -166,7 +166,7 @@ def test_a_moved_statement_is_cited_where_it_is_now(pump: Memory, workspace: Wor
 
 
 def test_forgotten_text_is_not_promoted_though_the_note_has_it(pump: Memory) -> None:
-    salt = new_salt()
+    salt = os.urandom(16)
     entry = make_entry(salt, "1", "2026-11-16", [PUMP], {}, {})
     TombstoneFiles(pump.settings.workspace).add(salt, [entry_line(entry)])
     made = make_plan(pump, lists_all=True)

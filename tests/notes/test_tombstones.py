@@ -10,12 +10,10 @@ from mdrecall.errors import StoreUnavailable
 from mdrecall.notes import tombstones
 from mdrecall.notes.tombstones import (
     TombstoneFiles,
-    done_line,
     entry_line,
     keep_machine,
-    new_salt,
+    mark_line,
     read_machine,
-    undo_line,
 )
 from mdrecall.text.tombstones import Days, Entry, Tombstones, build_tombstones, make_entry
 from mdrecall.types import TranscriptRecord
@@ -75,7 +73,7 @@ def test_a_session_is_forgotten_whole_or_by_days() -> None:
 
 
 def test_another_salt_gives_other_hashes() -> None:
-    one, two = (make("gout", salt=new_salt()) for _ in range(2))
+    one, two = (make("gout", salt=os.urandom(16)) for _ in range(2))
     assert one.phrases != two.phrases
 
 
@@ -93,11 +91,13 @@ def test_the_files_have_no_text_and_those_of_all_machines_hold(tmp_path: Path) -
     assert held.load() is held.load()
     # As if git had brought the file of another machine, under another name.
     (tmp_path / "b").mkdir()
-    TombstoneFiles(str(tmp_path / "b")).add(OTHER, [entry_line(make("the boat", salt=OTHER, id="f2")), done_line("f2")])
+    TombstoneFiles(str(tmp_path / "b")).add(
+        OTHER, [entry_line(make("the boat", salt=OTHER, id="f2")), mark_line("done", "f2")]
+    )
     (tmp_path / "b" / FOLDER / f"{OTHER.hex()}.jsonl").rename(tmp_path / FOLDER / "copy of laptop.jsonl")
     assert held.load().mask("Anna has gout. The boat. Tea.") == "[forgotten] [forgotten] Tea."
     assert [(each.id, each.is_done) for each in held.load().entries] == [("f1", False), ("f2", True)]
-    files.add(SALT, [undo_line("f2"), done_line("f1")])
+    files.add(SALT, [mark_line("undo", "f2"), mark_line("done", "f1")])
     assert held.load().mask("Anna has gout. The boat. Tea.") == "[forgotten] The boat. Tea."
     assert held.load().entries[0].is_done
     lines = own.read_bytes().splitlines()
@@ -181,7 +181,7 @@ def test_links_and_what_is_no_file_are_not_followed(tmp_path: Path) -> None:
         else:
             own.mkdir()
         with pytest.raises(StoreUnavailable, match="cannot be written there"):
-            files.add(SALT, [done_line("f1")])
+            files.add(SALT, [mark_line("done", "f1")])
         own.rmdir() if own.is_dir() else own.unlink()
     for name in (workspace / ".mdrecall", workspace / FOLDER):
         elsewhere = tmp_path / "moved"
@@ -189,7 +189,7 @@ def test_links_and_what_is_no_file_are_not_followed(tmp_path: Path) -> None:
         name.symlink_to(outside if name.name == ".mdrecall" else outside / "forgotten")
         assert not files.load()
         with pytest.raises(StoreUnavailable, match="cannot be written there"):
-            files.add(SALT, [done_line("f1")])
+            files.add(SALT, [mark_line("done", "f1")])
         name.unlink()
         elsewhere.rename(name)
     assert not list((outside / "forgotten").iterdir())
