@@ -11,13 +11,13 @@ import stat
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from mdrecall.errors import FileMissing, FileUnwritable, PathRefused, ReadError
 from mdrecall.memory import Memory
 from mdrecall.notes.clock import user_time
-from mdrecall.notes.editing import change_error, find_codec, hash_content, remove_note, replace_content
+from mdrecall.notes.editing import change_error, hash_content, remove_note, replace_content
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.notes import create_file, resolve_note
 from mdrecall.notes.opening import open_below, open_parent, read_below
@@ -25,14 +25,14 @@ from mdrecall.notes.reader import find_candidates
 
 DELETED_FOLDER = ".trash"
 _ENDING = ".deleted"
-_RUN = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{8}")
-#: Half characters, which stand for bytes that are not text, and zero bytes, which a form loses.
-_UNSHOWABLE = re.compile("[\0\ud800-\udfff]")
+_RUN = re.compile(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d)Z-[0-9a-f]{8}")
+_BOM = "\ufeff"
+_LINE_END = re.compile(r"\r\n|\r|\n")
 _LINES = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 
 
-class NotePlace(NamedTuple):
-    """Where a note is."""
+class Note(NamedTuple):
+    """A note that may be changed."""
 
     path: str
     """As results show it."""
@@ -40,13 +40,8 @@ class NotePlace(NamedTuple):
     inside: str
     """The path inside of the trusted folder ``root``."""
     found: os.stat_result
-
-
-class NoteContent(NamedTuple):
-    """The bytes of a note, and where it is."""
-
-    place: NotePlace
-    data: bytes
+    data: bytes = b""
+    """Its content, once it was read."""
 
     @property
     def hash(self) -> str:
@@ -54,8 +49,8 @@ class NoteContent(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The text as a form shows it."""
-        return "".join(text + ("\n" if end else "") for text, end, _, _ in _split(self.data))
+        """The text as a form shows it. Raise ``FileUnwritable`` if a form would lose something."""
+        return _LINE_END.sub("\n", _decode(self.data, self.path).removeprefix(_BOM))
 
 
 class DeletedNote(NamedTuple):
@@ -70,10 +65,6 @@ class DeletedNote(NamedTuple):
     bytes: int
 
 
-#: What a form shows of a line, its line end, its bytes, and True if the text is all of it.
-_Line: TypeAlias = tuple[str, str, bytes, bool]
-
-
 class Curator:
     """Changes the notes of one memory."""
 
@@ -81,55 +72,54 @@ class Curator:
         self._settings = memory.settings
         self._files = MemoryFiles(memory.settings, memory.loaded.home if memory.loaded else os.sep)
 
-    def locate(self, path: str) -> NotePlace:
+    def locate(self, path: str) -> Note:
         """Return where a note is; raise a ``ReadError`` if it is not one that is searched."""
         refused: ReadError = FileMissing(f"There is no note {path}.", path=path)
         for root, inside, shown in find_candidates(self._files, self._settings.workspace, path):
             try:
-                return NotePlace(shown, root.folder, inside, _find_status(root.folder, inside, shown))
+                return Note(shown, root.folder, inside, _find_status(root.folder, inside, shown))
             except ReadError as error:
                 refused = error
         raise refused
 
-    def read(self, path: str) -> NoteContent:
-        """Return the content of a note as it is on the disk."""
-        place = self.locate(path)
-        max_bytes = self._settings.mdrecall.max_file_bytes
-        return NoteContent(place, read_below(place.root, place.inside, shown=place.path, max_bytes=max_bytes).data)
+    def read(self, path: str) -> Note:
+        """Return a note with its content as it is on the disk."""
+        note, max_bytes = self.locate(path), self._settings.mdrecall.max_file_bytes
+        return note._replace(data=read_below(note.root, note.inside, shown=note.path, max_bytes=max_bytes).data)
 
     def save(self, path: str, text: str, expected_hash: str) -> None:
         """Replace the text of a note. Raise ``FileChanged`` if it is not the one that the hash stands for."""
         note = self._read_expected(path, expected_hash)
         content = merge_text(note.data, text, path)
         self._check_size(content, path)
-        replace_content(note.place.root, note.place.inside, content, expected_hash)
+        replace_content(note.root, note.inside, content, expected_hash)
 
     def create(self, path: str, text: str, now: datetime) -> str:
         """Write a new note and return its path. Raise ``FileBusy`` if there is one."""
-        place = self._place_new(path, now)
-        content = "".join(f"{shown}\n" for shown, _, _, _ in _split(text.encode())).encode()
-        self._check_size(content, place.path)
-        create_file(place.root, place.inside, content, shown=place.path)
-        return place.path
+        new = self._place_new(path, now)
+        content = "".join(line.rstrip("\r\n") + "\n" for line in _LINES.findall(text)).encode("utf-8", "replace")
+        self._check_size(content, new.path)
+        create_file(new.root, new.inside, content, shown=new.path)
+        return new.path
 
     def move(self, path: str, target: str, expected_hash: str, now: datetime) -> str:
         """Move a note and return its new path. It is written there first, so that it is never nowhere."""
         note = self._read_expected(path, expected_hash)
-        place = self._place_new(target, now, beside=note.place)
-        create_file(place.root, place.inside, note.data, like=note.place.found, shown=place.path)
+        new = self._place_new(target, now, beside=note)
+        create_file(new.root, new.inside, note.data, like=note.found, shown=new.path)
         try:
-            remove_note(note.place.root, note.place.inside, expected_hash)
+            remove_note(note.root, note.inside, expected_hash)
         except BaseException:
-            remove_note(place.root, place.inside, note.hash)
+            remove_note(new.root, new.inside, note.hash)
             raise
-        return place.path
+        return new.path
 
     def delete(self, path: str, expected_hash: str, now: datetime) -> DeletedNote:
         """Move a note into the trash of the workspace, from where it can be restored."""
         note = self._read_expected(path, expected_hash)
-        deleted = put_into_deleted(self._settings.workspace, note.place.path, note.data, note.place.found, now)
+        deleted = put_into_deleted(self._settings.workspace, note.path, note.data, note.found, now)
         try:
-            remove_note(note.place.root, note.place.inside, expected_hash)
+            remove_note(note.root, note.inside, expected_hash)
         except BaseException:
             remove_deleted(self._settings.workspace, deleted)
             raise
@@ -139,16 +129,15 @@ class Curator:
         """Put a deleted note back where it was and return its path. Raise ``FileBusy`` if there is another one."""
         workspace = self._settings.workspace
         deleted = find_deleted(workspace, id)
-        for root, inside, shown in find_candidates(self._files, workspace, deleted.path):
-            max_bytes = self._settings.mdrecall.max_file_bytes
-            opened = read_below(workspace, deleted.inside, shown=shown, max_bytes=max_bytes)
-            found = _find_status(workspace, deleted.inside, shown)
-            create_file(root.folder, inside, opened.data, like=found, shown=shown)
-            remove_deleted(workspace, deleted)
-            return shown
-        raise AssertionError("find_candidates raises if there is none")
+        root, inside, shown = next(iter(find_candidates(self._files, workspace, deleted.path)))
+        max_bytes = self._settings.mdrecall.max_file_bytes
+        data = read_below(workspace, deleted.inside, shown=shown, max_bytes=max_bytes).data
+        found = _find_status(workspace, deleted.inside, shown)
+        create_file(root.folder, inside, data, like=found, shown=shown)
+        remove_deleted(workspace, deleted)
+        return shown
 
-    def _read_expected(self, path: str, expected_hash: str) -> NoteContent:
+    def _read_expected(self, path: str, expected_hash: str) -> Note:
         """Return a note as it was shown. What it has become meanwhile must not be written in its place."""
         note = self.read(path)
         if note.hash != expected_hash:
@@ -161,7 +150,7 @@ class Curator:
             hint = "Nothing was written. Split the note, or raise mdrecall.maxFileBytes."
             raise FileUnwritable(message, path=path, hint=hint)
 
-    def _place_new(self, path: str, now: datetime, beside: NotePlace | None = None) -> NotePlace:
+    def _place_new(self, path: str, now: datetime, beside: Note | None = None) -> Note:
         """Return where a new note of a name goes; a bare name goes ``beside`` another note."""
         today = user_time(now, None, self._settings.defaults.user_timezone).date().isoformat()
         listing, ignored = self._files.scan(), self._settings.mdrecall.ignore
@@ -177,11 +166,11 @@ class Curator:
             return self._require_searched(f"{folder}/{note.name}", path)
         return self._require_searched(note.shown, path)
 
-    def _require_searched(self, shown: str, asked: str) -> NotePlace:
+    def _require_searched(self, shown: str, asked: str) -> Note:
         """Return where a path is, if a note there would be searched."""
         with suppress(ReadError):
             for root, inside, path in find_candidates(self._files, self._settings.workspace, shown):
-                return NotePlace(path, root.folder, inside, os.stat(root.folder))
+                return Note(path, root.folder, inside, os.stat(root.folder))
         hint = "Give a folder whose notes are searched, such as memory/."
         raise PathRefused(f"A note at {asked.strip()[:80]!r} would not be searched.", path=asked, hint=hint)
 
@@ -197,47 +186,35 @@ def _find_status(root: str, inside: str, shown: str) -> os.stat_result:
 def merge_text(data: bytes, text: str, path: str) -> bytes:
     """Return a file's content with the text of a form. Lines before and after the change stay byte for byte.
 
-    Raise ``FileUnwritable`` if a line was changed that holds bytes which a form cannot show.
+    Raise ``FileUnwritable`` if the file holds what a form would lose.
     """
-    old, new = list(_split(data)), list(_split(text.encode("utf-8", "replace")))
-    shown = [(text, bool(end)) for text, end, _, _ in old]
-    given = [(text, bool(end)) for text, end, _, _ in new]
-    first = count_same(shown, given)
-    last = count_same(shown[first:][::-1], given[first:][::-1])
-    changed = old[first : len(old) - last]
-    if bad := next((number for number, line in enumerate(changed, first + 1) if not line[3]), 0):
-        message = f"Line {bad} of {path} holds bytes that are not text, which a form would lose."
-        raise FileUnwritable(message, path=path, hint="Nothing was written. Change that line with an editor.")
-    codec = find_codec(data)
-    end = (old[0][1] if old else "") or "\n"
-    middle = [(said + (end if is_ended else "")).encode(codec) for said, is_ended in given[first : len(new) - last]]
-    raw = [line[2] for line in old]
-    bom = data[: len(data) - sum(map(len, raw))]
-    return b"".join((bom, *raw[:first], *middle, *raw[len(raw) - last :]))
+    before = _decode(data, path)
+    bom = _BOM if before.startswith(_BOM) else ""
+    old, new = _LINES.findall(before.removeprefix(_BOM)), _LINES.findall(text)
+    shown, given = ([_LINE_END.sub("\n", line) for line in lines] for lines in (old, new))
+    first = _count_same(shown, given)
+    last = _count_same(shown[first:][::-1], given[first:][::-1])
+    end = _LINE_END.search(old[0]) if old else None
+    middle = [line.replace("\n", end[0] if end else "\n") for line in given[first : len(new) - last]]
+    return "".join((bom, *old[:first], *middle, *old[len(old) - last :])).encode("utf-8", "replace")
 
 
-def count_same(one: Sequence[object], two: Sequence[object]) -> int:
+def _count_same(one: Sequence[str], two: Sequence[str]) -> int:
     """Return how many items two sequences have in common at their beginning."""
     most = min(len(one), len(two))
     return next((number for number in range(most) if one[number] != two[number]), most)
 
 
-def _split(data: bytes) -> Iterator[_Line]:
-    """Yield the lines of a file without its byte order mark."""
-    codec = find_codec(data)
-    mark = "\ufeff".encode(codec)
-    # Bytes that are not text become half characters, which no form can send, and back.
-    errors = "surrogateescape" if codec == "utf-8" else "surrogatepass"
+def _decode(data: bytes, path: str) -> str:
+    """Return the text of a note that a form can show and send back."""
     try:
-        text = data.removeprefix(mark).decode(codec, errors)
-    except UnicodeError as error:
-        message = f"The file is not {codec.upper()}, as its first bytes say."
-        raise FileUnwritable(message, path="", hint="Save it as UTF-8.") from error
-    for line in _LINES.findall(text):
-        bare = line.rstrip("\r\n")
-        end = line[len(bare) :]
-        shown = _UNSHOWABLE.sub("\ufffd", bare)
-        yield shown, end, line.encode(codec, errors), shown == bare
+        text = data.decode()
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        hint = "Nothing was written. Save it as UTF-8, or change it with an editor."
+        raise FileUnwritable(f"{path} holds bytes that are not text, which a form would lose.", path=path, hint=hint)
+    return text
 
 
 def put_into_deleted(workspace: str, path: str, data: bytes, found: os.stat_result, now: datetime) -> DeletedNote:
@@ -250,8 +227,13 @@ def put_into_deleted(workspace: str, path: str, data: bytes, found: os.stat_resu
 
 def list_deleted(workspace: str) -> list[DeletedNote]:
     """Return the notes in the trash, the one that was deleted last first."""
-    found = (_describe(workspace, inside) for inside in list_trash_files(workspace))
-    return sorted((note for note in found if note), key=lambda note: (note.at, note.path), reverse=True)
+    notes = []
+    for inside in list_trash_files(workspace):
+        if path := original_path(inside):
+            at = _RUN.sub(r"\1-\2-\3T\4:\5:\6Z", inside.split("/")[1])
+            with suppress(OSError):
+                notes.append(DeletedNote(inside, path, at, os.lstat(os.path.join(workspace, inside)).st_size))
+    return sorted(notes, key=lambda note: (note.at, note.path), reverse=True)
 
 
 def find_deleted(workspace: str, inside: str) -> DeletedNote:
@@ -304,18 +286,6 @@ def original_path(inside: str) -> str:
     if not _RUN.fullmatch(run) or not parts or not inside.endswith(_ENDING):
         return ""
     return "/".join(map(unquote, parts)).removesuffix(_ENDING)
-
-
-def _describe(workspace: str, inside: str) -> DeletedNote | None:
-    path = original_path(inside)
-    if not path:
-        return None
-    run = inside.split("/")[1]
-    day, time = run[:8], run[9:15]
-    at = f"{day[:4]}-{day[4:6]}-{day[6:]}T{time[:2]}:{time[2:4]}:{time[4:]}Z"
-    with suppress(OSError):
-        return DeletedNote(inside, path, at, os.lstat(os.path.join(workspace, inside)).st_size)
-    return None
 
 
 def _encode(part: str) -> str:

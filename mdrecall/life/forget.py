@@ -9,7 +9,7 @@ import os
 import re
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import NamedTuple
@@ -148,8 +148,7 @@ class Forgetting:
         matches, participants, sessions = self._match_sessions(request)
         texts = self._texts_of_notes(request)
         at = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-        entry = make_entry(salt, os.urandom(4).hex(), at, request.phrases, sessions, texts)
-        entry = entry._replace(
+        entry = make_entry(salt, os.urandom(4).hex(), at, request.phrases, sessions, texts)._replace(
             agent=self._settings.agent_id, is_masked=request.is_masked, keeps_trash=request.trash_days > 0
         )
         unfinished = sum(not each.is_done for each in known.entries)
@@ -191,17 +190,10 @@ class Forgetting:
         """Return what was forgotten, the last first, as far as hashes tell."""
         kept = {name: str(entry.get("until", "")) for name, entry in list_entries(self._settings.index_path)}
         return [
-            Forgotten(
-                entry.id,
-                entry.at,
-                len(entry.phrases),
-                len(entry.sessions),
-                len(entry.paths),
-                entry.is_done,
-                kept.get(entry.id, ""),
-            )
+            Forgotten(entry.id, entry.at, len(entry.phrases), len(entry.sessions), len(entry.paths), entry.is_done,
+                      kept.get(entry.id, ""))
             for entry in reversed(self._tombstones.load().entries)
-        ]
+        ]  # fmt: skip
 
     def undo(self, id: str, progress: ProgressCallback | None = None) -> dict[str, str] | None:
         """Let a text come back: restore what the trash has of it, and index it again.
@@ -253,14 +245,11 @@ class Forgetting:
                 place.clear(forgotten)
 
     def _purge(self, progress: ProgressCallback | None) -> bool:
-        for left in range(_BUSY_TRIES - 1, -1, -1):
-            try:
+        for _ in range(_BUSY_TRIES - 1):
+            with suppress(StoreBusy):
                 return self._memory.purge(progress)
-            except StoreBusy:
-                if not left:
-                    raise
-                time.sleep(_BUSY_S)
-        raise AssertionError("unreachable")
+            time.sleep(_BUSY_S)
+        return self._memory.purge(progress)
 
     @contextmanager
     def _take_lock(self) -> Iterator[None]:
@@ -318,49 +307,41 @@ class Forgetting:
         """Return where the program that a conversation was held with keeps it; empty if it keeps it no longer."""
         from mdrecall.sessions.host_conversations import HostState
 
-        if conversation.host:
-            followed = HostState(self._settings.agent_folder).list_followed()
-            return followed[conversation.host].root if conversation.host in followed else ""
-        return self._settings.sessions_dir
+        if not conversation.host:
+            return self._settings.sessions_dir
+        kept = HostState(self._settings.agent_folder).list_followed().get(conversation.host)
+        return kept.root if kept else ""
 
     def _texts_of_notes(self, request: ForgetRequest) -> dict[str, str]:
         """Return the notes to forget, by path, with the lines of them that are meant."""
         if not request.paths and (request.has_sessions or not (request.since or request.until)):
             return {}
         listing, deleted = self._notes.scan(), self._notes.deleted_texts()
-        texts: dict[str, str] = {}
-        for citation in request.paths:
+        days, texts = Days(request.since, request.until), dict[str, str]()
+        dated = {
+            path: found[0] for path in (*listing.stamps, *deleted) if (found := _DAY.search(path.rpartition("/")[2]))
+        }
+        for citation in request.paths or (path for path, day in dated.items() if days.holds(day)):
             path, first, count = parse_citation(citation)
             path = path.removeprefix("./")
-            if path not in listing.stamps and path not in deleted:
-                # A run that was killed may have deleted the note already; its tombstones are there.
-                if self._tombstones.load().is_forgotten_path(path):
-                    continue
+            parts = [self._notes.read_text(path, listing)] if path in listing.stamps else []
+            if path in deleted and not (first and parts):
+                parts.append(deleted[path])
+            # A run that was killed may have deleted the note already; its tombstones are there.
+            if not parts and not self._tombstones.load().is_forgotten_path(path):
                 raise QueryError(f"There is no note {path}.", hint="Give a path from the list of notes.", name="path")
-            text = self._notes.read_text(path, listing) if path in listing.stamps else deleted[path]
-            if not first and path in deleted:
-                text = f"{text}\n{deleted[path]}"
-            lines = text.split("\n")
+            lines = "\n".join(parts).split("\n")
             wanted = lines[first - 1 : first - 1 + (count or 1)] if first else lines
-            texts[path] = "\n".join((texts.get(path, ""), *wanted))
-        if not request.paths:
-            days = Days(request.since, request.until)
-            paths = dict.fromkeys((*listing.stamps, *deleted))
-            dated = {path: found[0] for path in paths if (found := _DAY.search(path.rpartition("/")[2]))}
-            for path in (path for path, day in dated.items() if days.holds(day)):
-                now = self._notes.read_text(path, listing) if path in listing.stamps else ""
-                texts[path] = "\n".join(filter(None, (now, deleted.get(path, ""))))
+            if parts:
+                texts[path] = "\n".join((texts.get(path, ""), *wanted))
         return texts
 
     def _match_sessions(self, request: ForgetRequest) -> tuple[list[SessionMatch], list[str], dict[str, Days]]:
         """Return the sessions that are meant, the participants that were found, and the keys of the tombstones."""
         days = Days(request.since, request.until)
-        is_by_day = bool(request.since or request.until)
-        if request.phrases or request.paths:
-            return [], [], {}
         if not request.has_sessions:
-            return [], [], {ANY_SESSION: days}
-        keys: dict[str, Days] = {host_key(host): days for host in request.hosts if is_by_day}
+            return [], [], {} if request.phrases or request.paths else {ANY_SESSION: days}
+        keys = {host_key(host): days for host in request.hosts if request.since or request.until}
         matches: list[SessionMatch] = []
         participants: list[str] = []
         resolved: set[str] = set()
@@ -378,10 +359,9 @@ class Forgetting:
                 source = "archived" if each.archived else "live"
                 matches.append(SessionMatch(each.session, each.session_key, source))
                 keys |= {each.session: days, each.path: days}
-        for session in request.sessions:
-            if session not in resolved:
-                matches.append(SessionMatch(session, "", "unresolved"))
-                keys[session] = days
+        missing = [session for session in request.sessions if session not in resolved]
+        matches += [SessionMatch(session, "", "unresolved") for session in missing]
+        keys |= dict.fromkeys(missing, days)
         return matches, list(dict.fromkeys(participants)), keys
 
 
@@ -400,11 +380,8 @@ def check_request(request: ForgetRequest) -> None:
 
     kinds = [bool(request.phrases), bool(request.paths), request.has_sessions or bool(request.since or request.until)]
     if sum(kinds) != 1:
-        message = (
-            "It is not clear what to forget." if not any(kinds) else "Give a text, a path or sessions, one at a time."
-        )
-        hint = "Give a text, a path of a note, or sessions; days go alone or with sessions."
-        raise QueryError(message, hint=hint)
+        message = "Give a text, a path or sessions, one at a time." if any(kinds) else "It is not clear what to forget."
+        raise QueryError(message, hint="Give a text, a path of a note, or sessions; days go alone or with sessions.")
     for phrase in request.phrases:
         readings = read_phrase(phrase)
         if phrase.isascii() and min((sum(map(len, units)) for units in readings), default=0) < _LEAST_LETTERS:

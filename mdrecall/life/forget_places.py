@@ -121,10 +121,8 @@ class Notes:
         notes = list(self._list(listing))
         for note in notes:
             self._clear_note(note, forgotten)
-        for folder in {
-            *listing.folders,
-            *(os.path.dirname(os.path.join(root, inside)) for _, _, _, root, inside in notes),
-        }:
+        folders = {os.path.dirname(os.path.join(root, inside)) for _, _, _, root, inside in notes}
+        for folder in folders.union(listing.folders):
             remove_leftovers(folder)
 
     def _list(self, listing: Listing) -> Iterator[_NoteFile]:
@@ -140,19 +138,17 @@ class Notes:
 
     def _clear_note(self, note: _NoteFile, forgotten: Tombstones) -> None:
         kind, _, _, root, inside = note
-        for left in range(_TRIES - 1, -1, -1):
+        for left in reversed(range(_TRIES)):
             try:
                 change = self._change(note, forgotten)
             except ReadError:
                 return
-            if change is None:
-                return
             try:
-                if change.removes_file:
+                if change and change.removes_file:
                     remove_note(root, inside, change.before)
                     if kind == "deletion":
                         remove_empty_folders(self._workspace, inside)
-                else:
+                elif change:
                     replace_lines(root, inside, change.edits, change.before)
                 return
             except FileChanged:

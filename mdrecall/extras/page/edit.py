@@ -12,7 +12,7 @@ from mdrecall.extras.page.page import Answer, Html, Page, Redirect, Visit, join,
 from mdrecall.life.curate import (
     Curator,
     DeletedNote,
-    NoteContent,
+    Note,
     find_deleted,
     list_deleted,
     remove_deleted,
@@ -31,8 +31,8 @@ _MIN_ROWS, _MAX_ROWS = 12, 40
 def show_edit(visit: Visit) -> Page:
     """Return the page on which a note is edited."""
     note = Curator(visit.memory).read(visit.query.get("path", ""))
-    title = f"Edit {note.place.path}"
-    return Page(title, join(tag("h1", title), _edit_form(visit, note.place.path, note.text, note.hash)), "notes")
+    title = f"Edit {note.path}"
+    return Page(title, join(tag("h1", title), _edit_form(visit, note.path, note.text, note.hash)), "notes")
 
 
 def save_note(visit: Visit) -> Answer:
@@ -80,8 +80,8 @@ def append_text(visit: Visit) -> Answer:
 def show_move(visit: Visit) -> Page:
     """Return the page on which a note gets another name or folder."""
     note = Curator(visit.memory).read(visit.query.get("path", ""))
-    form = _move_form(visit, note.place.path, note.place.path, note.hash)
-    return Page("Move a note", join(tag("h1", f"Move {note.place.path}"), form), "notes")
+    form = _move_form(visit, note.path, note.path, note.hash)
+    return Page("Move a note", join(tag("h1", f"Move {note.path}"), form), "notes")
 
 
 def move_note(visit: Visit) -> Answer:
@@ -97,7 +97,7 @@ def move_note(visit: Visit) -> Answer:
 def show_delete(visit: Visit) -> Page:
     """Return the page that asks whether a note is to be deleted."""
     note = Curator(visit.memory).read(visit.query.get("path", ""))
-    path = note.place.path
+    path = note.path
     text = "It moves to the trash of this workspace, where searches do not find it. You can restore it from there."
     buttons = tag(
         "p",
@@ -155,7 +155,7 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
             tag("h2", "What is different"),
             show_difference(now.text, text),
             tag("h2", "Your text"),
-            _edit_form(visit, now.place.path, text, now.hash),
+            _edit_form(visit, now.path, text, now.hash),
             tag("h2", "The version on the disk"),
             _show_version(now),
         ),
@@ -177,7 +177,7 @@ def show_difference(old: str, new: str) -> Html:
     return tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences")
 
 
-def _show_version(note: NoteContent) -> Html:
+def _show_version(note: Note) -> Html:
     shown = "\n".join(islice(note.text.split("\n"), _MAX_LINES))
     return tag("pre", shown, tabindex=0, role="region", aria_label="The version on the disk")
 
