@@ -9,6 +9,7 @@ from mdrecall.cli.output import plural, printable, show, style
 from mdrecall.config.load import Loaded
 from mdrecall.errors import QueryError
 from mdrecall.life import promote
+from mdrecall.life.promotion import Candidate
 from mdrecall.life.recalls import lock_path, recalls_path
 
 #: Refused candidates that are listed for people; the rest is counted.
@@ -62,20 +63,20 @@ def _undo(options: argparse.Namespace, loaded: Loaded) -> int:
     return show(options, record, told, notes=nothing, code=0 if undone else 1)
 
 
-def _explain(options: argparse.Namespace, loaded: Loaded, found: promote.Judged | None) -> int:
-    candidate = found and promote.judged_to_json(found)
+def _explain(options: argparse.Namespace, loaded: Loaded, found: Candidate | None) -> int:
+    candidate = found and promote.candidate_to_json(found)
     record = {"workspaceDir": loaded.settings.workspace, "candidate": candidate}
     if found is None:
-        print(f"No statement that was recalled or repeated matches {printable(options.explain)!r}.", file=sys.stderr)
+        print(f"No statement that was recalled matches {printable(options.explain)!r}.", file=sys.stderr)
         return show(options, record, code=1)
-    parts = ", ".join(f"{name} {value:.2f}" for name, value in found.candidate.components.items())
+    parts = ", ".join(f"{name} {value:.2f}" for name, value in found.components.items())
     verdict = f"Not promoted: {printable(found.refusal)}." if found.refusal else "Would be promoted now."
     return show(options, record, _format_judged(found), f"    {style(parts, 'dim')}", verdict)
 
 
-def _format_judged(one: promote.Judged) -> str:
+def _format_judged(one: Candidate) -> str:
     """Return a statement with its score, its place, and what speaks for it."""
-    record = one.candidate.record
+    record = one.record
     days = plural(len(set(record.recall_days)), "day")
     queries = plural(record.queries, "different query", "different queries")
     signals = f"{plural(record.recalls, 'recall')} on {days} by {queries}"
@@ -103,7 +104,7 @@ def _advise(loaded: Loaded, made: promote.Plan, is_applied: bool) -> list[str]:
     """Return what a person may want to do next."""
     if made.promotions:
         return ["To take it back, run `mdrecall promote --undo`." if is_applied else "To write it, add --apply."]
-    recalled = sum(bool(record.recalls) for record, _ in made.located)
+    recalled = made.recalled
     notes = [f"Nothing to promote; {plural(recalled, 'recalled statement')}."]
     if not recalled and not loaded.settings.mdrecall.recalls.record:
         notes.append("Searches are not recorded: set mdrecall.recalls.record to true to begin.")
@@ -112,13 +113,13 @@ def _advise(loaded: Loaded, made: promote.Plan, is_applied: bool) -> list[str]:
     return notes
 
 
-def _headline(one: promote.Judged) -> str:
-    return f"{style(f'{one.candidate.score:.3f}', 'green')}  {printable(promote.cite(one))}"
+def _headline(one: Candidate) -> str:
+    return f"{style(f'{one.score:.3f}', 'green')}  {printable(one.citation)}"
 
 
 def _plan_to_json(loaded: Loaded, made: promote.Plan, *, is_applied: bool) -> dict[str, Any]:
     settings = loaded.settings
-    judged = [promote.judged_to_json(one) for one in made.judged]
+    judged = [promote.candidate_to_json(one) for one in made.judged]
     json: dict[str, Any] = {
         "workspaceDir": settings.workspace,
         "storePath": recalls_path(settings.index_path),

@@ -4,8 +4,8 @@
 restores the bytes of before. Markers in the file itself say what was promoted, so that neither a kill nor a second
 process can write an entry twice. To undo, no copy of the file is kept: a size and two hashes prove what to cut off.
 
-What could be promoted are the recall records, and what recent notes repeat. Each record is looked up again in its note,
-because only what stands there now may be promoted.
+What could be promoted are the recall records; a recent note that repeats a statement counts as a signal. Each record is
+looked up again in its note, because only what stands there now may be promoted.
 """
 
 import os
@@ -71,24 +71,12 @@ _DAILY_DAYS, _DAILY_CHARS, _DAILY_SCORE = 14, 280, 0.62
 
 #: A record, and the entry of its note that says it now; None if it was removed or changed.
 Located: TypeAlias = tuple[Record, Entry | None]
-#: Where recent notes say the same: the first of them, its entry, and the days of all.
-_Repeated: TypeAlias = tuple[str, Entry, tuple[str, ...]]
-
-
-class Judged(NamedTuple):
-    """A candidate, what would be written for it, and why it is not."""
-
-    candidate: Candidate
-    text: str = ""
-    """The statement; empty if the note has none any more."""
-    refusal: str = ""
-    """Why it is not promoted; empty if it is."""
 
 
 class Plan(NamedTuple):
     """What would be promoted now."""
 
-    judged: tuple[Judged, ...]
+    judged: tuple[Candidate, ...]
     """Every candidate that reaches OpenClaw's thresholds, or that was asked for, best first."""
     section: str
     """The text that would be appended; empty if nothing would."""
@@ -96,7 +84,8 @@ class Plan(NamedTuple):
     """``MEMORY.md``, in whichever spelling it is there."""
     data: bytes | None
     """Its content as it was read; None if there is no such file."""
-    located: list[Located]
+    recalled: int
+    """How many statements were ever recalled."""
     reconciled: tuple[str, ...] = ()
     """Keys that stand in the file although nobody wrote down that they were promoted."""
 
@@ -105,7 +94,7 @@ class Plan(NamedTuple):
         return decode(self.data or b"")
 
     @property
-    def promotions(self) -> tuple[Judged, ...]:
+    def promotions(self) -> tuple[Candidate, ...]:
         return tuple(one for one in self.judged if not one.refusal)
 
 
@@ -140,16 +129,15 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     judge = _Judge(settings, choice, path, text, user_time(now, None, zone).date().isoformat())
     judged = tuple(judge.judge(one, located[one.record.key]) for one in candidates)
     reconciled = tuple(sorted((in_file & located.keys()) - promoted.keys()))
-    return Plan(judged, judge.section, path, data, collected, reconciled)
+    return Plan(judged, judge.section, path, data, len(collected), reconciled)
 
 
 def collect(settings: Settings, home: str, moment: Moment) -> list[Located]:
-    """Return every record of a workspace with the entry that says it now."""
+    """Return every recall record of a workspace with the entry that says it now."""
     find = _open_notes(settings)
-    repeated = _find_repeated(find, _list_recent(settings, home, moment))
-    own = [_locate(recall, find, repeated) for recall in read_recalls(settings.index_path)]
-    known = {hash_text(record.snippet) for record, _ in own}
-    return own + [_describe_repeated(text, place, moment) for text, place in repeated.items() if text not in known]
+    repeated = _find_repeated(find, MemoryFiles(settings, home).scan().stamps, moment)
+    recalls = read_recalls(settings.index_path)
+    return [_locate(recall, find, sorted(repeated.get(recall.hash, ()))) for recall in recalls]
 
 
 def _open_notes(settings: Settings) -> Callable[[str], list[Entry]]:
@@ -168,28 +156,20 @@ def _open_notes(settings: Settings) -> Callable[[str], list[Entry]]:
     return find
 
 
-def _list_recent(settings: Settings, home: str, moment: Moment) -> Iterator[tuple[str, str]]:
-    """Yield the path and the day of every dated note of the last two weeks."""
-    for path in sorted(MemoryFiles(settings, home).scan().stamps):
-        day = note_day(path, "") if is_dated_note(path) else None
-        if day is not None and moment.today - _DAILY_DAYS < day <= moment.today:
-            yield path, format_day(day)
-
-
-def _find_repeated(find: Callable[[str], list[Entry]], recent: Iterable[tuple[str, str]]) -> dict[str, _Repeated]:
-    """Return the statements of recent notes, by the hash of their text."""
-    found: defaultdict[str, list[tuple[str, Entry, str]]] = defaultdict(list)
-    for path, day in recent:
-        for entry in find(path):
+def _find_repeated(find: Callable[[str], list[Entry]], paths: Iterable[str], moment: Moment) -> dict[str, set[str]]:
+    """Return the days of the last two weeks whose notes make a statement, by the hash of its text."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for path in filter(is_dated_note, paths):
+        day = note_day(path, "")
+        for entry in find(path) if day is not None and moment.today - _DAILY_DAYS < day <= moment.today else ():
             if len(entry.text) <= _DAILY_CHARS and not entry.is_superseded and not explain_unfit(entry.text):
-                found[hash_text(entry.text)].append((path, entry, day))
-    return {text: (*places[0][:2], tuple(sorted({day for _, _, day in places}))) for text, places in found.items()}
+                found[hash_text(entry.text)].add(format_day(day or 0))
+    return found
 
 
-def _locate(recall: Recall, find: Callable[[str], list[Entry]], repeated: dict[str, _Repeated]) -> Located:
+def _locate(recall: Recall, find: Callable[[str], list[Entry]], days: list[str]) -> Located:
     there = [entry for entry in find(recall.path) if hash_text(entry.text) == recall.hash]
     nearest = min(there, key=lambda entry: abs(entry.start_line - recall.start_line), default=None)
-    days = repeated[recall.hash][2] if recall.hash in repeated else ()
     at, text = nearest or recall, nearest.text if nearest else ""
     record = Record(
         recall.key, recall.path, at.start_line, at.end_line, text,
@@ -201,39 +181,28 @@ def _locate(recall: Recall, find: Callable[[str], list[Entry]], repeated: dict[s
     return record, nearest
 
 
-def _describe_repeated(text: str, place: _Repeated, moment: Moment) -> Located:
-    path, entry, days = place
-    count = len(days)
-    record = Record(
-        f"memory:claim:{text}", path, entry.start_line, entry.end_line, entry.text,
-        daily=count, total_score=_DAILY_SCORE * count, max_score=_DAILY_SCORE, first_ms=moment.ms, last_ms=moment.ms,
-        days=days, tags=find_tags(entry.text), claim_hash=text,
-    )  # fmt: skip
-    return record, entry
-
-
-def find_judged(made: Plan, selector: str) -> Judged | None:
+def find_judged(made: Plan, selector: str) -> Candidate | None:
     """Return the best candidate with this key, or whose key, path or text holds the selector."""
     wanted = selector.strip().casefold()
-    named = [(one, (*one.candidate.record[:2], one.candidate.record.snippet)) for one in made.judged if wanted]
+    named = [(one, (*one.record[:2], one.record.snippet)) for one in made.judged if wanted]
     exact = (one for one, texts in named if texts[0].casefold() == wanted)
     return next(exact, None) or next((one for one, texts in named if wanted in "\n".join(texts).casefold()), None)
 
 
 def apply(settings: Settings, home: str, choice: Choice, now: datetime | None = None) -> Plan:
     """Write what is to be promoted, and return the plan that was carried out."""
-    for attempt in range(_TRIES):
+    day = user_time(now, None, settings.defaults.user_timezone).date().isoformat()
+    for left in reversed(range(_TRIES)):
         with _lock(settings) as state:
             made = plan(settings, home, choice, now)
-            day = user_time(now, None, settings.defaults.user_timezone).date().isoformat()
             try:
                 _write(settings, made, day)
             except (FileChanged, FileBusy):
-                if attempt == _TRIES - 1:
+                if not left:
                     raise
                 continue
             # An entry that a person deletes later must not come back.
-            if keys := (*made.reconciled, *(one.candidate.record.key for one in made.promotions)):
+            if keys := (*made.reconciled, *(one.record.key for one in made.promotions)):
                 promoted = state.promoted | dict.fromkeys(keys, day)
                 state.content["promoted"] = dict(list(promoted.items())[-_MAX_PROMOTED:])
                 state.save()
@@ -278,29 +247,29 @@ class _Judge:
         # The entries of the file are read once for all candidates.
         entries = find_entries(text.split("\n"))
         self._contents = [(entry, find_content(strip_figures(entry.text))) for entry in entries]
-        self._chosen: list[tuple[Judged, AbstractSet[str]]] = []
+        self._chosen: list[tuple[Candidate, AbstractSet[str]]] = []
 
     @property
     def section(self) -> str:
-        return render_section(self._day, (one[:2] for one, _ in self._chosen)) if self._chosen else ""
+        return render_section(self._day, (one for one, _ in self._chosen)) if self._chosen else ""
 
-    def judge(self, candidate: Candidate, entry: Entry | None) -> Judged:
+    def judge(self, candidate: Candidate, entry: Entry | None) -> Candidate:
         """Return what becomes of a candidate; ``entry`` is what its note says now."""
         plain = strip_clock(entry.text) if entry else ""
         is_fit = entry and not entry.is_superseded and not explain_unfit(plain)
-        judged = Judged(candidate, shorten_statement(plain) if is_fit else "")
+        judged = candidate._replace(text=shorten_statement(plain) if is_fit else "")
         judged = judged._replace(refusal=self._explain(judged, entry))
         if not judged.refusal:
             self._chosen.append((judged, find_content(judged.text)))
         return judged
 
-    def _explain(self, judged: Judged, entry: Entry | None) -> str:
-        record = judged.candidate.record
+    def _explain(self, judged: Candidate, entry: Entry | None) -> str:
+        record = judged.record
         if record.key in self._promoted:
             return f"{self._path} already has it"
         if record.promoted_on and not self._choice.include_promoted:
             return f"it was promoted on {record.promoted_on}"
-        if reason := explain_refusal(judged.candidate, self._choice):
+        if reason := explain_refusal(judged, self._choice):
             return reason
         if entry is None:
             return f"{record.path} does not say it any more"
@@ -312,31 +281,24 @@ class _Judge:
             return "it contains what looks like a secret"
         return self._explain_known(judged) or self._explain_room(judged)
 
-    def _explain_known(self, judged: Judged) -> str:
+    def _explain_known(self, judged: Candidate) -> str:
         content = find_content(judged.text)
         for one, known in self._chosen:
             if adds_nothing(content, known):
-                return f"{cite(one)} says the same"
+                return f"{one.citation} says the same"
         for entry, old in self._contents:
             if adds_nothing(content, old):
                 return f"{format_citation(self._path, *entry[:2])} already says it"
         return ""
 
-    def _explain_room(self, judged: Judged) -> str:
+    def _explain_room(self, judged: Candidate) -> str:
         if len(self._chosen) >= self._choice.limit:
             return f"the limit of {self._choice.limit} is reached"
-        promotions = [*(one[:2] for one, _ in self._chosen), judged[:2]]
-        length = self._length + len(render_section(self._day, promotions))
+        length = self._length + len(render_section(self._day, [*(one for one, _ in self._chosen), judged]))
         if length > self._choice.max_chars:
             most = f"may have {self._choice.max_chars:,} characters"
             return f"{self._path} {most} and would have {length:,}: shorten it to make room"
         return ""
-
-
-def cite(judged: Judged) -> str:
-    """Return the lines of the note that say it."""
-    record = judged.candidate.record
-    return format_citation(record.path, record.start_line, record.end_line)
 
 
 def _read_memory(settings: Settings) -> tuple[str, bytes | None]:
@@ -388,9 +350,8 @@ def _append(before: bytes, section: str) -> bytes:
     return before + (gap + section).replace("\n", newline).encode(codec)
 
 
-def judged_to_json(judged: Judged) -> dict[str, Any]:
+def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
     """Convert a candidate. ``text`` is what would be written, ``refused`` why it is not; neither is OpenClaw's."""
-    candidate = judged.candidate
     record = candidate.record
     json: dict[str, Any] = {
         "key": record.key,
@@ -416,8 +377,8 @@ def judged_to_json(judged: Judged) -> dict[str, Any]:
         "conceptTags": list(record.tags),
         "components": dict(candidate.components),
         "provenance": {"originClass": record.origin or "agent", "sessionKind": "unknown", "observedAt": record.last_ms},
-        "text": judged.text,
-        "refused": judged.refusal,
+        "text": candidate.text,
+        "refused": candidate.refusal,
     }
     optional = ("claimHash", "promotedAt", "text", "refused")
     return {name: value for name, value in json.items() if value or name not in optional}

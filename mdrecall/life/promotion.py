@@ -18,6 +18,7 @@ from mdrecall.patterns import compile_later
 from mdrecall.text.days import day_number
 from mdrecall.text.markdown import INSIDE_BLOCK, Line, read_lines
 from mdrecall.text.words import count_unspaced, find_stop_words, fold, is_unspaced, stem, surface_words, tokens
+from mdrecall.types.documents import format_citation
 
 #: A statement has a subject, a verb and something about it; with fewer words it is a title.
 _MIN_WORDS = 4
@@ -213,7 +214,7 @@ _FULL_SIGNALS, _FULL_QUERIES, _FULL_DAYS, _FULL_SPAN_DAYS, _FULL_TAGS = 10, 5, 5
 #: A part of the consolidation is the number of days, the other the span between them. One day alone is a fixed value.
 _DAYS_SHARE, _SPAN_SHARE, _ONE_DAY = 0.55, 0.45, 0.2
 _MS_A_DAY = 86_400_000.0
-#: Importance of a promoted entry: OpenClaw writes nothing below 3, because the text has passed its choice.
+#: Importance of a promoted entry: OpenClaw writes nothing below 3, because the text has passed its gates.
 _MIN_IMPORTANCE, _MAX_IMPORTANCE = 3, 10
 #: Text of such origin is never promoted: it would speak for the user in every later session.
 BLOCKED_ORIGINS = frozenset(("untrusted", "system"))
@@ -253,7 +254,7 @@ class Record(NamedTuple):
 
 
 class Candidate(NamedTuple):
-    """A record with its score."""
+    """A record with its score, what would be written for it, and why it is not."""
 
     record: Record
     score: float
@@ -261,6 +262,15 @@ class Candidate(NamedTuple):
     """Days since the last recall."""
     components: Mapping[str, float]
     """The six parts of the score by their names, each from 0 to 1."""
+    text: str = ""
+    """The statement; empty if the note has none any more."""
+    refusal: str = ""
+    """Why it is not promoted; empty if it is."""
+
+    @property
+    def citation(self) -> str:
+        """The lines of the note that say it."""
+        return format_citation(self.record.path, self.record.start_line, self.record.end_line)
 
 
 class Choice(NamedTuple):
@@ -382,11 +392,11 @@ def is_writable_key(key: str) -> bool:
     return bool(key) and not re.search(r"[\n\r<>]|--", key)
 
 
-def render_section(day: str, promotions: Iterable[tuple[Candidate, str]]) -> str:
+def render_section(day: str, promotions: Iterable[Candidate]) -> str:
     """Return a section with an entry for each statement."""
     lines = [f"## Promoted From Short-Term Memory ({day})", ""]
-    for candidate, text in promotions:
-        record = candidate.record
+    for candidate in promotions:
+        record, text = candidate.record, candidate.text
         figures = (
             f"[score={candidate.score:.3f} signals={record.signals} recalls={record.recalls}"
             f" avg={candidate.components['relevance']:.3f} source={record.path}:{record.start_line}-{record.end_line}]"

@@ -114,7 +114,7 @@ def test_explain_shows_what_a_statement_lacks(run: Run, workspace: Workspace, pa
     assert "6 recalls on 3 days by 6 different queries" in ran.out
     assert "frequency " in ran.out
     assert ran.out.endswith("Would be promoted now.\n")
-    assert "Not promoted: score" in run("promote", "--explain", "prefers tea").out
+    assert "was recalled matches 'prefers tea'" in run("promote", "--explain", "prefers tea").err
     found = run("promote", "--explain", PUMP, "--json").json
     assert set(found) == {"workspaceDir", "candidate"}
     assert found["candidate"]["text"] == PUMP

@@ -63,7 +63,7 @@ def test_a_preview_writes_nothing(pump: Memory, workspace: Workspace) -> None:
 
 def test_apply_writes_openclaws_form_with_triggers_of_the_text(pump: Memory, workspace: Workspace) -> None:
     workspace.write("MEMORY.md", "# Memory\n\n- Sam lives in Oslo.\n")
-    key = make_plan(pump).judged[0].candidate.record.key
+    key = make_plan(pump).judged[0].record.key
     apply_now(pump)
     assert (workspace.path / "MEMORY.md").read_text() == (
         "# Memory\n\n- Sam lives in Oslo.\n"
@@ -92,7 +92,7 @@ def test_an_entry_with_its_marker_is_never_written_again(pump: Memory, workspace
     before = (workspace.path / "MEMORY.md").read_bytes()
     made = apply_now(pump, include_promoted=True)
     assert refusals(made) == ["MEMORY.md already has it"]
-    assert made.reconciled == (made.judged[0].candidate.record.key,)
+    assert made.reconciled == (made.judged[0].record.key,)
     assert (workspace.path / "MEMORY.md").read_bytes() == before
     assert apply_now(pump).reconciled == ()
 
@@ -242,7 +242,7 @@ def test_a_note_that_repeats_a_statement_counts_as_a_signal(recording: Memory, w
         workspace.write(f"memory/2026-11-{day:02d}.md", f"- {PUMP}\n")
     workspace.write("memory/2026-10-31.md", f"- {PUMP}\n")
     recall_line(recording, NOTE, 1, times=4, days=2)
-    (record,) = [one.candidate.record for one in make_plan(recording).promotions]
+    (record,) = [one.record for one in make_plan(recording).promotions]
     assert (record.recalls, record.daily, record.signals) == (4, 4, 8)
     assert record.total_score == pytest.approx(4 * 0.95 + 4 * 0.62)
     assert record.days == ("2026-11-03", "2026-11-13", "2026-11-14", "2026-11-15", "2026-11-16")
@@ -252,19 +252,15 @@ def test_a_note_that_repeats_a_statement_counts_as_a_signal(recording: Memory, w
 def test_a_statement_that_nobody_recalled_is_never_promoted(recording: Memory, workspace: Workspace) -> None:
     for day in range(10, 16):
         workspace.write(f"memory/2026-11-{day}.md", f"- {PUMP}\n")
-    made = make_plan(recording, min_score=0.0, min_signals=0, min_queries=0)
-    assert refusals(made) == ["recalled on 0 days, not on 2"]
+    assert make_plan(recording, min_score=0.0, min_signals=0, min_queries=0).judged == ()
 
 
 def test_a_record_can_be_explained_by_key_path_or_text(pump: Memory) -> None:
     made = make_plan(pump, lists_all=True)
-    for selector in (made.judged[0].candidate.record.key, "PUMP must", NOTE):
+    for selector in (made.judged[0].record.key, "PUMP must", NOTE):
         found = find_judged(made, selector)
         assert found
         assert found.text == PUMP
-    tea = find_judged(made, "prefers tea")
-    assert tea
-    assert "recalled on 0 days" in tea.refusal
     assert find_judged(made, "nothing of the kind") is None
     assert find_judged(made, " ") is None
 
@@ -399,4 +395,4 @@ def test_a_kill_between_any_two_steps_is_mended(
 
 def test_a_recall_of_next_week_does_not_break_the_score(pump: Memory) -> None:
     early = plan(pump.settings, "/nowhere", choose(pump.settings), NOW - timedelta(days=300))
-    assert all(0 <= one.candidate.score <= 1 for one in early.judged)
+    assert all(0 <= one.score <= 1 for one in early.judged)
