@@ -11,6 +11,7 @@ process chooses the same ones.
 """
 
 import math
+import struct
 import sys
 import threading
 from array import array
@@ -52,15 +53,12 @@ def to_int8(vectors: Sequence[bytes]) -> list[bytes]:
     return [_round(read_floats(vector)) for vector in vectors]
 
 
-def read_floats(vector: bytes) -> "array[float]":
+def read_floats(vector: bytes) -> tuple[float, ...]:
     """Return the numbers of a vector of little-endian 32-bit floats."""
-    numbers = array("f", vector)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return numbers
+    return struct.unpack(f"<{len(vector) // 4}f", vector)
 
 
-def _round(numbers: "array[float]") -> bytes:
+def _round(numbers: Sequence[float]) -> bytes:
     most = max(map(abs, numbers), default=0.0)
     factor = _MOST / most if most else 0.0
     return array("b", [round(number * factor) for number in numbers]).tobytes()
@@ -121,13 +119,10 @@ def _codes(limit: int) -> bytes:
     return bytes(2 * (number < 0) + (abs(number) > limit) for number in signed)
 
 
-def _find_limit(square: int, size: int) -> int:
-    return math.floor(_LARGE * math.sqrt(square / size))
-
-
 def _pack(vector: bytes) -> bytes:
     numbers = array("b", vector)
-    codes = vector.translate(_codes(_find_limit(sum(map(mul, numbers, numbers)), len(vector))))
+    limit = math.floor(_LARGE * math.sqrt(sum(map(mul, numbers, numbers)) / len(vector)))
+    codes = vector.translate(_codes(limit))
     codes += bytes(-len(codes) % 4)
     pairs = (int.from_bytes(codes[place::4], "big") << 6 - 2 * place for place in range(4))
     return sum(pairs).to_bytes(len(codes) // 4, "big")
@@ -156,8 +151,8 @@ _ROUNDED_AWAY = 10.0**-PLACES
 _SLICE_NUMBERS = 512 * 256
 # The linear algebra library multiplies as many numbers on the thread that asks for it.
 _NUMBERS_AT_ONCE = 32 * 256
-# Blocks are added by the hundred, because each addition looks up where its rows belong.
-_BLOCKS_AT_ONCE = 128
+# Blocks are added by the dozen, because each addition looks up where its rows belong.
+_BLOCKS_AT_ONCE = 32
 # Rows of removed chunks stay where they are until they are a sixteenth of all, because moving the rest takes longer.
 _FEWEST_DEAD, _DEAD_SHARE = 1_000, 16
 # Lengths are measured at the first search, when the rows are floats anyway.
@@ -335,58 +330,26 @@ class MatrixEngine:
             return
         revision, removed, newer = changed
         if removed is None:
-            self._load(newer, space.count())
-        else:
-            self._apply(removed, iter(newer))
-        self._seen = revision
-        self._compared = b"", None
-
-    def _apply(self, removed: Sequence[int], newer: Iterator[VectorBlock]) -> None:
-        numpy = self._numpy
-        if removed:
-            places, is_there = self._find(numpy.array(removed, numpy.int64))
-            self._dead = numpy.union1d(self._dead, places[is_there])
-        while some := list(islice(newer, _BLOCKS_AT_ONCE)):
+            self._count, self._dead = 0, self._dead[:0]
+            self._reserve(space.count())
+        elif removed:
+            places, is_there = self._find(self._numpy.array(removed, self._numpy.int64))
+            self._dead = self._numpy.union1d(self._dead, places[is_there])
+        blocks = iter(newer)
+        while some := list(islice(blocks, _BLOCKS_AT_ONCE)):
             self._put(*self._read_blocks(some))
         if len(self._dead) > max(_FEWEST_DEAD, self._count // _DEAD_SHARE):
             self._compact()
-
-    def _load(self, blocks: Iterable[VectorBlock], expected: int) -> None:
-        """Read all blocks. Their bytes are copied once, because that is most of the work of a first search."""
-        self._count, self._dead = 0, self._dead[:0]
-        self._reserve(max(1, expected))
-        self._signs.forget(0)
-        width = self._rows.shape[1]
-        held, at = self._rows.data.cast("B"), 0
-        firsts: list[int] = []
-        offsets: list[bytes] = []
-        for first, own_offsets, vectors in blocks:
-            end = at + len(vectors)
-            if end > len(held):
-                # More than were counted: another process has added some since.
-                held.release()
-                self._count = at // width
-                self._reserve(end // width)
-                held = self._rows.data.cast("B")
-            held[at:end] = vectors
-            firsts.append(first)
-            offsets.append(own_offsets)
-            at = end
-        self._count = at // width
-        self._ids[: self._count] = self._add_offsets(firsts, offsets)
-        self._lengths[: self._count] = _UNKNOWN_LENGTH
-
-    def _add_offsets(self, firsts: Sequence[int], offsets: Sequence[bytes]) -> Any:
-        """Return the numbers of the chunks of blocks from their first numbers and offsets."""
-        numpy = self._numpy
-        sizes = numpy.array([len(each) // 4 for each in offsets], numpy.int64)
-        return numpy.repeat(numpy.array(firsts, numpy.int64), sizes) + numpy.frombuffer(b"".join(offsets), "<u4")
+        self._seen = revision
+        self._compared = b"", None
 
     def _read_blocks(self, blocks: Sequence[VectorBlock]) -> tuple[Any, Any]:
+        """Return the numbers of the chunks of blocks, and their vectors."""
+        numpy = self._numpy
         firsts, offsets, vectors = zip(*blocks, strict=True)
-        ids = self._add_offsets(firsts, offsets)
-        rows = self._numpy.frombuffer(b"".join(vectors), self._numpy.int8)
-        return ids, rows.reshape(len(ids), self._rows.shape[1])
+        sizes = [len(each) // 4 for each in offsets]
+        ids = numpy.repeat(numpy.array(firsts, numpy.int64), sizes) + numpy.frombuffer(b"".join(offsets), "<u4")
+        return ids, numpy.frombuffer(b"".join(vectors), numpy.int8).reshape(len(ids), self._rows.shape[1])
 
     def _put(self, ids: Any, rows: Any) -> None:
         """Add rows, which are in the order of their numbers, or replace those that are there."""

@@ -153,7 +153,9 @@ class IndexFile:
                 return
             # A new file may get the inode of the one that is gone.
             self._opened = None
-            sidecar_files.drop_strays(self.path)
+            if not os.path.lexists(self.path):
+                # SQLite would apply the changes in the side files of the old database to the new one.
+                sidecar_files.remove(self.path)
             try:
                 prepare(self._home, create=True)
             except CorruptIndex:

@@ -8,7 +8,7 @@ from contextlib import closing, suppress
 import apsw
 
 from mdrecall.errors import StoreUnavailable
-from mdrecall.locks import FileLock
+from mdrecall.locks import FileLock, is_alive
 from mdrecall.state_files import make_private_folder
 from mdrecall.store.sqlite.tables import rows
 
@@ -90,7 +90,8 @@ def sweep_temporary_folders() -> None:
     import tempfile
 
     for name in os.listdir(tempfile.gettempdir()):
-        if name.startswith(_TEMPORARY) and not _is_alive(name.removeprefix(_TEMPORARY).split("-")[0]):
+        pid = name.removeprefix(_TEMPORARY).split("-")[0]
+        if name.startswith(_TEMPORARY) and pid.isdecimal() and not is_alive(int(pid)):
             remove_folder(os.path.join(tempfile.gettempdir(), name))
 
 
@@ -101,16 +102,6 @@ def remove_folder(path: str) -> None:
     rmtree(path, ignore_errors=True)
 
 
-def _is_alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return False
-    except (ValueError, OverflowError, OSError):
-        return True
-    return True
-
-
 def copy(path: str, to: str) -> None:
     """Copy a database and its write-ahead log, as far as they exist and can be read."""
     from shutil import copyfile
@@ -118,12 +109,6 @@ def copy(path: str, to: str) -> None:
     for suffix in ("", "-wal"):
         with suppress(OSError):
             copyfile(path + suffix, to + suffix)
-
-
-def drop_strays(path: str) -> None:
-    """Remove the side files of a database that is gone: SQLite would apply their changes to a new one."""
-    if not os.path.lexists(path):
-        remove(path)
 
 
 def fix_permissions(path: str) -> None:

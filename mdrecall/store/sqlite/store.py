@@ -22,7 +22,7 @@ from mdrecall.store.sqlite import sidecar_files
 from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.connect import IndexLocation
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.sqlite.vectors import Engines, SqliteVectors, check_contents, count_vectors, forget_chunks
+from mdrecall.store.sqlite.vectors import SqliteVectors, check_contents, count_vectors, forget_chunks
 from mdrecall.text.annotations import unpack_marks
 from mdrecall.text.days import is_of_days
 from mdrecall.types import (
@@ -450,17 +450,17 @@ class SqliteStore:
         """``library`` is sqlite-vec's, for a process that answers one query and ends."""
         self.file_path = path
         self._owner = owner
-        engines, stamps = Engines(library), common.StampCache()
+        stamps = common.StampCache()
 
         def forget() -> None:
-            engines.clear()
+            self.vectors.forget()
             stamps.clear()
 
         self._file = file = IndexFile(IndexLocation(path, is_ours, owner, disposable), forget, check_contents)
         self.admin = file
         self.documents = SqliteDocuments(file, stamps)
         self.chunks = SqliteChunks(file)
-        self.vectors = SqliteVectors(file, engines)
+        self.vectors = SqliteVectors(file, library)
         self.cache = SqliteEmbeddingCache(file)
         self._locks = {kind: FileLock(path + sidecar_files.LOCKS[kind]) for kind in ("watch", "fill")}
 
@@ -489,7 +489,10 @@ class SqliteStore:
             _carry_over(db, self.file_path)
             if cached is not None:
                 _keep_cached(db, cached)
-            _replace_index(live, db)
+            # Readers see either the old index or the new one.
+            with live.backup("main", db, "main") as copy:
+                copy.step()
+            live.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._file.renew_writer()
 
 
@@ -533,7 +536,8 @@ def _carry_over(fresh: apsw.Connection, live: str) -> None:
                     WHERE theirs.name = main.counters.name)) WHERE name = 'revision';
                 """
             )
-            sql.invalidate_caches(fresh)
+            fresh.execute("DELETE FROM history")
+            sql.start_revision(fresh)
     finally:
         fresh.execute("DETACH live")
 
@@ -546,13 +550,6 @@ def _keep_cached(fresh: apsw.Connection, hashes: Iterable[bytes]) -> None:
     with sql.transaction(fresh):
         fresh.executemany("INSERT OR IGNORE INTO temp.kept VALUES(?)", ((digest,) for digest in hashes))
         fresh.execute("DELETE FROM main.embedding_cache WHERE hash NOT IN (SELECT hash FROM temp.kept)")
-
-
-def _replace_index(live: apsw.Connection, fresh: apsw.Connection) -> None:
-    """Copy a whole index over another in one transaction: readers see either the old one or the new one."""
-    with live.backup("main", fresh, "main") as copy:
-        copy.step()
-    live.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
 
 _JOB = "tag, fingerprint, file, job, created_at, digests"

@@ -140,7 +140,11 @@ _CONTENT = """
 # Numbers of chunks come from a counter, so that none is ever reused: a vector held in memory always belongs to the
 # chunk it was read for. Revisions count from the time in microseconds: another process may still hold vectors of an
 # index that was just deleted, and must see that they are older even if the new file has its inode.
-_PAID = """
+_NEW_REVISION = """
+    UPDATE counters SET value = max(value + 1, 1000 * CAST(1000 * unixepoch('subsec') AS INTEGER))
+    WHERE name='revision'
+"""
+_PAID = f"""
     CREATE TABLE IF NOT EXISTS spaces(
         id INTEGER PRIMARY KEY,
         provider TEXT NOT NULL, model TEXT NOT NULL, fingerprint TEXT NOT NULL, dimensions INTEGER NOT NULL,
@@ -160,8 +164,7 @@ _PAID = """
     ) WITHOUT ROWID, STRICT;
     CREATE TABLE IF NOT EXISTS counters(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID, STRICT;
     INSERT OR IGNORE INTO counters(name, value) VALUES('revision', 0), ('texts', 0), ('cache', 0), ('chunks', 0);
-    UPDATE counters SET value = max(value + 1, 1000 * CAST(1000 * unixepoch('subsec') AS INTEGER))
-        WHERE name='revision';
+    {_NEW_REVISION};
     UPDATE spaces SET stored = 0, filled_at = -1, ever_filled = 0, filled_to = 0;
     INSERT INTO history SELECT value FROM counters WHERE name='revision';
 """
@@ -223,11 +226,6 @@ def add_function(db: apsw.Connection) -> None:
 #: further behind loads everything again.
 REMEMBERED_REVISIONS = 1_000
 
-_NEW_REVISION = """
-    UPDATE counters SET value = max(value + 1, 1000 * CAST(1000 * unixepoch('subsec') AS INTEGER))
-    WHERE name='revision'
-"""
-
 
 def bump(db: apsw.Connection, counter: str) -> int:
     """Increase a counter and return its new value."""
@@ -251,12 +249,6 @@ def start_revision(db: apsw.Connection) -> int:
 def current_revision(db: apsw.Connection) -> int:
     """Return the number of the last change."""
     return single(db, "SELECT value FROM counters WHERE name='revision'")
-
-
-def invalidate_caches(db: apsw.Connection) -> None:
-    """Start a new history, so that every cache in memory loads everything again."""
-    db.execute("DELETE FROM history")
-    start_revision(db)
 
 
 def is_remembered(db: apsw.Connection, revision: int) -> bool:

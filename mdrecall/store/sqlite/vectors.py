@@ -7,11 +7,10 @@ numbers in a byte, are stored apart, because they are read only for the few chun
 are called windows, as in older indexes. Every row has a checksum.
 """
 
-import sys
+import struct
 import threading
 import weakref
 import zlib
-from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -86,10 +85,7 @@ def check_contents(db: apsw.Connection) -> None:
 
 def read_offsets(first: int, offsets: bytes) -> list[int]:
     """Return the numbers of chunks from their offsets to the first."""
-    numbers = array("I", offsets)
-    if sys.byteorder == "big":
-        numbers.byteswap()
-    return [first + offset for offset in numbers]
+    return [first + offset for offset in struct.unpack(f"<{len(offsets) // _OFFSET_BYTES}I", offsets)]
 
 
 def stored_between(db: apsw.Connection, space: int, first: int, last: int) -> set[int]:
@@ -175,12 +171,10 @@ def _insert_blocks(
     made = []
     for start in range(0, len(ids), size):
         some = ids[start : start + size]
-        offsets = array("I", [number - some[0] for number in some])
-        if sys.byteorder == "big":
-            offsets.byteswap()
+        offsets = struct.pack(f"<{len(some)}I", *(number - some[0] for number in some))
         held = b"".join([vectors[number] for number in some])
-        checksum = checksum_row(some[0], offsets.tobytes(), held)
-        made.append((some[0], some[-1], len(some), revision, checksum, offsets.tobytes(), held))
+        checksum = checksum_row(some[0], offsets, held)
+        made.append((some[0], some[-1], len(some), revision, checksum, offsets, held))
     db.executemany(f"INSERT INTO vectors_{space} VALUES(?, ?, ?, ?, ?, ?, ?)", made)
 
 
@@ -303,7 +297,6 @@ class VecEngine:
         self._loaded.add(db)
 
     def nearest(self, space: SpaceRows, query: bytes, limit: int) -> list[tuple[int, float]]:
-        self.load(space.db)
         statement = f"""
             {_EACH_VECTOR.format(space=space.number, size=self._dimensions)}
             SELECT first, place, {_COSINE} AS cosine FROM each ORDER BY cosine DESC, first, place LIMIT ?
@@ -317,7 +310,6 @@ class VecEngine:
         return [(chunks[first][place], cosine) for first, place, cosine in found]
 
     def mean_cosine(self, space: SpaceRows, query: bytes) -> float:
-        self.load(space.db)
         each = _EACH_VECTOR.format(space=space.number, size=self._dimensions)
         statement = (
             f"{each} SELECT coalesce(avg(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?))), 0.0) FROM each"
@@ -325,13 +317,11 @@ class VecEngine:
         return float(next(iter(sql.rows(space.db, statement, to_int8([query]))))[0])
 
     def cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, float]:
-        self.load(space.db)
         (asked,) = to_int8([query])
         there = space.vectors_of(ids)
         return {chunk_id: _cosine(space.db, there[chunk_id], asked) for chunk_id in ids if chunk_id in there}
 
     def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
-        self.load(space.db)
         (asked,) = to_int8([query])
         size = self._dimensions
         return {
@@ -350,53 +340,6 @@ def _cosine(db: apsw.Connection, vector: bytes, query: bytes) -> float:
 Engine: TypeAlias = MatrixEngine | VecEngine
 
 
-class Engines:
-    """The engine of each space, chosen at its first use."""
-
-    def __init__(self, library: str) -> None:
-        """``library`` is sqlite-vec's, which compares vectors unless they are very many; empty for a matrix only."""
-        self._library = library
-        self._lock = threading.Lock()
-        self._by_space: dict[tuple[int, tuple[str, int]], Engine] = {}
-        self.problem = ""
-        """Why sqlite-vec does not search although it should; empty if nothing is wrong."""
-
-    def get(self, tables: SpaceRows, space: StoredSpace) -> Engine:
-        """Return the engine that searches a space; raise if the space has been dropped since it was looked up."""
-        if not tables.is_stored():
-            raise explain_replaced(space.space.model)
-        with self._lock:
-            key = space.id, space.space.key
-            if key not in self._by_space:
-                self._by_space[key] = self._choose(tables, space.space.dimensions)
-            return self._by_space[key]
-
-    def load(self, tables: SpaceRows, space: StoredSpace) -> str:
-        """Return the name of a space's engine, after checking that it loads."""
-        engine = self.get(tables, space)
-        if isinstance(engine, VecEngine):
-            engine.load(tables.db)
-        return engine.name
-
-    def clear(self) -> None:
-        """Forget everything, because another index answers from now on."""
-        with self._lock:
-            self._by_space.clear()
-
-    def _choose(self, tables: SpaceRows, dimensions: int) -> Engine:
-        if self._library and tables.count() <= _MANY_VECTORS:
-            engine = VecEngine(dimensions, self._library)
-            try:
-                engine.load(tables.db)
-                return engine
-            except StoreUnavailable as error:
-                import logging
-
-                self.problem = str(error)
-                logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", error)
-        return MatrixEngine(dimensions)
-
-
 def find_library() -> str:
     """Return the path of the library in the package sqlite-vec, without importing it."""
     spec = find_spec("sqlite_vec")
@@ -407,9 +350,19 @@ def find_library() -> str:
 class SqliteVectors:
     """The role ``VectorIndex``."""
 
-    def __init__(self, file: IndexFile, engines: Engines) -> None:
+    def __init__(self, file: IndexFile, library: str) -> None:
+        """``library`` is sqlite-vec's, which compares vectors unless they are very many; empty for a matrix only."""
         self._file = file
-        self._engines = engines
+        self._library = library
+        self._lock = threading.Lock()
+        self._engines: dict[tuple[int, tuple[str, int]], Engine] = {}
+        self._problem = ""
+        """Why sqlite-vec does not search although it should; empty if nothing is wrong."""
+
+    def forget(self) -> None:
+        """Forget what was read, because another index answers from now on."""
+        with self._lock:
+            self._engines.clear()
 
     def spaces(self) -> list[StoredSpace]:
         with self._file.reading() as db:
@@ -457,7 +410,7 @@ class SqliteVectors:
         with self._file.writing() as db, sql.transaction(db):
             _require_stored(db, space)
             db.execute("UPDATE spaces SET filled_at=max(filled_at, ?), ever_filled=1 WHERE id=?", (texts, space))
-            if texts == _text_counter(db):
+            if texts == sql.single(db, "SELECT value FROM counters WHERE name='texts'"):
                 last = sql.single(db, "SELECT value FROM counters WHERE name='chunks'")
                 db.execute("UPDATE spaces SET filled_to=? WHERE id=?", (last, space))
             others = sql.rows(db, "SELECT id FROM spaces WHERE stored AND id<>? AND provider<>?", (space, keep))
@@ -477,8 +430,8 @@ class SqliteVectors:
             return next((str(value) for (value,) in found), "")
 
     def engine(self, space: StoredSpace) -> tuple[str, str]:
-        with self._file.reading() as db:
-            return self._engines.load(SpaceRows(self._file, db, space.id), space), self._engines.problem
+        with self._searching(space) as (engine, _):
+            return engine.name, self._problem
 
     def nearest(self, space: StoredSpace, query: bytes, limit: int) -> list[tuple[int, float]]:
         with self._searching(space) as (engine, tables):
@@ -505,7 +458,29 @@ class SqliteVectors:
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
         with self._file.reading() as db:
             tables = SpaceRows(self._file, db, space.id)
-            yield self._engines.get(tables, space), tables
+            if not tables.is_stored():
+                raise explain_replaced(space.space.model)
+            with self._lock:
+                key = space.id, space.space.key
+                if key not in self._engines:
+                    self._engines[key] = self._choose(tables, space.space.dimensions)
+                engine = self._engines[key]
+            if isinstance(engine, VecEngine):
+                engine.load(db)
+            yield engine, tables
+
+    def _choose(self, tables: SpaceRows, dimensions: int) -> Engine:
+        if self._library and tables.count() <= _MANY_VECTORS:
+            engine = VecEngine(dimensions, self._library)
+            try:
+                engine.load(tables.db)
+                return engine
+            except StoreUnavailable as error:
+                import logging
+
+                self._problem = str(error)
+                logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", error)
+        return MatrixEngine(dimensions)
 
 
 def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
@@ -514,10 +489,6 @@ def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
         has_any = was_filled or sql.single(db, f"SELECT EXISTS (SELECT 1 FROM vectors_{number})")
         found.append(StoredSpace(number, Space(*space), filled_at >= texts, bool(was_filled), texts, bool(has_any)))
     return found
-
-
-def _text_counter(db: apsw.Connection) -> int:
-    return sql.single(db, "SELECT value FROM counters WHERE name='texts'")
 
 
 def _with_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[PendingChunk]:
