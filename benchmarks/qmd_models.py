@@ -21,7 +21,7 @@ from benchmarks.metrics import area_under_curve, calibration_error, reliability
 from benchmarks.quality import Scorer, Task, add_task_options, plan, prepare
 from benchmarks.quality_report import layout, mean_of
 from mdrecall import Memory, SearchAnswer, SearchResult
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.extras.minilm import MiniLM
 from mdrecall.extras.qmd.passages import QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode

@@ -1,16 +1,16 @@
 """An evaluation: read questions from JSON lines, ask a memory, and see where the right answers rank."""
 
 import json
+import math
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.config.declare import InvalidValue, either, list_of, record, text, whole
 from mdrecall.errors import QuestionsError, ReadError
-from mdrecall.eval_metrics import Expectation, Figures, Ranks, best_rank, figure_names, means, rank_all
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
-from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback
+from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback, SearchResult, format_citation
 from mdrecall.types.documents import parse_citation
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "parse_questions", "read_questions"]
@@ -27,6 +27,64 @@ _QUESTION = record(
 _HINT = 'Write one object a line: {"query": "where do we meet?", "expect": ["memory/2026-01-02.md", "MEMORY.md#L3-L9"]}'
 # A file of another format is wrong in every line; more than this would only fill the screen.
 _MAX_PROBLEMS = 20
+
+
+#: For each expectation of a question, the rank (from 1) of the first result that meets it; None if none does.
+Ranks: TypeAlias = tuple[int | None, ...]
+
+#: Means by the name of the figure: ``hit@6``, ``recall@6``, ``mrr``.
+Figures: TypeAlias = dict[str, float]
+
+
+class Expectation(NamedTuple):
+    """A right answer: any result from a file, or only one that overlaps these lines."""
+
+    path: str
+    lines: tuple[int, int] | None = None
+
+    def is_met_by(self, result: SearchResult) -> bool:
+        """True if a result is from this file and overlaps the lines, if there are any."""
+        if result.path != self.path:
+            return False
+        return self.lines is None or (result.start_line <= self.lines[1] and self.lines[0] <= result.end_line)
+
+    @property
+    def citation(self) -> str:
+        """``path``, ``path#L3`` or ``path#L3-L9``."""
+        return format_citation(self.path, *(self.lines or (None, None)))
+
+
+def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult]) -> Ranks:
+    """Return the rank of the first result that meets each expectation."""
+    return tuple(
+        next((place for place, result in enumerate(results, 1) if expected.is_met_by(result)), None)
+        for expected in expectations
+    )
+
+
+def best_rank(ranks: Ranks) -> int | None:
+    """Return the rank of the first right result."""
+    return min((rank for rank in ranks if rank is not None), default=None)
+
+
+def figure_names(cuts: Iterable[int]) -> list[str]:
+    """Return the figures for these numbers of results, in the order in which they are shown."""
+    cuts = sorted(set(cuts))
+    return [f"{kind}@{cut}" for kind in ("hit", "recall") for cut in cuts] + ["mrr"]
+
+
+def figure(name: str, ranks: Ranks) -> float:
+    """Return one figure of one question."""
+    kind, _, cut = name.partition("@")
+    if kind == "mrr":
+        return 1 / (best_rank(ranks) or math.inf)
+    met = sum(rank is not None and rank <= int(cut) for rank in ranks)
+    return float(met > 0) if kind == "hit" else met / len(ranks)
+
+
+def means(names: Iterable[str], questions: Sequence[Ranks]) -> Figures:
+    """Return the mean of each figure over the questions."""
+    return {name: math.fsum(figure(name, ranks) for ranks in questions) / len(questions) for name in names}
 
 
 class Question(NamedTuple):

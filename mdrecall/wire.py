@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Any
 
-from mdrecall.types import Appended, FallbackNotice, ReadResult, SearchAnswer, SearchResult
+from mdrecall.types import Appended, ReadResult, SearchAnswer, SearchResult
 
 _PLAIN = frozenset((str, int, float, bool))
 _OPTIONAL = (
@@ -55,18 +55,17 @@ def answer_to_json(answer: SearchAnswer, results: list[dict[str, Any]] | None = 
         json |= {"reason": answer.reason, "action": answer.action}
     if answer.provider:
         json |= {"provider": answer.provider, "model": answer.model}
-    if answer.answered_for:
-        json["fallback"] = fallback_to_json(answer.answered_for)
-    if answer.fallback:
-        json["embeddingFallback" if answer.answered_for else "fallback"] = {"reason": answer.fallback}
-    if answer.degraded:
-        json["degraded"] = {"reason": answer.degraded}
-    if answer.not_reranked:
-        json["notReranked"] = {"reason": answer.not_reranked}
-    if answer.stale:
-        json["stale"] = {"reason": answer.stale}
-    if answer.withheld:
-        json["withheld"] = {"reason": answer.withheld}
+    if notice := answer.answered_for:
+        times = {"since": notice.since, "nextTry": notice.next_try}
+        json["fallback"] = {"from": notice.backend, "reason": notice.reason, **times}
+    reasons = {
+        "embeddingFallback" if answer.answered_for else "fallback": answer.fallback,
+        "degraded": answer.degraded,
+        "notReranked": answer.not_reranked,
+        "stale": answer.stale,
+        "withheld": answer.withheld,
+    }
+    json |= {name: {"reason": reason} for name, reason in reasons.items() if reason}
     if answer.issues:
         json["issues"] = to_json(answer.issues)
     if answer.memories:
@@ -74,16 +73,6 @@ def answer_to_json(answer: SearchAnswer, results: list[dict[str, Any]] | None = 
             {name: value for name, value in to_json(each).items() if value != ""} for each in answer.memories
         ]
     return json
-
-
-def fallback_to_json(notice: FallbackNotice) -> dict[str, str]:
-    """Convert the notice that another backend answered, under OpenClaw's names."""
-    return {
-        "from": notice.backend,
-        "reason": notice.reason,
-        "since": notice.since,
-        "nextTry": notice.next_try,
-    }
 
 
 def result_to_json(result: SearchResult) -> dict[str, Any]:
@@ -103,16 +92,10 @@ def read_to_json(read: ReadResult) -> dict[str, Any]:
 
     ``fromIndex`` is present if the file itself is on another machine.
     """
-    json: dict[str, Any] = {
-        "path": read.path,
-        "text": read.text,
-        "from": read.from_line,
-        "lines": read.line_count,
-        "totalLines": read.total_lines,
-        "truncated": read.truncated,
-    }
+    place = {"from": read.from_line, "lines": read.line_count, "totalLines": read.total_lines}
     following = {"nextFrom": read.next_from, "nextChar": read.next_char, "fromIndex": read.is_from_index or None}
-    return json | {name: value for name, value in following.items() if value is not None}
+    json = {"path": read.path, "text": read.text, **place, "truncated": read.truncated, **following}
+    return {name: value for name, value in json.items() if value is not None}
 
 
 def appended_to_json(appended: Appended) -> dict[str, Any]:

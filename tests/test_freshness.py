@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.engine.indexer import Indexer
 from mdrecall.engine.refresh import IndexRefresh
 from mdrecall.errors import StoreBusy, StoreUnavailable

@@ -3,8 +3,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.errors import QuestionsError
-from mdrecall.eval_metrics import Expectation
-from mdrecall.evaluate import Question, parse_questions, read_questions
+from mdrecall.evaluate import Expectation, Question, parse_questions, read_questions
 
 GOOD = '{"query": "walrus", "expect": "MEMORY.md"}'
 

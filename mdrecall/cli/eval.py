@@ -9,8 +9,18 @@ from typing import Any
 from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_fraction
 from mdrecall.cli.output import plural, print_issues, print_json, print_warning, printable, progress_line, style
 from mdrecall.errors import QuestionsError
-from mdrecall.eval_metrics import Ranks, figure_names, means
-from mdrecall.evaluate import CUTS, DEPTH, Evaluation, Outcome, evaluate, parse_questions, read_questions
+from mdrecall.evaluate import (
+    CUTS,
+    DEPTH,
+    Evaluation,
+    Outcome,
+    Ranks,
+    evaluate,
+    figure_names,
+    means,
+    parse_questions,
+    read_questions,
+)
 from mdrecall.memory import Memory
 from mdrecall.wire import to_json
 

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from mdrecall.config.environment import shorten
 from mdrecall.config.files import UnresolvedValue, read_file, resolve_secret, resolve_text
-from mdrecall.config.layers import ResolvedValue, look_up
+from mdrecall.config.layers import look_up
 from mdrecall.config.openclaw_file import find_wire
-from mdrecall.config.openclaw_settings import Remote
+from mdrecall.config.settings import Remote, ResolvedValue
 from mdrecall.errors import ConfigError
 from mdrecall.patterns import compile_later
 from mdrecall.types import Secret

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from mdrecall.config.declare import InvalidValue, Section, Setting
-from mdrecall.config.openclaw_settings import PER_AGENT
+from mdrecall.config.settings import PER_AGENT, ResolvedValue
 from mdrecall.errors import ConfigError, suggest_name
 from mdrecall.types.transcripts import normalize_agent_id
 
@@ -37,13 +37,6 @@ class AgentEntry(NamedTuple):
     at: str
     file: str
     values: dict[str, Any]
-
-
-class ResolvedValue(NamedTuple):
-    """The value of a setting after all layers, and where it came from."""
-
-    value: Any
-    origin: str
 
 
 def look_up(files: Sequence[Mapping[str, Any]], *path: str) -> Any:

@@ -21,7 +21,6 @@ from mdrecall.config.files import mask_url, read_files, read_variables, substitu
 from mdrecall.config.layers import (
     AgentEntry,
     Layer,
-    ResolvedValue,
     agent_default_layers,
     agent_layers,
     build,
@@ -34,8 +33,7 @@ from mdrecall.config.layers import (
     resolve,
 )
 from mdrecall.config.openclaw_file import list_unused, translate_providers
-from mdrecall.config.openclaw_settings import DEFAULT_MODELS
-from mdrecall.config.settings import SECTIONS, Settings, Values, is_secret
+from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ResolvedValue, Settings, Values, is_secret
 from mdrecall.config.workspace import (
     HOSTS_FILE,
     Workspace,

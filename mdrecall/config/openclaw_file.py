@@ -9,8 +9,7 @@ from typing import Any
 
 from mdrecall.config.declare import Section, Setting
 from mdrecall.config.layers import Layer, look_up
-from mdrecall.config.openclaw_settings import PER_AGENT, PROVIDERS
-from mdrecall.config.settings import SECTIONS
+from mdrecall.config.settings import PER_AGENT, PROVIDERS, SECTIONS
 
 _OWN_NAMES = ("auto", "none", *PROVIDERS)
 #: OpenClaw's providers that speak the wire of OpenAI.

@@ -1,18 +1,20 @@
-"""The settings that only mdrecall has, every setting by its name, and the value that carries those of an agent."""
+"""Every setting by its name: those that OpenClaw has as well, and mdrecall's own; and the value that carries them."""
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from mdrecall.config import openclaw_settings as openclaw
 from mdrecall.config.declare import (
     Section,
     Setting,
     choice,
+    duration_ms,
     each_setting,
+    either,
     flag,
     hide_text,
+    hide_values,
     list_of,
     map_of,
     number,
@@ -22,8 +24,328 @@ from mdrecall.config.declare import (
     text,
     whole,
 )
-from mdrecall.config.layers import ResolvedValue
-from mdrecall.config.openclaw_settings import SECRET, ExtraPath
+from mdrecall.types import SourceName
+
+PROVIDERS = ("offline", "minilm", "openai", "openai-compatible", "local", "gemini", "voyage", "mistral", "ollama")
+DEFAULT_MODELS = {
+    "openai": "text-embedding-3-small",
+    "gemini": "gemini-embedding-001",
+    "voyage": "voyage-4-large",
+    "mistral": "mistral-embed",
+    "ollama": "nomic-embed-text",
+    "deepinfra": "BAAI/bge-m3",
+}
+
+#: A key as it stands in a file: a text, or a reference to one.
+SECRET = either(
+    text(),
+    record({"source": choice("env", "file", "exec", "store"), "provider": text(), "id": text()}, ("source", "id")),
+)
+_EXTRA_PATH = either(text(), record({"path": text(), "pattern": text()}, ("path",)))
+
+
+def _limit_to_20(value: int) -> int:
+    return min(20, value)
+
+
+class Batch(Section):  # memorySearch.remote.batch
+    enabled: bool = setting(flag(), False, "Send large jobs through the provider's batch API.")
+    wait: bool = setting(flag(), True, "Make indexing wait until the batch is done.")
+    concurrency: int = setting(whole(1), 2, "How many batches run at once.")
+    poll_interval_ms: int = setting(whole(0), 2000, "How often a batch is polled, in milliseconds.")
+    timeout_minutes: int = setting(whole(1), 60, "How long a batch may take, in minutes.")
+
+
+class Remote(Section):  # memorySearch.remote
+    base_url: str | None = setting(text(), None, "The provider's address, if not its default one.")
+    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    headers: Mapping[str, Any] = setting(map_of(text()), {}, "Additional headers for every request.", hide=hide_values)
+    batch: Batch = Batch()
+
+
+class Local(Section):  # memorySearch.local
+    model_path: str | None = setting(text(), None, "A GGUF file, an `hf:` reference or a URL; for minilm, a folder.")
+    model_cache_dir: str | None = setting(text(), None, "The folder for downloaded models.")
+
+
+class VectorStore(Section):  # memorySearch.store.vector
+    enabled: bool = setting(flag(), True, "Let sqlite-vec search vectors; if off, they are searched in this process.")
+    extension_path: str | None = setting(text(), None, "A sqlite-vec library to load instead of the bundled one.")
+
+
+class StoreSettings(Section, dropped=("driver", "fts")):  # memorySearch.store
+    path: str | None = setting(text(), None, "The index file; `{agentId}` stands for the agent.")
+    vector: VectorStore = VectorStore()
+
+
+class Chunking(Section):  # memorySearch.chunking
+    tokens: int = setting(whole(1), 400, "The longest chunk, in tokens of about four characters.")
+    overlap: int = setting(whole(0), 80, "How many tokens neighbouring chunks share; less than `tokens`.")
+
+
+class SessionSync(Section, dropped=("postCompactionForce",)):  # memorySearch.sync.sessions
+    delta_bytes: int = setting(whole(0), 100_000, "Index a transcript after it grew by this many bytes; 0 means any.")
+    delta_messages: int = setting(whole(0), 50, "Index a transcript after it grew by this many messages.")
+
+
+class SyncSettings(Section):  # memorySearch.sync
+    on_session_start: bool = setting(flag(), True, "Update the index when a session starts.")
+    on_search: bool = setting(flag(), True, "Index changed files before a search.")
+    watch: bool = setting(flag(), True, "Watch files for changes.")
+    watch_debounce_ms: int = setting(whole(0), 1500, "How many milliseconds files must rest before they are indexed.")
+    interval_minutes: int = setting(whole(0), 0, "Minutes between regular checks for changes; 0 means none.")
+    sessions: SessionSync = SessionSync()
+
+
+class Mmr(Section):  # memorySearch.query.hybrid.mmr
+    enabled: bool = setting(flag(), False, "Rank results lower that repeat better ones (maximal marginal relevance).")
+    lambda_: float = setting(number(0, 1), 0.7, "The balance of MMR: 1 is relevance only, 0 is diversity only.")
+
+
+class TemporalDecay(Section):  # memorySearch.query.hybrid.temporalDecay
+    enabled: bool = setting(flag(), False, "Rank older dated notes lower.")
+    half_life_days: int = setting(whole(1), 30, "After how many days a dated note counts half.")
+
+
+class Hybrid(Section):  # memorySearch.query.hybrid
+    enabled: bool = setting(flag(), True, "Combine keyword and vector search; if off, vectors only.")
+    vector_weight: float = setting(number(0, 1), 0.35, "The weight of vector search; both are divided by their sum.")
+    text_weight: float = setting(number(0, 1), 0.65, "The weight of keyword search.")
+    candidate_multiplier: int = setting(whole(1), 4, "Candidates ranked per result, at most 20.", fix=_limit_to_20)
+    mmr: Mmr = Mmr()
+    temporal_decay: TemporalDecay = TemporalDecay()
+
+
+class QuerySettings(Section):  # memorySearch.query
+    max_results: int = setting(whole(1), 20, "The maximum number of results, each a passage of a few lines.")
+    min_score: float = setting(number(0, 1), 0.01, "Leave out results below this score, which is a probability.")
+    hybrid: Hybrid = Hybrid()
+
+
+class Cache(Section):  # memorySearch.cache
+    enabled: bool = setting(flag(), True, "Keep a cache of embeddings, so that a known text is not embedded again.")
+    max_entries: int | None = setting(whole(1), None, "The largest number of cached embeddings; unlimited if not set.")
+
+
+class Experimental(Section):  # memorySearch.experimental
+    session_memory: bool = setting(flag(), False, "Allow `sessions` among the sources.")
+
+
+class ExtraPath(NamedTuple):
+    """A folder or file besides the memory files; ``pattern`` limits a folder to some of its files."""
+
+    path: str
+    pattern: str | None = None
+
+
+def _read_extra_paths(values: tuple[Any, ...]) -> tuple[ExtraPath, ...]:
+    """Return extra paths, each given as a text or an object; a blank one is none."""
+    entries = ({"path": value} if isinstance(value, str) else value for value in values)
+    return tuple(ExtraPath(entry["path"].strip(), entry.get("pattern")) for entry in entries if entry["path"].strip())
+
+
+class MemorySearch(Section, dropped=("multimodal",)):  # memorySearch
+    enabled: bool = setting(flag(), True, "Give this agent a memory.")
+    sources: tuple[SourceName, ...] = setting(
+        list_of(choice("memory", "sessions")), ("memory",), "Search notes (`memory`), transcripts (`sessions`)."
+    )
+    extra_paths: tuple[ExtraPath, ...] = setting(
+        list_of(_EXTRA_PATH), (), "More Markdown files or folders; `pattern` is a glob.", fix=_read_extra_paths
+    )
+    experimental: Experimental = Experimental()
+    remember_across_conversations: bool | None = setting(
+        flag(), None, "Let private chats know of each other; if not set, unless `session.dmScope` keeps them apart."
+    )
+    provider: str | None = setting(
+        choice("auto", *PROVIDERS, "none"), None, "The provider, else the first with a key, else offline; or `none`."
+    )
+    model: str = setting(text(), "", "The embedding model; if not set, the provider's default.")
+    input_type: str | None = setting(text(), None, "The `input_type` of every request to an embedding API.")
+    query_input_type: str | None = setting(text(), None, "The `input_type` for queries, if another one.")
+    document_input_type: str | None = setting(text(), None, "The `input_type` for notes, if another one.")
+    fallback: str = setting(choice(*PROVIDERS, "none"), "none", "The provider to use when the first one fails.")
+    remote: Remote = Remote()
+    local: Local = Local()
+    store: StoreSettings = StoreSettings()
+    chunking: Chunking = Chunking()
+    sync: SyncSettings = SyncSettings()
+    query: QuerySettings = QuerySettings()
+    cache: Cache = Cache()
+    output_dimensionality: int | None = setting(whole(1), None, "The length of the vectors, if a model offers several.")
+
+
+DEFAULT_SCOPE = {"default": "deny", "rules": [{"action": "allow", "match": {"chatType": "direct"}}]}
+
+_CHAT_TYPES = choice("direct", "group", "channel", "dm")
+_SCOPE_MATCH = record({"channel": text(), "chatType": _CHAT_TYPES, "keyPrefix": text(), "rawKeyPrefix": text()})
+_SCOPE_RULE = record({"action": choice("allow", "deny"), "match": _SCOPE_MATCH}, ("action",))
+_SCOPE = record({"default": choice("allow", "deny"), "rules": list_of(_SCOPE_RULE)})
+_QMD_PATH = record({"path": text(), "name": text(), "pattern": text()}, ("path",))
+
+
+def _strip_or(default: str) -> Callable[[str], str]:
+    return lambda value: value.strip() or default
+
+
+def _blank_is_none(value: str) -> str | None:
+    return value.strip() or None
+
+
+class QmdSessions(Section):  # memory.qmd.sessions
+    enabled: bool = setting(flag(), False, "Export transcripts for qmd.")
+    export_dir: str | None = setting(text(), None, "The folder for exported transcripts.")
+    retention_days: int = setting(whole(0), 0, "Leave out transcripts older than this many days; 0 keeps all.")
+
+
+class QmdUpdate(Section):  # memory.qmd.update
+    interval: int = setting(duration_ms(), 300_000, "How often qmd updates its index; 0 means never.")
+    debounce_ms: int = setting(whole(0), 15_000, "Skip an update so soon after the last one, in milliseconds.")
+    on_boot: bool = setting(flag(), True, "Update qmd's index at the start.")
+    wait_for_boot_sync: bool = setting(flag(), False, "Make the start wait for that update.")
+    embed_interval: int = setting(duration_ms(), 3_600_000, "How often qmd embeds.")
+    command_timeout_ms: int = setting(whole(0), 30_000, "The milliseconds for a command.", fix=lambda ms: ms or 30_000)
+    update_timeout_ms: int = setting(whole(0), 120_000, "The milliseconds for an update.", fix=lambda ms: ms or 120_000)
+    embed_timeout_ms: int = setting(whole(0), 120_000, "The milliseconds for embedding.", fix=lambda ms: ms or 120_000)
+
+    @property
+    def waits_at_start(self) -> bool:
+        """True if nothing is answered before the update at the start is done."""
+        return self.on_boot and self.wait_for_boot_sync
+
+
+class QmdLimits(Section):  # memory.qmd.limits
+    max_results: int = setting(whole(1), 6, "The maximum number of results from qmd.")
+    max_snippet_chars: int = setting(whole(1), 700, "The longest snippet, in characters.")
+    max_injected_chars: int = setting(whole(1), 4000, "The longest total of all snippets, in characters.")
+    timeout_ms: int = setting(whole(1), 4000, "The timeout for a search, in milliseconds.")
+
+
+class Mcporter(Section):  # memory.qmd.mcporter
+    enabled: bool = setting(flag(), False, "Send searches through mcporter.")
+    server_name: str = setting(text(), "qmd", "The name of the qmd server in mcporter.", fix=_strip_or("qmd"))
+    start_daemon: bool = setting(flag(), True, "Start mcporter's daemon.")
+
+
+class Qmd(Section):  # memory.qmd
+    command: str = setting(text(), "qmd", "The command for qmd; quotes work as in a shell.", fix=_strip_or("qmd"))
+    search_mode: str = setting(choice("search", "vsearch", "query"), "search", "Which qmd command answers a search.")
+    include_default_memory: bool = setting(flag(), True, "Make the memory files a collection.")
+    paths: tuple[dict[str, str], ...] = setting(list_of(_QMD_PATH), (), "More folders to use as collections.")
+    sessions: QmdSessions = QmdSessions()
+    update: QmdUpdate = QmdUpdate()
+    limits: QmdLimits = QmdLimits()
+    scope: dict[str, Any] = setting(_SCOPE, DEFAULT_SCOPE, "Which conversations may search; it replaces the default.")
+    mcporter: Mcporter = Mcporter()
+
+
+class MemoryBackend(Section, dropped=("search",)):  # memory; memory.search is read with memorySearch
+    backend: str = setting(choice("builtin", "qmd"), "builtin", "The backend that answers searches.")
+    citations: str = setting(choice("auto", "on", "off"), "auto", "Cite sources in answers; `auto`: in direct chats.")
+    qmd: Qmd = Qmd()
+
+
+class MemoryFlush(Section):  # agents.defaults.compaction.memoryFlush
+    enabled: bool = setting(flag(), True, "Save memories before compaction.")
+    soft_threshold_tokens: int = setting(whole(0), 4000, "How many tokens before compaction to save them.")
+    force_flush_transcript_bytes: int = setting(size_bytes(), 2 * 1024 * 1024, "Also after this much growth; 0: never.")
+    model: str | None = setting(text(), None, "The model to flush with, as `provider/model`.", fix=_blank_is_none)
+    prompt: str | None = setting(text(), None, "The user prompt of the flush, if not the default.", fix=_blank_is_none)
+    system_prompt: str | None = setting(text(), None, "The system prompt of the flush, likewise.", fix=_blank_is_none)
+
+
+class Compaction(Section, is_strict=False, dropped=("postIndexSync",)):  # agents.defaults.compaction
+    reserve_tokens: int | None = setting(whole(0), None, "The tokens that compaction keeps free; 16384 if not set.")
+    reserve_tokens_floor: int = setting(whole(0), 20_000, "The fewest tokens that compaction keeps free.")
+    memory_flush: MemoryFlush = MemoryFlush()
+
+
+class StartupContext(Section, dropped=("applyOn", "maxFileBytes")):  # agents.defaults.startupContext
+    enabled: bool = setting(flag(), True, "Show the newest daily notes when a new session starts.")
+    daily_memory_days: int = setting(whole(1, 14), 2, "For how many days, today included.")
+    max_file_chars: int = setting(whole(1, 10_000), 1_200, "How many characters of one note.")
+    max_total_chars: int = setting(whole(1, 50_000), 2_800, "How many characters of all notes.")
+
+
+class AgentDefaults(Section, is_strict=False):
+    """``agents.defaults``, as far as mdrecall reads it; an agent may have its own of what ``PER_AGENT`` names."""
+
+    context_tokens: int | None = setting(whole(1), None, "The model's context window in tokens; 200000 if not set.")
+    user_timezone: str | None = setting(text(), None, "The user's time zone, such as Europe/Zurich, if another one.")
+    time_format: str = setting(choice("auto", "12", "24"), "auto", "The format of times in prompts; `auto`: 24 hours.")
+    bootstrap_max_chars: int = setting(whole(1), 20_000, "How many characters of one file; of USER.md at most 4000.")
+    bootstrap_total_max_chars: int = setting(whole(1), 60_000, "How many characters of all files a new session shows.")
+    startup_context: StartupContext = StartupContext()
+
+
+#: What ``agents.entries.<id>`` may set for one agent.
+PER_AGENT = ("bootstrapMaxChars", "bootstrapTotalMaxChars")
+
+
+class SessionTools(Section):  # tools.sessions
+    visibility: str = setting(
+        choice("self", "tree", "agent", "all"), "all", "Which conversations one may see; `tree`: those it started too."
+    )
+
+
+class AgentToAgent(Section):  # tools.agentToAgent
+    enabled: bool = setting(flag(), True, "Let agents see the conversations of other agents.")
+    allow: tuple[str, ...] = setting(list_of(text()), (), "The agents that may; if empty, all.")
+
+
+class ToolRules(Section, is_strict=False):  # tools
+    sessions: SessionTools = SessionTools()
+    agent_to_agent: AgentToAgent = AgentToAgent()
+
+
+class SessionRules(Section, is_strict=False):  # session
+    dm_scope: str = setting(
+        choice("main", "per-peer", "per-channel-peer", "per-account-channel-peer"), "main", "Who shares a direct chat."
+    )
+    scope: str = setting(choice("per-sender", "global"), "per-sender", "Whether all senders share one conversation.")
+    store: str | None = setting(text(), None, "OpenClaw's database or list of sessions, if not in the agent's folder.")
+
+
+class Slots(Section, is_strict=False):  # plugins.slots
+    memory: str = setting(text(), "memory-core", "The plugin in the slot, or `none`.", fix=_strip_or("memory-core"))
+
+
+class Plugins(Section, is_strict=False):  # plugins
+    enabled: bool = setting(flag(), True, "Use plugins.")
+    allow: tuple[str, ...] = setting(list_of(text()), (), "If not empty, the only plugins that are used.")
+    deny: tuple[str, ...] = setting(list_of(text()), (), "Plugins that are never used.")
+    slots: Slots = Slots()
+
+
+class DeepDreaming(Section, is_strict=False):  # plugins.entries.memory-core.config.dreaming.phases.deep
+    limit: int = setting(whole(0), 10, "How many statements are promoted at once.")
+    min_score: float = setting(number(0, 1), 0.75, "The least score of a statement.")
+    min_recall_count: int = setting(whole(0), 3, "The least number of signals: recalls, and notes that repeat it.")
+    min_unique_queries: int = setting(whole(0), 3, "How many different queries must have found it.")
+    max_age_days: int = setting(whole(1), 30, "How many days ago it may have been found last.")
+    recency_half_life_days: int = setting(whole(1), 14, "After how many days a recall counts half.")
+
+
+class LanceDbEmbedding(Section):  # plugins.entries.memory-lancedb.config.embedding
+    api_key: Any = setting(SECRET, None, "The key, a string with `${VAR}`, or a reference.", hide=hide_text)
+    model: str = setting(text(), "text-embedding-3-small", "The embedding model.")
+    base_url: str | None = setting(text(), None, "The address of the embeddings API.")
+    dimensions: int | None = setting(whole(1), None, "The length of the model's vectors.")
+    provider: str | None = setting(text(), None, "If not set, openai, or openai-compatible with another address.")
+
+
+class LanceDb(Section, dropped=("storageOptions",)):  # plugins.entries.memory-lancedb.config
+    embedding: LanceDbEmbedding = LanceDbEmbedding()
+    db_path: str | None = setting(text(), None, "The path or address of the database.")
+    auto_capture: bool = setting(flag(), False, "Save what a user says if it sounds worth remembering.")
+    auto_recall: bool = setting(flag(), True, "Put relevant memories before the prompt.")
+    capture_max_chars: int = setting(number(100, 10_000), 500, "Do not save messages with more characters.", fix=int)
+    recall_max_chars: int = setting(number(100, 10_000), 1000, "Characters of a prompt, and of each memory.", fix=int)
+    custom_triggers: tuple[str, ...] = setting(list_of(text(100), 50), (), "More phrases that make it save a message.")
+
+
+class Logging(Section, is_strict=False):  # logging
+    redact_patterns: tuple[str, ...] = setting(list_of(text()), (), "Regular expressions of secrets, or `/…/flags`.")
+
 
 # ``.trash`` is where Obsidian keeps notes that were deleted.
 IGNORED_FOLDERS = (".git", "node_modules", ".pnpm-store", ".venv", "venv", ".tox", "__pycache__", ".trash", ".obsidian")
@@ -148,18 +470,25 @@ class MdrecallSettings(Section, dropped=("activity", "flush", "vectors")):
 
 #: Every section by the path of its settings in a configuration file.
 SECTIONS: dict[str, type[Section]] = {
-    "memorySearch": openclaw.MemorySearch,
-    "memory": openclaw.MemoryBackend,
-    "agents.defaults.compaction": openclaw.Compaction,
-    "agents.defaults": openclaw.AgentDefaults,
-    "plugins": openclaw.Plugins,
-    "plugins.entries.memory-lancedb.config": openclaw.LanceDb,
-    "plugins.entries.memory-core.config.dreaming.phases.deep": openclaw.DeepDreaming,
-    "logging": openclaw.Logging,
-    "tools": openclaw.ToolRules,
-    "session": openclaw.SessionRules,
+    "memorySearch": MemorySearch,
+    "memory": MemoryBackend,
+    "agents.defaults.compaction": Compaction,
+    "agents.defaults": AgentDefaults,
+    "plugins": Plugins,
+    "plugins.entries.memory-lancedb.config": LanceDb,
+    "plugins.entries.memory-core.config.dreaming.phases.deep": DeepDreaming,
+    "logging": Logging,
+    "tools": ToolRules,
+    "session": SessionRules,
     "mdrecall": MdrecallSettings,
 }
+
+
+class ResolvedValue(NamedTuple):
+    """The value of a setting after all layers, and where it came from."""
+
+    value: Any
+    origin: str
 
 
 class Values(Mapping[str, ResolvedValue]):
@@ -211,16 +540,16 @@ class Settings(NamedTuple):
     """The folder with qmd's configuration, its index and the exported transcripts of this agent."""
     standalone: bool
     """True if the workspace is not one of OpenClaw's, so that a plain folder of Markdown may be the memory."""
-    memory_search: openclaw.MemorySearch
-    memory: openclaw.MemoryBackend
-    compaction: openclaw.Compaction
-    defaults: openclaw.AgentDefaults
-    plugins: openclaw.Plugins
-    lancedb: openclaw.LanceDb
-    dreaming: openclaw.DeepDreaming
-    logging: openclaw.Logging
-    tools: openclaw.ToolRules
-    session: openclaw.SessionRules
+    memory_search: MemorySearch
+    memory: MemoryBackend
+    compaction: Compaction
+    defaults: AgentDefaults
+    plugins: Plugins
+    lancedb: LanceDb
+    dreaming: DeepDreaming
+    logging: Logging
+    tools: ToolRules
+    session: SessionRules
     mdrecall: MdrecallSettings
 
     @property

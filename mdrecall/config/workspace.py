@@ -13,7 +13,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from mdrecall.config.environment import Locations, default_workspace, expand, shorten
-from mdrecall.config.layers import AgentEntry, Layer, ResolvedValue, layers_at, look_up
+from mdrecall.config.layers import AgentEntry, Layer, layers_at, look_up
+from mdrecall.config.settings import ResolvedValue
 from mdrecall.errors import WorkspaceError
 from mdrecall.patterns import is_note_file
 

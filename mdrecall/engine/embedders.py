@@ -10,8 +10,7 @@ from mdrecall.config.credentials import Access, Credentials
 from mdrecall.config.environment import find_locations
 from mdrecall.config.files import mask_url
 from mdrecall.config.load import Loaded
-from mdrecall.config.openclaw_settings import MemorySearch, Remote
-from mdrecall.config.settings import Settings
+from mdrecall.config.settings import MemorySearch, Remote, Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import (
     ConfigError,

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.files import mask_url
-from mdrecall.config.openclaw_settings import PROVIDERS, MemorySearch, VectorStore
+from mdrecall.config.settings import PROVIDERS, MemorySearch, VectorStore
 from mdrecall.engine.embedders import EmbedderChooser, Embedding, choose_embedders, find_missing_extra
 from mdrecall.errors import ConfigError, EmbedderError, StoreUnavailable, install_command, message_with_hint
 from mdrecall.types import Probe

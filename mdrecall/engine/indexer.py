@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.errors import BUGS, FileMissing, FileUnreadable, ReadError
 from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.chunk import CHUNKER_VERSION, title_text

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
-from mdrecall.config.openclaw_settings import Batch
+from mdrecall.config.settings import Batch
 from mdrecall.engine.chunk_embedder import has_right_size
 from mdrecall.errors import (
     EmbedderError,

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.engine.indexer import FileChanges, FileState, SyncWork
 from mdrecall.errors import BUGS, FileMissing, ReadError
 from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall import errors
 from mdrecall.config.load import Loaded, list_agent_ids, load
-from mdrecall.config.openclaw_settings import Plugins
+from mdrecall.config.settings import Plugins
 from mdrecall.config.workspace import CURRENT_FOLDER
 from mdrecall.errors import ArgumentError, ConfigError, RecallError, message_with_hint
 from mdrecall.types import Progress

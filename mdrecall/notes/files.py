@@ -14,8 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 
-from mdrecall.config.openclaw_settings import ExtraPath
-from mdrecall.config.settings import Settings
+from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import NotMarkdown, ReadError
 from mdrecall.notes.opening import LARGEST, decode, is_binary, read_below, stamp_of
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, compile_later, is_note_file, matches_glob

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded
-from mdrecall.config.openclaw_settings import Plugins
+from mdrecall.config.settings import Plugins
 from mdrecall.errors import RecallError, install_command, suggest_name
 from mdrecall.memory import Memory
 from mdrecall.optional import import_extra

@@ -1,5 +1,5 @@
 from mdrecall.config.declare import Section, Setting, each_setting, flag, setting, whole
-from mdrecall.config.openclaw_settings import Chunking, Hybrid, Plugins
+from mdrecall.config.settings import Chunking, Hybrid, Plugins
 
 
 class Inner(Section, is_strict=False):

@@ -4,8 +4,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.load import list_agent_ids, load
-from mdrecall.config.openclaw_settings import ExtraPath
-from mdrecall.config.settings import is_secret, list_settings
+from mdrecall.config.settings import ExtraPath, is_secret, list_settings
 from mdrecall.errors import ConfigError
 from tests.config import files_below, folder, loaded, nested, openclaw_home, value, write
 

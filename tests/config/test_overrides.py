@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.load import Loaded, load
-from mdrecall.config.openclaw_settings import ExtraPath
+from mdrecall.config.settings import ExtraPath
 from mdrecall.errors import ConfigError
 from tests.config import openclaw_home
 

@@ -10,7 +10,7 @@ from typing import Any
 import apsw
 import pytest
 
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.indexer import Indexer
 from mdrecall.notes.files import MemoryFiles

@@ -6,7 +6,7 @@ from typing import Any
 
 import apsw
 
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.engine.indexer import describe_index_format
 from mdrecall.engine.transcripts import TranscriptIndexer
 from mdrecall.sessions.openclaw import OpenClawTranscripts

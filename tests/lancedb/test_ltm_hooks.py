@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.config.openclaw_settings import LanceDb, LanceDbEmbedding
+from mdrecall.config.settings import LanceDb, LanceDbEmbedding
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.errors import EmbedderUnavailable
 from mdrecall.extras.lancedb.memories import LongTermMemory

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mdrecall.config.load import Loaded, load
-from mdrecall.config.openclaw_settings import Plugins, Slots
+from mdrecall.config.settings import Plugins, Slots
 from mdrecall.plugins import choose_plugin, diagnose, open_slot
 from tests.conftest import Workspace
 

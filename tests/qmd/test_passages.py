@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.extras.qmd.passages import Located, QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode
 from mdrecall.search.score import probability

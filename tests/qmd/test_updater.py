@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.config.openclaw_settings import QmdUpdate
+from mdrecall.config.settings import QmdUpdate
 from mdrecall.errors import BackendUnavailable, ProgramFailed, ProgramMissing, ProgramStopped, ProgramTimedOut
 from mdrecall.extras.qmd.update import Embedding, Updater, UpdateReport
 from mdrecall.locks import FileLock

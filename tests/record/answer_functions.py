@@ -5,7 +5,7 @@ from itertools import product
 from typing import Any
 
 from benchmarks import metrics
-from mdrecall import eval_metrics
+from mdrecall import evaluate
 from mdrecall.errors import QueryError
 from mdrecall.extras.page.markdown import find_heading, find_line, split_note
 from mdrecall.extras.page.search import explain
@@ -124,20 +124,20 @@ def record_metrics() -> Iterator[str]:
         found("a.md", 9, 12, f"x {long[-64:]}"),
     ]
     wanted = [
-        eval_metrics.Expectation(path, lines)
+        evaluate.Expectation(path, lines)
         for path, lines in product(("a.md", "b.md", "c.md"), (None, (4, 4), (5, 8), (10, 20), (13, 14)))
     ]
     yield str([one.citation for one in wanted])
-    yield str(eval_metrics.rank_all(wanted, results))
+    yield str(evaluate.rank_all(wanted, results))
     for path, lines in product(("a.md", "b.md", "c.md"), ([], [long], ["}"], ["}", "short line"], ["## intro"], [" "])):
         yield f"{path} {lines} {metrics.chars_until_shown(path, lines, results)}"
     scores: tuple[list[float], ...] = ([], [0.5], [0.1, 0.5, 0.9], [0.5, 0.5, 0.7])
     yield str([metrics.area_under_curve(one, two) for one, two in product(scores, repeat=2)])
     bins = metrics.reliability([(-0.2, False), (0.05, True), (0.1, False), (0.55, True), (0.59, False), (1.0, True)])
     yield f"{[tuple(one) for one in bins]} {metrics.calibration_error(bins)} {metrics.calibration_error([])}"
-    names = eval_metrics.figure_names((6, 1, 6))
-    reached: list[eval_metrics.Ranks] = [(1,), (None, 3), (7, 2), (None,)]
-    yield f"{names} {eval_metrics.means(names, reached)} {[eval_metrics.best_rank(one) for one in reached]}"
+    names = evaluate.figure_names((6, 1, 6))
+    reached: list[evaluate.Ranks] = [(1,), (None, 3), (7, 2), (None,)]
+    yield f"{names} {evaluate.means(names, reached)} {[evaluate.best_rank(one) for one in reached]}"
 
 
 def record_topics() -> Iterator[str]:

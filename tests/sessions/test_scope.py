@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mdrecall.config.openclaw_settings import DEFAULT_SCOPE
+from mdrecall.config.settings import DEFAULT_SCOPE
 from mdrecall.sessions.visibility import explain_denial
 
 #: What OpenClaw allows under its default, and does so here.

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.engine.chunk_embedder import ChunkEmbedder
 from mdrecall.engine.indexer import Indexer
 from mdrecall.engine.sync_run import SyncRequest, SyncRun

@@ -12,7 +12,7 @@ from typing import Any
 from mdrecall.config.environment import expand
 from mdrecall.config.files import UnresolvedValue, resolve_text
 from mdrecall.config.load import Loaded
-from mdrecall.config.openclaw_settings import PROVIDERS, LanceDb
+from mdrecall.config.settings import PROVIDERS, LanceDb
 from mdrecall.engine.embedders import EmbedderChooser, choose_embedders
 from mdrecall.errors import ArgumentError, ConfigError, PluginError, RecallError
 from mdrecall.extras.lancedb.capture import compile_triggers, list_user_texts, pick_newest

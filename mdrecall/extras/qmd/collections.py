@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from mdrecall import errors
 from mdrecall.config.environment import expand
-from mdrecall.config.openclaw_settings import ExtraPath
-from mdrecall.config.settings import Settings
+from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.extras.qmd.database import QmdDatabase, quarantine_if_damaged
 from mdrecall.notes.files import MEMORY_FOLDER, ROOT_FILES, USER_FILE, MemoryFiles
 from mdrecall.notes.opening import decode, read_below

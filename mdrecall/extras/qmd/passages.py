@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from mdrecall.config.openclaw_settings import Chunking
+from mdrecall.config.settings import Chunking
 from mdrecall.engine.searcher import STAGES
 from mdrecall.extras.qmd.search import Mode
 from mdrecall.patterns import drop_ending

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall import errors
-from mdrecall.config.openclaw_settings import QmdUpdate
+from mdrecall.config.settings import QmdUpdate
 from mdrecall.engine.background import SingleFlight, run_in_background
 from mdrecall.engine.fallback import format_time
 from mdrecall.engine.refresh import RefreshResult
