@@ -236,18 +236,16 @@ class SingleFlight(Generic[_Request, _Result]):
         act: Callable[[Sequence[_Request], bool], _Result],
         *,
         stopped: type[Exception] | None = None,
-        detach: Callable[[_Request], _Request] = lambda request: request,
     ) -> None:
         """``act`` makes a run: it gets the requests that the run answers, first that of the caller that makes it, and
         True if another run was in progress when it was requested.
 
         ``stopped`` is the class of the error that ``act`` raises when its caller gives up, and that callers get when
         they stop waiting or this is closed. Without it a closed ``SingleFlight`` still makes the runs that callers
-        wait for. ``detach`` returns what remains of the request of a caller that no longer waits.
+        wait for.
         """
         self._act = act
         self._stopped = stopped
-        self._detach = detach
         self._changed = threading.Condition()
         self._running: _Flight[_Request, _Result] | None = None
         self._next: _Flight[_Request, _Result] | None = None
@@ -262,20 +260,19 @@ class SingleFlight(Generic[_Request, _Result]):
         return self._running is None and self._next is None
 
     def run(
-        self, request: _Request, *, fresh: bool = True, within_s: float | None = None, stop: Stop = never
+        self, request: _Request, *, fresh: bool = True, if_idle: bool = False, stop: Stop = never
     ) -> _Result | None:
         """Return the result of a run, made in this thread if no other thread makes one.
 
-        With ``fresh`` the run begins after this call; otherwise the run in progress will do. ``within_s`` limits the
-        wait for another caller's run: after that the result is None, and the requested run is made in the background.
+        With ``fresh`` the run begins after this call; otherwise the run in progress will do. With ``if_idle`` no
+        run is requested while another is in progress, and the result is None.
         """
-        until = None if within_s is None else time.monotonic() + within_s
         while True:
             with self._changed:
                 self.callers += 1
             flight = None
             try:
-                flight, is_leader = self._board(request, fresh, until, stop)
+                flight, is_leader = self._board(request, fresh, if_idle, stop)
                 if flight is None:
                     return None
                 if is_leader:
@@ -310,12 +307,14 @@ class SingleFlight(Generic[_Request, _Result]):
             return self._changed.wait_for(lambda: self._running is None, within_s)
 
     def _board(
-        self, request: _Request, fresh: bool, until: float | None, stop: Stop
+        self, request: _Request, fresh: bool, if_idle: bool, stop: Stop
     ) -> tuple[_Flight[_Request, _Result] | None, bool]:
-        """Wait until a flight has ended or this caller may lead it; no flight if the wait took too long."""
+        """Wait until a flight has ended or this caller may lead it; no flight if it may not wait."""
         with self._changed:
             if self._stopped and self.is_closing:
                 raise self._stopped("It is closed: no more runs are started.")
+            if if_idle and not self.is_idle:
+                return None, False
             flight = self._join(request, fresh=fresh)
             while not flight.has_ended:
                 if self._running is None and self._next is flight:
@@ -324,14 +323,7 @@ class SingleFlight(Generic[_Request, _Result]):
                 if self._stopped and (stop() or (self.is_closing and self._next is flight)):
                     self._leave(flight, request)
                     raise self._stopped("The caller stopped waiting for the run.")
-                left_s = None if until is None else until - time.monotonic()
-                if left_s is not None and left_s <= 0:
-                    # In place, because a run in progress may be walking through the list. Who joined late is not in it.
-                    if request in flight.requests:
-                        flight.requests[flight.requests.index(request)] = self._detach(request)
-                    self._work_in_background()
-                    return None, False
-                self._changed.wait(left_s if stop is never else min(_STOP_CHECK_S, left_s or _STOP_CHECK_S))
+                self._changed.wait(None if stop is never else _STOP_CHECK_S)
             return flight, False
 
     def _join(self, request: _Request, *, fresh: bool) -> _Flight[_Request, _Result]:

@@ -135,25 +135,24 @@ class EmbedderChooser:
         self, name: str, *, uses_remote: bool = True, uses_model: bool = True, note: str = "", problem: str = ""
     ) -> EmbedderChoice:
         """Return the named provider and its fallback; ``problem`` says why it cannot be used, if that is known."""
-        embedders, notes = [], [note]
+        first = None
+        if not problem:
+            first, problem = self._try_create(name, uses_remote, uses_model)
+        second, wanted, is_only_one = None, self._search.fallback, name in _WITHOUT_ADDRESS
+        # One that never waits needs neither a model file nor a server, and no fallback.
+        if wanted not in ("none", name) and not (first and first.traits.never_waits):
+            second, failure = self._try_create(wanted, is_only_one, is_only_one)
+            about = failure and f"The fallback {wanted} cannot be used{' either' if problem else ''}: {failure}"
+            problem, note = (f"{problem} {about}", note) if problem else ("", f"{note} {about}")
+        embedders = tuple(each for each in (first, second) if each)
+        return EmbedderChoice(embedders, name, problem.strip(), note.strip())
+
+    def _try_create(self, name: str, uses_remote: bool, uses_model: bool) -> tuple[Embedder | None, str]:
+        """Return an embedder, or why there is none."""
         try:
-            if not problem:
-                embedders.append(self.create(name, uses_remote=uses_remote, uses_model=uses_model))
+            return self.create(name, uses_remote=uses_remote, uses_model=uses_model), ""
         except (EmbedderError, ConfigError) as error:
-            problem = message_with_hint(error)
-        wanted = self._search.fallback
-        if wanted not in ("none", name):
-            if embedders and embedders[0].traits.never_waits:
-                notes.append(f"The fallback {wanted} is never used: {name} needs neither a model file nor a server.")
-            else:
-                try:
-                    is_only_one = name in _WITHOUT_ADDRESS
-                    embedders.append(self.create(wanted, uses_remote=is_only_one, uses_model=is_only_one))
-                except (EmbedderError, ConfigError) as error:
-                    either = " either" if problem else ""
-                    text = f"The fallback {wanted} cannot be used{either}: {message_with_hint(error)}"
-                    problem, notes = (f"{problem} {text}", notes) if problem else ("", [*notes, text])
-        return EmbedderChoice(tuple(embedders), name, problem, " ".join(filter(None, notes)))
+            return None, message_with_hint(error)
 
     def automatic(self) -> EmbedderChoice:
         """Return the first provider with a model file or a key, else the offline one, which sends nothing."""
@@ -177,7 +176,7 @@ class EmbedderChooser:
         # Checked first, because minilm's modules load an HTTP client, which takes longer than a search.
         if find_missing_extra("minilm") or not os.path.isdir(folder or cache_dir_of(self._loaded)):
             return None
-        minilm: Any = import_extra("minilm").open_embedder(folder, cache_dir_of(self._loaded), self._loaded.hub)
+        minilm = self._open_local("minilm", folder)
         return minilm if minilm.is_on_disk else None
 
     def _is_usable(self, name: str, is_owner: bool) -> bool:
@@ -186,7 +185,9 @@ class EmbedderChooser:
             self._notes.append(access.problem)
         if not access.key:
             return False
-        if is_owner or not self._settings.standalone or not self._is_incidental(access):
+        # A key that comes only from the environment may be meant for other programs.
+        is_incidental = self._search.provider is None and access.key_origin.replace("_", "").isalnum()
+        if is_owner or not self._settings.standalone or not is_incidental:
             return True
         self._hints.append(f"{access.key_origin} is set, but notes are sent to {name} only if memorySearch.provider is"
                            f' "{name}" or "auto".')  # fmt: skip
@@ -227,11 +228,12 @@ class EmbedderChooser:
             return OfflineEmbedder(languages_dir_of(self._loaded))
         if name in _EXTRAS:
             path = expand_home(self._search.local.model_path or "", self._loaded.home)
-            made: Embedder = import_extra(_EXTRAS[name]).open_embedder(
-                path, cache_dir_of(self._loaded), self._loaded.hub
-            )
+            made: Embedder = self._open_local(name, path)
             return made
         return self._remote(name, uses_remote, uses_model)
+
+    def _open_local(self, name: str, path: str) -> Any:
+        return import_extra(_EXTRAS[name]).open_embedder(path, cache_dir_of(self._loaded), self._loaded.hub)
 
     def _has_model_file(self) -> bool:
         path = self._search.local.model_path or ""
@@ -242,10 +244,6 @@ class EmbedderChooser:
             self._notes.append(f"{path} is ignored without the package xllamacpp. Install it with `{command}`.")
             return False
         return True
-
-    def _is_incidental(self, access: Access) -> bool:
-        """True if a key comes only from the environment, where it may be meant for other programs."""
-        return self._search.provider is None and access.key_origin.replace("_", "").isalnum()
 
     def _remote(self, name: str, uses_remote: bool, uses_model: bool) -> Embedder:
         from mdrecall.embed.remote.embedder import RemoteEmbedder

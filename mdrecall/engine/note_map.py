@@ -16,10 +16,8 @@ _MOST_POINTS = 2_000
 _CHUNKS_AT_ONCE = 1_000
 #: A subspace of a few more directions than are wanted finds the first two in a few rounds.
 _DIRECTIONS, _ROUNDS = 8, 12
-#: How many chunks are looked at for each note that is wanted: of some notes several are near.
-_CHUNKS_A_NOTE = 8
-#: Beyond that, what is near is transcripts or one long note.
-_MOST_NEAR_CHUNKS = 4_000
+#: How many chunks are looked at for each note that is wanted: of some notes several are near, and transcripts too.
+_CHUNKS_A_NOTE = 100
 _NO_VECTORS = "The notes have no vectors yet."
 _UNCHECKED = "Something was forgotten since the notes were indexed. Index them again."
 
@@ -71,21 +69,12 @@ class NoteMapper:
             if space is None or not means.any():
                 return ()
             query = means[0].astype("<f4").tobytes()
-            limit = (count + 1) * _CHUNKS_A_NOTE
-            while True:
-                nearest = store.vectors.nearest(space, query, limit)
-                found = self._best_of_notes(nearest, path)
-                if len(found) >= count or len(nearest) < limit or limit >= _MOST_NEAR_CHUNKS:
-                    return found[:count]
-                limit *= 4
-
-    def _best_of_notes(self, nearest: Sequence[tuple[int, float]], path: str) -> tuple[NearNote, ...]:
-        cosines = dict(nearest)
-        best: dict[str, float] = {}
-        for chunk in self._store.chunks.load(list(cosines)):
-            if chunk.source == "memory" and chunk.path != path:
-                best.setdefault(chunk.path, cosines[chunk.id])
-        return tuple(NearNote(*entry) for entry in best.items())
+            cosines = dict(store.vectors.nearest(space, query, (count + 1) * _CHUNKS_A_NOTE))
+            best: dict[str, float] = {}
+            for chunk in store.chunks.load(list(cosines)):
+                if chunk.source == "memory" and chunk.path != path:
+                    best.setdefault(chunk.path, cosines[chunk.id])
+            return tuple(NearNote(*entry) for entry in list(best.items())[:count])
 
     def _documents(self) -> list[StoredDocument]:
         return [each for each in self._store.chunks.list_documents() if each.source == "memory"]

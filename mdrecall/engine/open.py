@@ -60,7 +60,7 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend
     opened = FallbackBackend(
         "qmd",
         qmd,
-        lambda: open_builtin(loaded if one_shot else _shorten_waits(loaded), one_shot=one_shot),
+        lambda: open_builtin(loaded, one_shot=one_shot),
         Breaker(os.path.join(qmd.state_dir, "outage.json"), settings.mdrecall.qmd.first_retry_seconds),
         deny=partial(deny_by_scope, settings),
         within_s=(timeout_ms + wait_ms) / 1000 + _GRACE_S,
@@ -69,19 +69,6 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend
     )
     opened.start()
     return opened
-
-
-def _shorten_waits(loaded: Loaded) -> Loaded:
-    """Return settings for a fallback that starts when a search's time is gone: it waits for little."""
-    settings = loaded.settings
-    own, quarter_ms = settings.mdrecall, max(1, settings.memory.qmd.limits.timeout_ms // 4)
-    own = own._replace(
-        first_index_wait_ms=min(own.first_index_wait_ms, quarter_ms),
-        search_wait_ms=min(own.search_wait_ms, quarter_ms),
-        query_timeout_ms=min(own.query_timeout_ms, quarter_ms),
-        rerank=own.rerank._replace(timeout_ms=min(own.rerank.timeout_ms, quarter_ms)),
-    )
-    return loaded._replace(settings=settings._replace(mdrecall=own))
 
 
 def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:

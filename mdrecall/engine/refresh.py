@@ -44,7 +44,7 @@ class MissingVectors:
         self._embedder = embedder
         self._embed = embed
         self._one_shot = one_shot
-        self._closing = threading.Event()
+        self.closing = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         # Held while the thread is started: one that is not running yet cannot be waited for.
@@ -62,16 +62,15 @@ class MissingVectors:
 
     def has_none(self) -> bool:
         """True if no chunk has a vector although they are made quickly, as after a change of the embedder's files."""
-        if self._embedder is None or not self.is_instant:
-            return False
-        return self._embedder.count_missing() == self._store.chunks.count()
+        embedder = self._embedder if self.is_instant else None
+        return embedder is not None and embedder.count_missing() == self._store.chunks.count()
 
     def embed(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
         """Make all vectors that are missing, and return the problems."""
         if self._embedder is None:
             return ()
         with self._lock:
-            self._issues = self._embed(progress, lambda: stop() or self._closing.is_set())
+            self._issues = self._embed(progress, lambda: stop() or self.closing.is_set())
             return self._issues
 
     def embed_for_search(self, progress: ProgressCallback | None, until: float) -> tuple[Issue, ...]:
@@ -98,13 +97,9 @@ class MissingVectors:
         if not self._one_shot and not self.is_instant and not self.is_complete():
             self._start_thread()
 
-    def cancel(self) -> None:
-        """End the work in progress where it can be resumed, without waiting for it."""
-        self._closing.set()
-
     def close(self, timeout_s: float) -> None:
-        """End the work in progress; may be called twice."""
-        self.cancel()
+        """End the work in progress where it can be resumed; may be called twice."""
+        self.closing.set()
         with self._starting:
             thread = self._thread
         if thread is not None and thread is not threading.current_thread():
@@ -170,7 +165,7 @@ class IndexRefresh:
         self.runs = runs
         self._one_shot = one_shot
         self._followed = followed
-        self._flight = SingleFlight(self._run, detach=SyncRequest.detach)
+        self._flight = SingleFlight(self._run)
         self._vectors = MissingVectors(store, embedder, runs.embed_missing, one_shot=one_shot)
         self._beside = MissingVectors(store, beside, partial(runs.embed_missing, embedder=beside), one_shot=one_shot)
         self._closing = threading.Event()
@@ -196,11 +191,10 @@ class IndexRefresh:
             if session_key.strip() and not result.stale:
                 self._sessions.add(session_key)
             return result
-        except StoreUnavailable as problem:
-            if self._store.chunks.count() or not self._store.admin.recreate(problem):
+        except (StoreUnavailable, StoreBusy) as problem:
+            admin = self._store.admin
+            if isinstance(problem, StoreBusy) or self._store.chunks.count() or not admin.recreate(problem):
                 return self._explain_hindrance(problem, None)
-        except StoreBusy as problem:
-            return self._explain_hindrance(problem, None)
         return self._refresh(progress, everything=everything)
 
     def repair(self, act: Callable[[], _T]) -> _T:
@@ -265,16 +259,14 @@ class IndexRefresh:
 
     def cancel_pending(self) -> None:
         """End the work in progress where it can be resumed, without waiting for it."""
-        self._closing.set()
-        self._vectors.cancel()
-        self._beside.cancel()
+        for closing in (self._closing, self._vectors.closing, self._beside.closing):
+            closing.set()
 
     def close(self) -> None:
         """End the work in progress where it can be resumed; may be called twice."""
         self.cancel_pending()
-        self._flight.close(_CLOSING_S)
-        self._vectors.close(_CLOSING_S)
-        self._beside.close(_CLOSING_S)
+        for part in (self._flight, self._vectors, self._beside):
+            part.close(_CLOSING_S)
         if self._followed:
             self._followed.close()
 
@@ -352,8 +344,10 @@ class IndexRefresh:
         stop = _delay_stop(_count_few(sizes, most), lambda: time.monotonic() >= until)
         changes = [entry._replace(most_chars=most) for entry in changes]
         request = SyncRequest(changes=changes, progress=progress, stop=stop, wait_s=max(0.0, seconds))
-        report = self._flight.run(request, within_s=seconds)
-        if report and report.left and not self._one_shot:
+        report = self._flight.run(request, if_idle=True)
+        if report is None:
+            return self._flight.start(SyncRequest(progress=progress), within_s=seconds)
+        if report.left and not self._one_shot:
             self._flight.start(SyncRequest())
         return report
 

@@ -58,10 +58,6 @@ class SyncRequest(NamedTuple):
     wait_s: float | None = None
     """How long to wait for another process that is writing; None for the default."""
 
-    def detach(self) -> SyncRequest:
-        """Return what remains of the request when its caller no longer waits: nothing may stop the run early."""
-        return SyncRequest(force=self.force, purge=self.purge)
-
 
 _ANY_CHANGE = SyncRequest()
 

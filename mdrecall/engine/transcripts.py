@@ -169,8 +169,7 @@ class TranscriptIndexer:
         # Until the bytes of a forgotten one are erased, an empty one stands for it: every run knows what is left to do.
         for path in gone:
             if path in work.plan.listing.forgotten:
-                _, masks, _ = self._documents.state()
-                self._documents.put((), self.index_format, masks, state=_make_empty(path))
+                self._documents.put((), self.index_format, self._documents.state()[1], state=_make_empty(path))
         work.note(FileChange(path, "removed") for path in gone)
 
     def _is_gone(self, path: str) -> bool:
@@ -202,25 +201,29 @@ class TranscriptIndexer:
         with self.source.open(path) as opened:
             if known is None or not _has_only_grown(opened, known):
                 known = _make_empty(path)
-            run = _Run(path, known, opened.stamp)
-            for part, end, is_last in self._parts(opened, known, issues):
-                run.add(self._document(path, part, run.number, opened.stamp), part, end, is_last)
+            size, mtime_ns, _, inode = opened.stamp
+            keep = known.parts
+            made: list[tuple[Document, list[IndexedChunk]]] = []
+            chars = 0
+
+            def write() -> None:
+                self._documents.put(made, self.index_format, masks, state=state, keep=keep)
+                if embed:
+                    embed()
+
+            for number, (part, end, is_last) in enumerate(self._parts(opened, known, issues), known.parts):
+                made.append(self._document(path, part, number, opened.stamp))
+                chars += sum(len(message.line) for message in part.messages)
                 # The last part is indexed again the next time: after that one alone, no progress would be kept.
-                is_stopped = len(run.parts) > 1 and stop()
-                if is_last or is_stopped or run.is_full:
-                    self._write(run, opened.seal(part.start), masks, embed)
+                is_stopped = len(made) > 1 and stop()
+                if is_last or is_stopped or chars >= _WRITE_CHARS or len(made) >= _WRITE_PARTS:
+                    indexed, seal = size if is_last else end, opened.seal(part.start)
+                    state = Transcript(path, indexed, mtime_ns, inode, end, part.start, part.number, number, seal)
+                    self._documents.commit(write)
+                    keep, made, chars = number + 1, [], 0
                     if is_stopped and not is_last:
                         return False
         return True
-
-    def _write(self, run: "_Run", seal: bytes, masks: str, embed: Callable[[], object] | None) -> None:
-        def write() -> None:
-            self._documents.put(run.parts, self.index_format, masks, state=run.state(seal), keep=run.keep)
-            if embed:
-                embed()
-
-        self._documents.commit(write)
-        run.start_next_write()
 
     def _parts(
         self, opened: OpenTranscript, known: Transcript, issues: list[Issue]
@@ -264,39 +267,6 @@ class TranscriptIndexer:
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(title_text(day)) if day else ("", "")
             yield IndexedChunk(cited, words, f"{names} {title_names}".strip(), title_words)
-
-
-class _Run:
-    """The parts of one transcript that were indexed and not yet written, and the state to store with them."""
-
-    def __init__(self, path: str, known: Transcript, stamp: Stamp) -> None:
-        self.number = self.keep = known.parts
-        self.parts: list[tuple[Document, list[IndexedChunk]]] = []
-        self._chars = 0
-        self._path = path
-        self._stamp = stamp
-        self._last = known
-
-    def add(self, document: tuple[Document, list[IndexedChunk]], part: _Part, end: int, is_last: bool) -> None:
-        self.parts.append(document)
-        self._chars += sum(len(message.line) for message in part.messages)
-        size, mtime_ns, _, inode = self._stamp
-        self._last = Transcript(
-            self._path, size if is_last else end, mtime_ns, inode, end, part.start, part.number, self.number, b""
-        )
-        self.number += 1
-
-    @property
-    def is_full(self) -> bool:
-        """True if it is time to write."""
-        return self._chars >= _WRITE_CHARS or len(self.parts) >= _WRITE_PARTS
-
-    def state(self, seal: bytes) -> Transcript:
-        return self._last._replace(seal=seal)
-
-    def start_next_write(self) -> None:
-        """Forget the parts, which have been written; the part after them is the next to keep."""
-        self.keep, self.parts, self._chars = self.number, [], 0
 
 
 def _cut_message(message: TranscriptRecord, path: str, issues: list[Issue]) -> TranscriptRecord:

@@ -175,7 +175,7 @@ def test_vectors_are_made_until_the_caller_or_the_memory_stops() -> None:
     missing = MissingVectors(cast(Any, None), cast(Any, SlowEmbedder()), embed, one_shot=True)
     assert missing.embed() == (Issue("a.md", "odd"),)
     missing.embed(stop=lambda: True)
-    missing.cancel()
+    missing.closing.set()
     missing.embed()
     assert seen == [False, True, True]
 

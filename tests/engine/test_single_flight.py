@@ -6,7 +6,6 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from types import SimpleNamespace
 
 import pytest
 
@@ -90,13 +89,13 @@ class Bench:
 
     def __init__(self) -> None:
         self.work = Work()
-        self.flight = SingleFlight(self._run, detach=SyncRequest.detach)
+        self.flight = SingleFlight(self._run)
         self._asked: list[Asking] = []
 
-    def ask(self, request: SyncRequest = PLAIN, *, within_s: float | None = None) -> Asking:
+    def ask(self, request: SyncRequest = PLAIN) -> Asking:
         """Ask for a run in a thread of its own; it has joined one, or begun it, when this returns."""
         runs, waiting = len(self.work.requests), self.waiting()
-        self._asked.append(Asking(lambda: self.flight.run(request, within_s=within_s)))
+        self._asked.append(Asking(lambda: self.flight.run(request)))
         assert until(lambda: len(self.work.requests) > runs or self.waiting() > waiting)
         return self._asked[-1]
 
@@ -189,7 +188,7 @@ def test_nothing_that_one_of_them_wants_is_dropped(bench: Bench, place: int) -> 
 def test_a_force_whose_asker_waits_no_longer_is_not_dropped(bench: Bench) -> None:
     bench.work.hold()
     bench.ask()
-    assert bench.flight.run(SyncRequest(force=True), within_s=0) is None
+    assert bench.flight.start(SyncRequest(force=True)) is None
     assert bench.flight.start(SyncRequest()) is None
     second = bench.ask()
     bench.work.let_go(2)
@@ -279,7 +278,7 @@ def test_a_failure_in_the_background_is_told_to_those_who_wait_and_ends_nothing(
 def test_one_who_waits_for_another_run_no_longer_gets_his_own_later(bench: Bench) -> None:
     bench.work.hold()
     first = bench.ask()
-    assert bench.flight.run(SyncRequest(force=True), within_s=0.02) is None
+    assert bench.flight.start(SyncRequest(force=True), within_s=0.02) is None
     assert len(bench.work.requests) == 1
     bench.work.let_go()
     assert first.number == 1
@@ -289,28 +288,14 @@ def test_one_who_waits_for_another_run_no_longer_gets_his_own_later(bench: Bench
     assert until(lambda: bench.flight.is_idle)
 
 
-@pytest.mark.parametrize("stop", [never, lambda: False])
-def test_one_who_may_not_wait_does_not_wait_even_if_the_clock_stands_still(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch, stop: Stop
-) -> None:
+def test_one_who_may_not_wait_makes_a_run_only_if_there_is_none(bench: Bench) -> None:
+    assert bench.flight.run(SyncRequest(), if_idle=True) == SyncReport(added=1)
     bench.work.hold()
-    first = bench.ask()
-    readings = iter([5.0, 5.0])
-    with monkeypatch.context() as patched:
-        patched.setattr("mdrecall.engine.background.time", SimpleNamespace(monotonic=lambda: next(readings)))
-        assert bench.flight.run(SyncRequest(force=True), within_s=0, stop=stop) is None
-    assert list(readings) == []
-    bench.work.let_go(2)
-    assert first.number == 1
-    assert until(lambda: len(bench.work.requests) == 2)
-    assert bench.work.requests[1].force
-
-
-def test_within_bounds_only_the_waiting_for_others_not_the_own_run(bench: Bench) -> None:
-    bench.work.hold()
-    asking = bench.ask(within_s=0)
+    second = bench.ask()
+    assert bench.flight.run(SyncRequest(force=True), if_idle=True) is None
+    assert bench.waiting() == 0
     bench.work.let_go()
-    assert asking.number == 1
+    assert second.number == 2
 
 
 def test_closing_ends_the_run_under_way_and_whoever_waits(bench: Bench) -> None:

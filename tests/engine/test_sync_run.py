@@ -62,7 +62,6 @@ def test_callers_together_want_everything_that_each_wants() -> None:
     assert merge_requests([two]).progress is None
     assert merge_requests([one, one]).stop()
     assert merge_requests([two], lambda: True).stop()
-    assert two._replace(purge=True).detach() == SyncRequest(force=True, purge=True)
 
 
 def test_an_index_is_not_rebuilt_without_its_notes() -> None:
