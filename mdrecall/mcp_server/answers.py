@@ -4,7 +4,6 @@ import logging
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
@@ -140,7 +139,9 @@ class Answers:
                 paths = list(stamps)
                 start = bisect_right(paths, after) if name == agent else 0
                 room = PAGE - len(resources)
-                resources += [_describe_file(name, path, stamps[path]) for path in paths[start : start + room]]
+                for path in paths[start : start + room]:
+                    about = {"name": path.rpartition("/")[2], "title": path, "uri": format_uri(name, path)}
+                    resources.append({**about, "mimeType": _MARKDOWN, "size": stamps[path][0]})
                 if len(paths) - start > room:
                     return {"resources": resources, "nextCursor": resources[-1]["uri"]}
             return {"resources": resources}
@@ -201,13 +202,3 @@ def parse_uri(uri: str) -> tuple[str, str]:
         pass
     hint = f"Addresses look like {SCHEME}://main/memory/2026-02-10.md."
     raise ArgumentError(f"There is no resource {uri[:_MAX_URI_CHARS]!r}.", name="uri", hint=hint)
-
-
-def _describe_file(agent: str, path: str, stamp: Stamp) -> Json:
-    name, uri = path.rpartition("/")[2], format_uri(agent, path)
-    described: Json = {"name": name, "title": path, "uri": uri, "mimeType": _MARKDOWN, "size": stamp[0]}
-    # No calendar has some times.
-    with suppress(OverflowError, ValueError, OSError):
-        modified = datetime.fromtimestamp(stamp[1] / 1e9, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        described["annotations"] = {"lastModified": modified}
-    return described

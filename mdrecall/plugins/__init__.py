@@ -116,21 +116,17 @@ def open_slot(loaded: Loaded, session_key: str = "", *, memory: Memory | None = 
         if plugin == _LANCEDB:
             tools, hooks, close = import_lancedb().open_plugin(loaded, session_key)
             return Slot(Toolset(tools), hooks, (), plugin, close)
-        return _open_notes(loaded, session_key, memory)
+        from mdrecall.tools.notes import memory_tools
+
+        notes = memory or Memory.of(loaded)
+        slot = Slot(Toolset(memory_tools(notes, session_key)), plugin=CORE)
+        return slot if memory else slot._replace(close=notes.close)
     except RecallError as error:
         return Slot(diagnostics=(Diagnostic("error", plugin, str(error), error.hint),))
     except Exception as error:
         _log.warning("The plugin %s could not be opened.", plugin, exc_info=error)
         problem = f"The plugin {plugin} could not be opened: {type(error).__name__}: {error}."
         return Slot(diagnostics=(Diagnostic("error", plugin, problem, "This is a bug; the log has the details."),))
-
-
-def _open_notes(loaded: Loaded, session_key: str, memory: Memory | None) -> Slot:
-    from mdrecall.tools.notes import memory_tools
-
-    notes = memory or Memory.of(loaded)
-    slot = Slot(Toolset(memory_tools(notes, session_key)), plugin=CORE)
-    return slot if memory else slot._replace(close=notes.close)
 
 
 def open_forgetting(memory: Memory) -> "Forgetting":

@@ -14,7 +14,7 @@ import pytest
 from mcp import Client, MCPError
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.answers import PAGE, _describe_file
+from mdrecall.mcp_server.answers import PAGE
 from mdrecall.mcp_server.http import MemoryServer, build_server
 from mdrecall.mcp_server.memories import IndexRun, Memories, MemoryOpener, Selection, ServedMemory, select_memories
 from mdrecall.mcp_server.tools import MakeTools
@@ -158,8 +158,6 @@ def test_the_memory_files_are_resources(home: Home) -> None:
     assert texts == ["# Lasting\n", "strange name\n"]
     assert {each.mime_type for each in listed.resources} == {"text/markdown"}
     assert listed.resources[0].size == 10
-    assert listed.resources[0].annotations
-    assert listed.resources[0].annotations.last_modified == "2020-09-13T12:26:40Z"
 
 
 def test_a_resource_is_the_whole_file_however_long_its_lines_are(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -480,9 +478,3 @@ def test_closing_while_the_index_thread_is_being_started_does_not_fail(
 
     monkeypatch.setattr(threading.Thread, "start", close_then_start)
     assert memories.get(memories.default).settings
-
-
-def test_a_time_that_no_calendar_has_is_left_out() -> None:
-    annotations = {"lastModified": "2023-11-14T22:13:20Z"}
-    assert _describe_file("main", "a.md", (1, 1_700_000_000 * 10**9, 0, 0))["annotations"] == annotations
-    assert "annotations" not in _describe_file("main", "a.md", (1, 10**40, 0, 0))

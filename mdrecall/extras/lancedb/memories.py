@@ -109,7 +109,7 @@ class LongTermMemory:
         self.table = table
         self._make_embedder = embedder
         self._agent = agent
-        self._own = f"(agent = {quote(agent)}{' OR agent IS NULL' if is_default_agent else ''})"
+        self.own = f"(agent = {quote(agent)}{' OR agent IS NULL' if is_default_agent else ''})"
         self._redact = redact
         self._now_ms = now_ms
         self._adopt_unlabelled = adopt_unlabelled
@@ -162,13 +162,21 @@ class LongTermMemory:
         is_masked = masked != text.strip()
         with self.table.writing():
             self.table.delete(f"NOT ({self._unexpired})")
-            old = self._require(replaces) if replaces else None
+            old = self.get(replaces) if replaces else None
+            if replaces and old is None:
+                raise ArgumentError(f"No memory has the id {replaces}.", name="replaces", hint="Recall it first.")
             near = [one for one in self._nearest(masked, vector, _NEIGHBOURS) if old is None or one.row.id != old.id]
             same = [one.row for one in near if one.score >= DUPLICATE and same_fact(masked, one.row.text)]
             if old is None and same:
                 return StoreResult("duplicate", self._extend(same[0], expires), is_masked=is_masked)
-            row = self._new_row(masked, source) if old is None else self._changed_row(old, masked, source)
+            now, new_id = self._now_ms(), str(uuid.uuid4())
+            row = old or Row(new_id, "", DEFAULT_IMPORTANCE, categorize(masked), now, None, None, None, None, None)
             row = row._replace(
+                text=masked,
+                agent=self._agent,
+                source=source,
+                embedder=self.identity,
+                updated_ms=now if old else None,
                 importance=row.importance if importance is None else importance,
                 category=category or row.category,
                 expires_ms=row.expires_ms if expires is None else expires,
@@ -179,22 +187,6 @@ class LongTermMemory:
         least = self._least_cosine(SIMILAR, vector)
         similar = tuple(one for one in near if one.score >= least)[:_MAX_SIMILAR]
         return StoreResult("updated" if old else "created", row, old.text if old else "", is_masked, similar)
-
-    def _require(self, memory_id: str) -> Row:
-        row = self.get(memory_id)
-        if row is None:
-            raise ArgumentError(f"No memory has the id {memory_id}.", name="replaces", hint="Recall it first.")
-        return row
-
-    def _new_row(self, text: str, source: str) -> Row:
-        agent, now = self._agent, self._now_ms()
-        category = categorize(text)
-        return Row(str(uuid.uuid4()), text, DEFAULT_IMPORTANCE, category, now, agent, source, self.identity, None, None)
-
-    def _changed_row(self, old: Row, text: str, source: str) -> Row:
-        return old._replace(
-            text=text, agent=self._agent, source=source, embedder=self.identity, updated_ms=self._now_ms()
-        )
 
     def recall(self, query: str, limit: int, *, share: float = RECALL) -> tuple[list[Match], int]:
         """Return the memories that answer a question, the closest first, and how many were not searched.
@@ -243,10 +235,6 @@ class LongTermMemory:
         rows = self.table.rows(self._unexpired if all_agents else self._live)
         return sorted(rows, key=lambda row: (-(row.updated_ms or row.created_ms), row.id))
 
-    def list_stored(self) -> list[Row]:
-        """Return every memory of this agent, also those that have expired but are still stored."""
-        return self.table.rows(self._own)
-
     def counts(self) -> Counts:
         """Return how many memories there are; the embedder need not be usable."""
         rows = self.list_all()
@@ -268,11 +256,9 @@ class LongTermMemory:
             vectors: list[bytes] = []
             for start in range(0, len(rows), _BATCH):
                 vectors += self._embed_texts([row.text for row in rows[start : start + _BATCH]])
-            identity = self.identity
-            length = len(vectors[0]) // 4 if vectors else self.embedder.dimensions
-            renamed = [row._replace(embedder=identity) for row in rows]
+            renamed = [row._replace(embedder=self.identity) for row in rows]
             if rows:
-                self.table.replace_all(list(zip(renamed, vectors, strict=True)), length)
+                self.table.replace_all(list(zip(renamed, vectors, strict=True)))
             return len(rows)
 
     def restore(self, rows: Sequence[Row]) -> int:
@@ -308,7 +294,7 @@ class LongTermMemory:
 
     @property
     def _live(self) -> str:
-        return f"{self._own} AND {self._unexpired}"
+        return f"{self.own} AND {self._unexpired}"
 
     @property
     def _comparable(self) -> str:
@@ -356,11 +342,8 @@ class LongTermMemory:
 
     def _adopt(self) -> None:
         """Label OpenClaw's rows, which its configured embedder made, if that is the embedder in use."""
-        if (
-            self._adopt_unlabelled
-            and self.table.count("embedder IS NULL")
-            and self._length_fits(self.embedder.dimensions)
-        ):
+        is_unlabelled = self._adopt_unlabelled and self.table.count("embedder IS NULL")
+        if is_unlabelled and self._length_fits(self.embedder.dimensions):
             self.table.update("embedder IS NULL", {"embedder": self.identity})
 
     def _length_fits(self, length: int) -> bool:
@@ -371,10 +354,8 @@ class LongTermMemory:
         self._adopt()
         if not self._length_fits(len(vector) // 4):
             embedder = f"{self.embedder.provider} {self.embedder.model}"
-            message = (
-                f"The memories at {self.table.uri} have vectors of {self.table.dimensions()} numbers, but those of"
-                f" {embedder} have {len(vector) // 4}."
-            )
+            message = f"The memories at {self.table.uri} have vectors of {self.table.dimensions()} numbers,"
+            message += f" but those of {embedder} have {len(vector) // 4}."
             hint = "Embed the memories again, or configure the embedder that they were made with."
             raise PluginError(message, plugin=PLUGIN, hint=hint)
 

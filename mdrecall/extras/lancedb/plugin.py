@@ -50,11 +50,8 @@ class LongTermHooks:
 
     def before_agent_start(self, prompt: str, session_key: str = "") -> str:
         """Return up to three memories that would help with a prompt, as a block of data to put before it."""
-        if (
-            not self._settings.auto_recall
-            or utf16_units(prompt) < _MIN_PROMPT_UNITS
-            or not self._is_private(session_key)
-        ):
+        is_long_enough = utf16_units(prompt) >= _MIN_PROMPT_UNITS
+        if not (self._settings.auto_recall and is_long_enough and self._is_private(session_key)):
             return ""
         try:
             found, _ = self._memories.recall(prompt, _MAX_RECALLED, share=PROMPT)
@@ -215,7 +212,7 @@ class LongTermPlaces:
         if not forgotten.has_phrases:
             return []
         with closing(open_memories(self._loaded)) as memories:
-            rows = [row for row in memories.list_stored() if forgotten.find_spans(row.text)]
+            rows = [row for row in memories.table.rows(memories.own) if forgotten.find_spans(row.text)]
             for row in rows if delete else ():
                 memories.table.delete(f"id = {quote(row.id)}")
             if delete:

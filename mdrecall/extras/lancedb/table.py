@@ -90,10 +90,10 @@ class Table:
             self._try(lambda: upsert.execute(data), "written to")
             self._merge_fragments()
 
-    def replace_all(self, rows: Sequence[tuple[Row, bytes]], dimensions: int) -> None:
+    def replace_all(self, rows: Sequence[tuple[Row, bytes]]) -> None:
         """Replace the whole table, with vectors of another length, in one step."""
         with self.writing():
-            data = self._data(rows, dimensions)
+            data = self._data(rows, len(rows[0][1]) // 4)
             self._table = self._try(lambda: self._db.create_table(NAME, data, mode="overwrite"), "written to")
             self.compact()
 
@@ -135,12 +135,9 @@ class Table:
         table = self._open()
         if table is None:
             return []
-        return [
-            _row(entry)
-            for entry in self._try(
-                lambda: table.search().where(where).select(list(_COLUMNS)).limit(limit).to_list(), "read"
-            )
-        ]
+        search = table.search
+        found = self._try(lambda: search().where(where).select(list(_COLUMNS)).limit(limit).to_list(), "read")
+        return [_row(entry) for entry in found]
 
     def mean_vector(self, where: str, most: int) -> tuple[Any, int]:
         """Return the mean of the vectors that meet a condition, of at most ``most``, and how many they were."""
@@ -264,12 +261,8 @@ class Table:
                     self._try(lambda: self._table.add_columns(missing_columns), "given columns")
 
     def _missing_columns(self) -> list[Any]:
-        there = self._table.schema.names
-        return [
-            field
-            for field in self._schema(1)
-            if field.name in (*_TEXT_COLUMNS, *_TIME_COLUMNS) and field.name not in there
-        ]
+        missing = {*_TEXT_COLUMNS, *_TIME_COLUMNS}.difference(self._table.schema.names)
+        return [field for field in self._schema(1) if field.name in missing]
 
     def _schema(self, dimensions: int) -> Any:
         pa = import_package("pyarrow")
