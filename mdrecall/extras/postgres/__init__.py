@@ -23,7 +23,7 @@ from psycopg import ClientCursor
 from mdrecall.errors import StoreBusy, StoreError, StoreUnavailable
 from mdrecall.extras.postgres.connect import Database, Transaction, with_retries
 from mdrecall.extras.postgres.documents import PostgresChunks, PostgresDocuments, PostgresVectors
-from mdrecall.extras.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, explain_bypass, grant
+from mdrecall.extras.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, grant
 from mdrecall.locks import is_alive
 from mdrecall.store.common import StampCache, make_job
 from mdrecall.types import ContentSizes, Embedding, Holder, Job
@@ -175,18 +175,14 @@ class PostgresEmbeddingCache:
             moment = int(row[0]) if row else 0
             use = "UPDATE mdrecall.cache SET used=%s WHERE workspace_id=%s AND space_id=%s AND hash = ANY(%s)"
             now.db.execute(use, (moment, now.workspace, space, list(used)))
-            rows = [
-                (now.workspace, space, digest, moment, made.vector, made.passages) for digest, made in fresh.items()
-            ]
-            if rows:
-                now.db.cursor().executemany(_PUT, rows)
+            rows = ((now.workspace, space, digest, moment, *made) for digest, made in fresh.items())
+            now.db.cursor().executemany(_PUT, rows)
             if most is not None:
                 now.db.execute(_DROP_LEAST_USED, (now.workspace, now.workspace, now.workspace, most))
 
     def jobs(self, fingerprint: str) -> list[Job]:
-        statement = (
-            f"SELECT {_JOB} FROM mdrecall.jobs WHERE workspace_id=%s AND fingerprint=%s ORDER BY created_at, tag"
-        )
+        own = "workspace_id=%s AND fingerprint=%s"
+        statement = f"SELECT {_JOB} FROM mdrecall.jobs WHERE {own} ORDER BY created_at, tag"
         with self._database.reading(self._gen) as now:
             found = now.db.execute(statement, (now.workspace, fingerprint), binary=True).fetchall()
         return [make_job(*row) for row in found]
@@ -320,20 +316,18 @@ class PostgresAdmin:
     """The role ``IndexAdmin``."""
 
     def __init__(self, database: Database, gen: int | None, place: str) -> None:
+        self.place = database.place
         self._database = database
         self._gen = gen
-        self._place = place
+        self._notes = place
         self._lease = Lease(database, "write")
         self._thread_lock = threading.RLock()
         self._depth = 0
 
-    @property
-    def place(self) -> str:
-        return self._database.shown
-
     def open(self) -> None:
-        """Make sure that there is an index to answer from."""
-        self._database.open()
+        """Make sure that the server answers and has the tables."""
+        with self._database.connection() as db:
+            db.execute("SELECT 1")
 
     def close(self) -> None:
         self._lease.release()
@@ -395,7 +389,9 @@ class PostgresAdmin:
     def explain_bypass(self) -> str:
         """Return why the policies that keep workspaces apart do not bind this role; empty if they do."""
         with self._database.connection() as db:
-            return explain_bypass(db)
+            row = db.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchone()
+        is_superuser, bypasses = row or (False, False)
+        return "is a superuser" if is_superuser else "may bypass row-level security" if bypasses else ""
 
     def notes_place(self) -> str:
         """Return the machine and the folder of the notes; empty if nobody has indexed yet."""
@@ -405,8 +401,8 @@ class PostgresAdmin:
     def move_here(self) -> str:
         """Note that the notes of the workspace are here from now on, and return where that is."""
         with self._database.writing() as now:
-            now.db.execute("UPDATE mdrecall.workspaces SET place=%s WHERE id=%s", (self._place, now.workspace))
-        return self._place
+            now.db.execute("UPDATE mdrecall.workspaces SET place=%s WHERE id=%s", (self._notes, now.workspace))
+        return self._notes
 
     def destroy(self) -> None:
         with self._database.writing() as now:

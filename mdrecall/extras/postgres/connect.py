@@ -151,7 +151,13 @@ class Transaction:
         self._revisions.append((self.gen if gen is None else gen, self.state.revision))
         return self.state.revision
 
-    def list_changes(self) -> Iterator[tuple[str, tuple[object, ...]]]:
+    def commit(self) -> None:
+        """Store the state and end the transaction, in one round trip."""
+        statements, values = zip(*self._list_changes(), ("COMMIT", ()), strict=True)
+        with psycopg.ClientCursor(self.db) as cursor:
+            cursor.execute("; ".join(statements), list(chain(*values)))
+
+    def _list_changes(self) -> Iterator[tuple[str, tuple[object, ...]]]:
         """Yield the statements that store the state, each with its values."""
         (state, spaces), new, own = self._stored, self.state, (self.workspace, self.gen)
         if new[:_OF_WORKSPACE] != state[:_OF_WORKSPACE]:
@@ -165,13 +171,6 @@ class Transaction:
             yield _STORE_REVISION, (self.workspace, gen, revision)
             if revision % _TRIM_EVERY == 0:
                 yield _TRIM, (self.workspace, gen, self.workspace, gen, _REMEMBERED_REVISIONS)
-
-
-def _store_and_commit(begun: Transaction) -> None:
-    """Store the state and end the transaction, in one round trip."""
-    statements, values = zip(*begun.list_changes(), ("COMMIT", ()), strict=True)
-    with psycopg.ClientCursor(begun.db) as cursor:
-        cursor.execute("; ".join(statements), list(chain(*values)))
 
 
 T = TypeVar("T")
@@ -214,13 +213,6 @@ _CROWDED = ("too many", "connection slots", "no more connections", "query_wait_t
 def workspace_id(name: str) -> int:
     """Return the number of a workspace: the same on every machine, without asking the database."""
     return int.from_bytes(hashlib.blake2b(name.encode(), digest_size=8).digest(), "big") >> 1
-
-
-def describe_place(dsn: str) -> str:
-    """Return where a database is, for people: host and name, never the password."""
-    parts = _read_address(dsn)
-    host = parts.get("host") or parts.get("hostaddr") or parts.get("service") or "local"
-    return f"postgres {host}/{parts.get('dbname') or parts.get('user') or ''}".rstrip("/")
 
 
 def _read_address(dsn: str) -> dict[str, Any]:
@@ -309,22 +301,16 @@ class Database:
     def __init__(self, dsn: str, name: str) -> None:
         self.name = name
         self.workspace = workspace_id(name)
-        self.place = describe_place(dsn)
+        parts = _read_address(dsn)
+        host = parts.get("host") or parts.get("hostaddr") or parts.get("service") or "local"
+        place = f"postgres {host}/{parts.get('dbname') or parts.get('user') or ''}".rstrip("/")
+        self.place = f"{place}, workspace {name}"
+        """The index as people know it: host, database and workspace, never the password."""
         self._dsn = dsn
         self._idle: list[_Connection] = []
         self._has_tables = False
         self._rests_until = self._locked_until = 0.0
         self._local = threading.local()
-
-    @property
-    def shown(self) -> str:
-        """The index as people know it."""
-        return f"{self.place}, workspace {self.name}"
-
-    def open(self) -> None:
-        """Make sure that the server answers and has the tables."""
-        with self.connection() as db:
-            db.execute("SELECT 1")
 
     def close(self) -> None:
         """Close all connections; may be called twice, and the database can be used again."""
@@ -334,7 +320,7 @@ class Database:
     @contextmanager
     def connection(self) -> Iterator[_Connection]:
         """Give a connection outside of any transaction."""
-        with translate_errors(self.shown):
+        with translate_errors(self.place):
             db = self._take()
             try:
                 self._ensure_tables(db)
@@ -412,7 +398,7 @@ class Database:
                 self._local.transaction = begun = self._enter(db, gen, is_writing)
                 yield begun
                 if is_writing:
-                    _store_and_commit(begun)
+                    begun.commit()
                 else:
                     db.send_commit()
             except BaseException:

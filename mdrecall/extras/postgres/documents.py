@@ -165,7 +165,7 @@ class PostgresDocuments:
         machine, _, folder = now.state.place.partition(":")
         # On another machine it may be a copy of the same notes.
         if now.state.place not in ("", self._place) and machine == self._place.partition(":")[0]:
-            message = f"{self._database.shown} is the index of another folder of this machine, {folder}."
+            message = f"{self._database.place} is the index of another folder of this machine, {folder}."
             raise StoreUnavailable(message, hint="Give this memory a name of its own: mdrecall.store.workspace.")
 
     def _refresh_stamps(self, now: Transaction, documents: Sequence[Document]) -> None:

@@ -215,13 +215,6 @@ def analyze_new(db: psycopg.Connection[Any], rows: int) -> None:
         db.execute(f"ANALYZE {table}")
 
 
-def explain_bypass(db: psycopg.Connection[Any]) -> str:
-    """Return why the policies do not bind the role of a connection; empty if they do."""
-    row = db.execute("SELECT rolsuper, rolbypassrls FROM pg_roles WHERE rolname = current_user").fetchone()
-    is_superuser, bypasses = row or (False, False)
-    return "is a superuser" if is_superuser else "may bypass row-level security" if bypasses else ""
-
-
 def read_version(db: psycopg.Connection[Any]) -> int:
     """Return the version of the tables, 0 if there are none; raise if they are newer than this program."""
     found = db.execute("SELECT to_regclass('mdrecall.format')").fetchone()

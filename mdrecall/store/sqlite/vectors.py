@@ -235,12 +235,8 @@ class SpaceRows:
         self.number = number
         self._file = file
 
-    def is_stored(self) -> bool:
-        """True if the space has tables. They are dropped when another space has been filled."""
-        return sql.is_stored(self.db, self.number)
-
     def count(self) -> int:
-        return count_vectors(self.db, self.number) if self.is_stored() else 0
+        return count_vectors(self.db, self.number) if sql.is_stored(self.db, self.number) else 0
 
     def revision(self) -> int:
         return self._file.revision(self.db)
@@ -266,9 +262,6 @@ class SpaceRows:
         for row in found:
             check_row(*row)
         return {chunk_id: unpack_passages(blob, size) for _, chunk_id, blob in found}
-
-    def vectors_of(self, ids: Iterable[int]) -> dict[int, bytes]:
-        return find_vectors(self.db, self.number, ids)
 
 
 class VecEngine:
@@ -318,7 +311,7 @@ class VecEngine:
 
     def cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, float]:
         (asked,) = to_int8([query])
-        there = space.vectors_of(ids)
+        there = find_vectors(space.db, space.number, ids)
         return {chunk_id: _cosine(space.db, there[chunk_id], asked) for chunk_id in ids if chunk_id in there}
 
     def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
@@ -393,17 +386,14 @@ class SqliteVectors:
             number = sql.start_revision(db)
             known_ids = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
             there = {chunk_id for (chunk_id,) in sql.rows(db, known_ids, (str([chunk_id for chunk_id, _ in items]),))}
-            known = [(chunk_id, made) for chunk_id, made in items if chunk_id in there]
-            rounded = to_int8([made.vector for _, made in known])
-            put_vectors(db, space, number, dict(zip([chunk_id for chunk_id, _ in known], rounded, strict=True)))
-            with_passages = [(chunk_id, made.passages) for chunk_id, made in known if made.passages]
-            packed = pack_passages([passages for _, passages in with_passages], len(rounded[0]) if rounded else 0)
+            known = {chunk_id: made for chunk_id, made in items if chunk_id in there}
+            rounded = to_int8([made.vector for made in known.values()])
+            put_vectors(db, space, number, dict(zip(known, rounded, strict=True)))
+            passages = {chunk_id: made.passages for chunk_id, made in known.items() if made.passages}
+            packed = pack_passages(list(passages.values()), len(rounded[0]) if rounded else 0)
             db.executemany(
                 f"INSERT OR REPLACE INTO windows_{space}(chunk_id, checksum, vectors) VALUES(?, ?, ?)",
-                [
-                    (chunk_id, checksum_row(chunk_id, windows), windows)
-                    for (chunk_id, _), windows in zip(with_passages, packed, strict=True)
-                ],
+                [(each, checksum_row(each, windows), windows) for each, windows in zip(passages, packed, strict=True)],
             )
 
     def mark_filled(self, space: int, texts: int, *, keep: str = "") -> None:
@@ -447,8 +437,7 @@ class SqliteVectors:
 
     def vectors_of(self, space: StoredSpace, ids: Sequence[int]) -> Mapping[int, bytes]:
         with self._file.reading() as db:
-            tables = SpaceRows(self._file, db, space.id)
-            return tables.vectors_of(ids) if tables.is_stored() else {}
+            return find_vectors(db, space.id, ids) if sql.is_stored(db, space.id) else {}
 
     def passage_cosines(self, space: StoredSpace, query: bytes, ids: Sequence[int]) -> Mapping[int, Sequence[float]]:
         with self._searching(space) as (engine, tables):
@@ -458,7 +447,7 @@ class SqliteVectors:
     def _searching(self, space: StoredSpace) -> Iterator[tuple[Engine, SpaceRows]]:
         with self._file.reading() as db:
             tables = SpaceRows(self._file, db, space.id)
-            if not tables.is_stored():
+            if not sql.is_stored(db, space.id):
                 raise explain_replaced(space.space.model)
             with self._lock:
                 key = space.id, space.space.key
