@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import shutil
-import signal
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
@@ -15,7 +14,7 @@ from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut,
 from mdrecall.extras.qmd.database import file_identity
 from mdrecall.extras.qmd.process import WORK_DIR, Output, Program, parse_tool_result, translate_failure
 
-# Bounds stopping the daemon; after that it is killed.
+# Bounds stopping the daemon; one that does not stop ends by itself when it is idle.
 _STOP_S = 5.0
 # How long a daemon outlives a memory that was never closed.
 _IDLE_MS = 600_000
@@ -86,7 +85,9 @@ class Mcporter:
             return
         program.close()
         if self._start_daemon:
-            self._stop_daemon(program.env)
+            command = [*self._config_flag, "daemon", "stop"]
+            with contextlib.suppress(BackendUnavailable):
+                Program(self._command, env=program.env, cwd=WORK_DIR).run(command, timeout_s=_STOP_S, check=False)
         shutil.rmtree(self._daemon_dir, ignore_errors=True)
 
     def _set_up(self) -> Program:
@@ -120,24 +121,6 @@ class Mcporter:
         config = {"mcpServers": {self._server: server}, "imports": [], "daemonIdleTimeoutMs": _IDLE_MS}
         if state_files.load(self.config_path) != config:
             state_files.save(self.config_path, config)
-
-    def _stop_daemon(self, env: Mapping[str, str]) -> None:
-        leaders = self._daemon_pids()
-        with contextlib.suppress(BackendUnavailable):
-            Program(self._command, env=env, cwd=WORK_DIR).run(
-                [*self._config_flag, "daemon", "stop"], timeout_s=_STOP_S, check=False
-            )
-        for leader in leaders:
-            with contextlib.suppress(OSError):
-                if os.getpgid(leader) == leader:
-                    os.killpg(leader, signal.SIGKILL)
-
-    def _daemon_pids(self) -> list[int]:
-        """Return the process ids of the daemon. It leads the group of its servers."""
-        folder = os.path.join(self._daemon_dir, "daemon")
-        names = os.listdir(folder) if os.path.isdir(folder) else ()
-        records = [state_files.load(os.path.join(folder, name)) for name in names if name.endswith(".json")]
-        return [number for record in records if isinstance(number := record.get("pid"), int)]
 
 
 def _parse_output(output: Output, what: str) -> dict[str, Any]:
