@@ -29,15 +29,7 @@ from mdrecall.text.annotations import describe_left_out, read_projects
 from mdrecall.text.days import note_day
 from mdrecall.text.notes import read_fields
 from mdrecall.text.words import Analyser
-from mdrecall.types import (
-    Issue,
-    Mode,
-    ProgressCallback,
-    SearchAnswer,
-    SearchRequest,
-    SearchResult,
-    Visible,
-)
+from mdrecall.types import Issue, Mode, ProgressCallback, SearchAnswer, SearchRequest, SearchResult, Visible
 
 if TYPE_CHECKING:
     from mdrecall.extras.qmd.export import SessionExport

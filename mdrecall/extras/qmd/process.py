@@ -171,13 +171,7 @@ class Program:
         self._closed = False
 
     def run(
-        self,
-        arguments: Sequence[str],
-        *,
-        timeout_s: float,
-        quiet: bool = False,
-        stop: Stop = never,
-        check: bool = True,
+        self, arguments: Sequence[str], *, timeout_s: float, quiet: bool = False, stop: Stop = never, check: bool = True
     ) -> Output:
         """Run the program to its end, then kill whatever it left running in its process group.
 
