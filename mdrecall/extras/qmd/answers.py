@@ -15,11 +15,10 @@ from mdrecall.engine.conversations import find_visible_to
 from mdrecall.engine.refresh import RefreshResult
 from mdrecall.engine.searcher import read_ranking_options
 from mdrecall.errors import BackendNotReady, FileMissing, ReadError
-from mdrecall.extras.qmd.collections import explain_read_error
 from mdrecall.extras.qmd.passages import QmdDocument, locate
 from mdrecall.extras.qmd.search import Mode as QmdMode
 from mdrecall.extras.qmd.search import QmdSearch, RawHit
-from mdrecall.extras.qmd.update import Updater, find_boot_limit
+from mdrecall.extras.qmd.update import Updater
 from mdrecall.notes.clock import user_moment
 from mdrecall.patterns import is_note_file
 from mdrecall.search.query import name_filter, read_filter, read_limits, read_times
@@ -45,6 +44,7 @@ _UPDATE_WAIT_S = 0.5
 # A search that has used up its time still gets this much to fail properly.
 _MIN_SEARCH_S = 0.05
 _PROBE_QUERY = "mdrecall"
+_GONE = "is still in qmd's index, but not on disk"
 # qmd knows neither days nor tags, so a search that is limited to some asks for this many files for each result.
 _WIDER_WITH_LIMITS = 20
 # How much text is read to find the best passages, in qmd's order: it bounds the time of a search over long files.
@@ -63,13 +63,16 @@ class QmdAnswers:
         export: "SessionExport | None",
         *,
         one_shot: bool,
+        update_wait_ms: Callable[[], int],
     ) -> None:
+        """``update_wait_ms`` returns how long a search that is the only one waits for an update."""
         self._settings = settings
         self._index = index
         self._updater = updater
         self._search = search
         self._export = export
         self._one_shot = one_shot
+        self._update_wait_ms = update_wait_ms
         self._analyser = Analyser()
 
     def answer(self, request: SearchRequest) -> SearchAnswer:
@@ -133,19 +136,14 @@ class QmdAnswers:
     def _catch_up(self, progress: ProgressCallback | None) -> RefreshResult:
         if not self._settings.memory_search.sync.on_search:
             return RefreshResult()
-        own, limits = self._settings.mdrecall, self._settings.memory.qmd.limits
+        qmd = self._settings.memory.qmd
         if not self._one_shot:
-            return self._updater.catch_up(min(_UPDATE_WAIT_S, limits.timeout_ms / 2000), progress)
+            return self._updater.catch_up(min(_UPDATE_WAIT_S, qmd.limits.timeout_ms / 2000), progress)
         # This moves a damaged index aside, which is then built again like a first one.
         self._updater.start(one_shot=True)
-        update = self._settings.memory.qmd.update
-        if update.waits_at_start:
-            wait_s = find_boot_limit(update.update_timeout_ms / 1000)
-            return self._updater.catch_up(wait_s, progress, reason="boot")
-        is_first = not self._index.database.exists()
         # What is not indexed when this process ends is lost: the next process would begin again.
-        wait_ms = own.first_index_wait_ms if is_first else max(own.search_wait_ms, limits.timeout_ms)
-        return self._updater.catch_up(wait_ms / 1000, progress)
+        reason = "boot" if qmd.update.waits_at_start else "search"
+        return self._updater.catch_up(self._update_wait_ms() / 1000, progress, reason=reason)
 
     def _choose_mode(self, requested: Mode | None) -> tuple[QmdMode, str]:
         """Return the mode to search in, and why it is not the requested one."""
@@ -170,7 +168,7 @@ class QmdAnswers:
             if file is None:
                 # One that cannot be found may be a transcript that is not to be named.
                 if visible.paths is None and hit.collection in paths.by_name:
-                    issues.append(Issue(hit.path, explain_read_error(FileMissing("", path=hit.path))))
+                    issues.append(Issue(hit.path, _GONE))
                 continue
             source = file.collection.source
             if visible.paths is not None and source == "sessions":
@@ -186,7 +184,8 @@ class QmdAnswers:
             try:
                 text, mtime_ns = paths.read(file)
             except ReadError as error:
-                issues.append(Issue(file.shown, explain_read_error(error)))
+                why = _GONE if isinstance(error, FileMissing) else f"cannot be shown: {error}"
+                issues.append(Issue(file.shown, why))
                 continue
             if is_wanted and not is_wanted(file.shown, text, mtime_ns):
                 continue

@@ -180,7 +180,8 @@ class QmdBackend:
         server = self._open_server(command, env)
         names = [entry.name for entry in index.collections]
         search = QmdSearch(program, require=require, names=names, ensure=collections.ensure, server=server)
-        answers = QmdAnswers(settings, index, updater, search, export, one_shot=self._one_shot)
+        wait_ms = self.update_wait_ms
+        answers = QmdAnswers(settings, index, updater, search, export, one_shot=self._one_shot, update_wait_ms=wait_ms)
         return RunningQmd(program, collections, updater, answers, server)
 
     def _make_updater(self, program: Program, collections: "Collections", export: "SessionExport | None") -> "Updater":

@@ -374,13 +374,12 @@ class CollectionPaths:
 def open_paths(settings: Settings, home: str) -> CollectionPaths:
     """Return the files of the collections, which are read without what was forgotten."""
     forgotten = open_tombstones(settings)
-
-    def mask(text: str, path: str) -> str:
-        return forgotten.load().mask(text, path)
-
-    max_bytes = settings.mdrecall.max_file_bytes
-    collections = plan_collections(settings, home)
-    return CollectionPaths(collections, workspace=settings.workspace, max_bytes=max_bytes, mask=mask)
+    return CollectionPaths(
+        plan_collections(settings, home),
+        workspace=settings.workspace,
+        max_bytes=settings.mdrecall.max_file_bytes,
+        mask=lambda text, path: forgotten.load().mask(text, path),
+    )
 
 
 def covers(collection: Collection, inside: str) -> bool:
@@ -388,13 +387,6 @@ def covers(collection: Collection, inside: str) -> bool:
     if inside.startswith("../") or inside in ("..", ".") or os.path.isabs(inside):
         return False
     return any(matches_glob(inside, pattern) for pattern in _expand_pattern(collection.pattern))
-
-
-def explain_read_error(error: errors.ReadError) -> str:
-    """Return why a file that qmd found is not in the answer."""
-    if isinstance(error, errors.FileMissing):
-        return "is still in qmd's index, but not on disk"
-    return f"cannot be shown: {error}"
 
 
 def _expand_pattern(pattern: str) -> Iterator[str]:
