@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mdrecall.config.environment import shorten
 from mdrecall.config.files import UnresolvedValue, read_file, resolve_secret, resolve_text
 from mdrecall.config.layers import look_up
 from mdrecall.config.openclaw_file import find_wire
@@ -78,7 +77,6 @@ class Credentials:
         files: Sequence[Mapping[str, Any]],
         *,
         agent_dir: str,
-        home: str,
         remote: Remote,
         now: Callable[[], float] = time.time,
         remote_at: str = "memorySearch.remote",
@@ -92,7 +90,6 @@ class Credentials:
         self._env = env
         self._files = files
         self._agent_dir = agent_dir
-        self._home = home
         self._remote = remote
         self._now = now
         self._remote_at = remote_at
@@ -100,8 +97,8 @@ class Credentials:
 
     def with_remote(self, remote: Remote, remote_at: str, aliases: Mapping[str, str] = _NO_ALIASES) -> "Credentials":
         """Return the same sources with another ``remote``, for a plugin with its own address and key."""
-        return Credentials(self._env, self._files, agent_dir=self._agent_dir, home=self._home, remote=remote,
-                           now=self._now, remote_at=remote_at, aliases=aliases)  # fmt: skip
+        return Credentials(self._env, self._files, agent_dir=self._agent_dir, remote=remote, now=self._now,
+                           remote_at=remote_at, aliases=aliases)  # fmt: skip
 
     def reveal(self, value: Any, setting: str) -> str:
         """Return a secret given as a text or a reference; raise ``UnresolvedValue`` if it cannot be had."""
@@ -138,7 +135,8 @@ class Credentials:
             return self._first([ResolvedValue(value, f"{self._remote_at}.apiKey")], problems)
         found = self._first(self._candidates(kind, problems), problems)
         if found is None and kind.needs_key:
-            problems.insert(0, self._explain_missing(kind, uses_remote))
+            setting = kind.variable or f"models.providers.{kind.ids[0]}.apiKey"
+            problems.insert(0, f"There is no API key for {kind.ids[-1]}. Set {setting}.")
         return found
 
     def _first(self, candidates: Iterable[ResolvedValue], problems: list[str]) -> ResolvedValue | None:
@@ -219,14 +217,6 @@ class Credentials:
                     raise UnresolvedValue(f"{origin} has a name that is not valid for a header.")
                 headers[name] = Secret(self.reveal(value, f"{origin}.{name}"))
         return headers
-
-    def _explain_missing(self, kind: _Kind, uses_remote: bool) -> str:
-        """Say that there is no key, and list every source that was checked."""
-        sources = [f"{self._remote_at}.apiKey"] if uses_remote else []
-        sources += [shorten(os.path.join(self._agent_dir, _PROFILES), self._home), kind.variable]
-        sources += [f"models.providers.{name}.apiKey" for name in kind.ids]
-        checked = ", ".join(filter(None, sources))
-        return f"There is no API key for {kind.ids[-1]}; checked {checked}. Set {kind.variable or sources[-1]}."
 
 
 def _plain(value: Any) -> Any:

@@ -155,10 +155,8 @@ def load(
     settings = _build_settings(values, entries, locations, chosen, found)
     agent_dir = os.path.join(locations.state_dir, "agents", chosen, "agent")
     agent_dir = find_agent_folder((entry.values for entry in entries), agent_dir, locations.home, locations.state_dir)
-    credentials = Credentials(
-        variables, [file.values for file in files], agent_dir=agent_dir, home=locations.home,
-        remote=settings.memory_search.remote, aliases=aliases,
-    )  # fmt: skip
+    parsed, remote = [file.values for file in files], settings.memory_search.remote
+    credentials = Credentials(variables, parsed, agent_dir=agent_dir, remote=remote, aliases=aliases)
     if not config and (misplaced := explain_unread_config(locations, settings.workspace)):
         warnings.insert(0, misplaced)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")

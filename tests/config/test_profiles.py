@@ -89,7 +89,7 @@ def test_a_reference_is_followed(reach: Reach) -> None:
 def test_a_broken_file_matters_only_when_there_is_no_other_key(reach: Reach, broken: str) -> None:
     access = reach("openai", profiles=broken)
     assert access.key is None
-    assert access.problem.startswith("There is no API key for openai;")
+    assert access.problem.startswith("There is no API key for openai.")
     assert "auth-profiles.json" in access.problem.split("Set OPENAI_API_KEY.")[1]
     assert "hush" not in access.problem
     access = reach("openai", env={"OPENAI_API_KEY": "key"}, profiles=broken)
