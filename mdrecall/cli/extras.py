@@ -102,32 +102,22 @@ def _search(memories: "LongTermMemory", options: argparse.Namespace) -> int:
 
 
 def _count(memories: "LongTermMemory", options: argparse.Namespace) -> int:
-    counts = memories.counts()
-    embedder = memories.unprepared_embedder
-    record: dict[str, Any] = {
-        "path": memories.table.uri,
-        "total": counts.total,
-        "categories": counts.by_category,
-        "expired": counts.expired,
-        "otherAgents": counts.others,
-        "notSearched": counts.unsearched,
-        "provider": embedder.provider,
-        "model": embedder.model,
-        "dimensions": memories.table.dimensions(),
-    }
+    counts, uri, embedder = memories.counts(), memories.table.uri, memories.unprepared_embedder
+    about = {"provider": embedder.provider, "model": embedder.model, "dimensions": memories.table.dimensions()}
+    record: dict[str, Any] = {"path": uri, **counts, **about}
     span = ""
-    if counts.total:
-        record |= {"oldest": _format_time(counts.oldest_ms), "newest": _format_time(counts.newest_ms)}
-        span = f"From {record['oldest']} to {record['newest']}. Expired: {counts.expired:,}."
-    kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(counts.by_category.items()))
-    unsearched = f"{counts.unsearched:,} have vectors of another embedder. Run `mdrecall ltm reembed`."
+    if times := [row.created_ms for row in memories.list_all()]:
+        record |= {"oldest": _format_time(min(times)), "newest": _format_time(max(times))}
+        span = f"From {record['oldest']} to {record['newest']}. Expired: {counts['expired']:,}."
+    kinds = ", ".join(f"{count:,} {name}" for name, count in sorted(counts["categories"].items()))
+    unsearched = f"{counts['notSearched']:,} have vectors of another embedder. Run `mdrecall ltm reembed`."
     return show(
         options,
         record,
-        f"{style(str(counts.total), 'bold')} in {shorten_home(memories.table.uri)}" + (f": {kinds}" if kinds else ""),
-        f"Embeddings: {embedder.provider}, {embedder.model}. Memories of other agents: {counts.others:,}.",
+        f"{style(str(counts['total']), 'bold')} in {shorten_home(uri)}" + (f": {kinds}" if kinds else ""),
+        f"Embeddings: {embedder.provider}, {embedder.model}. Memories of other agents: {counts['otherAgents']:,}.",
         span,
-        unsearched if counts.unsearched else "",
+        unsearched if counts["notSearched"] else "",
     )
 
 

@@ -4,7 +4,7 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ from mdrecall.hosts import install as hosts
 from mdrecall.hosts.pieces import Piece
 from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
 from mdrecall.mcp_server import install as clients
-from mdrecall.mcp_server.config_text import NotEditable, get_value, has_server, render
+from mdrecall.mcp_server.config_text import NotEditable, get_value, render
 from mdrecall.mcp_server.install import CLIENTS, PROJECT_FOLDERS, SCOPES
 from mdrecall.mcp_server.memories import select_memories
 
@@ -67,10 +67,9 @@ def run_install(options: argparse.Namespace) -> int:
     _print_new(change, *shared)
     if step := _NEXT_STEPS.get((options.host, options.scope)):
         print(step)
-    for server, is_there in _list_yaml(site):
-        if not is_there:
-            lines = render(server.place, server.values)
-            print(f"Add to {shorten_home(server.path)}, which mdrecall does not edit:\n\n{lines}")
+    for server in _list_yaml(site):
+        lines = render(server.place, server.values)
+        print(f"Add to {shorten_home(server.path)}, which mdrecall does not edit:\n\n{lines}")
     scope = " --scope project" if options.scope == "project" else ""
     print(f"Restart {options.host} to load it. To undo this, run `mdrecall install {options.host}{scope} --remove`.")
     return 0
@@ -83,10 +82,9 @@ def _remove(options: argparse.Namespace) -> int:
     changes = [hosts.plan_removal(site, _state_dir()), *hosts.plan_release(site, _state_dir())]
     if options.dry_run:
         return _print_diff(*changes)
-    for server, is_there in _list_yaml(site):
-        if is_there:
-            where = shorten_home(server.path)
-            print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
+    for server in _list_yaml(site):
+        where = shorten_home(server.path)
+        print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
     done = f"mdrecall is no longer installed for {options.host}. Your notes and the index are as they were."
     return _take_back(changes, done, f"mdrecall is not installed for {options.host}.")
 
@@ -122,11 +120,9 @@ def _state_dir() -> str:
     return find_locations(os.environ, os.getcwd()).own_state_dir
 
 
-def _list_yaml(site: Site) -> Iterator[tuple[Piece, bool]]:
-    """Yield the servers that only a person adds to a file and removes, as it is YAML, and True if one is there."""
-    for piece in list_pieces(site):
-        if piece.kind == "server" and piece.place.kind == "yaml":
-            yield piece, has_server(clients.read_text(piece.path) or "", piece.place)
+def _list_yaml(site: Site) -> list[Piece]:
+    """Return the servers that only a person adds to a file and removes, as it is YAML."""
+    return [piece for piece in list_pieces(site) if piece.kind == "server" and piece.place.kind == "yaml"]
 
 
 def choose_command(scope: str) -> tuple[str, ...]:
@@ -221,7 +217,7 @@ def uninstall_client(options: argparse.Namespace) -> int:
     name = (hosts.read_options(site, _state_dir()) or site.options)["name"]
     where = shorten_home(target.path)
     nothing = f"{name} is not in {where}."
-    if target.is_yaml and target.has(name):
+    if target.is_yaml:
         nothing = f"mdrecall does not edit {where}. Remove {name} from {target.client.table} in it yourself."
     return _take_back([change], f"Removed {name} from {where}. Notes and index are as they were.", nothing)
 

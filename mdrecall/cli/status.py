@@ -306,7 +306,7 @@ def _check_plugin(loaded: Loaded) -> Iterator[Finding]:
     if slot.plugin == "memory-lancedb":
         try:
             with closing(import_lancedb().open_memories(loaded)) as memories:
-                rows = plural(memories.counts().total, "row")
+                rows = plural(memories.counts()["total"], "row")
                 yield Finding("plugin", "good", f"{rows} of agent {loaded.settings.agent_id} in {memories.table.uri}")
         except RecallError as error:
             yield Finding("plugin", "wrong", str(error), error.hint)

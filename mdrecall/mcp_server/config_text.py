@@ -66,13 +66,6 @@ def remove(text: str, place: Place) -> str:
     return text if place.kind == "yaml" else remove_value(text, place.path, place.kind)
 
 
-def has_server(text: str, place: Place) -> bool:
-    """True if a server is there; in YAML, if any table has an entry of its name."""
-    if place.kind == "yaml":
-        return bool(re.search(rf"^[ \t]+[\"']?{re.escape(place.name)}[\"']?[ \t]*:", text, re.MULTILINE))
-    return get_value(text, place.path, place.kind) is not None
-
-
 def remove_empty(text: str, place: Place) -> str:
     """Return the text without the table of all servers, if that is empty; YAML as it is."""
     for depth in range(len(place.path) - 1, 0, -1):

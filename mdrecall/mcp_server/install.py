@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.errors import RecallError
-from mdrecall.mcp_server.config_text import Place, has_server, render
+from mdrecall.mcp_server.config_text import Place, render
 from mdrecall.state_files import draft
 
 if TYPE_CHECKING:
@@ -97,10 +97,6 @@ class Target(NamedTuple):
     def is_yaml(self) -> bool:
         """True if a person has to edit the file."""
         return self.place("").kind == "yaml"
-
-    def has(self, name: str) -> bool:
-        """True if a server of this name is in the file; raise ``NotEditable`` if that cannot be found out."""
-        return has_server(read_text(self.path) or "", self.place(name))
 
 
 def find_client(client: str) -> Client:

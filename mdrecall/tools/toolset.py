@@ -151,9 +151,8 @@ def read_integer(arguments: Mapping[str, Any], name: str, *, least: int, most: i
 def read_flag(arguments: Mapping[str, Any], name: str) -> bool:
     """Return True or False, which may be given as text; False if it is missing."""
     value = _get(arguments, name)
-    value = (
-        {"true": True, "false": False, "": False}.get(value.strip().lower(), value) if isinstance(value, str) else value
-    )
+    if isinstance(value, str):
+        value = {"true": True, "false": False, "": False}.get(value.strip().lower(), value)
     if value is not None and not isinstance(value, bool):
         raise ArgumentError(f"{name} must be true or false, not {_quote(value)}.", name=name)
     return bool(value)

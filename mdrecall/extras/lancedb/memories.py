@@ -12,8 +12,9 @@ import math
 import re
 import threading
 import uuid
+from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mdrecall.errors import ArgumentError, PluginError, RecallError
 from mdrecall.extras.lancedb.capture import categorize
@@ -70,20 +71,6 @@ class StoreResult(NamedTuple):
     """True if the text held a secret, which was not stored."""
     similar: tuple[Match, ...] = ()
     """Other memories that are close; one of them may be out of date."""
-
-
-class Counts(NamedTuple):
-    """How many memories there are."""
-
-    total: int
-    """Memories of this agent."""
-    by_category: dict[str, int]
-    expired: int
-    others: int
-    """Memories of other agents."""
-    unsearched: int
-    oldest_ms: float
-    newest_ms: float
 
 
 class LongTermMemory:
@@ -235,17 +222,16 @@ class LongTermMemory:
         rows = self.table.rows(self._unexpired if all_agents else self._live)
         return sorted(rows, key=lambda row: (-(row.updated_ms or row.created_ms), row.id))
 
-    def counts(self) -> Counts:
-        """Return how many memories there are; the embedder need not be usable."""
-        rows = self.list_all()
-        categories: dict[str, int] = {}
-        for row in rows:
-            categories[row.category] = categories.get(row.category, 0) + 1
-        times = [row.created_ms for row in rows] or [0.0]
-        expired = f"NOT ({self._unexpired})"
-        total = self.table.count(self._unexpired)
-        return Counts(len(rows), categories, self.table.count(expired), total - len(rows),
-                      self._count_unsearched(), min(times), max(times))  # fmt: skip
+    def counts(self) -> dict[str, Any]:
+        """Return how many memories there are, by the names that they have in JSON; the embedder need not be usable."""
+        categories = Counter(row.category for row in self.list_all())
+        return {
+            "total": categories.total(),
+            "categories": dict(categories),
+            "expired": self.table.count(f"NOT ({self._unexpired})"),
+            "otherAgents": self.table.count(self._unexpired) - categories.total(),
+            "notSearched": self._count_unsearched(),
+        }
 
     def reembed(self) -> int:
         """Replace the vectors of all memories of all agents with the current embedder's; return how many."""
