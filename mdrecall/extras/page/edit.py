@@ -8,7 +8,7 @@ from difflib import unified_diff
 from itertools import islice
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
-from mdrecall.extras.page.page import Answer, Html, Page, Redirect, Visit, join, require_owner, tag
+from mdrecall.extras.page.page import Answer, Html, Page, Redirect, Visit, hide, join, require_owner, tag
 from mdrecall.life.curate import (
     Curator,
     DeletedNote,
@@ -105,7 +105,7 @@ def show_delete(visit: Visit) -> Page:
         tag("a", "Keep it", href=visit.url("note", path=path), class_="button plain"),
         class_="row",
     )
-    form = visit.form_tag("delete", _hidden("path", path), _hidden("hash", note.hash), tag("p", text), buttons)
+    form = visit.form_tag("delete", hide(path=path, hash=note.hash), tag("p", text), buttons)
     return Page("Delete a note", join(tag("h1", f"Delete {path}?"), form), "notes")
 
 
@@ -205,7 +205,7 @@ def _move_form(visit: Visit, path: str, target: str, known: str) -> Html:
 
 def _make_form(visit: Visit, view: str, button: str, *fields: Html, path: str = "", known: str = "") -> Html:
     """Return a form; if it changes a note, it knows which, and leads back to it."""
-    hidden = [_hidden("path", path), _hidden("hash", known)] if path else None
+    hidden = hide(path=path, hash=known) if path else None
     back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain") if path else None
     return visit.form_tag(view, hidden, fields, tag("p", tag("button", button), back, class_="row"))
 
@@ -219,10 +219,6 @@ def _text_field(text: str) -> Html:
     rows = min(_MAX_ROWS, max(_MIN_ROWS, text.count("\n") + 2))
     # A browser leaves out the first line end of a text field.
     return tag("textarea", f"\n{text}", name="text", rows=rows, aria_label="Text", data_guard=True, spellcheck="true")
-
-
-def _hidden(name: str, value: str) -> Html:
-    return tag("input", type="hidden", name=name, value=value)
 
 
 #: More are not listed at once; restoring or removing some shows the next.
@@ -256,7 +252,7 @@ def remove_for_good(visit: Visit) -> Redirect:
 
 
 def _show_row(visit: Visit, note: DeletedNote) -> Html:
-    chosen = tag("input", type="hidden", name="id", value=note.inside)
+    chosen = hide(id=note.inside)
     restore = visit.form_tag("restore", chosen, tag("button", "Restore", class_="plain"))
     remove = visit.form_tag("trash", chosen, tag("button", "Remove for good", class_="danger"))
     when = visit.show_time(note.at)

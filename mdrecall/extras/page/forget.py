@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import QueryError, RecallError
-from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, join, require_owner, tag
+from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, hide, join, plural, require_owner, tag
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
 from mdrecall.text.words import fold
@@ -97,7 +97,7 @@ def _read_request(visit: Visit) -> ForgetRequest:
 def _ask(visit: Visit, text: str, path: str) -> Html:
     days = visit.memory.settings.mdrecall.forget.trash_days
     if path and not text:
-        what = tag("p", "Everything in ", tag("strong", path), tag("input", type="hidden", name="path", value=path))
+        what = tag("p", "Everything in ", tag("strong", path), hide(path=path))
     else:
         field = tag("input", name="text", value=text, required=True, size=50, autocomplete="off", spellcheck="false")
         what = tag("p", tag("label", "What to forget ", field))
@@ -120,9 +120,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
     count = len(plan.places) + plan.more
     title = f"{count:,} {'place holds' if count == 1 else 'places hold'} it" if count else "No place holds it"
     notice = "The places have changed since you saw them. Nothing was done; look again." if has_changed else ""
-    fields = ("text", "path", "how", "keep")
-    hidden = [tag("input", type="hidden", name=name, value=visit.form.get(name, "")) for name in fields]
-    token = tag("input", type="hidden", name="token", value=plan.token)
+    fields = {name: visit.form.get(name, "") for name in ("text", "path", "how", "keep")}
     button = tag("button", f"Forget it in {count:,} places" if count > 1 else "Forget it", class_="danger")
     back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
     act = tag("div", button, back, class_="row") if plan.has_work else tag("p", "It was forgotten before.")
@@ -132,7 +130,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
         [_show_places(visit, kind, [each for each in plan.places if each.kind == kind]) for kind in _KINDS],
         tag("p", f"And {plan.more:,} more places.", class_="quiet") if plan.more else None,
         _warn(plan),
-        visit.form_tag("forget-apply", hidden, token, act, class_="decide"),
+        visit.form_tag("forget-apply", hide(**fields, token=plan.token), act, class_="decide"),
         _show_named(visit),
         _show_related(visit, plan),
     )
@@ -211,8 +209,7 @@ def _show_hit(visit: Visit, hit: "SearchResult") -> Html:
 
 def _offer(visit: Visit, path: str, title: str) -> Html:
     """Return a button that shows what it means to forget a note, or lines of it."""
-    fields = {"path": path, "how": visit.form.get("how", ""), "keep": visit.form.get("keep", "")}
-    hidden = [tag("input", type="hidden", name=name, value=value) for name, value in fields.items()]
+    hidden = hide(path=path, how=visit.form.get("how", ""), keep=visit.form.get("keep", ""))
     return visit.form_tag("forget", hidden, tag("button", title, class_="plain"))
 
 
@@ -230,10 +227,10 @@ def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None
 
 def _show_entry(visit: Visit, entry: Forgotten) -> Html:
     parts = ((entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "conversation"))
-    what = ", ".join(f"{count} {noun}{'s' if count > 1 else ''}" for count, noun in parts if count)
+    what = ", ".join(plural(count, noun) for count, noun in parts if count)
     state = f"kept until {entry.kept_until}" if entry.kept_until else "nothing kept"
     when = visit.show_time(entry.at)
     title = "Undo" if entry.kept_until else "Let it come back"
-    chosen = tag("input", type="hidden", name="id", value=entry.id)
-    form = visit.form_tag("forget-undo", chosen, tag("button", title, class_="plain")) if visit.can_change else None
+    button = tag("button", title, class_="plain")
+    form = visit.form_tag("forget-undo", hide(id=entry.id), button) if visit.can_change else None
     return tag("li", when, f" · {what} · {state if entry.is_done else 'unfinished'}", form)

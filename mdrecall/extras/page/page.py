@@ -131,6 +131,21 @@ class Visit(NamedTuple):
         return tag("form", token, *children, method="post", action=self.url(view), **attributes)
 
 
+def hide(**fields: str) -> Html:
+    """Return the fields of a form that nobody sees."""
+    return join(tag("input", type="hidden", name=name, value=value) for name, value in fields.items())
+
+
+def show_table(rows: Iterable[Html], head: Html | None = None) -> Html:
+    """Return a table that scrolls on a narrow screen."""
+    return tag("div", tag("table", head, tag("tbody", rows)), class_="scroll", tabindex=0)
+
+
+def plural(number: int, noun: str) -> str:
+    """Return a number with its noun in the singular or plural."""
+    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
+
+
 def require_owner(visit: Visit, what: str) -> None:
     """Raise if the page is limited to what one conversation may see, and ``what`` tells of others."""
     if visit.session_key.strip():

@@ -6,7 +6,19 @@ from urllib.parse import quote
 
 from mdrecall.errors import FileMissing, RecallError
 from mdrecall.extras.page.markdown import NoteUrls, Part, find_heading, find_line, meets, render_note, split_note
-from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, join, show_pages, tag
+from mdrecall.extras.page.page import (
+    Answer,
+    Child,
+    Html,
+    Page,
+    Redirect,
+    Visit,
+    join,
+    plural,
+    show_pages,
+    show_table,
+    tag,
+)
 from mdrecall.life.curate import Curator
 from mdrecall.patterns import drop_ending
 from mdrecall.text.annotations import least_trusted, line_origins, path_origin
@@ -31,12 +43,11 @@ def show_notes(visit: Visit) -> Page:
     found = [note for note in visit.memory.notes() if all(word in note.path.casefold() for word in words)]
     found.sort(key=_ORDERS[order][1])  # type: ignore[arg-type]
     shown, pages = show_pages(visit, "notes", found, _PER_PAGE, "find", "order")
-    count = f"{len(found):,} note{'' if len(found) == 1 else 's'}"
     body = join(
         tag("h1", "Notes"),
         _add_to_today(visit) if visit.can_change else None,
         _choose(visit, order),
-        tag("p", count, class_="quiet", role="status"),
+        tag("p", plural(len(found), "note"), class_="quiet", role="status"),
         _list(visit, shown) if shown else tag("p", "No note has such a name." if words else "There are no notes yet."),
         pages,
     )
@@ -74,7 +85,7 @@ def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
     )
     titles = (("Note", None), ("Changed", None), ("Bytes", "number"))
     head = tag("tr", *(tag("th", title, scope="col", class_=kind) for title, kind in titles))
-    return tag("div", tag("table", tag("thead", head), tag("tbody", rows)), class_="scroll", tabindex=0)
+    return show_table(rows, tag("thead", head))
 
 
 #: No file has more lines, and int() refuses thousands of digits.
@@ -178,8 +189,8 @@ def _show_facts(visit: Visit, note: ReadResult, found: os.stat_result | None) ->
     """Return what is known of a note: where it is, how large, how old, who wrote it, its tags."""
     facts: list[tuple[str, Child]] = [("Path", tag("span", note.path, class_="mono"))]
     if found:
-        lines = f"{note.total_lines:,} line{'' if note.total_lines == 1 else 's'}"
-        facts += [("Size", f"{found.st_size:,} bytes, {lines}"), ("Changed", visit.show_time(found.st_mtime))]
+        size = f"{found.st_size:,} bytes, {plural(note.total_lines, 'line')}"
+        facts += [("Size", size), ("Changed", visit.show_time(found.st_mtime))]
     else:
         facts.append(("Kept", "on another machine"))
     origins = set(line_origins(note.text.split("\n")).values()) | {path_origin(note.path)} - {""}

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
 from mdrecall.errors import FileMissing, RecallError
-from mdrecall.extras.page.page import Answer, Child, Html, Page, Visit, join, tag
+from mdrecall.extras.page.page import Answer, Child, Html, Page, Visit, join, plural, tag
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.several import search_several
-from mdrecall.types import Reason, SearchAnswer, SearchRequest, SearchResult, Why
+from mdrecall.types import SearchAnswer, SearchRequest, SearchResult, Why
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -16,13 +16,6 @@ if TYPE_CHECKING:
 
 #: A score in the words of this page.
 MEANINGS: Mapping["Confidence", str] = {"high": "sure", "medium": "likely", "low": "weak"}
-#: What to try when there is no result, by the reason.
-_ADVICE: Mapping[Reason, str] = {
-    "no_match": "Try other words, fewer of them, or fewer filters.",
-    "below_min_score": "Everything that was found is below the minimum score of the settings.",
-    "index_empty": "Add a note, or start the page with the folder that holds your notes.",
-    "scope_denied": "The settings do not let this conversation search.",
-}
 _SOURCES = {"": "Notes and conversations", "memory": "Notes", "sessions": "Conversations"}
 #: The parameters of a search besides the query, which every link to a result keeps.
 FILTERS = ("source", "folder", "tag", "collection", "since", "until", "all")
@@ -30,6 +23,11 @@ FILTERS = ("source", "folder", "tag", "collection", "since", "until", "all")
 _MAX_RESULTS = 20
 #: Lines shown before and after those that match: enough to see what they are about.
 _AROUND = 2
+#: What the page says before anything was asked.
+_SUGGESTION = (
+    "Ask a question, or type a name, an identifier or a date. Press / to come back to this field, ↓ and ↑ to move"
+    " among results."
+)
 #: The width of a bar of 100 %, in pixels.
 _BAR = 96
 
@@ -129,49 +127,14 @@ def _text_field(visit: Visit, name: str, title: str, example: str) -> Html:
 def _list_results(visit: Visit) -> Html:
     query = visit.query.get("q", "").strip()
     if not query:
-        return _suggest(visit)
+        return tag("p", _SUGGESTION, class_="quiet")
     answer = run_search(visit)
     stems = find_stems(query)
-    count = len(answer)
-    found = f"{count} result{'' if count == 1 else 's'}" if count else "No results"
+    results = tag("ol", (_show_result(visit, result, stems) for result in answer), class_="results")
     return join(
-        tag("p", found, class_="quiet", data_count=True),
+        tag("p", plural(len(answer), "result") if answer else "No results", class_="quiet", data_count=True),
         _show_notices(answer),
-        tag("ol", (_show_result(visit, result, stems) for result in answer), class_="results") if count else None,
-        None if count else _explain_nothing(answer),
-    )
-
-
-def _suggest(visit: Visit) -> Html:
-    """Return what the page says before anything was asked."""
-    return tag(
-        "p",
-        "Ask a question, or type a name, an identifier or a date. Press ",
-        tag("kbd", "/"),
-        " to come back to this field, ",
-        tag("kbd", "↓"),
-        " and ",
-        tag("kbd", "↑"),
-        " to move among results. Or look at ",
-        tag("a", "all notes", href=visit.url("notes")),
-        " and at ",
-        tag("a", "the year", href=visit.url("timeline")),
-        ".",
-        class_="quiet",
-    )
-
-
-def _explain_nothing(answer: SearchAnswer) -> Html:
-    """Return why there is no result, and what to do."""
-    reports = [
-        f"{each.workspace}: {each.error or each.reason}" for each in answer.memories if each.error or each.reason
-    ]
-    return tag(
-        "div",
-        tag("p", answer.action),
-        tag("p", _ADVICE.get(answer.reason)),
-        tag("ul", (tag("li", report) for report in reports)) if reports else None,
-        class_="panel",
+        results if answer else tag("div", tag("p", answer.action), class_="panel"),
     )
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from mdrecall.extras.page.page import Html, Page, Visit, join, tag
+from mdrecall.extras.page.page import Html, Page, Visit, join, plural, show_table, tag
 from mdrecall.types import Issue, Status
 
 #: What one reads of a list of problems.
@@ -22,7 +22,7 @@ def show_state(visit: Visit) -> Page:
     check = tag("div", visit.form_tag("doctor", tag("button", "Check everything")), about, class_="row")
     body = join(
         tag("h1", "State"),
-        tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
+        show_table(rows),
         check if visit.can_change else None,
         # Files of conversations may be among them.
         None if visit.session_key.strip() else _list_issues(visit.memory.issues()),
@@ -55,11 +55,11 @@ def show_doctor(visit: Visit) -> Page:
         )
         for each in findings
     )  # fmt: skip
-    summary = "No problems found." if not errors + notes else f"{_count(errors, 'error')}, {_count(notes, 'note')}."
+    summary = "No problems found." if not errors + notes else f"{plural(errors, 'error')}, {plural(notes, 'note')}."
     body = join(
         tag("h1", "Check"),
         tag("p", summary, role="status"),
-        tag("div", tag("table", tag("tbody", rows)), class_="scroll", tabindex=0),
+        show_table(rows),
         tag("p", tag("a", "Back to the state", href=visit.url("state"))),
     )
     return Page("Check", body, "state")
@@ -71,7 +71,7 @@ def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, str]]:
     yield "Workspace", _shorten(visit, status.workspace_dir) + everything
     yield "Index", _shorten(visit, status.db_path)
     yield "Indexed", _describe_indexed(visit, status)
-    counts = (f"{each.source}: {_count(each.files, 'file')}" for each in status.source_counts)
+    counts = (f"{each.source}: {plural(each.files, 'file')}" for each in status.source_counts)
     yield "Sources", ", ".join(counts) or ", ".join(status.sources)
     yield "Search", _describe_search(status)
     if status.fallback:
@@ -101,7 +101,7 @@ def _describe_indexed(visit: Visit, status: Status) -> str:
         state = "files have changed; the next search indexes them"
     elif status.dirty:
         state = "some passages have no vector yet"
-    return f"{_count(status.files, 'file')}, {_count(status.chunks, 'chunk')}; {state}"
+    return f"{plural(status.files, 'file')}, {plural(status.chunks, 'chunk')}; {state}"
 
 
 def _describe_search(status: Status) -> str:
@@ -112,14 +112,14 @@ def _describe_search(status: Status) -> str:
         return f"by words only: {vectors.get('loadError', 'there are no vectors')}"
     dims = f", {vectors['dims']} dimensions" if "dims" in vectors else ""
     missing = max(0, status.chunks - int(vectors.get("chunks", status.chunks)))
-    waiting = f"; {_count(missing, 'chunk')} not embedded yet" if missing else ""
+    waiting = f"; {plural(missing, 'chunk')} not embedded yet" if missing else ""
     return f"by words and by meaning ({status.provider}, {status.model}{dims}){waiting}"
 
 
 def _describe_watcher(watcher: dict[str, Any]) -> str:
     if not watcher.get("running"):
         return "not running; each search checks for changes"
-    said = f"process {watcher.get('pid')}, {_count(int(watcher.get('folders') or 0), 'folder')}"
+    said = f"process {watcher.get('pid')}, {plural(int(watcher.get('folders') or 0), 'folder')}"
     if watcher.get("healthy"):
         return said
     return f"{said}; not healthy: {watcher.get('error') or watcher.get('problem') or 'no sign of life for a while'}"
@@ -135,7 +135,3 @@ def _list_issues(issues: tuple[Issue, ...]) -> Html | None:
         tag("ul", entries),
         tag("p", f"{more:,} more are not shown.", class_="quiet") if more > 0 else None,
     )
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun if number == 1 else f'{noun}s'}"

@@ -10,7 +10,7 @@ from math import inf
 from typing import TypeAlias
 
 from mdrecall.errors import ArgumentError, RecallError
-from mdrecall.extras.page.page import Html, Page, Visit, join, show_pages, tag
+from mdrecall.extras.page.page import Html, Page, Visit, join, plural, show_pages, tag
 from mdrecall.notes.clock import user_moment
 from mdrecall.text.days import Moment, calendar_date, day_number, format_day, month_length, note_day, weekday
 from mdrecall.text.notes import read_front_matter
@@ -53,12 +53,12 @@ def show_day(visit: Visit) -> Page:
     now = _moment(visit)
     days = _group_by_day(visit, now)
     items = days.get(number, ([], []))
-    year, month, day = calendar_date(number)
+    year = calendar_date(number)[0]
     shown, pages = show_pages(visit, "day", [*items[0], *items[1]], _PER_PAGE, "day")
     notes = [_show_note(visit, each) for each in shown if isinstance(each, NoteFile)]
     conversations = [_show_conversation(visit, each) for each in shown if isinstance(each, Conversation)]
     body = join(
-        tag("h1", f"{day} {MONTHS[month - 1]} {year}"),
+        tag("h1", _name_day(number)),
         _link_neighbours(visit, sorted(days), number, year),
         None if shown else tag("p", "There is nothing for this day.", class_="quiet"),
         notes,
@@ -119,7 +119,7 @@ def _draw_year(visit: Visit, days: Mapping[int, DayItems], year: int, today: int
     }
     months = (draw_month(year, month, drawn, today) for month in range(1, 13))
     notes, conversations = (sum(len(items[kind]) for items in own.values()) for kind in (0, 1))
-    summary = f"{_count(notes, 'note')} and {_count(conversations, 'conversation')} on {_count(len(own), 'day')}."
+    summary = f"{plural(notes, 'note')} and {plural(conversations, 'conversation')} on {plural(len(own), 'day')}."
     return join(tag("p", summary), tag("div", months, class_="year", data_arrows="a"), draw_legend())
 
 
@@ -132,13 +132,9 @@ def _name_day(number: int) -> str:
     return f"{day} {MONTHS[month - 1]} {year}"
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun if number == 1 else f'{noun}s'}"
-
-
 def _count_items(items: DayItems) -> str:
     counts = ((len(items[0]), "note"), (len(items[1]), "conversation"))
-    return ", ".join((*(_count(number, noun) for number, noun in counts if number), _size(_count_bytes(items))))
+    return ", ".join((*(plural(number, noun) for number, noun in counts if number), _size(_count_bytes(items))))
 
 
 def _count_bytes(items: DayItems) -> int:
@@ -217,7 +213,7 @@ def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], 
         _draw_day(days.get(first + number), shift + number, is_today=first + number == today)
         for number in range(month_length(year, month))
     )
-    label = f"{name}: {held} {'day' if held == 1 else 'days'} with something"
+    label = f"{name}: {plural(held, 'day')} with something"
     box = f"0 0 {7 * _CELL - 2} {6 * _CELL - 2}"
     picture = tag("svg", cells, viewBox=box, class_="month", role="group", aria_label=label)
     return tag("figure", tag("figcaption", MONTHS[month - 1]), picture)
