@@ -101,7 +101,7 @@ def _read_conversations(
         hint = "Name the archive that was downloaded, the folder it was unpacked to, or conversations.json."
         raise NotAFile(f"There is no conversations.json in {request.path}.", path=request.path, hint=hint)
     number = known = 0
-    for number, value in enumerate(chain.from_iterable(map(_each_conversation, files)), 1):
+    for number, value in enumerate(_read_all(files), 1):
         conversation = dict_of(value)
         name = first_text(conversation, "title", "name") or f"conversation {number}"
         is_one = field in conversation
@@ -111,13 +111,6 @@ def _read_conversations(
     if number and not known:
         message = f"{request.path} has no conversations of {program}."
         raise NotAFile(message, path=request.path, hint="Another program may have exported it.")
-
-
-def _each_conversation(file: JsonFile) -> Iterator[Any]:
-    """Yield the conversations of a file: a list of them, an object with such a list, or a single one."""
-    for value in read_items(file):
-        inner = value.get("conversations") if isinstance(value, dict) else None
-        yield from inner if isinstance(inner, list) else [value]
 
 
 def _walk_back(nodes: dict[str, _Row], name: str, parent: str) -> list[_Row]:

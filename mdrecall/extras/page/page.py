@@ -136,7 +136,7 @@ def hide(**fields: str) -> Html:
     return join(tag("input", type="hidden", name=name, value=value) for name, value in fields.items())
 
 
-def show_table(rows: Iterable[Html], head: Html | None = None) -> Html:
+def tabulate(rows: Iterable[Html], head: Html | None = None) -> Html:
     """Return a table that scrolls on a narrow screen."""
     return tag("div", tag("table", head, tag("tbody", rows)), class_="scroll", tabindex=0)
 

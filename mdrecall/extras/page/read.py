@@ -6,19 +6,7 @@ from urllib.parse import quote
 
 from mdrecall.errors import FileMissing, RecallError
 from mdrecall.extras.page.markdown import NoteUrls, Part, find_heading, find_line, meets, render_note, split_note
-from mdrecall.extras.page.page import (
-    Answer,
-    Child,
-    Html,
-    Page,
-    Redirect,
-    Visit,
-    join,
-    plural,
-    show_pages,
-    show_table,
-    tag,
-)
+from mdrecall.extras.page.page import Child, Html, Page, Redirect, Visit, join, plural, show_pages, tabulate, tag
 from mdrecall.life.curate import Curator
 from mdrecall.patterns import drop_ending
 from mdrecall.text.annotations import least_trusted, line_origins, path_origin
@@ -85,7 +73,7 @@ def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
     )
     titles = (("Note", None), ("Changed", None), ("Bytes", "number"))
     head = tag("tr", *(tag("th", title, scope="col", class_=kind) for title, kind in titles))
-    return show_table(rows, tag("thead", head))
+    return tabulate(rows, tag("thead", head))
 
 
 #: No file has more lines, and int() refuses thousands of digits.
@@ -160,7 +148,7 @@ def show_raw(text: str, first: int = 1, cited: tuple[int, int] = (0, 0)) -> Html
     return tag("pre", shown, class_="raw numbered", tabindex=0, aria_label="The text as it is", role="region")
 
 
-def follow_link(visit: Visit) -> Answer:
+def follow_link(visit: Visit) -> Page | Redirect:
     """Lead to the note that a link in another one means; if there is none, offer to write it."""
     source, name = visit.query.get("path", ""), visit.query.get("to", "").strip()
     wanted = f"/{drop_ending(name).casefold()}"
@@ -176,7 +164,7 @@ def follow_link(visit: Visit) -> Answer:
         return Page("No such note", join(tag("h1", "No such note"), message, offer, back), "notes", 404)
 
 
-def show_around(visit: Visit) -> Answer:
+def show_around(visit: Visit) -> Page | Html:
     """Return the links of a note and the notes near it in meaning, as a page or as a part of the note's page."""
     path = visit.query.get("path", "")
     body = join(_show_links(visit, path), _show_near(visit, path))

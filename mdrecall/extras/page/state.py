@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from mdrecall.extras.page.page import Html, Page, Visit, join, plural, show_table, tag
+from mdrecall.extras.page.page import Html, Page, Visit, join, plural, tabulate, tag
 from mdrecall.types import Issue, Status
 
 #: What one reads of a list of problems.
@@ -22,7 +22,7 @@ def show_state(visit: Visit) -> Page:
     check = tag("div", visit.form_tag("doctor", tag("button", "Check everything")), about, class_="row")
     body = join(
         tag("h1", "State"),
-        show_table(rows),
+        tabulate(rows),
         check if visit.can_change else None,
         # Files of conversations may be among them.
         None if visit.session_key.strip() else _list_issues(visit.memory.issues()),
@@ -59,7 +59,7 @@ def show_doctor(visit: Visit) -> Page:
     body = join(
         tag("h1", "Check"),
         tag("p", summary, role="status"),
-        show_table(rows),
+        tabulate(rows),
         tag("p", tag("a", "Back to the state", href=visit.url("state"))),
     )
     return Page("Check", body, "state")
