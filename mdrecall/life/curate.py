@@ -1,4 +1,4 @@
-"""Change notes for a person: replace, create, move and delete them, each whole or not at all.
+"""Change notes for a person: replace, create and delete them, each whole or not at all.
 
 Only notes that are searched are changed, and only if they are still what that person has read. A deleted note is in
 the folder ``.trash`` of the workspace, from which it can be restored: ``memory/people/priya.md`` becomes
@@ -102,18 +102,6 @@ class Curator:
         create_file(new.root, new.inside, content, shown=new.path)
         return new.path
 
-    def move(self, path: str, target: str, expected_hash: str, now: datetime) -> str:
-        """Move a note and return its new path. It is written there first, so that it is never nowhere."""
-        note = self._read_expected(path, expected_hash)
-        new = self._place_new(target, now, beside=note)
-        create_file(new.root, new.inside, note.data, like=note.found, shown=new.path)
-        try:
-            remove_note(note.root, note.inside, expected_hash)
-        except BaseException:
-            remove_note(new.root, new.inside, note.hash)
-            raise
-        return new.path
-
     def delete(self, path: str, expected_hash: str, now: datetime) -> DeletedNote:
         """Move a note into the trash of the workspace, from where it can be restored."""
         note = self._read_expected(path, expected_hash)
@@ -150,17 +138,14 @@ class Curator:
             hint = "Nothing was written. Split the note, or raise mdrecall.maxFileBytes."
             raise FileUnwritable(message, path=path, hint=hint)
 
-    def _place_new(self, path: str, now: datetime, beside: Note | None = None) -> Note:
-        """Return where a new note of a name goes; a bare name goes ``beside`` another note."""
+    def _place_new(self, path: str, now: datetime) -> Note:
+        """Return where a new note of a name goes."""
         today = user_time(now, None, self._settings.defaults.user_timezone).date().isoformat()
-        listing, ignored = self._files.scan(), self._settings.mdrecall.ignore
+        listing = self._files.scan()
         is_plain = self._files.is_plain_folder() and bool(listing.stamps)
         asked = path.strip().removeprefix("./")
         folder = asked.rpartition("/")[0]
-        if beside is not None and not folder:
-            name = resolve_note(f"memory/{asked or '.'}", today=today, ignored=ignored).name
-            return self._require_searched(os.path.join(os.path.dirname(beside.path), name), path)
-        note = resolve_note(asked, today=today, is_plain=is_plain, ignored=ignored)
+        note = resolve_note(asked, today=today, is_plain=is_plain, ignored=self._settings.mdrecall.ignore)
         if folder and folder in listing.places and not folder.startswith(".."):
             # The folder has notes already, so it is meant as it is written.
             return self._require_searched(f"{folder}/{note.name}", path)

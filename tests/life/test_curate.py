@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, PathRefused, RecallError
-from mdrecall.life import curate
 from mdrecall.life.curate import Curator, Note, list_deleted, merge_text
 from mdrecall.notes.editing import hash_content
 from tests.conftest import Workspace
@@ -74,10 +73,9 @@ def test_a_note_is_saved_only_if_it_is_the_one_that_was_read(workspace: Workspac
     "change",
     [
         lambda curator, hash: curator.save("memory/a.md", "two\n", hash),
-        lambda curator, hash: curator.move("memory/a.md", "b", hash, NOW),
         lambda curator, hash: curator.delete("memory/a.md", hash, NOW),
     ],
-    ids=["save", "move", "delete"],
+    ids=["save", "delete"],
 )
 def test_a_note_that_was_another_one_for_a_moment_stays_as_it_is(
     workspace: Workspace, monkeypatch: pytest.MonkeyPatch, change: Callable[[Curator, str], object]
@@ -90,48 +88,6 @@ def test_a_note_that_was_another_one_for_a_moment_stays_as_it_is(
         change(curator, note.hash)
     assert file.read_text() == "one\n"
     assert os.listdir(workspace.path / "memory") == ["a.md"]
-
-
-def test_a_moved_note_keeps_its_bytes_permissions_and_time(workspace: Workspace) -> None:
-    file = workspace.write("memory/a.md", b"\xef\xbb\xbfone\r\n")
-    file.chmod(0o600)
-    workspace.write("memory/taken.md", "x")
-    before = file.stat()
-    curator = Curator(workspace.memory())
-    known = curator.read("memory/a.md").hash
-    with pytest.raises(FileBusy, match=r"memory/taken\.md already exists") as raised:
-        curator.move("memory/a.md", "taken", known, NOW)
-    assert "Choose another name" in raised.value.hint
-    with pytest.raises(FileChanged):
-        curator.move("memory/a.md", "free", "0" * 64, NOW)
-    assert sorted(os.listdir(workspace.path / "memory")) == ["a.md", "taken.md"]
-    assert curator.move("memory/a.md", "people/b", known, NOW) == "memory/people/b.md"
-    moved = workspace.path / "memory/people/b.md"
-    assert (moved.read_bytes(), moved.stat().st_mode, moved.stat().st_mtime_ns) == (
-        b"\xef\xbb\xbfone\r\n",
-        before.st_mode,
-        before.st_mtime_ns,
-    )
-    assert not file.exists()
-
-
-def test_a_move_that_is_killed_leaves_both(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
-    workspace.write("memory/a.md", "one\n")
-    curator = Curator(workspace.memory())
-
-    def stop(*_: object) -> None:
-        os._exit(9)
-
-    monkeypatch.setattr(curate, "remove_note", stop)
-    known = curator.read("memory/a.md").hash
-    child = os.fork()
-    if not child:
-        curator.move("memory/a.md", "b", known, NOW)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    assert {file.name: file.read_text() for file in (workspace.path / "memory").iterdir()} == {
-        "a.md": "one\n",
-        "b.md": "one\n",
-    }
 
 
 @pytest.mark.parametrize("openclaw", [True, False])
@@ -201,8 +157,6 @@ def test_no_name_leads_out_of_the_notes(workspace: Workspace, tmp_path: Path, pa
     (workspace.path / "memory/link").symlink_to(tmp_path / "elsewhere")
     curator = Curator(workspace.memory())
     before = sorted(str(file) for file in tmp_path.rglob("*.md"))
-    with pytest.raises(RecallError):
-        curator.move("docs/a.md", path, hash_content(b"one\n"), NOW)
     if path:
         with pytest.raises(RecallError):
             curator.create(path, "two\n", NOW)
@@ -219,7 +173,6 @@ def test_a_folder_that_has_notes_is_meant_as_it_is_written(workspace: Workspace)
     assert curator.create("people/priya", "x", NOW) == "memory/people/priya.md"
     assert curator.create("", "x\r\ny", NOW) == "memory/2026-11-16.md"
     assert (workspace.path / "memory/2026-11-16.md").read_bytes() == b"x\ny\n"
-    assert curator.move("docs/a.md", "b", hash_content(b"one\n"), NOW) == "docs/b.md"
     with pytest.raises(FileBusy):
         curator.create("docs/new", "y", NOW)
 
@@ -232,8 +185,8 @@ def test_only_notes_that_are_searched_are_changed(workspace: Workspace) -> None:
     with pytest.raises(RecallError, match="There is no note"):
         curator.save("docs/a.md", "two\n", hash_content(b"one\n"))
     with pytest.raises(PathRefused):
-        curator.move("memory/a.md", "../docs/b.md", hash_content(b"one\n"), NOW)
-    assert curator.move("memory/a.md", "docs/b.md", hash_content(b"one\n"), NOW) == "memory/docs/b.md"
+        curator.create("../docs/b.md", "two\n", NOW)
+    assert curator.create("docs/b.md", "two\n", NOW) == "memory/docs/b.md"
 
 
 def test_a_trash_that_is_a_link_is_not_followed(workspace: Workspace, tmp_path: Path) -> None:

@@ -108,28 +108,17 @@ def test_a_text_is_added_to_today_and_a_new_note_is_written(site: Site, page: Pa
     assert (site.workspace.path / "memory/people/priya.md").read_text() == "# Priya\n"
 
 
-def test_a_note_is_moved_deleted_and_restored(site: Site, page: Page) -> None:
-    file = site.workspace.write("memory/a.md", "The walrus sings.\n")
-    site.workspace.write("memory/taken.md", "x\n")
-    open_page(site, page, "note?path=memory/a.md")
-    page.get_by_role("link", name="Move").click()
-    page.get_by_label("New name").fill("taken")
-    page.get_by_role("button", name="Move").click()
-    page.get_by_text("memory/taken.md already exists").wait_for()
-    page.get_by_label("New name").fill("people/walrus")
-    page.get_by_role("button", name="Move").click()
-    page.get_by_text("Moved.").wait_for()
-    moved = site.workspace.path / "memory/people/walrus.md"
-    assert moved.exists()
-    assert not file.exists()
+def test_a_note_is_deleted_and_restored(site: Site, page: Page) -> None:
+    file = site.workspace.write("memory/people/walrus.md", "The walrus sings.\n")
+    open_page(site, page, "note?path=memory/people/walrus.md")
     page.get_by_role("link", name="Delete").click()
     page.get_by_role("button", name="Delete").click()
     page.get_by_text("It is in the trash and can be restored.").wait_for()
-    assert not moved.exists()
+    assert not file.exists()
     assert "people/walrus" not in site.get("search", q="walrus sings").body
     page.get_by_role("button", name="Restore").click()
     page.get_by_text("Restored.").wait_for()
-    assert moved.read_text() == "The walrus sings.\n"
+    assert file.read_text() == "The walrus sings.\n"
     assert "people%2Fwalrus" in site.get("search", q="walrus sings").body
 
 
@@ -152,7 +141,7 @@ def test_a_deleted_note_is_removed_for_good(site: Site) -> None:
 
 def test_a_page_for_reading_only_changes_nothing(workspace_page: Site) -> None:
     assert "Edit</a>" not in workspace_page.get("note", path="memory/a.md").body
-    for view in ("edit", "new", "append", "move", "delete", "trash", "restore"):
+    for view in ("edit", "new", "append", "delete", "trash", "restore"):
         reply = workspace_page.post(view, path="memory/a.md", text="pwned", hash=hash_content(b"one\n"), target="b")
         assert reply.status == 400
         assert "is read-only" in reply.body

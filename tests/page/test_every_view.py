@@ -51,7 +51,6 @@ VIEWS = {
     "state": ("", "chunks; up to date"),
     "edit": (f"path={PATH}", "Save"),
     "new": ("", "New note"),
-    "move": (f"path={PATH}", "New name or path"),
     "delete": (f"path={PATH}", "Keep it"),
     "trash": ("", "Remove for good"),
     "forget": ("", "Show every place"),

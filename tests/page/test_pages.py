@@ -52,7 +52,6 @@ PAGES = {
     "around": f"around?{NOTE}",
     "edit": f"edit?{NOTE}",
     "new": "new",
-    "move": f"move?{NOTE}",
     "delete": f"delete?{NOTE}",
     "trash": "trash",
     "conversation": "conversation?session=s1",

@@ -55,8 +55,6 @@ VIEWS = {
     "GET new": "edit.show_new",
     "POST new": "edit.create_note",
     "POST append": "edit.append_text",
-    "GET move": "edit.show_move",
-    "POST move": "edit.move_note",
     "GET delete": "edit.show_delete",
     "POST delete": "edit.delete_note",
     "GET trash": "edit.show_trash",

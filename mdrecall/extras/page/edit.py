@@ -1,4 +1,4 @@
-"""Change notes: edit, add to the day, write a new one, move, delete, restore. What somebody has typed is never lost.
+"""Change notes: edit, add to the day, write a new one, delete, restore. What somebody has typed is never lost.
 
 If a note has changed meanwhile, nothing is written, and the page shows both versions with the text still in the form.
 """
@@ -75,23 +75,6 @@ def append_text(visit: Visit) -> Answer:
         return _show_again(visit, "Add to a note", error, _append_form(visit, path, text))
     lines = {"from": added.start_line, "to": added.end_line, "anchor": f"L{added.start_line}"}
     return finish(visit, "note", path=added.path, done="appended", **lines)
-
-
-def show_move(visit: Visit) -> Page:
-    """Return the page on which a note gets another name or folder."""
-    note = Curator(visit.memory).read(visit.query.get("path", ""))
-    form = _move_form(visit, note.path, note.path, note.hash)
-    return Page("Move a note", join(tag("h1", f"Move {note.path}"), form), "notes")
-
-
-def move_note(visit: Visit) -> Answer:
-    """Move a note; another one is not replaced."""
-    path, target, known = (visit.form.get(name, "") for name in ("path", "target", "hash"))
-    try:
-        moved = Curator(visit.memory).move(path, target, known, visit.now)
-    except RecallError as error:
-        return _show_again(visit, f"Move {path}", error, _move_form(visit, path, target, known))
-    return finish(visit, "note", path=moved, done="moved")
 
 
 def show_delete(visit: Visit) -> Page:
@@ -195,12 +178,6 @@ def _append_form(visit: Visit, path: str, text: str) -> Html:
     hint = tag("p", "Leave the name empty to add to today’s note.", class_="quiet")
     name = _name_field("Note ", "path", path, required=False)
     return _make_form(visit, "append", "Add", name, hint, _text_field(text))
-
-
-def _move_form(visit: Visit, path: str, target: str, known: str) -> Html:
-    hint = tag("p", "Links in other notes that name its path are not changed.", class_="quiet")
-    name = _name_field("New name or path ", "target", target)
-    return _make_form(visit, "move", "Move", name, hint, path=path, known=known)
 
 
 def _make_form(visit: Visit, view: str, button: str, *fields: Html, path: str = "", known: str = "") -> Html:

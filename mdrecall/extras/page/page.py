@@ -175,7 +175,6 @@ SECTIONS = {
 _DONE = {
     "saved": "Saved.",
     "appended": "Added.",
-    "moved": "Moved.",
     "deleted": "Deleted. It is in the trash and can be restored.",
     "restored": "Restored.",
     "removed": "Removed for good.",

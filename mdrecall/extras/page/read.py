@@ -197,7 +197,7 @@ def _show_actions(visit: Visit, path: str, part: int, *, has_raw: bool, can_togg
     if can_toggle:
         actions.append(tag("a", "Hide the raw text" if has_raw else "Raw text", href=here, class_="button plain"))
     if visit.can_change and is_here:
-        for title in ("Edit", "Move", "Delete", "Forget"):
+        for title in ("Edit", "Delete", "Forget"):
             actions.append(tag("a", title, href=visit.url(title.lower(), path=path), class_="button plain"))
     return tag("div", actions, class_="row actions")
 
