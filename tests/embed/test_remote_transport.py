@@ -1,6 +1,7 @@
 """One request: when it ends, where it goes, and what it carries there."""
 
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -287,3 +288,9 @@ def test_a_proxy_that_does_not_speak_http_is_named() -> None:
         with pytest.raises(Unusable, match=r"proxy\.example is not an HTTP proxy") as caught:
             status_of(transport, call_to(server))
         assert "hush" not in str(caught.value)
+
+
+def test_a_certificate_that_is_not_accepted_is_a_connection_that_was_not_made() -> None:
+    refused = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    connection = module._Connection(("https", "embeddings.example", 443), None, is_trusted=True)
+    assert isinstance(connection._translate(refused), ConnectionLost)

@@ -278,9 +278,10 @@ class _Connection(http.client.HTTPConnection):
             return TimedOut("the deadline has passed")
         if isinstance(error, socket.gaierror):
             return ConnectionLost(f"the name {self.host} cannot be resolved ({error.strerror})")
-        if isinstance(error, ValueError):
-            return Unusable(str(error))
-        return ConnectionLost(getattr(error, "strerror", None) or str(error) or "the connection was lost")
+        # A certificate that is not accepted is an OSError and a ValueError.
+        if isinstance(error, OSError | http.client.HTTPException):
+            return ConnectionLost(getattr(error, "strerror", None) or str(error) or "the connection was lost")
+        return Unusable(str(error))
 
 
 @cache
