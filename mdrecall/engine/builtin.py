@@ -268,7 +268,7 @@ class BuiltinBackend:
         if not chosen.embedders and not chosen.is_off:
             custom["providerUnavailableReason"] = chosen.unusable_reason
         more = {
-            "providerNote": f"{chosen.note} {chosen.hint}".strip(),
+            "providerNote": chosen.note,
             "leftOut": list(self._files.left_out),
             "reranker": self._reranker and self._reranker.name,
             "damagedIndexKeptAt": quarantined_path,

@@ -56,9 +56,7 @@ class EmbedderChoice(NamedTuple):
     unusable_reason: str = ""
     """Why the requested provider cannot be used; empty if it can."""
     note: str = ""
-    """Which settings are ignored, and why."""
-    hint: str = ""
-    """Which other provider could be used."""
+    """Which settings are ignored and why, and which other provider could be used."""
     beside: Embedder | None = None
     """A slower embedder whose similarities are mixed with those of the first one, as soon as it has all vectors."""
 
@@ -129,7 +127,6 @@ class EmbedderChooser:
         self._search: MemorySearch = loaded.settings.memory_search
         self._credentials: Credentials = loaded.credentials
         self._notes: list[str] = []
-        self._hints: list[str] = []
 
     def explicit(
         self, name: str, *, uses_remote: bool = True, uses_model: bool = True, note: str = "", problem: str = ""
@@ -165,9 +162,8 @@ class EmbedderChooser:
                     return self._choose_automatic(name, owner)
         except ConfigError as problem:
             return self.explicit("auto", problem=message_with_hint(problem))
-        notes, hints = " ".join(self._notes), " ".join(self._hints)
         offline = OfflineEmbedder(languages_dir_of(self._loaded))
-        return EmbedderChoice((offline,), note=notes, hint=hints, beside=self._find_beside())
+        return EmbedderChoice((offline,), note=" ".join(self._notes), beside=self._find_beside())
 
     def _find_beside(self) -> Embedder | None:
         """Return minilm if it is installed and its model is on this machine: nothing is downloaded unasked."""
@@ -189,7 +185,7 @@ class EmbedderChooser:
         is_incidental = self._search.provider is None and access.key_origin.replace("_", "").isalnum()
         if is_owner or not self._settings.standalone or not is_incidental:
             return True
-        self._hints.append(f"{access.key_origin} is set, but notes are sent to {name} only if memorySearch.provider is"
+        self._notes.append(f"{access.key_origin} is set, but notes are sent to {name} only if memorySearch.provider is"
                            f' "{name}" or "auto".')  # fmt: skip
         return False
 

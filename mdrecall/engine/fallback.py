@@ -30,6 +30,8 @@ from mdrecall.errors import (
 from mdrecall.interfaces import Backend, BackendWatch, Index
 from mdrecall.types import FallbackNotice, Issue, SearchAnswer, SearchRequest, Status, SyncReport
 
+#: The name of the primary backend.
+QMD = "qmd"
 # How long closing waits for calls that are in progress.
 _CLOSING_S = 5.0
 # The longest pause between two attempts: nobody should wait longer for a backend that works again.
@@ -52,9 +54,9 @@ class Outage(NamedTuple):
     costly: bool
     """True if another attempt that fails would take long."""
 
-    def notice(self, backend: str) -> FallbackNotice:
+    def notice(self) -> FallbackNotice:
         """Return what an answer of another backend says about this outage."""
-        return FallbackNotice(backend, self.reason, format_time(self.since_s), format_time(self.next_s))
+        return FallbackNotice(QMD, self.reason, format_time(self.since_s), format_time(self.next_s))
 
 
 class Breaker:
@@ -113,7 +115,7 @@ class Breaker:
                 state = state_files.load(self._path)
                 times = float(state["since_s"]), float(state["next_s"])
                 outage = Outage(str(state["reason"]), *times, int(state["failures"]), bool(state["costly"]))
-                outage.notice("")  # raises if a time is out of range
+                outage.notice()  # raises if a time is out of range
                 self._outage = outage
         return self._outage
 
@@ -141,7 +143,6 @@ class FallbackBackend:
 
     def __init__(
         self,
-        name: str,
         primary: ProbedBackend,
         open_fallback: Callable[[], BuiltinBackend],
         breaker: Breaker,
@@ -151,11 +152,8 @@ class FallbackBackend:
         one_shot: bool = False,
         waits_for_start: bool = False,
     ) -> None:
-        """``name`` is the primary's. ``deny`` returns the answer to a session that may not search, else None.
-
-        After ``within_s`` seconds the primary is given up.
-        """
-        self._name = name
+        """``deny`` returns the answer to a session that may not search, else None. After ``within_s`` seconds the
+        primary is given up."""
         self._primary = primary
         self._open_fallback = open_fallback
         self._breaker = breaker
@@ -166,7 +164,7 @@ class FallbackBackend:
         self._lock = threading.Lock()
         self._opened: BuiltinBackend | None = None
         self._closing = threading.Event()
-        self._pool = DaemonPool(f"mdrecall-{name}-or-fallback")
+        self._pool = DaemonPool("mdrecall-qmd-or-fallback")
         self._retrying: Future[None] | None = None
 
     @property
@@ -204,11 +202,11 @@ class FallbackBackend:
         outage = self._breaker.outage
         # A process that answers once has no background to try the primary in.
         if outage and not (self._one_shot and (not outage.costly or not self._breaker.seconds_left())):
-            return self._fall_back(request, None, outage.notice(self._name))
+            return self._fall_back(request, None, outage.notice())
         outcome = self._pool.submit(partial(self._primary.search, request))
         try:
             if not wait_for(outcome, self._within_s):
-                raise ProgramTimedOut(f"{self._name} did not answer within {self._within_s:.1f} seconds.")
+                raise ProgramTimedOut(f"{QMD} did not answer within {self._within_s:.1f} seconds.")
             answer = outcome.result()
         except BackendUnavailable as error:
             if self._closing.is_set():
@@ -219,7 +217,7 @@ class FallbackBackend:
                 failed = Outage(message_with_hint(error), now, now, 0, costly=False)
             else:
                 failed = self._breaker.record_failure(error)
-            return self._fall_back(request, error, failed.notice(self._name))
+            return self._fall_back(request, error, failed.notice())
         if outage:
             self._breaker.record_recovery()
         return answer
@@ -241,21 +239,21 @@ class FallbackBackend:
                 self._retry_later()
             report = self._ensure_fallback().sync(**options)
             problem = f"could not update its index; the builtin index was updated: {message_with_hint(error)}"
-            return report._replace(failed=(*report.failed, Issue(self._name, problem)))
+            return report._replace(failed=(*report.failed, Issue(QMD, problem)))
 
     def status(self) -> Status:
         """Return the status of the backend that answers now; ``fallback`` describes an outage of the primary."""
         outage = self._breaker.outage
         if outage is None:
             return self._primary.status()
-        notice = outage.notice(self._name)
-        fallback = {"from": self._name, "reason": notice.reason, "since": notice.since, "nextTry": notice.next_try}
+        notice = outage.notice()
+        fallback = {"from": QMD, "reason": notice.reason, "since": notice.since, "nextTry": notice.next_try}
         status = self._ensure_fallback().status()
         custom = {**status.custom, "fallback": {"disabled": True, "reason": outage.reason}}
         if status.fallback:
             custom["embeddingFallback"] = status.fallback
-        if own := self._primary.status().custom.get(self._name):
-            custom[self._name] = own
+        if own := self._primary.status().custom.get(QMD):
+            custom[QMD] = own
         return status._replace(fallback=fallback, custom=custom)
 
     def close(self) -> None:

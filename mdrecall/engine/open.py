@@ -58,7 +58,6 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend
     qmd = import_extra("qmd", "backend").QmdBackend(loaded, one_shot=one_shot)
     timeout_ms, wait_ms = settings.memory.qmd.limits.timeout_ms, qmd.update_wait_ms()
     opened = FallbackBackend(
-        "qmd",
         qmd,
         lambda: open_builtin(loaded, one_shot=one_shot),
         Breaker(os.path.join(qmd.state_dir, "outage.json"), settings.mdrecall.qmd.first_retry_seconds),

@@ -60,11 +60,6 @@ class MissingVectors:
         """True if no vector is missing, or none can be made."""
         return self._embedder is None or self._embedder.is_complete()
 
-    def has_none(self) -> bool:
-        """True if no chunk has a vector although they are made quickly, as after a change of the embedder's files."""
-        embedder = self._embedder if self.is_instant else None
-        return embedder is not None and embedder.count_missing() == self._store.chunks.count()
-
     def embed(self, progress: ProgressCallback | None = None, stop: Stop = never) -> tuple[Issue, ...]:
         """Make all vectors that are missing, and return the problems."""
         if self._embedder is None:
@@ -324,10 +319,8 @@ class IndexRefresh:
         """Return how long a search waits: longer if the index is empty, or outdated and the process answers once."""
         own = self._settings.mdrecall
         is_empty = not self._store.chunks.count()
-        must_look = self.runs.is_outdated() or self.runs.is_unchecked()
-        if is_empty or (self._one_shot and (must_look or self._vectors.has_none())):
-            return own.first_index_wait_ms / 1000
-        return own.search_wait_ms / 1000
+        must_look = self._one_shot and (self.runs.is_outdated() or self.runs.is_unchecked())
+        return (own.first_index_wait_ms if is_empty or must_look else own.search_wait_ms) / 1000
 
     def _run_within(
         self, seconds: float, changes: Sequence[FileChanges], progress: ProgressCallback | None, *, is_outdated: bool

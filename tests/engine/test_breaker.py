@@ -74,7 +74,7 @@ def test_another_process_knows_of_it(tmp_path: Path) -> None:
     other = breaker(tmp_path, clock)
     assert other.outage is not None
     assert other.outage.costly
-    notice = other.outage.notice("qmd")
+    notice = other.outage.notice()
     assert (notice.backend, notice.reason) == ("qmd", "too slow")
     assert (notice.since, notice.next_try) == ("1970-01-12T13:46:40Z", "1970-01-12T13:46:55Z")
 

@@ -78,9 +78,9 @@ def test_auto_takes_the_first_that_has_a_key(workspace: Workspace, explicitly: b
 def test_standing_alone_a_key_in_the_environment_sends_no_note_anywhere(workspace: Workspace, variable: str) -> None:
     chosen = choose(workspace, env={variable: "sk-1"})
     assert names(chosen) == ["offline"]
-    assert chosen.hint.startswith(f"{variable} is set, but notes are sent to {variable[:-8].lower()} only if")
+    assert chosen.note.startswith(f"{variable} is set, but notes are sent to {variable[:-8].lower()} only if")
     memory = opened(workspace, {variable: "sk-1"})
-    assert memory.status().custom["providerNote"] == chosen.hint
+    assert memory.status().custom["providerNote"] == chosen.note
     assert memory.sync().issues == ()
 
 
