@@ -1,12 +1,14 @@
 """Checks of everything a memory needs, each with a verdict and a suggested fix."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
 import mdrecall
-from mdrecall.config.load import Loaded, load, own_index_folder
+from mdrecall.config.environment import find_locations
+from mdrecall.config.load import Loaded, load
 from mdrecall.errors import BackendUnavailable, ConfigError, ProgramMissing, RecallError
 from mdrecall.memory import Memory
 from mdrecall.optional import import_extra
@@ -63,7 +65,7 @@ def find_old_indexes() -> Iterator[Finding]:
     """Yield a finding for each index whose workspace is gone: the text of its notes is still in it."""
     from mdrecall.store.sqlite.sidecar_files import find_orphans
 
-    for path, workspace in find_orphans(own_index_folder()):
+    for path, workspace in find_orphans(os.path.join(find_locations(os.environ, os.getcwd()).own_state_dir, "index")):
         message = f"Notes that were in {workspace}, which is gone, are still in {path}"
         fix = "If the folder will not come back, delete that file and those beside it that begin with the same name."
         yield Finding("old index", "note", message, fix)

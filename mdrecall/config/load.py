@@ -14,7 +14,6 @@ from mdrecall.config.environment import (
     expand,
     explain_unread_config,
     find_locations,
-    find_proxy,
     list_env_files,
 )
 from mdrecall.config.files import mask_url, read_files, read_variables, substitute
@@ -33,7 +32,7 @@ from mdrecall.config.layers import (
     resolve,
 )
 from mdrecall.config.openclaw_file import list_unused, translate_providers
-from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ResolvedValue, Settings, Values, is_secret
+from mdrecall.config.settings import DEFAULT_MODELS, SECTIONS, ResolvedValue, Settings, Values, list_settings
 from mdrecall.config.workspace import (
     HOSTS_FILE,
     Workspace,
@@ -82,11 +81,6 @@ class Loaded(NamedTuple):
         return tuple(dict.fromkeys(layer.file for layer in self.layers))
 
     @property
-    def openclaw_file(self) -> str:
-        """OpenClaw's own file as ``files`` names it; empty if there is none."""
-        return next((layer.file for layer in self.layers if layer.is_lenient), "")
-
-    @property
     def unused(self) -> tuple[str, ...]:
         """The keys of the files that are accepted and not used."""
         return tuple(dict.fromkeys(name for layer in self.layers for name in list_unused(layer.values)))
@@ -95,10 +89,6 @@ class Loaded(NamedTuple):
     def hub(self) -> str:
         """The address that models are downloaded from."""
         return self.environment.get("HF_ENDPOINT", "").strip().rstrip("/") or "https://huggingface.co"
-
-    def proxy(self, url: str) -> str:
-        """Return the proxy for an address; empty without one."""
-        return find_proxy(url, self.environment)
 
     @property
     def shared_store(self) -> tuple[str, str] | None:
@@ -189,16 +179,12 @@ def list_agent_ids(
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
 
 
-def own_index_folder() -> str:
-    """Return the folder with the indexes of all workspaces that are not OpenClaw's."""
-    return os.path.join(find_locations(os.environ, _current_folder()).own_state_dir, "index")
-
-
 def hide_secret(name: str, value: Any) -> Any:
     """Return the value of a setting as it may be shown, in the form of JSON: secrets and passwords are masked."""
     from mdrecall.wire import to_json
 
-    if value and is_secret(name):
+    setting = list_settings().get(name)
+    if value and setting and setting.secret:
         return "***"
     return mask_url(value) if isinstance(value, str) and "://" in value else to_json(value)
 

@@ -513,11 +513,6 @@ def list_settings() -> dict[str, Setting]:
     return dict(found for prefix, section in SECTIONS.items() for found in each_setting(section, f"{prefix}."))
 
 
-def is_secret(name: str) -> bool:
-    """True if the setting with this full name must not be shown."""
-    return name in list_settings() and list_settings()[name].secret
-
-
 class Settings(NamedTuple):
     """All settings of one agent's memory."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.credentials import Access, Credentials
-from mdrecall.config.environment import find_locations
+from mdrecall.config.environment import find_locations, find_proxy
 from mdrecall.config.files import mask_url
 from mdrecall.config.load import Loaded
 from mdrecall.config.settings import MemorySearch, Remote, Settings
@@ -318,7 +318,7 @@ def check_address(name: str, url: str, *, hint: str) -> str:
 def _make_endpoint(loaded: Loaded, name: str, url: str, access: Access, key: Secret | None) -> Endpoint:
     from mdrecall.embed.remote.client import Endpoint
 
-    proxy = loaded.proxy(url)
+    proxy = find_proxy(url, loaded.environment)
     origin = access.key_origin if key else ""
     return Endpoint(name, url, key, origin, access.headers, Secret(proxy) if proxy else None)
 

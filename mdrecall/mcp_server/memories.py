@@ -165,7 +165,7 @@ def keep_tools(loaded: Loaded) -> Loaded:
     if plugins.slots == _DEFAULT_PLUGINS.slots:
         return loaded
     if slot.value.strip().lower() == "none":
-        keeps = bool(loaded.openclaw_file) and slot.origin.startswith(f"{loaded.openclaw_file}: ")
+        keeps = any(each.is_lenient and slot.origin.startswith(f"{each.file}: ") for each in loaded.layers)
     else:
         from mdrecall.plugins import PLUGINS
 

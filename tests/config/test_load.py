@@ -3,8 +3,8 @@ from typing import Any
 
 import pytest
 
-from mdrecall.config.load import list_agent_ids, load
-from mdrecall.config.settings import ExtraPath, is_secret, list_settings
+from mdrecall.config.load import hide_secret, list_agent_ids, load
+from mdrecall.config.settings import ExtraPath, list_settings
 from mdrecall.errors import ConfigError
 from tests.config import files_below, folder, loaded, nested, openclaw_home, value, write
 
@@ -216,7 +216,7 @@ def test_an_unknown_agent_is_refused_with_the_known_ones(tmp_path: Path) -> None
     ],
 )
 def test_keys_and_headers_are_secret(name: str, secret: bool) -> None:
-    assert is_secret(name) is secret
+    assert (hide_secret(name, "hush") == "***") is secret
 
 
 def test_auto_may_be_said_and_is_not_the_same_as_saying_nothing(tmp_path: Path) -> None:
