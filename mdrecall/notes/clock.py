@@ -1,6 +1,7 @@
 """The user's clock: moments in the time zone of the user, or of this machine."""
 
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from mdrecall.errors import ConfigError
@@ -32,19 +33,12 @@ def _time_zone(zone: "str | tzinfo | None", user_zone: str | None) -> "tzinfo | 
     """Return the zone to use, None for this machine's. Raise ``ConfigError`` if ``zone`` does not exist."""
     if zone is not None and not isinstance(zone, str):
         return zone
-    found = _load_zone(zone or user_zone or "")
-    if zone and not found:
+    with suppress(ValueError, OSError, KeyError):
+        if name := (zone or user_zone or "").strip():
+            from zoneinfo import ZoneInfo
+
+            return ZoneInfo(name)
+    if zone:
         hint = "Give one such as Europe/Zurich or UTC; the package tzdata has them if the system does not."
         raise ConfigError(f"There is no time zone {zone!r}.", hint=hint)
-    return found
-
-
-def _load_zone(name: str) -> "tzinfo | None":
-    if not name.strip():
-        return None
-    from zoneinfo import ZoneInfo
-
-    try:
-        return ZoneInfo(name.strip())
-    except (ValueError, OSError, KeyError):
-        return None
+    return None

@@ -22,7 +22,7 @@ import stat
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import NamedTuple
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
@@ -338,18 +338,15 @@ def _remove_leftovers(folder: int, of: str = "") -> None:
 def _open_locked(workspace: str, path: str, expected_hash: str) -> Iterator[_Note]:
     """Open a note for this process alone, and make sure of its content; every failure is an error about the note."""
     try:
-        folder, name = open_parent(workspace, path, shown=path)
-        try:
+        with ExitStack() as opened:
+            folder, name = open_parent(workspace, path, shown=path)
+            opened.callback(os.close, folder)
             file = _lock_note(folder, name, path)
-            try:
-                data = _read(file)
-                if hash_content(data) != expected_hash:
-                    raise change_error(path)
-                yield _Note(folder, name, path, file, data)
-            finally:
-                os.close(file)
-        finally:
-            os.close(folder)
+            opened.callback(os.close, file)
+            data = _read(file)
+            if hash_content(data) != expected_hash:
+                raise change_error(path)
+            yield _Note(folder, name, path, file, data)
     except FileMissing as error:
         raise change_error(path) from error
     except ReadError as error:

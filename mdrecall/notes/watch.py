@@ -155,9 +155,7 @@ class FollowedFiles:
 
     def __init__(self, files: MemoryFiles, keep_s: float, open_queue: Callable[[], FolderQueue] = FolderQueue) -> None:
         """``keep_s`` is how long a listing is used at most, in case a change went unnoticed."""
-        self._files = files
-        self._keep_s = keep_s
-        self._open_queue = open_queue
+        self._files, self._keep_s, self._open_queue = files, keep_s, open_queue
         self._lock = threading.Lock()
         self._queue: FolderQueue | None = None
         self._kept: _Kept | None = None
@@ -198,29 +196,25 @@ class FollowedFiles:
     def _renew(self, kept: _Kept) -> _Kept | None:
         """Return what holds now; None if all files must be listed again."""
         listing, before, until = kept
-        if self._queue is None or time.monotonic() >= until:
+        changed = self._queue.drain() if self._queue and time.monotonic() < until else None
+        if changed is None:
             return None
-        changed = self._queue.drain()
         if not changed:
-            is_same = changed is not None and all(_identify(root) == seen for root, seen in before)
-            return kept if is_same else None
+            return kept if all(_identify(root) == seen for root, seen in before) else None
         roots = self._look_at_roots()
-        if not _are_same(before, roots, changed):
-            return None
-        renewed = _renew(listing, changed, self._files)
+        renewed = _renew(listing, changed, self._files) if _are_same(before, roots, changed) else None
         return (renewed, roots, until) if renewed else None
 
     def _scan(self) -> Listing:
         self._kept = None
-        try:
-            if self._queue is None and not self._is_closed:
-                self._queue = self._open_queue()
-            if self._queue is not None:
-                # Only what happens from now on counts.
-                self._queue.drain()
-        except OSError:
+        if self._is_closed:
             return self._files.scan()
-        if self._queue is None:
+        try:
+            if self._queue is None:
+                self._queue = self._open_queue()
+            # Only what happens from now on counts.
+            self._queue.drain()
+        except OSError:
             return self._files.scan()
         self._is_followed = True
         roots, until = self._look_at_roots(), time.monotonic() + self._keep_s
@@ -282,17 +276,15 @@ def _renew(listing: Listing, changed: set[str], files: MemoryFiles) -> Listing |
             continue
         except OSError:
             return None
-        covered = shown if known else files.find_shown(path)
         # Of a file with several names, the others have changed too.
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or any("\ud800" <= char <= "\udfff" for char in shown):
             return None
-        if covered is None:
-            continue
-        # Two paths may lead to the same file, and it is listed once.
-        is_new_file = known is None or found.st_ino != known[3]
-        if covered != shown or (is_new_file and any(found.st_ino == stamp[3] for stamp in listing.stamps.values())):
-            return None
-        newer[shown] = stamp_of(found)
+        if (covered := shown if known else files.find_shown(path)) is not None:
+            # Two paths may lead to the same file, and it is listed once.
+            is_new_file = known is None or found.st_ino != known[3]
+            if covered != shown or (is_new_file and any(found.st_ino == stamp[3] for stamp in listing.stamps.values())):
+                return None
+            newer[shown] = stamp_of(found)
     if len({stamp[3] for stamp in newer.values()}) < len(newer):
         return None
     return listing._replace(stamps=Stamps(listing.stamps, removed, newer)) if removed or newer else listing
@@ -319,10 +311,8 @@ class FolderWatch:
     """
 
     def __init__(self, wanted: Callable[[], Collection[str]], is_ignored: Callable[[str], bool]) -> None:
-        self._wanted = wanted
-        self._is_ignored = is_ignored
-        self._lock = threading.Lock()
-        self._interrupted = threading.Event()
+        self._wanted, self._is_ignored = wanted, is_ignored
+        self._lock, self._interrupted = threading.Lock(), threading.Event()
         self._closed = False
         self._plan = _plan(())
         self._changes: Generator[_Changes, None, None] | None = None
@@ -340,9 +330,9 @@ class FolderWatch:
         """Why some or all folders are not watched, and what to do; empty if all are watched."""
         if self._failure or not self._plan.unreadable:
             return self._failure
-        first, *others = self._plan.unreadable
-        more = f" and {len(others)} more" if others else ""
-        return f"Changes in {first}{more} are not noticed: no permission to read it; change its permissions."
+        more = len(self._plan.unreadable) - 1
+        folders = f"{self._plan.unreadable[0]}{f' and {more} more' if more else ''}"
+        return f"Changes in {folders} are not noticed: no permission to read it; change its permissions."
 
     def wait(self, timeout_s: float) -> frozenset[str]:
         """Return the paths that were touched since the last call, waiting at most ``timeout_s`` for the first.
@@ -477,11 +467,10 @@ def _with_parents(path: str) -> list[str]:
 
 def _inode(path: str) -> tuple[int, int] | None:
     """Return the device and inode number of a folder; None if it does not exist or is a link."""
-    try:
+    with suppress(OSError):
         found = os.lstat(path)
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+        return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+    return None
 
 
 def explain_failure(error: Exception) -> str:
