@@ -208,18 +208,19 @@ def _note_name(name: str, file: str) -> str:
     """Return the file name of a note: composed characters, the ending ``.md``, nothing hidden or misleading."""
     name = unicodedata.normalize("NFC", name.strip())
     stem = name[: -len(NOTE_ENDING)] if name.casefold().endswith(NOTE_ENDING) else name
+    problem, hint = f"{_quote(file)} is not the name of a note.", ""
     if not stem.strip() or stem.startswith("."):
-        raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=_HINT)
-    if _has_bad_characters(stem):
+        hint = _HINT
+    elif _has_bad_characters(stem):
         hint = "Leave out control characters and backslashes."
-        raise PathRefused(f"{_quote(file)} is not the name of a note.", path=file, hint=hint)
-    if stem is name and _OTHER_ENDING.search(name):
-        message = f"{_quote(file)} is not a Markdown file (.md)."
-        raise PathRefused(message, path=file, hint="Only .md files are written.")
-    if len((stem + NOTE_ENDING).encode()) > _MAX_NAME_BYTES:
-        raise PathRefused(f"The name {_quote(file)} is too long.", path=file, hint="Give a shorter one.")
-    if _DAY.fullmatch(stem) and not _is_day(stem):
-        raise PathRefused(f"{stem} is not a day.", path=file, hint="Give it as YYYY-MM-DD.")
+    elif stem is name and _OTHER_ENDING.search(name):
+        problem, hint = f"{_quote(file)} is not a Markdown file (.md).", "Only .md files are written."
+    elif len((stem + NOTE_ENDING).encode()) > _MAX_NAME_BYTES:
+        problem, hint = f"The name {_quote(file)} is too long.", "Give a shorter one."
+    elif _DAY.fullmatch(stem) and not _is_day(stem):
+        problem, hint = f"{stem} is not a day.", "Give it as YYYY-MM-DD."
+    if hint:
+        raise PathRefused(problem, path=file, hint=hint)
     return stem + NOTE_ENDING
 
 

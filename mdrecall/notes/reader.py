@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate
 
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
 from mdrecall.notes.files import MemoryFiles, Root, path_inside
@@ -82,12 +83,8 @@ def select_lines(
 
 def _count_fitting(lines: list[str], max_chars: int) -> int:
     """Return how many lines fit into ``max_chars`` UTF-16 units; at least one, if there is one."""
-    used = 0
-    for number, line in enumerate(lines):
-        used += utf16_units(line[: max_chars + 1]) + 1
-        if used - 1 > max_chars and number:
-            return number
-    return len(lines)
+    used = accumulate(utf16_units(line[: max_chars + 1]) + 1 for line in lines)
+    return next((number for number, units in enumerate(used) if number and units > max_chars + 1), len(lines))
 
 
 def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple[Root, str, str]]:

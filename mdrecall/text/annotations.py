@@ -210,7 +210,5 @@ def is_for(projects: str, known: frozenset[str]) -> bool:
 
 def describe_left_out(count: int) -> str:
     """Return a sentence about entries that may not be seen; empty if there are none."""
-    if not count:
-        return ""
     left_out = "1 entry was left out" if count == 1 else f"{count} entries were left out"
-    return f"{left_out}: of another project, or of one that cannot be read."
+    return f"{left_out}: of another project, or of one that cannot be read." if count else ""

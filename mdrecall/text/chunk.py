@@ -7,7 +7,7 @@ the end of the chunk before it.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Collection, Container, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import accumulate, pairwise
 from operator import add
@@ -52,15 +52,14 @@ _INSIDE_LINE = -1
 class _Pieces(NamedTuple):
     """Lines and parts of long lines, the units that chunks are made of, as one list for each of their properties.
 
-    Every line of every note is one, so they are no objects of their own.
+    Every line of every note is one, so they are no objects of their own. Each has the number of its line, of several
+    blank lines that of the last one; where it begins in the text, and last one more than the length of the text; and
+    what all pieces before it cost, and last what all cost.
     """
 
     lines: Sequence[int]
-    """The number of the line; of several blank lines, the last one."""
     starts: list[int]
-    """Where each begins in the text; last one more than the length of the text."""
     totals: list[int]
-    """What all pieces before each cost; last what all cost."""
     shapes: list[Line]
 
     def cost(self, place: int) -> int:
@@ -96,7 +95,7 @@ def iter_chunks(text: str, *, tokens: int, overlap: int, entries: Collection[int
         structure = read_lines([*above, *own, ""])
         pieces = _find_pieces(block, lines, structure[len(above) : -1], limit, measure)
         starts = {line - first_line + 1 for line in entries}
-        packed = list(_pack_entries(pieces, limit, carry, starts) if starts else _pack(pieces, limit, carry))
+        packed = list(_pack_entries(pieces, limit, carry, starts))
         wanted = [len(above) + pieces.lines[first] - 1 for first, _ in packed]
         *found, after = find_trails(structure, (*wanted, len(structure) - 1))
         yield from _block_chunks(block, first_line, pieces, packed, found)
@@ -178,20 +177,15 @@ def _merge_and_split(lines: list[str], shapes: list[Line], costs: list[int], lim
     pieces = _Pieces(numbers, [], [0], [])
     offset = 0
     for number, (line, shape, cost) in enumerate(zip(lines, shapes, costs, strict=True), start=1):
-        if cost >= limit:
-            for start, part_cost, part_shape in _split(line, limit, shape):
+        if cost < limit and shape.blank and numbers and pieces.shapes[-1].blank and numbers[-1] == number - 1:
+            numbers[-1] = number
+            pieces.totals[-1] += cost + 1
+        else:
+            for start, part_cost, part_shape in _split(line, limit, shape) if cost >= limit else [(0, cost + 1, shape)]:
                 numbers.append(number)
                 pieces.starts.append(offset + start)
                 pieces.totals.append(pieces.totals[-1] + part_cost)
                 pieces.shapes.append(part_shape)
-        elif shape.blank and numbers and pieces.shapes[-1].blank and numbers[-1] == number - 1:
-            numbers[-1] = number
-            pieces.totals[-1] += cost + 1
-        else:
-            numbers.append(number)
-            pieces.starts.append(offset)
-            pieces.totals.append(pieces.totals[-1] + cost + 1)
-            pieces.shapes.append(shape)
         offset += len(line) + 1
     pieces.starts.append(offset)
     return pieces
@@ -222,12 +216,8 @@ def _word_end(part: str) -> int:
     return next((index + 1 for index in ends if part[index] in _WORD_ENDS), len(part))
 
 
-def _pack(pieces: _Pieces, limit: int, carry: int, start: int = 0, end: int | None = None) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last piece of every chunk, without blank edges and without blank chunks.
-
-    Only the pieces from ``start`` up to ``end`` count, if these are given.
-    """
-    end = len(pieces.lines) if end is None else end
+def _pack(pieces: _Pieces, limit: int, carry: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the first and the last of the pieces of every chunk, without blank edges and without blank chunks."""
     shapes = pieces.shapes
     while start < end:
         # Where the chunk must end at the latest.
@@ -245,9 +235,9 @@ def _pack(pieces: _Pieces, limit: int, carry: int, start: int = 0, end: int | No
         start = stop if stop == end else _carry_back(pieces, start, stop, limit, carry)
 
 
-def _pack_entries(pieces: _Pieces, limit: int, carry: int, starts: Container[int]) -> Iterator[tuple[int, int]]:
+def _pack_entries(pieces: _Pieces, limit: int, carry: int, starts: Collection[int]) -> Iterator[tuple[int, int]]:
     """Yield the first and the last piece of every chunk, none of which reaches over the beginning of an entry."""
-    places = enumerate(zip(pieces.lines, pieces.shapes, strict=True))
+    places = enumerate(zip(pieces.lines, pieces.shapes, strict=True)) if starts else ()
     bounds = [place for place, (line, shape) in places if place and line in starts and shape.cut != _INSIDE_LINE]
     for first, stop in pairwise((0, *bounds, len(pieces.lines))):
         yield from _pack(pieces, limit, carry, first, stop)

@@ -110,7 +110,7 @@ def month_range(year: int, month: int) -> DayRange | None:
 def year_range(year: int) -> DayRange | None:
     """Return the days of a year; None if there is no such year."""
     first = day_number(year, 1, 1)
-    return None if first is None else DayRange(first, first + (_first_of(year + 1, 1) - first) - 1, "year")
+    return None if first is None else DayRange(first, _first_of(year + 1, 1) - 1, "year")
 
 
 def unit_range(today: int, unit: Unit, offset: int) -> DayRange | None:
@@ -146,11 +146,9 @@ def note_day(path: str, head: str) -> int | None:
     ``head`` is the beginning of its text. When a file was changed is not what it tells of, so that is no such day.
     """
     number = _day_in_name(path)
-    if number is not None:
-        return number
-    front = re.match(_FRONT_MATTER, head) if head.startswith("---") else None
+    front = re.match(_FRONT_MATTER, head) if number is None and head.startswith("---") else None
     field = re.search(_DATE_FIELD, front[1]) if front else None
-    return day_number(*map(int, field.groups())) if field else None
+    return day_number(*map(int, field.groups())) if field else number
 
 
 def document_day(document: StoredDocument) -> int | None:

@@ -469,7 +469,7 @@ class _Reading:
             case "word":
                 return unit_range(today, "day", language.days[self._text("word")])
             case "ago":
-                return self._read_ago(unit)
+                return self._read_ago(unit, self._number("number"))
             case "few":
                 most, least = _FEW.get(unit, _FEW["day"])
                 return DayRange(today - most, today - least, "week", is_relative=True)
@@ -482,11 +482,10 @@ class _Reading:
                 return None if unit == "day" else unit_range(today, unit, self._offset)
             case "period_word":
                 return unit_range(today, *language.periods[self._text("period")])
-            case "weekday":
-                # The last such day before today.
-                return unit_range(today, "day", -((weekday(today) - self._weekday() - 1) % 7 + 1))
-            case "weekday_in_week":
-                return unit_range(today, "day", self._weekday() - weekday(today) + 7 * self._offset)
+            case "weekday" | "weekday_in_week":
+                ahead = language.weekdays[self._text("weekday")] - weekday(today)
+                # By itself, the last such day before today.
+                return unit_range(today, "day", ahead + 7 * self._offset if "_" in kind else -((-ahead - 1) % 7 + 1))
             case "month":
                 return self._read_month()
             case "year":
@@ -494,8 +493,7 @@ class _Reading:
         found = self._read_date()
         return found._replace(is_in_title=True) if found and kind == "title_date" else found
 
-    def _read_ago(self, unit: Unit) -> DayRange | None:
-        count = self._number("number")
+    def _read_ago(self, unit: Unit, count: int) -> DayRange | None:
         if not count or (unit == "year" and count >= 100) or count > 5000:
             return None
         if unit == "week":
@@ -531,9 +529,6 @@ class _Reading:
         """Return the number that a group has matched, in digits or as a word; 0 if it has matched nothing."""
         text = self._text(name)
         return int(text) if text.isdecimal() else self._language.numbers.get(text, 0)
-
-    def _weekday(self) -> int:
-        return self._language.weekdays[self._text("weekday")]
 
     def _month(self) -> int:
         return self._language.months.get(self._text("month")) or self._number("month")

@@ -343,9 +343,6 @@ _SCRIPT_PATTERNS = {
     "cyrillic": compile_later("[\u0400-\u052f]"),
     "greek": compile_later("[\u0370-\u03ff]"),
 }
-#: The scripts that are told apart.
-SCRIPTS = tuple(_SCRIPT_PATTERNS)
-_UNSPACED_SCRIPTS = ("han", "kana")
 
 
 def script_share(text: str, scripts: Sequence[str]) -> float:
@@ -365,7 +362,7 @@ def is_unspaced_text(text: str) -> bool:
 
 def is_mostly_unspaced(text: str) -> bool:
     """True if at least half of a text's letters are Chinese or Japanese."""
-    return not text.isascii() and script_share(text, _UNSPACED_SCRIPTS) >= 0.5
+    return not text.isascii() and script_share(text, ("han", "kana")) >= 0.5
 
 
 _ENGLISH = """

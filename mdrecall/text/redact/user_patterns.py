@@ -6,7 +6,8 @@ lengths of repetitions that can share the same characters. A group that it canno
 """
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -37,15 +38,16 @@ _AMBIGUOUS = "several repetitions of the same characters can match in too many w
 
 
 class _Step(NamedTuple):
-    """One element of a pattern: its characters, and how it can match some of them."""
+    """One element of a pattern: its characters, and True if it must match one of them.
+
+    ``lengths`` is how many characters of a row it may leave to the next element, ``choices`` in how many ways it can
+    match one and the same text.
+    """
 
     chars: frozenset[str]
     required: bool
-    """True if it must match a character."""
     lengths: int = 1
-    """How many characters of a row it may leave to the next element."""
     choices: int = 1
-    """In how many ways it can match one and the same text."""
 
 
 def compile_patterns(patterns: Sequence[str]) -> tuple[tuple[re.Pattern[str], ...], tuple[str, ...]]:
@@ -121,6 +123,10 @@ def _find_chars(part: str, flags: re.RegexFlag, extra: str) -> frozenset[str]:
     return frozenset(re.findall(part, sample, flags)) or frozenset(sample)
 
 
+def _join_chars(steps: Iterable[_Step]) -> frozenset[str]:
+    return frozenset[str]().union(*(step.chars for step in steps))
+
+
 class _PatternReader:
     """Reads a valid pattern as steps."""
 
@@ -162,12 +168,11 @@ class _PatternReader:
         return self._read_group(part[0])
 
     def _read_group(self, opening: str) -> list[_Step]:
-        number, is_kept = len(self._groups), opening == "(" or opening.startswith("(?P")
-        if is_kept:
-            self._groups.append([])
+        own: list[_Step] = []
+        if opening == "(" or opening.startswith("(?P"):
+            self._groups.append(own)
         steps = self.read()
-        if is_kept:
-            self._groups[number] = steps
+        own += steps
         if opening.endswith(("=", "!")):
             return [_Step(frozenset(), False, choices=_count_ways(steps, is_inside=True))]
         return steps
@@ -186,7 +191,7 @@ class _PatternReader:
         lengths = _UNLIMITED_WAYS if most > MAX_BOUND else most - least + 1
         return [
             _Step(
-                frozenset[str]().union(*(step.chars for step in steps)),
+                _join_chars(steps),
                 least > 0 and any(step.required for step in steps),
                 lengths * max((step.lengths for step in steps), default=1),
                 1 if inside == 1 else min(inside**most, MAX_WAYS + 1),
@@ -196,15 +201,14 @@ class _PatternReader:
 
 def _choose(branches: Sequence[Sequence[_Step]]) -> _Step:
     """Return a choice as one step: branches that can begin with the same character are tried one after the other."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for steps in branches:
-        first = next((place for place, step in enumerate(steps) if step.required), None)
-        begin = [step.chars for step in (steps if first is None else steps[: first + 1])]
+        first = next((place for place, step in enumerate(steps, 1) if step.required), None)
         # A branch that may be empty is tried before every character.
-        for char in frozenset(_SAMPLE).union(*begin) if first is None else frozenset[str]().union(*begin):
-            counts[char] = counts.get(char, 0) + _count_ways(steps, is_inside=True)
+        for char in _join_chars(steps[:first]) | frozenset("" if first else _SAMPLE):
+            counts[char] += _count_ways(steps, is_inside=True)
     return _Step(
-        frozenset[str]().union(*(step.chars for steps in branches for step in steps)),
+        _join_chars(step for steps in branches for step in steps),
         all(any(step.required for step in steps) for steps in branches),
         max(step.lengths for steps in branches for step in steps) if any(branches) else 1,
         max(counts.values()),
