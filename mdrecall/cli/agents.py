@@ -4,25 +4,19 @@ import argparse
 import os
 import sys
 from datetime import date
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import (
-    CommandParser,
-    add_common,
-    check_actions,
-    load_settings,
-    open_memory,
-    parse_count,
-    parse_positive,
-)
+from mdrecall.cli.options import CommandParser, add_common, check_actions, load_settings, open_memory, parse_count
 from mdrecall.cli.output import plural, print_issues, print_json, print_text, printable, show
 from mdrecall.context import PROFILE, prompt_section, session_context
 from mdrecall.errors import RecallError
-from mdrecall.flush import Flush, FlushHistory, State
 from mdrecall.life.triggers import recall_triggers
 from mdrecall.notes.repository import project_keys
 from mdrecall.types import Issue
 from mdrecall.wire import to_json
+
+if TYPE_CHECKING:
+    from mdrecall.flush import Flush
 
 #: Numbers that a loop may know about its session: the actions that they are for, and what they count.
 _NUMBERS = {
@@ -45,16 +39,11 @@ _FLAGS = {
 
 
 def add_context(parser: CommandParser) -> None:
-    about = "the session key, which names the conversation (default: main)"
-    parser.value("--session-key", "KEY", about, default="main")
-    parser.value("--chars", "N", "print at most N characters of notes (default: 12000)", type=parse_positive)
+    parser.value("--session-key", "KEY", "the session key of the conversation (default: main)", default="main")
+    parser.value("--chars", "N", "print at most N characters of notes (default: 12000)")
     parser.flag("--prompt", "print the memory section of the system prompt instead")
-    about = "instead, print the entries of MEMORY.md and USER.md whose triggers occur in this message"
-    parser.value("--message", "TEXT", about)
-    about = (
-        "leave out entries of other projects than this, such as github.com/ana/app; repeat it for several"
-        " (default: the repository of the current folder)"
-    )
+    parser.value("--message", "TEXT", "print the entries of MEMORY.md and USER.md that this message triggers instead")
+    about = "leave out entries of projects other than this; repeatable (default: the repository of the current folder)"
     parser.value("--project", "KEY", about, action="append")
     parser.value("--profile", "ID", "also print users/ID/USER.md in a private session", type=_parse_profile)
     parser.value("--today", "DAY", "use this day as today (YYYY-MM-DD)", type=_parse_day)
@@ -120,41 +109,32 @@ def _parse_day(text: str) -> date:
 
 
 def add_flush(parser: CommandParser) -> None:
-    about = (
-        "check: is a flush due (exit code 0) or not (1); prompt: print what to ask the model; append: add standard"
-        " input to today's note; done, failed: record how the flush ended"
-    )
+    about = "check: exit with 0 if a flush is due, else with 1; prompt: print what to ask the model; "
+    about += "append: add standard input to today's note; done, failed: record how the flush ended"
     parser.value("action", "", about, choices=("check", "prompt", "append", "done", "failed"))
     for name, (actions, about) in _NUMBERS.items():
         parser.value(f"--{name}", "N", about, only=actions, type=parse_count)
     for name, about in _FLAGS.items():
         parser.flag(f"--{name}", about, only="check")
-    about = "what the sandbox may do with the workspace"
-    parser.value("--workspace-access", "", about, only="check", choices=("none", "ro", "rw"))
-    about = "the session key: the name of the conversation in sessions.json"
-    parser.value("--session-key", "KEY", about, only="check done failed")
+    parser.value("--workspace-access", "", "what the sandbox may do there", only="check", choices=("none", "ro", "rw"))
+    parser.value("--session-key", "KEY", "the conversation's key in sessions.json", only="check done failed")
     parser.value("--part", "", "print only this one", only="prompt", choices=("system", "user"))
-    about = "the path the model wants to write to; it must be today's note"
-    parser.value("--path", "PATH", about, only="append")
+    parser.value("--path", "PATH", "where the model wants to write; it must be today's note", only="append")
     parser.value("--zone", "ZONE", "the time zone, such as Europe/Zurich", only="prompt append")
     add_common(parser, automatic=True)
 
 
 def run_flush(options: argparse.Namespace) -> int:
+    from mdrecall.flush import Flush, FlushHistory, State
+
     check_actions(options)
     if options.session_key is not None and not options.session_key.strip():
         hint = "Give a session key from sessions.json, such as agent:main:main."
         raise RecallError("--session-key is empty.", hint=hint)
     if options.session_key is None and (options.begin or options.action in ("done", "failed")):
         raise RecallError("Which session?", hint="Name it with --session-key.")
-    flush = Flush(load_settings(options), options.session_key or "")
-    actions = {"check": _check, "prompt": _prompt, "append": _append}
-    return actions.get(options.action, _record_end)(flush, options)
-
-
-def _make_state(options: argparse.Namespace) -> State:
     numbers = {name: getattr(options, name) for name in (name.replace("-", "_") for name in _NUMBERS)}
-    return State(
+    options.state = State(
         **{name: number for name, number in numbers.items() if number is not None},
         total_is_fresh=False if options.stale else None,
         is_heartbeat=options.heartbeat,
@@ -162,25 +142,29 @@ def _make_state(options: argparse.Namespace) -> State:
         is_sandboxed=options.sandboxed,
         workspace_access=options.workspace_access or "rw",
     )
-
-
-def _check(flush: Flush, options: argparse.Namespace) -> int:
     # Without a session key nothing is recorded, so that only the numbers decide.
-    decision = flush.check(_make_state(options), history=None if flush.session_key else FlushHistory())
+    options.history = None if options.session_key else FlushHistory()
+    actions = {"check": _check, "prompt": _prompt, "append": _append}
+    flush = Flush(load_settings(options), options.session_key or "")
+    return actions.get(options.action, _record_end)(flush, options)
+
+
+def _check(flush: "Flush", options: argparse.Namespace) -> int:
+    decision = flush.check(options.state, history=options.history)
     if decision.run and options.begin:
         flush.begin()
     told = f"{'Flush now' if decision.run else 'No flush'} ({decision.why})."
     return show(options, decision._asdict(), told, code=0 if decision.run else 1)
 
 
-def _prompt(flush: Flush, options: argparse.Namespace) -> int:
+def _prompt(flush: "Flush", options: argparse.Namespace) -> int:
     prompt = flush.prompt(zone=options.zone)
     model = f"Model: {prompt.model}\n\n" if prompt.model else ""
     whole = f"{model}System prompt:\n\n{prompt.system}\n\nUser prompt:\n\n{prompt.user}"
     return show(options, prompt._asdict(), {"system": prompt.system, "user": prompt.user}.get(options.part, whole))
 
 
-def _append(flush: Flush, options: argparse.Namespace) -> int:
+def _append(flush: "Flush", options: argparse.Namespace) -> int:
     text = sys.stdin.buffer.read().decode("utf-8-sig", "replace") if sys.stdin else ""
     added = flush.append(text, zone=options.zone, path=options.path)
     place = f"{added.path}#L{added.start_line}-L{added.end_line}  {plural(added.bytes, 'byte')}"
@@ -188,8 +172,8 @@ def _append(flush: Flush, options: argparse.Namespace) -> int:
     return show(options, to_json(added), place if added.bytes else f"Nothing new for {added.path}.", notes=skipped)
 
 
-def _record_end(flush: Flush, options: argparse.Namespace) -> int:
-    flush.expect(_make_state(options))
+def _record_end(flush: "Flush", options: argparse.Namespace) -> int:
+    flush.expect(options.state)
     is_done = options.action == "done"
     flush.done() if is_done else flush.failed()
     record = {"sessionKey": flush.session_key, "action": options.action}

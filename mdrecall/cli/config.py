@@ -5,7 +5,7 @@ import json
 import os
 
 from mdrecall.cli.options import CommandParser, add_common
-from mdrecall.cli.output import print_json, print_warning, printable, progress_line, shorten_home, show, style
+from mdrecall.cli.output import print_json, printable, progress_line, shorten_home, show, style
 from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
 from mdrecall.config.openclaw_file import json_schema
 from mdrecall.embed.offline import OfflineEmbedder
@@ -81,10 +81,7 @@ def _check(options: argparse.Namespace, loaded: list[Loaded]) -> int:
     record = {"ok": True, "files": files, "agents": agents, "warnings": warnings, "unused": unused}
     lines = [f"{style('ok', 'green')}  {', '.join(files) or 'no configuration file; using the defaults'}"]
     lines += ["Accepted, not used:", *(f"  {printable(name)}" for name in unused)] if unused else []
-    show(options, record, *lines)
-    for warning in warnings if not options.json else ():
-        print_warning(warning)
-    return 0
+    return show(options, record, *lines, warnings=warnings)
 
 
 def _show(options: argparse.Namespace, loaded: Loaded) -> int:
@@ -100,8 +97,7 @@ def _show(options: argparse.Namespace, loaded: Loaded) -> int:
 
 def add_providers(parser: CommandParser) -> None:
     parser.flag("--probe", "test each usable provider with one word and time it")
-    about = "download the model of minilm first, to be used beside the offline table"
-    parser.value("--download", "", about, choices=("minilm",))
+    parser.value("--download", "", "download the model of minilm, which is then used, too", choices=("minilm",))
     add_common(parser)
 
 
@@ -121,10 +117,7 @@ def run_providers(options: argparse.Namespace) -> int:
         name = style(f"{row.name:18}", "bold" if row.role else "dim" if not works else "green")
         lines.append(f"{mark} {name} {printable(_describe_provider(row))}")
     lines.append(style("→ in use   + used beside it   ↪ fallback   ✓ usable   · not usable", "dim"))
-    show(options, to_json(rows), *lines)
-    for warning in loaded.warnings if not options.json else ():
-        print_warning(warning)
-    return 0
+    return show(options, to_json(rows), *lines, warnings=loaded.warnings)
 
 
 def _describe_provider(row: ProviderRow) -> str:

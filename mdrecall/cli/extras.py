@@ -5,15 +5,7 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import (
-    CommandParser,
-    add_common,
-    check_actions,
-    load_settings,
-    parse_count,
-    parse_fraction,
-    parse_positive,
-)
+from mdrecall.cli.options import CommandParser, add_common, check_actions, load_settings, parse_count
 from mdrecall.cli.output import confirm_deletion, plural, printable, shorten_home, show, style
 from mdrecall.errors import QueryError
 
@@ -40,18 +32,15 @@ _STORE_ACTIONS = {
 
 
 def add_ltm(parser: CommandParser) -> None:
-    about = (
-        "list: newest first; search: by meaning; stats: count them; store: save a text; forget: delete one by its"
-        " id or the start of it; reembed: embed all again after a change of the embedding provider"
-    )
+    about = "list: newest first; search: by meaning; stats: count them; store: save a text; forget: delete one by its"
+    about += " id or the start of it; reembed: embed all again after a change of the embedding provider"
     parser.value("action", "", about, choices=("list", "search", "stats", "store", "forget", "reembed"))
-    about = "search: the question; store: the text; forget: the id"
-    parser.value("words", "TEXT", about, nargs="*", default=[])
-    parser.value("--limit", "N", "print at most N", only="list search", type=parse_positive)
+    parser.value("words", "TEXT", "search: the question; store: the text; forget: the id", nargs="*", default=[])
+    parser.value("--limit", "N", "print at most N", only="list search")
     parser.value("--offset", "N", "skip the first N", only="list", type=parse_count)
     parser.flag("--all-agents", "include the memories of every agent", only="list")
     parser.value("--category", "", "preference, fact, decision, entity or other", only="store")
-    parser.value("--importance", "S", "how important it is, 0 to 1", only="store", type=parse_fraction)
+    parser.value("--importance", "S", "how important it is, 0 to 1", only="store")
     parser.value("--ttl", "TIME", "forget it after this time, such as 12h or 30d", only="store")
     parser.value("--replaces", "ID", "the id of the memory that this text replaces", only="store")
     parser.flag("-y --yes", "delete without asking", only="forget")

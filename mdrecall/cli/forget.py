@@ -57,17 +57,11 @@ def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     now = datetime.now(UTC)
     text = " ".join(options.words).strip()
     names = ("paths", "sessions", "participants", "hosts", "hook_sources")
-    named = {name: tuple(getattr(options, name)) for name in names}
+    named: dict[str, Any] = {name: tuple(getattr(options, name)) for name in names}
+    named |= {"since": options.since, "until": options.until}
     with _open(options, agent) as (memory, forgetting):
         days = memory.settings.mdrecall.forget.trash_days if options.trash else 0
-        request = ForgetRequest(
-            (text,) if text else (),
-            **named,
-            since=options.since,
-            until=options.until,
-            is_masked=options.mask,
-            trash_days=days,
-        )
+        request = ForgetRequest((text,) if text else (), **named, is_masked=options.mask, trash_days=days)
         plan = forgetting.plan(request, now)
         record = _plan_to_json(plan, agent, is_dry=not options.apply)
         if not options.json:

@@ -10,7 +10,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, load_settings
-from mdrecall.cli.output import plural, print_issues, shorten_home, show, style
+from mdrecall.cli.output import plural, shorten_home, show, style
 from mdrecall.config.load import Loaded
 from mdrecall.errors import FileMissing, PathRefused, QueryError, RecallError
 from mdrecall.extras.imports.readers import make_reader
@@ -19,7 +19,6 @@ from mdrecall.extras.imports.writer import Change, Plan, Target, apply_import, p
 from mdrecall.life.backup import Backup, BackupReport, Restored, open_backup, read_memories, restore, write_backup
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.plugins import import_lancedb
-from mdrecall.types import Issue
 
 #: Notes and files that are printed one by one; more of them would hide the sum.
 _MAX_SHOWN = 20
@@ -36,8 +35,7 @@ _ENDING = ".zip"
 
 
 def add_import(parser: CommandParser) -> None:
-    about = "claude-mem, mem0, chatgpt, claude; or backup, to restore an archive of `mdrecall export`"
-    parser.value("source", "SOURCE", about)
+    parser.value("source", "SOURCE", "claude-mem, mem0, chatgpt, claude; or backup, to restore what `export` saved")
     parser.value("path", "PATH", "its file or folder (default: the usual one)", nargs="?", default="")
     parser.flag("--apply", "write; without it nothing is changed")
     parser.value("--since", "DAY", "only what is from this day (YYYY-MM-DD) or later")
@@ -70,10 +68,9 @@ def run_import(options: argparse.Namespace) -> int:
     has_new = plan.count("new") or plan.count("changed")
     failed = apply_import(read, target, plan, report=written.append) if options.apply and has_new else []
     record = _imported_to_json(options, path, plan, len(written), failed)
-    show(options, record, *_format_imported(options, path, plan, len(written)))
-    if not options.json:
-        print_issues(Issue("", f"{one.name[:80]}: {one.problem}") for one in (*plan.skipped, *failed))
-    return 2 if failed else 0 if plan.changes else 1
+    lines = _format_imported(options, path, plan, len(written))
+    warnings = [f"{one.name[:80]}: {one.problem}" for one in (*plan.skipped, *failed)]
+    return show(options, record, *lines, warnings=warnings, code=2 if failed else 0 if plan.changes else 1)
 
 
 def _imported_to_json(
@@ -174,16 +171,13 @@ def show_restored(
     else:
         end = "Nothing is written yet. To restore, add --apply." if is_new or differing else ""
     lines = _format_list(f"backup: {path}", listed, "more file")
-    show(options, record, *lines, f"{', '.join(told) or 'Nothing to restore'}.", kept, end)
-    if not options.json:
-        failed = [Issue("", f"{one.name}: {one.problem}") for one in files if one.problem]
-        print_issues([*failed, *([Issue("", problem)] if problem else [])], len(files) + 1)
-    return 2 if problem or counts["failed"] else 0
+    lines += [f"{', '.join(told) or 'Nothing to restore'}.", kept, end]
+    warnings = [*(f"{one.name}: {one.problem}" for one in files if one.problem), problem]
+    return show(options, record, *lines, warnings=warnings, code=2 if problem or counts["failed"] else 0)
 
 
 def add_export(parser: CommandParser) -> None:
-    about = "the archive to write (default: mdrecall-WORKSPACE-DAY.zip in this folder)"
-    parser.value("file", "FILE", about, nargs="?", default="")
+    parser.value("file", "FILE", "a .zip file, or a folder (default: the current folder)", nargs="?", default="")
     parser.flag("--overwrite", "replace the archive if there is one")
     add_common(parser)
 
@@ -237,8 +231,6 @@ def show_saved(options: argparse.Namespace, target: str, report: BackupReport, m
     }
     saved = plural(report.notes, "note")
     saved += f", {plural(memories, 'long-term memory', 'long-term memories')}" if memories else ""
-    show(options, record, f"Saved {saved} in {shorten_home(target)} ({report.bytes:,} bytes).")
-    if not options.json:
-        changing = [f"{path} changed while it was saved. To be sure, export again." for path in report.changing]
-        print_issues([Issue("", text) for text in (*report.left_out, *changing)])
-    return 0
+    told = f"Saved {saved} in {shorten_home(target)} ({report.bytes:,} bytes)."
+    changing = [f"{path} changed while it was saved. To be sure, export again." for path in report.changing]
+    return show(options, record, told, warnings=(*report.left_out, *changing))

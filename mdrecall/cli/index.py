@@ -20,7 +20,6 @@ from mdrecall.cli.options import (
     load_quietly,
     load_settings,
     open_memory,
-    parse_positive,
     run_for_each_agent,
 )
 from mdrecall.cli.warm_server import WarmDoor, can_answer, find_warm_process
@@ -107,8 +106,7 @@ def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 
 def add_watch(parser: CommandParser) -> None:
     parser.flag("--warm", "log nothing, and only keep the memory open, so that other commands answer at once")
-    about = "with --warm: end after N minutes without a command (default: mdrecall.warm.idleMinutes)"
-    parser.value("--idle", "N", about, type=parse_positive)
+    parser.value("--idle", "N", "with --warm: end after N minutes without a command")
     add_common(parser)
 
 

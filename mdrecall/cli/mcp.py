@@ -73,14 +73,13 @@ def add_serve(parser: CommandParser) -> None:
     from mdrecall.mcp_server.http import DEFAULT_HOST, DEFAULT_PORT
 
     parser.value("--host", "", f"the address to listen on (default: {DEFAULT_HOST})", default=DEFAULT_HOST)
-    about = f"the port; 0 picks a free one and prints it (default: {DEFAULT_PORT})"
+    about = f"the port; 0 is a free one (default: {DEFAULT_PORT})"
     parser.value("--port", "N", about, type=parse_port, default=DEFAULT_PORT)
     about = "a file with the token that clients must send (default: MDRECALL_TOKEN); required beyond this machine"
     parser.value("--token-file", "FILE", about)
-    about = "another host name that clients may use for this server; repeatable"
-    parser.value("--allow-host", "NAME", about, action="append", default=[])
-    about = "a website that may call this server, such as https://example.org; repeatable"
-    parser.value("--allow-origin", "ORIGIN", about, action="append", default=[])
+    several: dict[str, Any] = {"action": "append", "default": []}
+    parser.value("--allow-host", "NAME", "another host name of this server; repeatable", **several)
+    parser.value("--allow-origin", "ORIGIN", "a website that may call this server; repeatable", **several)
     parser.flag("--ui", "also serve the web page, at /ui/")
     add_served(parser)
 

@@ -5,8 +5,8 @@ import sys
 import time
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import CommandParser, add_common, open_memory, parse_positive
-from mdrecall.cli.output import plural, print_json, print_text, print_warning, printable, shorten_home, show, style
+from mdrecall.cli.options import CommandParser, add_common, open_memory
+from mdrecall.cli.output import plural, print_json, print_text, printable, shorten_home, show, style
 from mdrecall.errors import QueryError, RecallError
 
 if TYPE_CHECKING:
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 def add_get(parser: CommandParser) -> None:
     parser.value("path", "PATH", "a memory file, such as memory/2026-02-10.md, or memory/2026-02-10.md#L3-L9")
-    parser.value("--from", "LINE", "start at this line", dest="from_line", type=parse_positive)
-    parser.value("--from-char", "N", "skip N characters of the first line", type=parse_positive, default=0)
-    parser.value("--lines", "N", "print at most N lines", type=parse_positive)
+    parser.value("--from", "LINE", "start at this line", dest="from_line")
+    parser.value("--from-char", "N", "skip N characters of the first line", default=0)
+    parser.value("--lines", "N", "print at most N lines")
     add_common(parser, warm=True)
 
 
@@ -47,10 +47,8 @@ def run_get(options: argparse.Namespace) -> int:
 
 def add_note(parser: CommandParser) -> None:
     parser.value("words", "TEXT", "the text of the note; - reads standard input", nargs="*")
-    about = "a day (YYYY-MM-DD), a note such as people/priya, or MEMORY.md (default: today's note)"
-    parser.value("--file", "NAME", about)
-    about = "the line that this note replaces, such as memory/2026-02-10.md#L3, or its text; it is kept and marked"
-    parser.value("--supersedes", "CITATION", about)
+    parser.value("--file", "NAME", "a day, a note such as people/priya, or MEMORY.md (default: today's note)")
+    parser.value("--supersedes", "CITATION", "the line that this note replaces, or its text; it is kept and marked")
     add_common(parser, warm=True)
 
 
@@ -146,8 +144,7 @@ def _print_links(memory: "Memory", options: argparse.Namespace) -> int:
 
 
 def add_conflicts(parser: CommandParser) -> None:
-    about = "keep this line, such as memory/2026-11-16.md#L4, and mark the lines that contradict it as superseded"
-    parser.value("--keep", "CITATION", about)
+    parser.value("--keep", "CITATION", "keep this line, and mark the lines that contradict it as superseded")
     add_common(parser, warm=True)
 
 
@@ -157,26 +154,22 @@ def run_conflicts(options: argparse.Namespace) -> int:
     with open_memory(options) as memory:
         if options.keep is not None:
             marked = [line.to_json() for line in keep_line(memory, options.keep)]
-            lines = [f"Marked as superseded: {_describe_line(line)}" for line in marked]
+            marks = [f"Marked as superseded: {_describe_line(line)}" for line in marked]
             nothing = [] if marked else ["No line contradicts it."]
-            return show(options, {"superseded": marked}, *lines, notes=nothing, code=0 if marked else 1)
+            return show(options, {"superseded": marked}, *marks, notes=nothing, code=0 if marked else 1)
         conflicts, notes, left_out = list_conflicts(memory)
     found = conflicts.found
     record: dict[str, Any] = {"conflicts": [_conflict_to_json(one) for one in found], "notes": notes}
     record |= {"leftOut": left_out} if left_out else {}
     record |= {} if conflicts.is_complete else {"isComplete": False}
     hint = "To keep a line and mark the other as superseded: mdrecall conflicts --keep CITATION"
-    show(
-        options,
-        record,
-        *map(_format_conflict, found),
-        notes=[hint if found else f"No contradictions in {plural(notes, 'note')}."],
+    notes_read = plural(notes, "note")
+    warnings = (
+        f"{plural(left_out, 'note')} not compared: the notes that changed last come first." if left_out else "",
+        "" if conflicts.is_complete else "There was too much to compare; there may be more contradictions.",
     )
-    if left_out and not options.json:
-        print_warning(f"{plural(left_out, 'note')} not compared: the notes that changed last come first.")
-    if not conflicts.is_complete and not options.json:
-        print_warning("There was too much to compare; there may be more contradictions.")
-    return 0 if found else 1
+    lines, told = map(_format_conflict, found), [hint if found else f"No contradictions in {notes_read}."]
+    return show(options, record, *lines, notes=told, warnings=warnings, code=0 if found else 1)
 
 
 def _format_conflict(conflict: "Conflict") -> str:

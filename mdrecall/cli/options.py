@@ -5,6 +5,7 @@ import math
 import sys
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from mdrecall.cli.output import hint_for, print_error, print_warning, shorten_home
@@ -59,10 +60,10 @@ class CommandParser(argparse.ArgumentParser):
     def value(self, names: str, metavar: str, about: str, *, only: str = "", **settings: Any) -> None:
         """Add an argument, or an option with a value; it may have several names, and work ``only`` with some actions.
 
-        ``check_actions`` raises if it is given with another action.
+        ``check_actions`` raises if it is given with another action. ``_TYPES`` has what a placeholder stands for.
         """
         about = f"{only.replace(' ', ', ')}: {about}" if only else about
-        settings |= {"metavar": metavar} if metavar else {}
+        settings = ({"metavar": metavar, "type": _TYPES.get(metavar)} if metavar else {}) | settings
         action = self.add_argument(*names.split(), help=about, **settings)
         if only:
             self.actions_of[action.dest] = only
@@ -236,28 +237,17 @@ def run_for_each_agent(
     return records, has_failed
 
 
-def parse_positive(text: str) -> int:
-    """Parse an argument that must be a whole number of at least 1."""
-    return int(_parse_number(text, int, 1, math.inf, "a whole number of at least 1"))
-
-
-def parse_count(text: str) -> int:
-    """Parse an argument that must be a whole number of at least 0."""
-    return int(_parse_number(text, int, 0, math.inf, "a whole number of at least 0"))
-
-
-def parse_port(text: str) -> int:
-    """Parse the number of a port; 0 is a free one."""
-    return int(_parse_number(text, int, 0, 65535, "a port number"))
-
-
-def parse_fraction(text: str) -> float:
-    """Parse an argument that must be a number from 0 to 1."""
-    return _parse_number(text, float, 0, 1, "a number from 0 to 1")
-
-
-def _parse_number(text: str, kind: Callable[[str], float], least: float, most: float, about: str) -> float:
+def _parse_number(text: str, kind: type[float], least: float, most: float, about: str) -> float:
     with suppress(ValueError):
         if least <= (number := kind(text)) <= most:
             return number
     raise argparse.ArgumentTypeError(f"{text!r} is not {about}")
+
+
+#: The types of arguments that are numbers; port 0 is a free one.
+parse_positive = partial(_parse_number, kind=int, least=1, most=math.inf, about="a whole number of at least 1")
+parse_count = partial(_parse_number, kind=int, least=0, most=math.inf, about="a whole number of at least 0")
+parse_port = partial(_parse_number, kind=int, least=0, most=65535, about="a port number")
+parse_fraction = partial(_parse_number, kind=float, least=0, most=1, about="a number from 0 to 1")
+#: What an argument with a placeholder is, unless it says otherwise.
+_TYPES = {"N": parse_positive, "LINE": parse_positive, "RECORD": parse_positive, "S": parse_fraction}

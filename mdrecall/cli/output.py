@@ -50,10 +50,17 @@ def print_json(value: Any) -> None:
     print(text)
 
 
-def show(options: argparse.Namespace, record: Any, *lines: str, notes: Iterable[str] = (), code: int = 0) -> int:
+def show(
+    options: argparse.Namespace,
+    record: Any,
+    *lines: str,
+    notes: Iterable[str] = (),
+    warnings: Iterable[str] = (),
+    code: int = 0,
+) -> int:
     """Print a record as JSON if the options ask for it, else lines for people; return the exit code.
 
-    ``notes`` go to standard error. An empty line is left out.
+    ``notes`` and ``warnings`` go to standard error. An empty line is left out.
     """
     if options.json:
         print_json(record)
@@ -62,6 +69,7 @@ def show(options: argparse.Namespace, record: Any, *lines: str, notes: Iterable[
         print(line)
     for note in filter(None, notes):
         print(note, file=sys.stderr)
+    print_issues(Issue("", warning) for warning in warnings if warning)
     return code
 
 

@@ -4,7 +4,7 @@ import argparse
 import sys
 from typing import Any
 
-from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_count, parse_fraction, parse_positive
+from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_count
 from mdrecall.cli.output import plural, printable, show, style
 from mdrecall.config.load import Loaded
 from mdrecall.errors import QueryError
@@ -19,12 +19,11 @@ _MAX_REFUSED = 10
 def add_promote(parser: CommandParser) -> None:
     parser.flag("--apply", "write to MEMORY.md; without it nothing is changed")
     parser.flag("--undo", "take the last promotion back, byte for byte")
-    about = "show why one statement is promoted or not; TEXT is its key, or a part of its path or text"
-    parser.value("--explain", "TEXT", about)
-    parser.value("--limit", "N", "promote at most N statements", type=parse_positive)
-    parser.value("--min-score", "S", "the least score (0 to 1)", type=parse_fraction)
-    parser.value("--min-recall-count", "N", "the least number of signals", type=parse_count)
-    parser.value("--min-unique-queries", "N", "found by at least N queries", type=parse_count)
+    parser.value("--explain", "TEXT", "show why a statement with this key, path or text is promoted or not")
+    parser.value("--limit", "N", "promote at most N statements")
+    parser.value("--min-score", "S", "the least score (0 to 1)")
+    parser.value("--min-recall-count", "N", "the least number of signals", dest="min_signals", type=parse_count)
+    parser.value("--min-unique-queries", "N", "found by at least N queries", dest="min_queries", type=parse_count)
     parser.flag("--include-promoted", "reconsider what was promoted before")
     add_common(parser)
 
@@ -36,15 +35,9 @@ def run_promote(options: argparse.Namespace) -> int:
     settings = loaded.settings
     if options.undo:
         return _undo(options, loaded)
-    choice = promote.choose(
-        settings,
-        limit=options.limit,
-        min_score=options.min_score,
-        min_signals=options.min_recall_count,
-        min_queries=options.min_unique_queries,
-        include_promoted=options.include_promoted,
-        lists_all=options.explain is not None,
-    )
+    names = ("limit", "min_score", "min_signals", "min_queries", "include_promoted")
+    changes = {name: getattr(options, name) for name in names}
+    choice = promote.choose(settings, **changes, lists_all=options.explain is not None)
     act = promote.apply if options.apply else promote.plan
     made = act(settings, loaded.home, choice)
     if options.explain is not None:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mdrecall.cli import output
-from mdrecall.cli.options import CommandParser, add_common, open_memory, parse_fraction, parse_positive
+from mdrecall.cli.options import CommandParser, add_common, open_memory
 from mdrecall.errors import QueryError, WorkspaceError
 from mdrecall.types import MODES, SearchAnswer, SearchRequest, SearchResult
 
@@ -29,21 +29,17 @@ def add_search(parser: CommandParser) -> None:
     value, repeated = parser.value, {"action": "append"}
     value("words", "QUERY", "a question, some words, or an identifier", nargs="*")
     value("--query", "TEXT", "the query as an option; overrides QUERY. Repeat it to ask in other words too", **repeated)
-    value("-n --max-results --limit", "N", "print at most N results", type=parse_positive)
-    value("--min-score", "S", "leave out results with a score below S (0 to 1)", type=parse_fraction)
+    value("-n --max-results --limit", "N", "print at most N results")
+    value("--min-score", "S", "leave out results with a score below S (0 to 1)")
     value("--mode", "", "search by keywords, by meaning (vector), or both (default: from the settings)", choices=MODES)
     value("--source", "", "search only notes, or only transcripts", choices=("memory", "sessions"))
     value("--since", "DAY", 'only notes of this day or later: 2026-03-01, "last week", "3 days ago"')
     value("--until", "DAY", "only notes of this day or earlier")
-    about = "search as this conversation: of past conversations, only those that it may see"
-    value("--session-key", "KEY", about, default="")
-    about = "only notes with this tag or one below it; repeat it for several"
-    value("--tag", "TAG", about, dest="tags", **repeated)
-    value("--path", "PATH", "only this file, folder or glob; repeat it for several", dest="paths", **repeated)
-    about = "only this collection of the settings; repeat it for several"
-    value("--collection", "NAME", about, dest="collections", **repeated)
-    about = "leave out entries of other projects than this, such as github.com/ana/app; repeat it for several"
-    value("--project", "KEY", about, dest="projects", **repeated)
+    value("--session-key", "KEY", "search as this conversation, which sees only some past ones", default="")
+    value("--tag", "TAG", "only notes with this tag or one below it; repeatable", dest="tags", **repeated)
+    value("--path", "PATH", "only this file, folder or glob; repeatable", dest="paths", **repeated)
+    value("--collection", "NAME", "only this collection of the settings; repeatable", dest="collections", **repeated)
+    value("--project", "KEY", "leave out entries of projects other than this; repeatable", dest="projects", **repeated)
     parser.flag("--explain", "show what the score of each result is made of, stage by stage")
     parser.flag("--demo", "try mdrecall: ask three questions about sample notes")
     value("--into", "DIR", "with --demo: copy the sample notes to this new folder and keep them")

@@ -6,41 +6,37 @@ import sys
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from mdrecall.cli.options import CommandParser, add_common, load_settings, open_memory, parse_positive
+from mdrecall.cli.options import CommandParser, add_common, load_settings, open_memory
 from mdrecall.cli.output import confirm_deletion, plural, printable, progress_line, shorten_home, show, style
 from mdrecall.context import save_session
 from mdrecall.errors import QueryError
-from mdrecall.sessions.host_conversations import HOST_NAMES, HostChoice, HostSummary, summarise_hosts
 from mdrecall.tools import sessions as tools
 from mdrecall.wire import read_to_json, to_json
 
+if TYPE_CHECKING:
+    from mdrecall.sessions.host_conversations import HostChoice, HostSummary
+
 
 def add_sessions(parser: CommandParser) -> None:
-    about = (
-        "list: list the sessions; search: find messages by their words; history: print the last messages of a"
-        " session; show: print its records; save: turn its last messages into a note"
-    )
+    about = "list: list the sessions; search: find messages by their words; history: print the last messages of a"
+    about += " session; show: print its records; save: turn its last messages into a note"
     parser.value("action", "", about, choices=("list", "search", "history", "show", "save"))
     about = "a session from `mdrecall sessions list`, also by its session key; search: the words to look for"
     parser.value("session", "ID", about, nargs="*", default=[])
-    number: dict[str, Any] = {"type": parse_positive}
-    parser.value("--from", "LINE", "show: start at this record", dest="from_line", **number)
-    parser.value("--from-char", "N", "show: skip N characters of the first record", default=0, **number)
-    parser.value("--lines", "N", "show: print at most N records", **number)
+    parser.value("--from", "LINE", "show: start at this record", dest="from_line")
+    parser.value("--from-char", "N", "show: skip N characters of the first record", default=0)
+    parser.value("--lines", "N", "show: print at most N records")
     parser.value("--in", "ID", "search: only in this session", dest="within", default="")
     about = "search: print at most N messages, up to 25 (default: 10); history: up to 1000 (default: 100)"
-    parser.value("-n --limit", "N", about, **number)
-    parser.value("--offset", "N", "history: leave out the N newest messages", default=0, **number)
-    parser.value("--message", "RECORD", "history: print the messages around this record", **number)
+    parser.value("-n --limit", "N", about)
+    parser.value("--offset", "N", "history: leave out the N newest messages", default=0)
+    parser.value("--message", "RECORD", "history: print the messages around this record")
     parser.flag("--tools", "history: also print tool calls and their results")
-    parser.value("--messages", "N", "save: keep the last N messages (default: 15)", **number)
+    parser.value("--messages", "N", "save: keep the last N messages (default: 15)")
     parser.value("--slug", "WORDS", "save: a few words for the name of the note", default="")
-    about = (
-        "the session key (the name of a conversation) that asks: only what it may see is listed, searched and shown;"
-        " save: the one to write into the note"
-    )
+    about = "list, search and show only what this conversation may see; save: the session key to write into the note"
     parser.value("--session-key", "KEY", about, default="")
     add_common(parser)
 
@@ -139,20 +135,19 @@ def _save(options: argparse.Namespace) -> int:
 
 
 def add_hosts(parser: CommandParser) -> None:
-    about = (
-        "list: show what each host has; import: copy its past conversations once; follow: read its conversations "
-        "from now on, old ones too; forget: stop following, and delete what was imported"
-    )
+    about = "list: show what each host has; import: copy its past conversations once; follow: read its conversations"
+    about += " from now on, old ones too; forget: stop following, and delete what was imported"
     parser.value("action", "", about, choices=("list", "import", "follow", "forget"))
     parser.value("host", "HOST", "a host from `mdrecall sessions hosts list`", nargs="?")
-    about = "conversations of every folder, not only of this project"
-    parser.add_argument("--all", dest="everywhere", action="store_true", help=about)
+    parser.flag("--all", "conversations of every folder, not only of this project", dest="everywhere")
     parser.value("--since", "DAY", "import: only conversations of this day (2026-02-10) or later")
     parser.flag("-y --yes", "forget: delete without asking")
     add_common(parser)
 
 
 def run_hosts(options: argparse.Namespace) -> int:
+    from mdrecall.sessions.host_conversations import HOST_NAMES, HostChoice, summarise_hosts
+
     loaded = load_settings(options)
     env, folder = {"HOME": loaded.home, **os.environ}, os.getcwd()
     if options.action == "list":
@@ -165,7 +160,7 @@ def run_hosts(options: argparse.Namespace) -> int:
     return {"forget": _forget_host, "follow": _follow_host, "import": _import_host}[options.action](options, choice)
 
 
-def _describe_host(summary: HostSummary) -> str:
+def _describe_host(summary: "HostSummary") -> str:
     name = style(f"{summary.host:12}", "bold")
     if not summary.root:
         return f"{name}  not found"
@@ -179,7 +174,7 @@ def _list_folders(folders: Sequence[str]) -> str:
     return ", ".join(map(shorten_home, folders)) or "every folder"
 
 
-def _host_to_json(summary: HostSummary) -> dict[str, Any]:
+def _host_to_json(summary: "HostSummary") -> dict[str, Any]:
     followed = summary.followed
     return {
         "host": summary.host,
@@ -191,7 +186,7 @@ def _host_to_json(summary: HostSummary) -> dict[str, Any]:
     }
 
 
-def _follow_host(options: argparse.Namespace, choice: HostChoice) -> int:
+def _follow_host(options: argparse.Namespace, choice: "HostChoice") -> int:
     followed = choice.follow()
     record = {"host": choice.host, "root": followed.root, "folders": list(followed.folders)}
     told = f"Conversations of {choice.host} are searched from now on, for {_list_folders(followed.folders)}."
@@ -199,7 +194,7 @@ def _follow_host(options: argparse.Namespace, choice: HostChoice) -> int:
     return show(options, record, told, notes=[hint])
 
 
-def _import_host(options: argparse.Namespace, choice: HostChoice) -> int:
+def _import_host(options: argparse.Namespace, choice: "HostChoice") -> int:
     imported, messages, issues = choice.copy_all(options.since or "")
     record = {"host": choice.host, "imported": imported, "messages": messages, "issues": issues}
     told = f"Imported {plural(imported, 'conversation')} of {choice.host} with {plural(messages, 'message')}."
@@ -208,7 +203,7 @@ def _import_host(options: argparse.Namespace, choice: HostChoice) -> int:
     return show(options, record, told, notes=notes, code=0 if imported else 1)
 
 
-def _forget_host(options: argparse.Namespace, choice: HostChoice) -> int:
+def _forget_host(options: argparse.Namespace, choice: "HostChoice") -> int:
     copies = choice.count_copies()
     question = f"Delete {plural(copies, 'imported conversation')} of {choice.host}?"
     if copies and not confirm_deletion(question, options, nothing="Nothing was changed"):

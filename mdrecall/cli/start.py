@@ -268,31 +268,27 @@ def _ask_one(folder: str, name: str, request: bytes, deadline: float) -> bytes |
     import socket
     import time
 
-    file = connection = None
+    file = None
     try:
         address, file = open_address(folder, name)
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        now = time.monotonic()
-        greet_by = min(now + _GREETING_S, (now + deadline) / 2)
-        connection.settimeout(max(0.0, greet_by - now))
-        connection.connect(address)
-        if find_peer(connection) != os.geteuid():
-            return None
-        expected = GREETING + describe_code()
-        if receive(connection, len(expected), greet_by) != expected:
-            return None
-        connection.settimeout(max(0.0, deadline - time.monotonic()))
-        connection.sendall(request)
-        head = receive(connection, 5, deadline)
-        size = int.from_bytes(head[1:], "big")
-        if head[:1] != ANSWERED or size > MAX_ANSWER_BYTES:
-            return None
-        return receive(connection, size, deadline)
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+            now = time.monotonic()
+            greet_by = min(now + _GREETING_S, (now + deadline) / 2)
+            connection.settimeout(max(0.0, greet_by - now))
+            connection.connect(address)
+            expected = GREETING + describe_code()
+            if find_peer(connection) != os.geteuid() or receive(connection, len(expected), greet_by) != expected:
+                return None
+            connection.settimeout(max(0.0, deadline - time.monotonic()))
+            connection.sendall(request)
+            head = receive(connection, 5, deadline)
+            size = int.from_bytes(head[1:], "big")
+            if head[:1] != ANSWERED or size > MAX_ANSWER_BYTES:
+                return None
+            return receive(connection, size, deadline)
     except OSError:
         return None
     finally:
-        if connection is not None:
-            connection.close()
         if file is not None:
             os.close(file)
 

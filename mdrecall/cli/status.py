@@ -7,22 +7,13 @@ from contextlib import closing
 from datetime import UTC, datetime
 from typing import Any
 
-from mdrecall.cli.options import (
-    CommandParser,
-    add_common,
-    choose_agents,
-    load_quietly,
-    open_memory,
-    run_for_each_agent,
-)
+from mdrecall.cli.options import CommandParser, add_common, choose_agents, load_quietly, open_memory, run_for_each_agent
 from mdrecall.cli.output import plural, print_issues, print_json, printable, progress_line, shorten_home, show, style
 from mdrecall.cli.warm_server import find_warm_process
 from mdrecall.config.environment import find_locations, find_program_folders
 from mdrecall.config.load import Loaded, load
 from mdrecall.doctor import Finding, examine, find_old_indexes
 from mdrecall.errors import RecallError
-from mdrecall.hosts.events import check_log, find_log
-from mdrecall.hosts.install import check_installs
 from mdrecall.memory import Memory
 from mdrecall.plugins import diagnose, import_lancedb, open_slot
 from mdrecall.types import Issue, Status
@@ -247,6 +238,9 @@ def add_doctor(parser: CommandParser) -> None:
 
 
 def run_doctor(options: argparse.Namespace) -> int:
+    from mdrecall.hosts.events import check_log, find_log
+    from mdrecall.hosts.install import check_installs
+
     findings: list[tuple[str, Finding]] = []
 
     def report(agent: str, finding: Finding) -> None:

@@ -4,6 +4,7 @@ A command is run by the very code that would run it there, with what it prints c
 same. Only this user can reach a socket: its folder is private, and the user at the other end is checked.
 """
 
+import io
 import os
 import re
 import socket
@@ -11,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall.cli import start
 from mdrecall.cli.options import Caller
@@ -170,8 +171,7 @@ class Printed:
         self._parts: list[tuple[int, bytes]] = []
         self._is_terminal = request.are_terminals[0]
         streams = zip(request.are_terminals, request.encodings, strict=True)
-        out, err = (_Stream(self._parts, number, *stream) for number, stream in enumerate(streams))
-        self.stdout, self.stderr = cast(Any, out), cast(Any, err)
+        self.stdout, self.stderr = (_Stream(self._parts, number, *stream) for number, stream in enumerate(streams))
 
     def pack(self) -> bytes:
         """Return each part with its stream and its length; standard output that is no terminal comes at the end."""
@@ -182,22 +182,17 @@ class Printed:
         return packed
 
 
-class _Stream:
-    """One of the streams of a command: what ``print``, ``json`` and the styles need of a file."""
+class _Stream(io.StringIO):
+    """One of the streams of a command, which adds what is written to the parts of all."""
 
     def __init__(self, parts: list[tuple[int, bytes]], number: int, is_terminal: bool, encoding: str) -> None:
-        self._parts = parts
-        self._number = number
-        self._is_terminal = is_terminal
-        self.encoding = encoding
+        super().__init__()
+        self._parts, self._number, self._is_terminal, self._encoding = parts, number, is_terminal, encoding
 
     def write(self, text: str) -> int:
         if text:
-            self._parts.append((self._number, text.encode(self.encoding, "backslashreplace")))
+            self._parts.append((self._number, text.encode(self._encoding, "backslashreplace")))
         return len(text)
-
-    def flush(self) -> None:
-        return
 
     def isatty(self) -> bool:
         return self._is_terminal
