@@ -5,6 +5,7 @@ import os
 import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from mdrecall import errors
@@ -285,9 +286,12 @@ class Memories:
                 memory = self._open.get(name)
                 if memory is None:
                     memory = self._open_memory(served)
-                    _log.info("The memory of %s is open: %s", name, memory.settings.workspace)
                     self._open[name] = memory
-                    self._start_thread(name, memory)
+                    run = partial(self._index_and_watch, name, memory)
+                    thread = threading.Thread(target=run, name="mdrecall-index", daemon=True)
+                    thread.start()
+                    # Only now, because a thread that is not running yet cannot be waited for.
+                    self._index_threads.append(thread)
                     if self._is_closed:
                         memory.close()
         return memory
@@ -295,12 +299,6 @@ class Memories:
     def index_run(self, name: str) -> IndexRun:
         """Return how far a memory has been brought up to date."""
         return self._runs[self.describe(name).name]
-
-    def _start_thread(self, name: str, memory: "Memory") -> None:
-        thread = threading.Thread(target=self._index_and_watch, args=(name, memory), name="mdrecall-index", daemon=True)
-        thread.start()
-        # Only now, because a thread that is not running yet cannot be waited for.
-        self._index_threads.append(thread)
 
     def _index_and_watch(self, name: str, memory: "Memory") -> None:
         """Bring a memory up to date, then watch its files; a search that comes meanwhile waits as it would anyway."""

@@ -36,7 +36,7 @@ _NEIGHBOURS = 5
 _SAMPLE = 256
 #: How many similar memories the answer to a store names; more would be noise for a model.
 _MAX_SIMILAR = 3
-#: How many texts are embedded in one call while all vectors are replaced.
+#: How many texts are embedded in one call.
 _BATCH = 64
 # Shares of the way from an embedder's cosine of unrelated texts to that of related ones: for an answer to a question,
 # for what is put before a prompt (which may not be a question), for a memory that a request to forget may mean, and for
@@ -239,9 +239,7 @@ class LongTermMemory:
             rows = self.table.rows("id IS NOT NULL")
             self.unprepared_embedder.prepare(0)
             self._is_ready = True
-            vectors: list[bytes] = []
-            for start in range(0, len(rows), _BATCH):
-                vectors += self._embed_texts([row.text for row in rows[start : start + _BATCH]])
+            vectors = self._embed_texts([row.text for row in rows])
             renamed = [row._replace(embedder=self.identity) for row in rows]
             if rows:
                 self.table.replace_all(list(zip(renamed, vectors, strict=True)))
@@ -260,11 +258,10 @@ class LongTermMemory:
                 row._replace(text=self._redact(_drop_surrogates(row.text)), agent=agent, embedder=identity)
                 for row in fresh.values()
             ]
-            for start in range(0, len(new), _BATCH):
-                batch = new[start : start + _BATCH]
-                vectors = self._embed_texts([row.text for row in batch])
+            if new:
+                vectors = self._embed_texts([row.text for row in new])
                 self._check_length(vectors[0])
-                self.table.put(list(zip(batch, vectors, strict=True)))
+                self.table.put(list(zip(new, vectors, strict=True)))
             return len(new)
 
     def close(self) -> None:
@@ -321,10 +318,9 @@ class LongTermMemory:
         return cosine_at(share, traits)
 
     def _embed_texts(self, texts: Sequence[str]) -> list[bytes]:
-        embedder = self.embedder
-        most = embedder.traits.input_bytes
-        made = embedder.embed_chunks([EmbedInput("", _cut_bytes(text, most)) for text in texts])
-        return [embedding.vector for embedding in made]
+        inputs = [EmbedInput("", _cut_bytes(text, self.embedder.traits.input_bytes)) for text in texts]
+        batches = [inputs[start : start + _BATCH] for start in range(0, len(inputs), _BATCH)]
+        return [made.vector for batch in batches for made in self.embedder.embed_chunks(batch)]
 
     def _adopt(self) -> None:
         """Label OpenClaw's rows, which its configured embedder made, if that is the embedder in use."""
