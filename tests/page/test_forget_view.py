@@ -9,7 +9,6 @@ import apsw
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.errors import StoreBusy
 from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.memory import Memory
 from mdrecall.notes.editing import hash_content
@@ -96,16 +95,6 @@ def test_a_place_in_a_conversation_leads_to_its_message(known: Site, page: Page)
     page.locator("article.notice", has_text="Quibblethorpe called today.").wait_for()
 
 
-def test_only_what_is_likely_about_it_is_offered_besides(known: Site) -> None:
-    known.workspace.write("memory/dentist.md", "# Dentist\n\nThe dental practice of Dr Weber is in Market Street.\n")
-    known.workspace.write("memory/cat.md", "# Cat\n\nThe cat sleeps in the street.\n")
-    assert "cat.md" in known.get("results", q="dentist in Market Street").body, "it is found, as a weak result"
-    body = known.post("forget", text="dentist in Market Street").body
-    assert "Forget these lines" in body
-    assert "memory/dentist.md#L" in body
-    assert "cat.md" not in body
-
-
 def test_the_decision_is_in_reach_of_a_long_list(known: Site, page: Page) -> None:
     known.workspace.write("memory/long.md", "".join(f"Quibblethorpe said {number}.\n\n" for number in range(40)))
     open_page(known, page, "forget")
@@ -160,15 +149,6 @@ def test_what_was_broken_off_can_be_finished(known: Site, monkeypatch: pytest.Mo
     reader.close()
     assert known.post("forget-finish").headers["location"].endswith("forget?done=forgotten")
     assert "Finish what was broken off" not in known.get("forget").body
-
-
-def test_a_search_that_fails_keeps_nobody_from_forgetting(known: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(self: Memory, *_: object, **__: object) -> None:
-        raise StoreBusy("It is busy.")
-
-    monkeypatch.setattr(Memory, "search", refuse)
-    reply = known.post("forget", text="Quibblethorpe")
-    assert (reply.status, "memory/2024-05-02.md" in reply.body, "is busy" in reply.body) == (200, True, False)
 
 
 def test_others_than_the_owner_do_not_forget(workspace: Workspace) -> None:

@@ -1,4 +1,4 @@
-"""The state in the page: what is indexed and how, and a check on a click."""
+"""The state in the page: what is indexed and how."""
 
 import os
 
@@ -9,7 +9,7 @@ from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types import Progress
 from tests.cli.test_status import status
 from tests.conftest import Workspace
-from tests.page.conftest import Site, serve
+from tests.page.conftest import Site
 from tests.page.visits import make_visit, open_memories
 from tests.processes import until
 
@@ -24,25 +24,11 @@ def test_the_state_says_what_is_indexed_and_how_it_is_searched(site: Site) -> No
     assert "by words and by meaning (offline" in body
 
 
-def test_a_check_runs_only_on_a_click(site: Site) -> None:
-    site.workspace.write("MEMORY.md", "# Team\n")
-    assert site.get("doctor").status == 404
-    body = site.post("doctor").body
-    assert "No problems found." in body
-    for check in ("configuration", "index", "notes", "embeddings", "watching"):
-        assert f">{check}</th>" in body
-
-
 def test_a_broken_file_is_named(site: Site) -> None:
     site.workspace.write("MEMORY.md", "# Team\n")
     os.symlink(site.workspace.path / "MEMORY.md", site.workspace.path / "linked.md")
     body = site.get("state").body
     assert "linked.md" in body
-
-
-def test_a_page_that_may_only_read_has_no_buttons(workspace: Workspace) -> None:
-    with serve(workspace, can_change=False) as site:
-        assert "<button" not in site.get("state").body
 
 
 def test_what_is_special_in_the_state_has_a_line_of_its_own(workspace: Workspace) -> None:

@@ -4,19 +4,15 @@ What is to be forgotten is sent in a form and never in an address, which a brows
 """
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
-from mdrecall.errors import QueryError, RecallError
+from mdrecall.errors import QueryError
 from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, hide, join, plural, require_owner, tag
 from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
 from mdrecall.text.words import fold
 
-if TYPE_CHECKING:
-    from mdrecall.types import SearchResult
-
 _TITLE = "Forget"
-#: Passages that are about it in other words; more would be about other things.
+#: More notes that have it in their name are about other things.
 _MAX_FOUND = 8
 _MAX_LISTED = 100
 _KINDS = {
@@ -132,7 +128,7 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
         _warn(plan),
         visit.form_tag("forget-apply", hide(**fields, token=plan.token), act, class_="decide"),
         _show_named(visit),
-        _show_related(visit, plan),
+        tag("p", "What says it in other words stays. Search for it, and forget its note or edit it.", class_="quiet"),
     )
     return Page(_TITLE, body, "forget", 409 if has_changed else 200)
 
@@ -150,8 +146,8 @@ def _show_places(visit: Visit, kind: str, places: Sequence[Place]) -> Html | Non
     return _show_section(f"{_KINDS[kind]} ({len(places):,})", rows)
 
 
-def _show_section(title: str, rows: Sequence[Html], note: Html | None = None) -> Html | None:
-    return tag("section", tag("h2", title), note, tag("ul", rows), class_="places") if rows else None
+def _show_section(title: str, rows: Sequence[Html]) -> Html | None:
+    return tag("section", tag("h2", title), tag("ul", rows), class_="places") if rows else None
 
 
 def _name_place(visit: Visit, place: Place) -> Child:
@@ -174,43 +170,14 @@ def _show_named(visit: Visit) -> Html | None:
     """Return the notes that have it in their name, which only goes with the note."""
     words = fold(visit.form.get("text", "").strip())
     named = [note.path for note in visit.memory.notes() if words and words in fold(note.path)][:_MAX_FOUND]
-    rows = [
-        tag("li", tag("a", path, href=visit.url("note", path=path)), _offer(visit, path, "Forget this note"))
-        for path in named
-    ]
+    rows = [tag("li", tag("a", path, href=visit.url("note", path=path)), _offer(visit, path)) for path in named]
     return _show_section("Notes that have it in their name", rows)
 
 
-def _show_related(visit: Visit, plan: ForgetPlan) -> Html | None:
-    """Return passages that may be about it in other words, each to be forgotten by its lines."""
-    text = visit.form.get("text", "").strip()
-    if not text:
-        return None
-    try:
-        found = visit.memory.search(text, source="memory", max_results=_MAX_FOUND)
-    except RecallError:
-        return None
-    covered = {(place.path, line) for place in plan.places for line in range(place.start_line, place.end_line + 1)}
-    # A weak result is about something else more often than not, and its button would forget that.
-    others = [hit for hit in found if hit.confidence != "low" and not _is_covered(hit, covered)]
-    note = tag("p", "These passages do not hold the words and stay, unless you forget them too.", class_="quiet")
-    return _show_section("Perhaps about it in other words", [_show_hit(visit, hit) for hit in others], note)
-
-
-def _is_covered(hit: "SearchResult", covered: set[tuple[str, int]]) -> bool:
-    return any((hit.path, line) in covered for line in range(hit.match_start_line, hit.match_end_line + 1))
-
-
-def _show_hit(visit: Visit, hit: "SearchResult") -> Html:
-    url = visit.url("note", path=hit.path, from_=hit.start_line, to=hit.end_line, anchor=f"L{hit.start_line}")
-    link = tag("a", hit.citation, href=url)
-    return tag("li", link, tag("div", hit.snippet, class_="passage"), _offer(visit, hit.citation, "Forget these lines"))
-
-
-def _offer(visit: Visit, path: str, title: str) -> Html:
-    """Return a button that shows what it means to forget a note, or lines of it."""
+def _offer(visit: Visit, path: str) -> Html:
+    """Return a button that shows what it means to forget a note."""
     hidden = hide(path=path, how=visit.form.get("how", ""), keep=visit.form.get("keep", ""))
-    return visit.form_tag("forget", hidden, tag("button", title, class_="plain"))
+    return visit.form_tag("forget", hidden, tag("button", "Forget this note", class_="plain"))
 
 
 def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:

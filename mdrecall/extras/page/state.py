@@ -1,4 +1,4 @@
-"""The state of a memory: its index, embedder and watcher, and a check of everything."""
+"""The state of a memory: its index, embedder and watcher, and problems with files."""
 
 import os
 from collections.abc import Iterator
@@ -9,7 +9,6 @@ from mdrecall.types import Issue, Status
 
 #: What one reads of a list of problems.
 _MAX_ISSUES = 20
-_VERDICTS = {"good": ("✓", "Works"), "note": ("!", "Note"), "wrong": ("✗", "Wrong")}
 
 
 def show_state(visit: Visit) -> Page:
@@ -18,51 +17,14 @@ def show_state(visit: Visit) -> Page:
         tag("tr", tag("th", label, scope="row"), tag("td", value))
         for label, value in _describe(visit, visit.memory.status())
     )
-    about = tag("small", "The check takes some seconds and asks the embedding provider once.")
-    check = tag("div", visit.form_tag("doctor", tag("button", "Check everything")), about, class_="row")
     body = join(
         tag("h1", "State"),
         tabulate(rows),
-        check if visit.can_change else None,
+        tag("p", "To check everything, run ", tag("code", "mdrecall doctor"), ".", class_="quiet"),
         # Files of conversations may be among them.
         None if visit.session_key.strip() else _list_issues(visit.memory.issues()),
     )
     return Page("State", body, "state")
-
-
-def show_doctor(visit: Visit) -> Page:
-    """Check everything, the embedding provider too, and return what was found."""
-    from mdrecall.doctor import examine
-
-    served, loaded = visit.memories.describe(visit.name), visit.memory.loaded
-    findings = list(
-        examine(
-            workspace=served.workspace,
-            agent=served.loaded.settings.agent_id,
-            config=served.config,
-            env=loaded.environment if loaded else None,
-        )
-    )
-    errors = sum(each.verdict == "wrong" for each in findings)
-    notes = sum(each.verdict == "note" for each in findings)
-    rows = (
-        tag(
-            "tr",
-            tag("td", tag("span", _VERDICTS[each.verdict][0], aria_hidden="true"), f" {_VERDICTS[each.verdict][1]}",
-                class_={"wrong": "problem", "note": "warning"}.get(each.verdict)),
-            tag("th", each.check, scope="row"),
-            tag("td", each.message, tag("br") if each.fix else None, tag("strong", each.fix) if each.fix else None),
-        )
-        for each in findings
-    )  # fmt: skip
-    summary = "No problems found." if not errors + notes else f"{plural(errors, 'error')}, {plural(notes, 'note')}."
-    body = join(
-        tag("h1", "Check"),
-        tag("p", summary, role="status"),
-        tabulate(rows),
-        tag("p", tag("a", "Back to the state", href=visit.url("state"))),
-    )
-    return Page("Check", body, "state")
 
 
 def _describe(visit: Visit, status: Status) -> Iterator[tuple[str, str]]:
