@@ -112,6 +112,7 @@ class AsyncMemory:
     read = read_file = _in_thread(Memory.read)
     append = _in_thread(Memory.append)
     sessions = _in_thread(Memory.sessions)
+    compacted = _in_thread(Memory.compacted)
     read_session = _in_thread(Memory.read_session)
     read_messages = _in_thread(Memory.read_messages)
     watch = _in_thread(Memory.watch)

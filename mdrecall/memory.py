@@ -274,6 +274,20 @@ class Memory:
         visible, _ = filter_visible(self.settings, list_conversations(transcripts), session_key)
         return [each._replace(title=masks.redact(each.title)) if each.title else each for each in visible]
 
+    def compacted(self, session: str) -> SyncReport:
+        """Index what a conversation that was just compacted has said, as ``compaction.postIndexSync`` says."""
+        from mdrecall.engine.background import run_in_background
+        from mdrecall.sessions.readers import find_conversation, open_transcripts
+
+        how, rules = self.settings.compaction.post_index_sync, self.settings.memory_search.sync.sessions
+        if how == "off" or not (self.settings.searches_sessions and rules.post_compaction_force):
+            return SyncReport()
+        find_conversation(open_transcripts(self.settings), session)
+        if how == "await":
+            return self._backend.sync()
+        run_in_background(self._backend.sync, name="mdrecall-compacted")
+        return SyncReport(left=1)
+
     def read_session(
         self,
         session: str,

@@ -281,6 +281,23 @@ def test_what_was_said_grows_old(home: Home, told: bool) -> None:
         assert [values_of(result)["decay"] > 0.9 for result in found] == [True, False]
 
 
+@pytest.mark.parametrize(("how", "found"), [("await", True), ("async", True), ("off", False)])
+def test_a_compaction_has_its_conversation_indexed(home: Home, how: str, found: bool) -> None:
+    home.say("talk", "the first words")
+    home.configure(SOURCES)
+    config = json.loads((home.state / "openclaw.json").read_text())
+    config["agents"]["defaults"]["compaction"] = {"postIndexSync": how}
+    (home.state / "openclaw.json").write_text(json.dumps(config))
+    with home.open(overrides={"sync.onSearch": False}) as memory:
+        memory.sync()
+        path = home.say("talk", "now the walrus")
+        os.utime(path)
+        memory.compacted(str(path))
+        while how == "async" and not memory.search("walrus", mode="keyword"):
+            pass
+        assert bool(memory.search("walrus", mode="keyword")) is found
+
+
 def test_an_agent_reads_what_lasts_in_its_main_session_only(home: Home) -> None:
     from datetime import date
 

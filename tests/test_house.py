@@ -170,8 +170,8 @@ def test_the_search_for_hints_sees_them() -> None:
     assert not COMMAND_LINE.search("mdrecall keeps its index -- here")
 
 
-# Documented methods that report what has happened: a flush is done or has failed.
-EVENTS = {"done", "failed"}
+# Documented methods that report what has happened: a conversation was compacted, a flush is done or has failed.
+EVENTS = {"compacted", "done", "failed"}
 PARTICIPLES = re.compile(
     r"(?!(?:re)?embed$|feed$)[a-z]+ed|told|said|given|kept|made|shown|written|taken|known|gone|heard|held"
 )

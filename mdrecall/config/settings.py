@@ -83,9 +83,10 @@ class Chunking(Section):  # memorySearch.chunking
     overlap: int = setting(whole(0), 80, "How many tokens neighbouring chunks share; less than `tokens`.")
 
 
-class SessionSync(Section, dropped=("postCompactionForce",)):  # memorySearch.sync.sessions
+class SessionSync(Section):  # memorySearch.sync.sessions
     delta_bytes: int = setting(whole(0), 100_000, "Index a transcript after it grew by this many bytes; 0 means any.")
     delta_messages: int = setting(whole(0), 50, "Index a transcript after it grew by this many messages.")
+    post_compaction_force: bool = setting(flag(), True, "Index a session's transcript after its compaction.")
 
 
 class SyncSettings(Section):  # memorySearch.sync
@@ -253,10 +254,11 @@ class MemoryFlush(Section):  # agents.defaults.compaction.memoryFlush
     system_prompt: str | None = setting(text(), None, "The system prompt of the flush, likewise.", fix=_blank_is_none)
 
 
-class Compaction(Section, is_strict=False, dropped=("postIndexSync",)):  # agents.defaults.compaction
+class Compaction(Section, is_strict=False):  # agents.defaults.compaction
     reserve_tokens: int | None = setting(whole(0), None, "The tokens that compaction keeps free; 16384 if not set.")
     reserve_tokens_floor: int = setting(whole(0), 20_000, "The fewest tokens that compaction keeps free.")
     memory_flush: MemoryFlush = MemoryFlush()
+    post_index_sync: str = setting(choice("off", "async", "await"), "async", "Index the transcript after compaction.")
 
 
 class StartupContext(Section, dropped=("applyOn", "maxFileBytes")):  # agents.defaults.startupContext

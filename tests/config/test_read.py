@@ -190,6 +190,7 @@ def test_an_unknown_key_of_a_listed_agent_names_its_place_in_the_list(tmp_path: 
         ("memorySearch.sources", "memory", 'is "memory", but must be a list, each one of memory, sessions.'),
         ("memory.backend", "mem0", 'is "mem0", but must be one of builtin, qmd.'),
         ("memory.qmd.limits.maxResults", 0, "is 0, but must be a whole number of at least 1."),
+        ("agents.defaults.compaction.postIndexSync", True, "is true, but must be one of off, async, await."),
         ("memorySearch.query", 3, "must be an object with maxResults, minScore, hybrid."),
         ("memorySearch.chunking", None, "must be an object with tokens, overlap."),
         ("agents.defaults", [], "must be an object."),

@@ -101,6 +101,7 @@ def test_the_schema_accepts_a_good_document(document: dict[str, Any]) -> None:
         ("memory.qmd.update.interval", -1),
         ("agents.defaults.memorySearch.unknown", 1),
         ("agents.defaults.compaction.memoryFlush.unknown", 1),
+        ("agents.defaults.compaction.postIndexSync", "later"),
         ("agents.defaults.workspace", 1),
         ("agents.defaults.timeFormat", "48"),
         ("agents.list", {}),
