@@ -21,7 +21,7 @@ from typing import Literal
 from psycopg import ClientCursor
 
 from mdrecall.errors import StoreBusy, StoreError, StoreUnavailable
-from mdrecall.extras.postgres.connect import Database, Transaction, with_retries
+from mdrecall.extras.postgres.connect import Database, Transaction
 from mdrecall.extras.postgres.documents import PostgresChunks, PostgresDocuments, PostgresVectors
 from mdrecall.extras.postgres.schema import ANY_WORKSPACE, OF_GENERATION, TABLES, grant
 from mdrecall.locks import is_alive
@@ -118,15 +118,11 @@ class Lease:
 
     def _execute(self, statement: str, values: tuple[object, ...]) -> int:
         """Run a statement in a transaction of its own, whatever this thread is doing."""
-
-        def act() -> int:
-            # Statements that are sent together are one transaction, and take one round trip instead of four.
-            with self._database.connection() as db, ClientCursor(db) as cursor:
-                cursor.execute(f"{self._database.set_up()}; {statement}", values)
-                cursor.nextset()
-                return cursor.rowcount
-
-        return with_retries(act)
+        # Statements that are sent together are one transaction, and take one round trip instead of four.
+        with self._database.connection() as db, ClientCursor(db) as cursor:
+            cursor.execute(f"{self._database.set_up()}; {statement}", values)
+            cursor.nextset()
+            return cursor.rowcount
 
 
 @cache

@@ -286,18 +286,21 @@ def connect_empty(location: IndexLocation) -> apsw.Connection:
 def connect_unwritable(location: IndexLocation) -> apsw.Connection:
     """Return a connection to an index in a folder that cannot be written; raise if the index is not ours."""
     with sql.translate_errors(location.path):
-        db = _open(location, apsw.SQLITE_OPEN_READONLY)
         try:
-            with _closed_on_failure(db):
-                _check_readable(db, location)
+            return _open_readable(location, apsw.SQLITE_OPEN_READONLY)
         except (apsw.CantOpenError, apsw.ReadOnlyError, apsw.IOError, apsw.FullError):
             if has_changes_beside(location.path):
                 raise
             # There is no write-ahead log, so the file is complete, and it can be read without a lock.
-            db = _open(location, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, "?immutable=1")
-            with _closed_on_failure(db):
-                _check_readable(db, location)
-        return db
+            return _open_readable(location, apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI, "?immutable=1")
+
+
+def _open_readable(location: IndexLocation, flags: int, query: str = "") -> apsw.Connection:
+    db = _open(location, flags, query)
+    with _closed_on_failure(db):
+        if sql.single(db, "PRAGMA user_version") != sql.VERSION or _read_owner(db) != location.owner:
+            raise StoreUnavailable(f"The index {location.path} cannot be used without changing it.")
+    return db
 
 
 def has_changes_beside(path: str) -> bool:
@@ -339,11 +342,6 @@ def _open_attached(location: IndexLocation, flags: int) -> apsw.Connection:
     except BaseException:
         db.close()
         raise
-
-
-def _check_readable(db: apsw.Connection, location: IndexLocation) -> None:
-    if sql.single(db, "PRAGMA user_version") != sql.VERSION or _read_owner(db) != location.owner:
-        raise StoreUnavailable(f"The index {location.path} cannot be used without changing it.")
 
 
 def check_owner(location: IndexLocation) -> bool:

@@ -169,7 +169,13 @@ class IndexFile:
         With ``problem``, which keeps this index from being written, use a temporary one; False if one is in use.
         """
         if problem is not None:
-            return self._use_temporary(problem)
+            with self._open_lock:
+                if self._scratch:
+                    return False
+                self._close_writer()
+                self._read_only = False
+                self._use_temporary(problem)
+                return True
         with self.write_lock("repairing the index", _CREATE_S), self._open_lock:
             damaged, self._opened = self._opened, None
             self._generation += 1
@@ -191,9 +197,9 @@ class IndexFile:
             try:
                 close(connect_unwritable(self._home))
                 self._read_only = True
+                self._record_problem(problem)
             except (StoreError, apsw.Error):
-                self._use_temporary_file(problem)
-            self._record_problem(problem)
+                self._use_temporary(problem)
 
     def _renew_fallback(self, problem: StoreUnavailable) -> None:
         """Fall back again if the fallback is gone: temporary folders are cleaned, and disks are unmounted."""
@@ -203,22 +209,12 @@ class IndexFile:
                 self._opened = None
                 self._fall_back(problem)
 
-    def _use_temporary(self, problem: StoreUnavailable) -> bool:
-        with self._open_lock:
-            if self._scratch:
-                return False
-            self._close_writer()
-            self._read_only = False
-            self._use_temporary_file(problem)
-            self._record_problem(problem)
-            return True
-
     def _record_problem(self, problem: StoreUnavailable) -> None:
         self._problem = problem
         self._retry_at = time.monotonic() + _RETRY_S
         self._record_identity()
 
-    def _use_temporary_file(self, problem: StoreUnavailable) -> None:
+    def _use_temporary(self, problem: StoreUnavailable) -> None:
         try:
             scratch = sidecar_files.make_temporary_folder(self)
             location = self._home._replace(path=os.path.join(scratch, "index.sqlite"), is_ours=True, disposable=True)
@@ -231,6 +227,7 @@ class IndexFile:
         except (OSError, StoreError):
             raise problem from None
         self._scratch, self._location = scratch, location
+        self._record_problem(problem)
 
     def _can_write_again(self) -> bool:
         """True if the index can be written again; if not, the next try is due later."""
@@ -291,9 +288,8 @@ class IndexFile:
     def write_lock(self, doing: str, wait_s: float = WAIT_S) -> Iterator[None]:
         until = time.monotonic() + wait_s
         if not self._thread_lock.acquire(timeout=wait_s):
-            raise StoreBusy(
-                f"Another thread is writing to the index {self.path}.", hint="Try again when it has finished."
-            )
+            message = f"Another thread is writing to the index {self.path}."
+            raise StoreBusy(message, hint="Try again when it has finished.")
         took = False
         try:
             if not (self._file_lock.is_held or self._location.disposable):
