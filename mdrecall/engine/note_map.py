@@ -1,12 +1,14 @@
 """The map of notes: each at a place by the mean of its vectors, so that notes of similar meaning lie together."""
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from mdrecall.errors import FileMissing
 from mdrecall.interfaces import Store
+from mdrecall.patterns import drop_ending
 from mdrecall.text.markdown import heading_title, read_lines
-from mdrecall.text.notes import find_topics, note_title
+from mdrecall.text.words import fold
 from mdrecall.types import StoredChunk, StoredDocument, StoredSpace
 from mdrecall.types.note_map import NearNote, NoteMap, NotePoint
 
@@ -18,6 +20,8 @@ _CHUNKS_AT_ONCE = 1_000
 _DIRECTIONS, _ROUNDS = 8, 12
 #: How many chunks are looked at for each note that is wanted: of some notes several are near, and transcripts too.
 _CHUNKS_A_NOTE = 100
+#: A longer list of tags is not read.
+_MOST_TAGS = 20
 _NO_VECTORS = "The notes have no vectors yet."
 _UNCHECKED = "Something was forgotten since the notes were indexed. Index them again."
 
@@ -43,7 +47,7 @@ class NoteMapper:
         self._drawn: tuple[object, NoteMap] | None = None
 
     def draw(self) -> NoteMap:
-        """Return the notes with their places, and what they are about."""
+        """Return the notes with their places, and their tags."""
         store = self._store
         with store.chunks.snapshot():
             if self._is_unchecked():
@@ -83,28 +87,26 @@ class NoteMapper:
         documents = sorted(self._documents(), key=lambda each: each.path)
         chosen = _choose_evenly(documents, _MOST_POINTS)
         means, headings = self._read(space, chosen)
-        names = [(each.path, each.fields, tuple(dict.fromkeys(headings.get(each.path, ())))) for each in documents]
-        titles = {note[0]: note_title(note) for note in names}
         places_of_drawn = means.any(axis=1).nonzero()[0].tolist()
         drawn = [chosen[place] for place in places_of_drawn]
         places = project(means[places_of_drawn]) if drawn else ()
         points = tuple(
-            NotePoint(each.path, titles[each.path], float(x), float(y))
+            NotePoint(each.path, each.fields.title or headings.get(each.path) or _stem(each.path), float(x), float(y))
             for each, (x, y) in zip(drawn, places, strict=True)
         )
-        return NoteMap(points, len(documents), find_topics(names), "" if points else self._reason)
+        return NoteMap(points, len(documents), _count_tags(documents), "" if points else self._reason)
 
-    def _read(self, space: StoredSpace | None, documents: Sequence[StoredDocument]) -> tuple[Any, dict[str, list[str]]]:
-        """Return the mean vector of each note, zero if it has none, and its headings."""
+    def _read(self, space: StoredSpace | None, documents: Sequence[StoredDocument]) -> tuple[Any, dict[str, str]]:
+        """Return the mean vector of each note, zero if it has none, and its first heading."""
         import numpy
 
         rows = {each.path: row for row, each in enumerate(documents)}
         sums = numpy.zeros((len(documents), space.space.dimensions if space else 1), numpy.float32)
-        headings: dict[str, list[str]] = {}
+        headings: dict[str, str] = {}
         for chunks in self._slices(documents):
             vectors = self._store.vectors.vectors_of(space, [chunk.id for chunk in chunks]) if space else {}
             for chunk in chunks:
-                headings.setdefault(chunk.path, []).extend(_headings_of(chunk))
+                headings[chunk.path] = headings.get(chunk.path) or next(_headings_of(chunk), "")
                 if chunk.id in vectors:
                     vector = numpy.frombuffer(vectors[chunk.id], numpy.int8).astype(numpy.float32)
                     sums[rows[chunk.path]] += vector / (numpy.linalg.norm(vector) or 1.0)
@@ -143,6 +145,22 @@ def _choose_evenly(documents: list[StoredDocument], most: int) -> list[StoredDoc
     if len(documents) <= most:
         return documents
     return [documents[number * len(documents) // most] for number in range(most)]
+
+
+def _count_tags(documents: Sequence[StoredDocument]) -> tuple[tuple[str, int], ...]:
+    """Return the commonest tags with their numbers of notes; two that differ only in case are one."""
+    counts: Counter[str] = Counter()
+    shown: dict[str, str] = {}
+    for document in documents:
+        own = {fold(tag): tag for tag in document.fields.tags}
+        counts.update(own.keys())
+        shown = own | shown
+    common = sorted(counts, key=lambda key: (-counts[key], key))[:_MOST_TAGS]
+    return tuple((shown[key], counts[key]) for key in common)
+
+
+def _stem(path: str) -> str:
+    return drop_ending(path.rpartition("/")[2])
 
 
 def _headings_of(chunk: StoredChunk) -> Iterator[str]:

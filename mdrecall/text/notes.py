@@ -1,4 +1,4 @@
-"""A note as chunks, what it says about itself, its links, and what notes are about.
+"""A note as chunks, what it says about itself, and its links.
 
 Front matter is read as the part of YAML that notes use: a word, a text in quotes, a list in brackets or of lines.
 Front matter that does not look like that is just text.
@@ -10,9 +10,8 @@ leave out the first folders. Of several notes of one name, the one nearest to th
 import posixpath
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
-from typing import Any, Literal, NamedTuple, TypeAlias
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending
 from mdrecall.text.annotations import least_trusted, line_origins, merge_marks, path_origin, read_annotated
@@ -20,7 +19,6 @@ from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.markdown import LIST_ITEM, read_lines
 from mdrecall.text.words import fold
 from mdrecall.types import NO_FIELDS, Chunk, Fields, Link, StoredChunk
-from mdrecall.types.note_map import Topic
 
 #: The files of the workspace that people curate entry by entry. Only their triggers and importances count.
 CURATED_FILES = frozenset(("MEMORY.md", "USER.md"))
@@ -317,91 +315,3 @@ class LinkTable:
             return -len(posixpath.commonprefix([own, path.split("/")[:-1]])), path.count("/"), path
 
         return min(found, key=rank, default=None)
-
-
-_Subject: TypeAlias = Literal["person", "project"]
-#: A note is about a person or a project if a folder of its path says so, or if it has a tag in the singular: with a tag
-#: in the plural it may be about several.
-_FOLDERS: dict[_Subject, frozenset[str]] = {
-    "person": frozenset(("people", "person", "persons", "contacts", "contact", "team", "family", "friends")),
-    "project": frozenset(("projects", "project")),
-}
-_TAGS: dict[str, _Subject] = {"person": "person", "contact": "person", "project": "project"}
-_DATE = compile_later(r"\d{4}[-_./]?\d{2}[-_./]?\d{2}[-_ ]*")
-#: A list of more entries is not read. One note alone makes no topic of a heading or a link.
-_MOST_OF_A_KIND, _FEWEST_NOTES = 40, 2
-_LONGEST_NAME = 80
-
-#: The path of a note, what it says about itself, and its headings.
-NoteNames: TypeAlias = tuple[str, Fields, Sequence[str]]
-#: Names in lower case, each as it is shown and with the notes that have it.
-_Mentions: TypeAlias = dict[str, tuple[str, list[str]]]
-
-
-def find_topics(notes: Iterable[NoteNames]) -> tuple[Topic, ...]:
-    """Return what notes are about: the commonest people, projects, tags and names."""
-    listed = list(notes)
-    tags: _Mentions = {}
-    mentions: _Mentions = {}
-    for note in listed:
-        _collect(tags, note[1].tags, note[0])
-        _collect(mentions, _names_in(note), note[0])
-    known: dict[str, Topic] = {}
-    for note in listed:
-        _add_subject(known, note, mentions)
-    subjects = {id(topic): topic for topic in known.values()}.values()
-    tagged = [Topic("tag", name, tuple(paths)) for name, paths in tags.values()]
-    named = [Topic("name", name, tuple(paths)) for key, (name, paths) in mentions.items() if key not in known]
-    topics = [*subjects, *tagged, *(topic for topic in named if len(topic.paths) >= _FEWEST_NOTES)]
-    topics.sort(key=lambda each: (-len(each.paths), each.name.casefold()))
-    kinds = dict.fromkeys(topic.kind for topic in topics)
-    kept = {id(topic) for kind in kinds for topic in [each for each in topics if each.kind == kind][:_MOST_OF_A_KIND]}
-    return tuple(topic for topic in topics if id(topic) in kept)
-
-
-def note_title(note: NoteNames) -> str:
-    """Return what a note calls itself: its title, its first heading, or its file name."""
-    path, fields, headings = note
-    return fields.title or next(iter(headings), "") or _stem(path)
-
-
-def _add_subject(known: dict[str, Topic], note: NoteNames, mentions: _Mentions) -> None:
-    """Add the person or project that a note is about, with every note that mentions it by any of its names."""
-    path, fields, _ = note
-    folders = {fold(folder) for folder in path.split("/")[:-1]}
-    by_folder = (kind for kind, names in _FOLDERS.items() if folders & names)
-    kind = next(chain(by_folder, (_TAGS[tag] for tag in map(fold, fields.tags) if tag in _TAGS)), None)
-    if kind is None:
-        return
-    stem = _stem(path)
-    spoken = stem.replace("-", " ").replace("_", " ")
-    keys = {fold(name) for name in (stem, spoken, note_title(note), *fields.aliases) if name}
-    others = {mention for key in keys if key in mentions for mention in mentions[key][1]} - {path}
-    name = fields.title or mentions.get(fold(spoken), (spoken,))[0]
-    known.update(dict.fromkeys(keys, Topic(kind, name[:_LONGEST_NAME], (path, *sorted(others)))))
-
-
-def _names_in(note: NoteNames) -> Iterator[str]:
-    """Yield what a note names: in its file name after the day, in its headings and in its links."""
-    path, fields, headings = note
-    yield _DATE.sub("", _stem(path)).replace("-", " ").replace("_", " ")
-    yield from headings
-    for link in fields.links:
-        target = link.target.partition("|")[0].partition("#")[0].strip()
-        yield drop_ending(target.rsplit("/", 1)[-1])
-
-
-def _collect(found: _Mentions, names: Iterable[str], path: str) -> None:
-    """Count each name of a note once, in whatever case it is written; a day is no name."""
-    for name in dict.fromkeys(names):
-        key = fold(name.strip())
-        if key and len(key) <= _LONGEST_NAME and _DATE.sub("", key).strip(" -:,."):
-            shown, paths = found.get(key, ("", []))
-            # A file name is often in lower case where a heading or a link is not.
-            found[key] = (name.strip() if shown == shown.lower() else shown), paths
-            if not paths or paths[-1] != path:
-                paths.append(path)
-
-
-def _stem(path: str) -> str:
-    return drop_ending(path.rsplit("/", 1)[-1])

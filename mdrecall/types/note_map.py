@@ -1,6 +1,6 @@
-"""Notes by their meaning: where each lies on a map, what they are about, and which are near to one."""
+"""Notes by their meaning: where each lies on a map, their tags, and which are near to one."""
 
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 
 class NotePoint(NamedTuple):
@@ -13,16 +13,6 @@ class NotePoint(NamedTuple):
     y: float
 
 
-class Topic(NamedTuple):
-    """Somebody or something that notes are about."""
-
-    kind: Literal["person", "project", "tag", "name"]
-    """``name`` is a link or heading that several notes have."""
-    name: str
-    paths: tuple[str, ...]
-    """The notes that are about it, mention it in a heading, link to it, or have it as a tag."""
-
-
 class NoteMap(NamedTuple):
     """The notes of a memory, drawn by their meaning."""
 
@@ -30,8 +20,8 @@ class NoteMap(NamedTuple):
     """At most 2,000 notes, chosen evenly by their paths."""
     notes: int = 0
     """How many notes are indexed."""
-    topics: tuple[Topic, ...] = ()
-    """What the notes are about, the commonest first; headings count only for the notes that are drawn."""
+    tags: tuple[tuple[str, int], ...] = ()
+    """The commonest tags, each with how many notes have it."""
     reason: str = ""
     """Why no note is drawn; empty if some are."""
 

@@ -96,7 +96,7 @@ def test_of_many_notes_some_are_chosen_evenly(world: Workspace, monkeypatch: pyt
     assert found.notes == 6
 
 
-def test_without_vectors_there_are_topics_and_a_reason(world: Workspace) -> None:
+def test_without_vectors_there_are_tags_and_a_reason(world: Workspace) -> None:
     world.configure('{"agents": {"defaults": {"memorySearch": {"provider": "none"}}}}')
     world.write("x.md", "# X\n\n#idea\n")
     memory = world.memory()
@@ -104,7 +104,7 @@ def test_without_vectors_there_are_topics_and_a_reason(world: Workspace) -> None
     found = memory.note_map()
     assert found.points == ()
     assert found.reason
-    assert [topic.name for topic in found.topics if topic.kind == "tag"] == ["idea"]
+    assert found.tags == (("idea", 1),)
     assert memory.near("x.md") == ()
 
 

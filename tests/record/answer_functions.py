@@ -28,7 +28,7 @@ from mdrecall.search.stages import (
 from mdrecall.text.annotations import line_origins, path_origin
 from mdrecall.text.chunk import chunk_markdown, iter_chunks, title_text
 from mdrecall.text.markdown import is_role, is_user, split_line, split_passages
-from mdrecall.text.notes import find_topics, note_title, read_fields
+from mdrecall.text.notes import read_fields
 from mdrecall.text.words import common_beginning, porter_stem, stem
 from mdrecall.tools import notes, sessions, toolset
 from mdrecall.types import Collection, SearchAnswer, SearchRequest, SearchResult, SourceName
@@ -140,16 +140,9 @@ def record_metrics() -> Iterator[str]:
     yield f"{names} {evaluate.means(names, reached)} {[evaluate.best_rank(one) for one in reached]}"
 
 
-def record_topics() -> Iterator[str]:
-    """Yield what notes are about, and which notes a filter leaves."""
-    notes = []
-    for path, text in NOTES.items():
-        headings = tuple(line.lstrip("# ") for line in text.split("\n") if line.startswith(("# ", "## ")))
-        notes.append((path, read_fields(text), headings))
-    yield from (f"{topic.kind} {topic.name}: {topic.paths}" for topic in find_topics(notes))
-    yield from (f"{topic.kind} {topic.name}: {topic.paths}" for topic in find_topics(notes[::-1]))
-    many = [(f"people/p{number}.md", read_fields(""), (f"P{number}",)) for number in range(50)]
-    yield f"{len(find_topics(many))} {[note_title(note) for note in notes]}"
+def record_filters() -> Iterator[str]:
+    """Yield which notes a filter leaves."""
+    notes = [(path, read_fields(text)) for path, text in NOTES.items()]
     known = (Collection("work", "notes", "*.md"), Collection("one", "MEMORY.md"), Collection("all", ""))
     filters = [
         NoteFilter(tags, paths, known[start : start + count])
@@ -158,7 +151,7 @@ def record_topics() -> Iterator[str]:
         )
     ]
     for only in filters:
-        kept = [path for path, fields, _ in notes if only.has(path, fields.tags)]
+        kept = [path for path, fields in notes if only.has(path, fields.tags)]
         yield f"{only.description}: {kept} {explain_filter(only, DayLimits(1, None)).action}"
     yield f"{explain_filter(None, DayLimits(1, 2))} {explain_filter(None, None)} {explain_filter(filters[1], None)}"
     yield f"{name_filter(SearchAnswer((), action='No.'), filters[-1]).action} {name_filter(SearchAnswer(()), None)}"
@@ -336,5 +329,5 @@ ANSWER_FUNCTIONS: dict[str, Callable[[], Iterator[str]]] = {
     "passages": record_passages,
     "plain-text": record_plain_text,
     "stems": record_stems,
-    "topics": record_topics,
+    "filters": record_filters,
 }

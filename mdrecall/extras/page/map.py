@@ -1,11 +1,11 @@
-"""The map: notes at places by their meaning, and the people, projects, tags and names in them."""
+"""The map: notes at places by their meaning, and their tags."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from urllib.parse import quote
 
 from mdrecall.extras.page.page import Html, Page, Visit, join, tag
-from mdrecall.types.note_map import NoteMap, NotePoint, Topic
+from mdrecall.types.note_map import NoteMap, NotePoint
 
 #: With the lists below, the style and the script, a page stays under 150 KB.
 _MAX_BYTES = 80_000
@@ -13,11 +13,8 @@ _MAX_BYTES = 80_000
 _POINT_BYTES = 75
 #: Longer titles are cut, so that a few do not leave room for fewer points.
 _MAX_TITLE_CHARS = 60
-#: A list of more is not read.
-_LISTED = 20
 #: From how many bytes on a note is drawn in the second and the third size: a paragraph, a page, a long note.
 _SIZES = (1_000, 4_000)
-_KINDS = {"person": "People", "project": "Projects", "tag": "Tags", "name": "Names in links and headings"}
 #: The outline of each group around the origin, for a radius of 1: circle, square, diamond, two triangles, cross, ring.
 _SHAPES = (
     "M-1 0a1 1 0 1 0 2 0a1 1 0 1 0-2 0",
@@ -35,14 +32,14 @@ _MAP_WIDTH, _MAP_HEIGHT, _MAP_MARGIN = 1000, 640, 20
 
 
 def show_map(visit: Visit) -> Page:
-    """Return the page with the map and the lists."""
+    """Return the page with the map and the tags."""
     found = visit.memory.note_map()
     groups = _group_folders(found.points)
     points = _choose_points(visit, found.points)
     body = join(
         tag("h1", "Map"),
         _draw_map(visit, found, points, groups) if points else _explain_empty(visit, found),
-        [_list_topics(visit, kind, found.topics) for kind in _KINDS],
+        _list_tags(visit, found) if found.tags else None,
     )
     return Page("Map", body, "map")
 
@@ -112,21 +109,11 @@ def _choose_points(visit: Visit, points: tuple[NotePoint, ...]) -> list[NotePoin
     return [points[number * len(points) // most] for number in range(most)]
 
 
-def _list_topics(visit: Visit, kind: str, topics: Iterable[Topic]) -> Html | None:
-    own = [topic for topic in topics if topic.kind == kind][:_LISTED]
-    if not own:
-        return None
-    is_tag = kind == "tag"
+def _list_tags(visit: Visit, found: NoteMap) -> Html:
     entries = (
-        tag(
-            "li",
-            tag("a", f"#{topic.name}" if is_tag else topic.name,
-                href=visit.url("search", **{"tag" if is_tag else "q": topic.name})),
-            f" {len(topic.paths):,}",
-        )
-        for topic in own
-    )  # fmt: skip
-    return tag("section", tag("h2", _KINDS[kind]), tag("ul", entries, class_="topics"))
+        tag("li", tag("a", f"#{name}", href=visit.url("search", tag=name)), f" {count:,}") for name, count in found.tags
+    )
+    return tag("section", tag("h2", "Tags"), tag("ul", entries, class_="topics"))
 
 
 def draw_points(groups: Sequence[Sequence[Html]], title: str) -> Html:
