@@ -6,9 +6,11 @@ Keys: ``memorySearch.remote.apiKey``, OpenClaw's auth profiles, the environment,
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
+from mdrecall.config.environment import expand
 from mdrecall.config.files import UnresolvedValue, read_file, resolve_secret, resolve_text
 from mdrecall.config.layers import look_up
 from mdrecall.config.openclaw_file import find_wire
@@ -28,6 +30,8 @@ _STORED = (
 )
 #: How long to wait for OpenClaw, which holds a lock for some milliseconds when it writes.
 _WAIT_MS = 2000
+#: A file of secrets is a few kilobytes; a larger one is a wrong path, and is not read into memory.
+_MAX_SECRET_BYTES = 1024 * 1024
 _NO_ALIASES: Mapping[str, str] = MappingProxyType({})
 #: For each type of profile: the field with its key, and the field with a reference to it.
 _KEYS = {"api_key": ("key", "keyRef"), "token": ("token", "tokenRef"), "oauth": ("access", "")}
@@ -77,6 +81,7 @@ class Credentials:
         files: Sequence[Mapping[str, Any]],
         *,
         agent_dir: str,
+        home: str,
         remote: Remote,
         now: Callable[[], float] = time.time,
         remote_at: str = "memorySearch.remote",
@@ -90,6 +95,7 @@ class Credentials:
         self._env = env
         self._files = files
         self._agent_dir = agent_dir
+        self._home = home
         self._remote = remote
         self._now = now
         self._remote_at = remote_at
@@ -97,12 +103,36 @@ class Credentials:
 
     def with_remote(self, remote: Remote, remote_at: str, aliases: Mapping[str, str] = _NO_ALIASES) -> "Credentials":
         """Return the same sources with another ``remote``, for a plugin with its own address and key."""
-        return Credentials(self._env, self._files, agent_dir=self._agent_dir, remote=remote, now=self._now,
-                           remote_at=remote_at, aliases=aliases)  # fmt: skip
+        return Credentials(self._env, self._files, agent_dir=self._agent_dir, home=self._home, remote=remote,
+                           now=self._now, remote_at=remote_at, aliases=aliases)  # fmt: skip
 
     def reveal(self, value: Any, setting: str) -> str:
         """Return a secret given as a text or a reference; raise ``UnresolvedValue`` if it cannot be had."""
-        return resolve_secret(_plain(value), self._env, setting)
+        value = _plain(value)
+        if isinstance(value, Mapping) and value.get("source") == "file":
+            value = self._read_secret(value, setting)
+        return resolve_secret(value, self._env, setting)
+
+    def _read_secret(self, reference: Mapping[str, Any], setting: str) -> str:
+        """Return the secret in a file of ``secrets.providers``: the text at a JSON pointer, or all of it."""
+        import json
+
+        name = reference.get("provider") or look_up(self._files, "secrets", "defaults", "file") or "default"
+        entry = look_up(self._files, "secrets", "providers", str(name))
+        entry = entry if isinstance(entry, Mapping) and entry.get("source") == "file" else {}
+        place = f"secrets.providers.{name}.path"
+        path = expand(resolve_text(entry.get("path"), self._env, place), self._home, self._home)
+        found: Any = None
+        with suppress(OSError, ValueError, RecursionError):
+            # Opening a pipe might never end.
+            if os.path.isfile(path) and os.path.getsize(path) <= _MAX_SECRET_BYTES:
+                with open(path, encoding="utf-8-sig") as file:
+                    content = file.read()
+                is_whole = entry.get("mode") == "singleValue"
+                found = content if is_whole else _follow_pointer(json.loads(content), str(reference.get("id")))
+        if not isinstance(found, str) or not found.strip():
+            raise UnresolvedValue(f"{setting} refers to {place}, where no secret with its id can be read.")
+        return found.strip()
 
     def find_provider(self, name: str) -> str:
         """Return mdrecall's provider for one that only OpenClaw has; empty if there is none."""
@@ -142,7 +172,7 @@ class Credentials:
     def _first(self, candidates: Iterable[ResolvedValue], problems: list[str]) -> ResolvedValue | None:
         for candidate in candidates:
             try:
-                if key := resolve_secret(candidate.value, self._env, candidate.origin):
+                if key := self.reveal(candidate.value, candidate.origin):
                     return ResolvedValue(Secret(key), candidate.origin)
             except UnresolvedValue as reason:
                 problems.append(str(reason))
@@ -217,6 +247,15 @@ class Credentials:
                     raise UnresolvedValue(f"{origin} has a name that is not valid for a header.")
                 headers[name] = Secret(self.reveal(value, f"{origin}.{name}"))
         return headers
+
+
+def _follow_pointer(value: Any, pointer: str) -> Any:
+    """Return the value at a JSON pointer such as ``/providers/openai/apiKey``; None if there is none."""
+    for part in pointer.split("/")[1:]:
+        if isinstance(value, list):
+            value = {str(index): item for index, item in enumerate(value)}
+        value = value.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(value, dict) else None
+    return value
 
 
 def _plain(value: Any) -> Any:

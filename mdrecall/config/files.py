@@ -259,11 +259,12 @@ def resolve_secret(value: Any, env: Mapping[str, str], setting: str) -> str:
 def _follow(reference: Mapping[str, Any], env: Mapping[str, str], setting: str) -> str:
     """Return the variable that a reference names; OpenClaw's encrypted store is named by the same variable."""
     source, name = reference.get("source"), reference.get("id")
-    if source in ("exec", "file"):
-        problem = f"refers to a secret of source {source}, which mdrecall does not use."
-        raise UnresolvedValue(f"{setting} {problem} Use one of source env.")
+    if source == "exec":
+        problem = "refers to a secret of source exec, but mdrecall does not run programs for secrets."
+        raise UnresolvedValue(f"{setting} {problem} Use one of source env or file.")
     if source not in ("env", "store"):
-        raise UnresolvedValue(f"{setting} must be a string or a reference with source and id; the source is env.")
+        problem = "must be a string or a reference with source and id; the source is env or file."
+        raise UnresolvedValue(f"{setting} {problem}")
     if not isinstance(name, str) or not _NAME.fullmatch(name):
         raise UnresolvedValue(f"{setting} refers to a secret of source {source}, but has no valid id.")
     if source == "store" and not env.get(name, "").strip():

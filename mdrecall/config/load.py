@@ -146,7 +146,9 @@ def load(
     agent_dir = os.path.join(locations.state_dir, "agents", chosen, "agent")
     agent_dir = find_agent_folder((entry.values for entry in entries), agent_dir, locations.home, locations.state_dir)
     parsed, remote = [file.values for file in files], settings.memory_search.remote
-    credentials = Credentials(variables, parsed, agent_dir=agent_dir, remote=remote, aliases=aliases)
+    credentials = Credentials(
+        variables, parsed, agent_dir=agent_dir, home=locations.home, remote=remote, aliases=aliases
+    )
     if not config and (misplaced := explain_unread_config(locations, settings.workspace)):
         warnings.insert(0, misplaced)
     agent_value = ResolvedValue(chosen, "--agent" if agent is not None else "default")
@@ -283,7 +285,12 @@ def _resolve_all(
     for path in list(SECTIONS)[1:]:
         layers = layers_at(files, path, problems)
         layers = agent_default_layers(files, entries, layers) if path == "agents.defaults" else layers
-        values |= resolve(SECTIONS[path], layers, path, problems)
+        found: list[str] = []
+        values |= resolve(SECTIONS[path], layers, path, found)
+        # While another plugin is in the slot, OpenClaw does not check what its file has for this one.
+        slot = values.get("plugins.slots.memory")
+        is_unchecked = "memory-lancedb" in path and not (slot and slot.value == "memory-lancedb")
+        problems += _split_problems(found, files)[0] if is_unchecked else found
     return values, aliases, warnings
 
 

@@ -114,6 +114,7 @@ def json_schema() -> dict[str, Any]:
         "memorySearch": search,
         "models": _open({"providers": _map(provider)}),
         "plugins": plugins,
+        "secrets": _open({"providers": {}, "defaults": {}}),
         **{name: sections[name] for name in ("logging", "tools", "session", "mdrecall")},
     }
     return {

@@ -342,6 +342,13 @@ def test_the_workspaces_of_a_newer_openclaw(tmp_path: Path) -> None:
     assert load(env=named, cwd="/").settings.workspace == str(root)
 
 
+@pytest.mark.parametrize(("slot", "count"), [("memory-lancedb", 2), ("memory-core", 0), ("none", 0)])
+def test_the_settings_of_lancedb_are_checked_only_in_its_slot(tmp_path: Path, slot: str, count: int) -> None:
+    lancedb = {"config": {"captureMaxChars": "long", "newer": 1}}
+    config = {"plugins": {"slots": {"memory": slot}, "entries": {"memory-lancedb": lancedb}}}
+    assert len(loaded(tmp_path, config).warnings) == count
+
+
 def test_variables_are_replaced_in_any_text_of_openclaws_file(tmp_path: Path) -> None:
     notes = folder(tmp_path / "notes")
     config = {

@@ -1,3 +1,4 @@
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from mdrecall.config.credentials import Access
 from mdrecall.errors import ConfigError
 from mdrecall.types import Secret
+from tests.config import folder, write
 from tests.config.conftest import Reach, models, remote, revealed
 
 REMOTE = "memorySearch.remote"
@@ -78,10 +80,53 @@ def test_what_cannot_be_the_name_of_a_variable_is_not_shown(reach: Reach) -> Non
     assert problem == "memorySearch.remote.apiKey refers to a secret of source env, but has no valid id."
 
 
-@pytest.mark.parametrize("source", ["exec", "file"])
-def test_programs_are_not_run_and_files_of_secrets_not_read(reach: Reach, source: str) -> None:
-    config = remote(apiKey={"source": source, "provider": "vault", "id": "openai"})
-    assert reach("openai", config, env={"OPENAI_API_KEY": "other"}).problem == (
-        f"memorySearch.remote.apiKey refers to a secret of source {source}, which mdrecall does not use."
-        " Use one of source env."
+def in_file(pointer: str, **entry: Any) -> dict[str, Any]:
+    vault = {"source": "file", "path": "~/keys.json", **entry}
+    key = {"source": "file", "id": pointer, "provider": "vault"}
+    return {**remote(apiKey=key), "secrets": {"providers": {"vault": vault}, "defaults": {"file": "vault"}}}
+
+
+@pytest.mark.parametrize("path", ["~/keys.json", "keys.json", "{home}/keys.json", "${WHERE}/keys.json"])
+def test_a_json_file(reach: Reach, tmp_path: Path, path: str) -> None:
+    write(tmp_path / "keys.json", {"providers": {"openai": {"apiKey": " mine\n"}}})
+    config = in_file("/providers/openai/apiKey", path=path.replace("{home}", str(tmp_path)))
+    assert revealed(reach("openai", config, env={"WHERE": str(tmp_path)})) == ["mine"]
+    del config["memorySearch"]["remote"]["apiKey"]["provider"]
+    assert revealed(reach("openai", config, env={"WHERE": str(tmp_path)})) == ["mine"]
+
+
+@pytest.mark.parametrize(("pointer", "found"), [("/a~1b/c~0d", "1"), ("/list/1", "2"), ("/", "3"), ("/a~1b/%63", "4")])
+def test_a_json_pointer(reach: Reach, tmp_path: Path, pointer: str, found: str) -> None:
+    write(tmp_path / "keys.json", {"a/b": {"c~d": "1", "%63": "4"}, "list": ["x", "2"], "": "3"})
+    assert revealed(reach("openai", in_file(pointer, mode="json"))) == [found]
+
+
+def test_a_file_of_one_value(reach: Reach, tmp_path: Path) -> None:
+    write(tmp_path / "keys.json", "  mine \n")
+    assert revealed(reach("openai", in_file("value", mode="singleValue"))) == ["mine"]
+
+
+@pytest.mark.parametrize(
+    "content", [None, "{sk-hush", "[" * 100_000, {"k": 5}, {"k": ["sk-hush"]}, {"k": " "}, "x" * 1_100_000]
+)
+def test_a_file_without_the_secret_is_named(reach: Reach, tmp_path: Path, content: object) -> None:
+    if content is None:
+        folder(tmp_path / "keys.json")
+    else:
+        write(tmp_path / "keys.json", content)
+    problem = reach("openai", in_file("/k"), env={"OPENAI_API_KEY": "other"}).problem
+    assert problem.startswith("memorySearch.remote.apiKey refers to secrets.providers.vault.path, where no")
+    assert "hush" not in problem
+
+
+@pytest.mark.parametrize("entry", [{"source": "env"}, {"source": "exec", "path": "x"}, {"path": None}])
+def test_a_provider_of_secrets_that_is_no_file_is_named(reach: Reach, entry: dict[str, Any]) -> None:
+    assert reach("openai", in_file("/k", **entry)).problem == "secrets.providers.vault.path must be a string."
+
+
+def test_programs_are_not_run(reach: Reach) -> None:
+    config = remote(apiKey={"source": "exec", "provider": "vault", "id": "openai"})
+    assert reach("openai", config).problem == (
+        "memorySearch.remote.apiKey refers to a secret of source exec, but mdrecall does not run programs for"
+        " secrets. Use one of source env or file."
     )
