@@ -1,6 +1,5 @@
 """Remote embedders for tests: made for a stand-in server, with a clock that nobody waits for."""
 
-import threading
 import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +13,6 @@ from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS
 from mdrecall.types import EmbedInput, Secret
 from tests.providers.server import KEY, ProviderServer
-from tests.providers.wire import Reply
 
 LONG_S = 60.0
 
@@ -73,25 +71,6 @@ class Clock:
         if seconds > 0:
             self.slept.append(round(seconds, 3))
             self.now += seconds
-
-
-class Gate:
-    """Answers requests only when so many are inside, and counts how many were at once."""
-
-    def __init__(self, wanted: int) -> None:
-        self.most = 0
-        self._inside = 0
-        self._lock = threading.Lock()
-        self._all_there = threading.Barrier(wanted)
-
-    def reply(self, _: object) -> Reply:
-        with self._lock:
-            self._inside += 1
-            self.most = max(self.most, self._inside)
-        self._all_there.wait(LONG_S)
-        with self._lock:
-            self._inside -= 1
-        return Reply(200, {})
 
 
 def everything_said(error: BaseException) -> str:

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 
 from mdrecall.embed.models import UnexpectedAnswer
 from mdrecall.embed.remote import client as module
-from mdrecall.embed.remote.client import ProviderClient, RetryPolicy, _parse_retry_after, join, limiter_for
+from mdrecall.embed.remote.client import ProviderClient, RetryPolicy, _parse_retry_after, join
 from mdrecall.embed.remote.providers import bearer_header, google_header, read_openai_rows
 from mdrecall.errors import (
     EmbedderError,
@@ -23,7 +22,7 @@ from mdrecall.errors import (
     WrongAnswer,
     message_with_hint,
 )
-from tests.embed.asking import LONG_S, Clock, Gate, address_of, everything_said
+from tests.embed.asking import LONG_S, Clock, address_of, everything_said
 from tests.embed.test_remote_transport import in_thread, named
 from tests.providers import faults
 from tests.providers.faults import Fault, Script
@@ -47,13 +46,13 @@ def serving(*script: Fault, kind: Kind = "openai", **more: Any) -> Iterator[tupl
         made.close()
 
 
-def server_for(stand_in: ProviderServer, *, concurrency: int = 1, **more: Any) -> ProviderClient:
+def server_for(stand_in: ProviderServer, **more: Any) -> ProviderClient:
     auth = google_header if stand_in.kind == "gemini" else bearer_header
-    return ProviderClient(address_of(stand_in, **more), auth, concurrency=concurrency, model="the-model")
+    return ProviderClient(address_of(stand_in, **more), auth, model="the-model")
 
 
-def ask(server: ProviderClient, policy: RetryPolicy = BULK, *, bulk: bool = False) -> Any:
-    return server.request_json("POST", "/embeddings", BODY, policy=policy, bulk=bulk)
+def ask(server: ProviderClient, policy: RetryPolicy = BULK) -> Any:
+    return server.request_json("POST", "/embeddings", BODY, policy=policy)
 
 
 RETRIED = [
@@ -177,7 +176,6 @@ def test_nobody_waits_for_an_hour(clock: Clock) -> None:
         with pytest.raises(RateLimited):
             ask(server)
         assert (len(stand_in.requests), clock.slept) == (1, [])
-        assert limiter_for(server.endpoint.host).pause_left_s() == 60.0
         with pytest.raises(RateLimited, match="no requests for 60 more seconds"):
             ask(server, RetryPolicy(3.0, retries=2, is_total=True))
         assert len(stand_in.requests) == 1
@@ -226,35 +224,6 @@ def test_an_interrupt_ends_the_wait_before_the_next_try() -> None:
         server.interrupt()
         assert "cancelled" in str(waiting())
         assert len(stand_in.requests) == 1
-
-
-def test_whose_turn_has_not_come_is_let_go_by_an_interrupt() -> None:
-    with serving() as (_, server):
-        limiter = limiter_for(server.endpoint.host)
-        ended = threading.Event()
-        with limiter.slot(1, threading.Event()):
-            found = in_thread(lambda: limiter.slot(1, ended).__enter__())
-            ended.set()
-            limiter.wake()
-            assert found() is None
-
-
-@pytest.mark.parametrize("concurrency", [1, 3])
-def test_bulk_requests_overlap_as_far_as_is_allowed_and_no_further(concurrency: int) -> None:
-    gate = Gate(concurrency)
-    with serving(Fault("gate", reply=gate.reply, left=None), concurrency=concurrency) as (_, server):
-        asked = [in_thread(lambda: ask(server, bulk=True)) for _ in range(3 * concurrency)]
-        assert [found() for found in asked] == [{}] * 3 * concurrency
-    assert gate.most == concurrency
-
-
-def test_a_query_does_not_wait_for_bulk_requests() -> None:
-    with serving(faults.hang()) as (stand_in, server):
-        hanging = in_thread(lambda: ask(server, bulk=True))
-        stand_in.wait_for(1)
-        assert ask(server)["object"] == "list"
-        server.interrupt()
-        assert isinstance(hanging(), EmbedderUnavailable)
 
 
 def test_configured_headers_are_added_and_win_over_the_key() -> None:

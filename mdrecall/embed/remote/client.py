@@ -7,7 +7,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
@@ -78,6 +78,16 @@ class RetryPolicy(NamedTuple):
     """True if ``seconds`` covers all attempts together rather than each, because a search is waiting."""
 
 
+class HostPause:
+    """Holds back all requests of this process to one host: it limits the account, not one memory."""
+
+    until = 0.0
+
+
+#: Entries vanish with the last client of their host.
+_PAUSES: "weakref.WeakValueDictionary[str, HostPause]" = weakref.WeakValueDictionary()
+
+
 class ProviderClient:
     """Sends requests to one provider. Safe to use from several threads."""
 
@@ -86,32 +96,28 @@ class ProviderClient:
         endpoint: Endpoint,
         auth: Callable[[str], Mapping[str, str]],
         *,
-        concurrency: int,
         model: str = "",
         setting: str = "memorySearch.remote",
     ) -> None:
         """``auth`` returns the headers that carry a key; ``setting`` is the group with the address, for hints."""
         self.endpoint = endpoint
         self._auth = auth
-        self._concurrency = concurrency
         self._setting = setting
         self._hint = f"Check {setting}.baseUrl and {setting.removesuffix('.remote')}.model"
         self._hint += f" ({model})." if model else "."
         self._transport = Transport(endpoint.url, proxy=endpoint.proxy)
-        self._limiter = limiter_for(endpoint.host)
+        self._pause = _PAUSES.setdefault(endpoint.host, HostPause())
         self._ended = threading.Event()
 
-    def request_json(self, method: str, path: str, body: Any = None, *, policy: RetryPolicy, bulk: bool = False) -> Any:
-        """Send a request and return the JSON of its answer; ``bulk`` requests wait for a free slot of the host."""
+    def request_json(self, method: str, path: str, body: Any = None, *, policy: RetryPolicy) -> Any:
+        """Send a request and return the JSON of its answer."""
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
-        return self.send(method, path, content, "application/json", policy=policy, bulk=bulk)
+        return self.send(method, path, content, "application/json", policy=policy)
 
-    def send(
-        self, method: str, path: str, content: bytes | None, kind: str, *, policy: RetryPolicy, bulk: bool = False
-    ) -> Any:
+    def send(self, method: str, path: str, content: bytes | None, kind: str, *, policy: RetryPolicy) -> Any:
         """Send content of any kind and return the JSON of the answer; raise ``EmbedderError`` if that fails."""
         call = Call(method, path, {"Content-Type": kind} if content else {}, {}, content)
-        [answer] = self._request(call, policy, bulk=bulk)
+        [answer] = self._request(call, policy)
         with suppress(ValueError, RecursionError):
             return json.loads(answer)
         problem = self.wrong_answer(f"not JSON, but {self._error_text(answer) or 'nothing'!r}")
@@ -126,7 +132,7 @@ class ProviderClient:
         """
         return self._request(Call("GET", path, {}, {}, is_stream=True), policy)
 
-    def _request(self, call: Call, policy: RetryPolicy, *, bulk: bool = False) -> Iterator[bytes]:
+    def _request(self, call: Call, policy: RetryPolicy) -> Iterator[bytes]:
         """Yield the body of a successful answer, or its lines if it is a stream; retry where that may help.
 
         The call has a path instead of an address, and no secrets.
@@ -137,10 +143,7 @@ class ProviderClient:
             seconds = max(0.001, until - time.monotonic()) if policy.is_total else policy.seconds
             self._await_pause(seconds, ended)
             try:
-                with (
-                    self._limiter.slot(self._concurrency, ended) if bulk else nullcontext(),
-                    self._transport.send(self._complete(call, seconds, ended)) as (status, retry_after, blocks),
-                ):
+                with self._transport.send(self._complete(call, seconds, ended)) as (status, retry_after, blocks):
                     if status < 300:
                         yield from _split_lines(blocks) if call.is_stream else [b"".join(blocks)]
                         return
@@ -154,7 +157,7 @@ class ProviderClient:
                 raise problem
             wait_s = wait_s or _backoff(attempt) * (_HURRIED_FACTOR if policy.is_total else 1)
             if isinstance(problem, RateLimited):
-                self._limiter.pause(min(wait_s, _MAX_PAUSE_S))
+                self._pause.until = max(self._pause.until, time.monotonic() + min(wait_s, _MAX_PAUSE_S))
             if wait_s > _MAX_PAUSE_S or (policy.is_total and time.monotonic() + wait_s >= until):
                 raise problem
             self._sleep(wait_s, ended)
@@ -163,7 +166,6 @@ class ProviderClient:
         """Cancel every request in progress."""
         ended, self._ended = self._ended, threading.Event()
         ended.set()
-        self._limiter.wake()
         self._transport.interrupt()
 
     def close(self) -> None:
@@ -209,7 +211,7 @@ class ProviderClient:
         return EmbedderUnavailable(f"The request to {self.endpoint.name} was cancelled because the memory is closing.")
 
     def _await_pause(self, seconds: float, ended: threading.Event) -> None:
-        left = self._limiter.pause_left_s()
+        left = max(0.0, self._pause.until - time.monotonic())
         if left >= seconds:
             message = f"{self.endpoint.place} asks for no requests for {left:.0f} more seconds."
             raise RateLimited(message, hint="Wait, or use another key.")
@@ -325,54 +327,3 @@ def _split_lines(blocks: Iterator[bytes]) -> Iterator[bytes]:
             raise Unusable(f"a line is longer than {_MAX_LINE_BYTES // 1024**2} MB")
     if rest:
         yield rest
-
-
-class Limiter:
-    """Shared by all clients of one host in this process."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._running = 0
-        self._until = 0.0
-
-    def pause(self, seconds: float) -> None:
-        """Hold back all requests to the host for this long."""
-        with self._changed:
-            self._until = max(self._until, time.monotonic() + seconds)
-
-    def pause_left_s(self) -> float:
-        """Return the seconds left of the current pause."""
-        return max(0.0, self._until - time.monotonic())
-
-    @contextmanager
-    def slot(self, most: int, ended: threading.Event) -> Iterator[None]:
-        """Hold one of ``most`` slots for a request; stop waiting for a slot when ``ended`` is set."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._running < most or ended.is_set())
-            self._running += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._running -= 1
-                self._changed.notify_all()
-
-    def wake(self) -> None:
-        """Wake the waiting threads, so that they see that their event is set."""
-        with self._changed:
-            self._changed.notify_all()
-
-
-# A host limits the account, not one memory, so all memories of a process share its limiter. Entries vanish with
-# their last client.
-_BY_HOST: "weakref.WeakValueDictionary[str, Limiter]" = weakref.WeakValueDictionary()
-_LOCK = threading.Lock()
-
-
-def limiter_for(host: str) -> Limiter:
-    """Return the limiter of a host, shared as long as a client holds it."""
-    with _LOCK:
-        found = _BY_HOST.get(host)
-        if found is None:
-            found = _BY_HOST[host] = Limiter()
-        return found

@@ -49,7 +49,7 @@ class RemoteEmbedder:
         """
         self.provider = provider.name
         self.model = provider.model_name(model)
-        self.client = ProviderClient(endpoint, provider.shape.auth, concurrency=concurrency, model=self.model)
+        self.client = ProviderClient(endpoint, provider.shape.auth, model=self.model)
         self.requested_dimensions = dimensions
         self._row = provider
         # A server that is told the type of its input adds the prompts itself.
@@ -165,7 +165,7 @@ class RemoteEmbedder:
         """Return the vectors of one answer, or its error: raised here, its traceback would hold the answer."""
         shape = self._row.shape
         path, body = shape.build(request)
-        answer = self.client.request_json("POST", path, body, policy=policy, bulk=not request.is_query)
+        answer = self.client.request_json("POST", path, body, policy=policy)
         try:
             return shape.read_rows(answer)
         except UnexpectedAnswer as error:

@@ -48,9 +48,7 @@ class RemoteReranker:
         """``timeout_s`` is how long a search waits for it."""
         self._provider = provider
         self._model = model or provider.model
-        self._client = ProviderClient(
-            endpoint, bearer_header, concurrency=1, model=self._model, setting="mdrecall.rerank"
-        )
+        self._client = ProviderClient(endpoint, bearer_header, model=self._model, setting="mdrecall.rerank")
         self._policy = RetryPolicy(timeout_s * _TIMEOUT_SHARE, _RETRIES, is_total=True)
         self._scale = ScoreScale(-1.0 if provider.is_bounded else 0.0)
 
