@@ -74,7 +74,7 @@ def test_the_head_tells_what_the_model_is(tmp_path: Path) -> None:
         (b"GGUF" + struct.pack("<IQQQIIQ", 3, 0, 1, 0, 9, 9, 5), "kind 9"),
         (b"GGUF" + struct.pack("<IQQQIIQ", 3, 0, 1, 0, 9, 12, 1 << 60), "items in a list"),
         (b"GGUF" + struct.pack("<IQQQIIQ", 3, 0, 1, 0, 9, 12, 1 << 20), "middle of its head"),
-        (GOOD[:-100], "not within the file bounds"),
+        (GOOD[:-100], "cannot load"),
         (GOOD[:1000], "middle of its head"),
         (GOOD.replace(b"bert.context_length\x04", b"bert.context_length\x06"), "whole number"),
     ],
@@ -86,13 +86,13 @@ def test_what_is_no_whole_model_is_refused(tiny: Path, tmp_path: Path, data: byt
 def test_an_architecture_that_llama_cpp_does_not_know_is_named(tiny: Path, tmp_path: Path) -> None:
     data = GOOD.replace(b"bert", b"bxrt")
     error = refused(written(tmp_path / "new.gguf", data), tmp_path)
-    assert "unknown model architecture: 'bxrt'" in str(error)
+    assert "a model of the architecture bxrt" in str(error)
     assert install_command("gguf", upgrade=True) in error.hint
 
 
 def test_a_model_that_ends_the_process_that_loads_it_is_refused(tiny: Path, tmp_path: Path) -> None:
     data = GOOD.replace("\u2581mat".encode(), "\u2581cat".encode())
-    assert "GGML_ASSERT" in str(refused(written(tmp_path / "twice.gguf", data), tmp_path))
+    assert "SIGABRT" in str(refused(written(tmp_path / "twice.gguf", data), tmp_path))
 
 
 def test_a_model_that_ranks_is_refused(tiny: Path, tmp_path: Path) -> None:

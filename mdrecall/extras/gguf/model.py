@@ -6,8 +6,6 @@ The only module that knows how llama.cpp is called.
 import base64
 import json
 import os
-import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -31,8 +29,6 @@ MAX_TOKENS = 2304
 _CLOSE_WAIT_S = 0.5
 #: A process that has not ended by then is killed.
 _END_WAIT_S = 10
-#: Enough for the reason of a failure; bounds what is read of a log that runs on.
-_LOG_BYTES = 1 << 16
 
 
 def require_package() -> None:
@@ -60,18 +56,13 @@ class Runtime:
 
     def start(self) -> None:
         """Load the model and return when it is ready."""
-        folder = tempfile.mkdtemp(prefix="mdrecall-gguf-")
-        try:
-            with open(os.path.join(folder, "log"), "w+b") as log:
-                self._process = _start_process(folder, log.fileno())
-                settings = {"path": self.path, "context": self._context, "pooling": self._pooling}
-                answer = self._ask(settings | {"socket": "model.sock"})
-                if "ready" not in answer:
-                    self.end()
-                    log.seek(0)
-                    raise self._load_error(answer, log.read(_LOG_BYTES).decode("utf-8", "replace"))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+        with tempfile.TemporaryDirectory(prefix="mdrecall-gguf-") as folder:
+            self._process = _start_process(folder)
+            settings = {"path": self.path, "context": self._context, "pooling": self._pooling}
+            answer = self._ask(settings | {"socket": "model.sock"})
+        if "ready" not in answer:
+            self.end()
+            raise self._load_error(answer)
 
     def embed(self, texts: Sequence[str]) -> list[bytes]:
         """Return the vectors of texts as llama.cpp makes them: native 32-bit floats, not normalised."""
@@ -133,16 +124,17 @@ class Runtime:
             raise
         return answer
 
-    def _load_error(self, answer: dict[str, Any], log: str) -> EmbedderError:
+    def _load_error(self, answer: dict[str, Any]) -> EmbedderError:
         if self._killed:
             return EmbedderUnavailable("The model was unloaded while it was loading.", hint="Try again.")
         update = install_command("gguf", upgrade=True)
         if "unfit" in answer:
             message = f"The installed Python package xllamacpp cannot be used: {answer['unfit']}."
             return EmbedderUnavailable(message, hint=f"Try `{update}`.")
-        reason = _find_reason(log) or answer.get("failed") or self._describe_exit()
+        reason = str(answer.get("failed") or self._describe_exit()).rstrip(".")
         hint = f"The file may be damaged, or made for a newer llama.cpp; try `{update}`."
-        return ModelFileError(f"llama.cpp cannot load {self.path}: {reason}.", hint=hint)
+        what = f"{self.path}, a model of the architecture {self.header.architecture}"
+        return ModelFileError(f"llama.cpp cannot load {what}: {reason}.", hint=hint)
 
     def _use_error(self, reason: str) -> str:
         return f"llama.cpp cannot use {self.path}: {reason}."
@@ -155,7 +147,7 @@ class Runtime:
         return f"its process ended with {signal.Signals(-code).name if code < 0 else f'status {code}'}"
 
 
-def _start_process(folder: str, log: int) -> subprocess.Popen[str]:
+def _start_process(folder: str) -> subprocess.Popen[str]:
     """Start the process, detached from this terminal, standard error, and variables for llama.cpp."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith(("LLAMA_", "GGML_"))}
     environment |= {"GGML_NO_BACKTRACE": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
@@ -164,7 +156,7 @@ def _start_process(folder: str, log: int) -> subprocess.Popen[str]:
             [sys.executable, "-P", str(worker.__file__)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=log,
+            stderr=subprocess.DEVNULL,
             cwd=folder,
             env=environment,
             start_new_session=True,
@@ -179,15 +171,6 @@ def _start_process(folder: str, log: int) -> subprocess.Popen[str]:
 def _clean(text: str) -> str:
     """Return a text without halves of surrogate pairs."""
     return text.encode("utf-8", "replace").decode()
-
-
-def _find_reason(log: str) -> str:
-    """Return the reason from llama.cpp's log: its loading error, else its last line, without time and source."""
-    if found := re.search(r"error loading model: (.*?)\.?$", log, re.MULTILINE):
-        return found[1]
-    lines = log.split("\n")
-    last = next((line for line in reversed(lines) if line.strip()), "")
-    return re.sub(r"^([\d.]+ E |\S+:\d+: )", "", last).strip().rstrip(".")
 
 
 class GgufModel:

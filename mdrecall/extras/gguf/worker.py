@@ -9,7 +9,6 @@ import json
 import os
 import resource
 import sys
-import time
 from typing import Any
 
 
@@ -22,9 +21,6 @@ def main() -> None:
     _write(answers, failure or {"ready": True})
     if server is None:
         return
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 1)
-    os.dup2(nothing, 2)
     os.chdir("/")
     for line in sys.stdin:
         question = json.loads(line)
@@ -49,21 +45,10 @@ def _load(settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     try:
         return xllamacpp.Server(params), {}
     except Exception as error:
-        _wait_for_log()
         return None, {"failed": str(error)}
     finally:
         with contextlib.suppress(OSError):
             os.remove(settings["socket"])
-
-
-def _wait_for_log() -> None:
-    """Wait until the reason is in the log, which a thread of llama.cpp writes; on a busy machine that takes a while."""
-    size = 0
-    for _ in range(20):
-        time.sleep(0.05)
-        before, size = size, os.fstat(2).st_size
-        if size and size == before:
-            return
 
 
 def _params(xllamacpp: Any, settings: dict[str, Any]) -> Any:
