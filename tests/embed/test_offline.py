@@ -105,16 +105,6 @@ def test_pieces_are_the_same_before_and_after_all_are_numbered() -> None:
     assert max(len(piece.removeprefix("##")) for piece in VOCABULARY.split("\n")) == pieces_module._LONGEST
 
 
-def test_numbers_are_shared_while_somebody_uses_them_and_then_released() -> None:
-    vocabulary = unnumbered().vocabulary
-    first, second = Pieces(vocabulary), Pieces(vocabulary)
-    assert first._numbers is second._numbers
-    assert Pieces(vocabulary)._looks_left == 0
-    assert vocabulary in pieces_module._shared
-    del first, second
-    assert vocabulary not in pieces_module._shared
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -12,7 +12,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
 
 from mdrecall.embed.offline.word_file import COST_STEP, UNSPACED, WordFile, hash_word, read_cards, word_length
 
@@ -70,14 +69,6 @@ _ENDING_BEGINNINGS = "었았겠는고지어아으면니자기게을은습세"
 _Part = TypeVar("_Part", str, list[str])
 
 
-class _Numbers(dict[str, int]):
-    """The number of each piece. A plain dictionary could not be shared weakly."""
-
-
-# Memories that are open at the same time share the numbers, which take 4 MB.
-_shared: WeakValueDictionary[str, _Numbers] = WeakValueDictionary()
-
-
 class Pieces(dict[str, tuple[int, ...]]):
     """Maps a folded word to its pieces: its longest known beginning, the longest known continuation, and so on.
 
@@ -87,7 +78,7 @@ class Pieces(dict[str, tuple[int, ...]]):
     def __init__(self, vocabulary: str) -> None:
         super().__init__()
         self.vocabulary = vocabulary
-        self._looks_left = 0 if vocabulary in _shared else _LOOKS_IN_TEXT
+        self._looks_left = _LOOKS_IN_TEXT
 
     def is_whole(self, word: str) -> bool:
         """True if a word is a piece by itself: English has it, or it is a frequent name."""
@@ -137,11 +128,8 @@ class Pieces(dict[str, tuple[int, ...]]):
         return f"\n{self.vocabulary}\n".encode()
 
     @cached_property
-    def _numbers(self) -> _Numbers:
-        numbers = _shared.get(self.vocabulary)
-        if numbers is None:
-            numbers = _shared[self.vocabulary] = _Numbers({piece: number for number, piece in enumerate(self.texts)})
-        return numbers
+    def _numbers(self) -> dict[str, int]:
+        return {piece: number for number, piece in enumerate(self.texts)}
 
 
 def find_words(folded: str) -> list[str]:
