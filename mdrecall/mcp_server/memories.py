@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NAME_AND_FOLDER = re.compile(r"([A-Za-z0-9][A-Za-z0-9_-]{0,63})=(.+)", re.DOTALL)
 _DEFAULT_PLUGINS = Plugins()
+_SWITCH_ON = "Set memorySearch.enabled to true to use it."
 #: How long closing waits for a thread that indexes; a sync stops at the next file.
 _JOIN_S = 5.0
 #: A client may name a memory with a text of any length; the error quotes this much of it.
@@ -79,20 +80,16 @@ def _select(selection: Selection, env: Mapping[str, str] | None) -> tuple[Served
     if len(selection.agents) > 1 and selection.workspaces:
         hint = "Name one agent, whose settings apply to every workspace, or no workspace."
         raise RecallError("Several agents and workspaces cannot be matched to each other.", hint=hint)
-    if selection.all_agents:
-        ids = tuple(list_agent_ids(env=env, config=selection.config))
-        return _select_agents(ids, selection.config, env, skip_unusable=True)
-    if len(selection.workspaces) > 1 or (selection.workspaces and _split_name(selection.workspaces[0])[0]):
-        return _select_workspaces(selection, env)
-    if len(selection.agents) > 1:
-        return _select_agents(tuple(dict.fromkeys(selection.agents)), selection.config, env)
-    folder = selection.workspaces[0] if selection.workspaces else None
-    agent = selection.agents[0] if selection.agents else None
+    agents = list_agent_ids(env=env, config=selection.config) if selection.all_agents else selection.agents
+    folders = [_split_name(text) for text in selection.workspaces]
+    if len(folders) > 1 or (folders and folders[0][0]):
+        return _select_workspaces(selection, folders, env)
+    if selection.all_agents or len(agents) > 1:
+        return _select_agents(selection, tuple(dict.fromkeys(agents)), env)
+    folder, agent = folders[0][1] if folders else None, agents[0] if agents else None
     loaded = load(env=env, workspace=folder, agent=agent, config=selection.config, is_automatic=selection.is_automatic)
-    _require_enabled(loaded)
     is_fixed = folder is not None or loaded.values["workspace"].origin == CURRENT_FOLDER
-    workspace = loaded.settings.workspace if is_fixed else None
-    served = _describe(loaded, loaded.settings.agent_id, workspace, selection.config)
+    served = _describe(loaded, loaded.settings.agent_id, selection, is_fixed=is_fixed)
     if selection.is_automatic and is_fixed:
         # Most servers have a configured memory, and do not pay for loading this.
         from mdrecall.notes.repository import is_foreign
@@ -102,43 +99,38 @@ def _select(selection: Selection, env: Mapping[str, str] | None) -> tuple[Served
 
 
 def _select_agents(
-    agents: tuple[str, ...], config: str | None, env: Mapping[str, str] | None, *, skip_unusable: bool = False
+    selection: Selection, agents: tuple[str, ...], env: Mapping[str, str] | None
 ) -> tuple[ServedMemory, ...]:
-    """Return the memories of agents; ``skip_unusable`` leaves out those that are switched off or were never used."""
+    """Return the memories of agents; of all agents, without those that are switched off or were never used."""
     served = []
-    missing: errors.WorkspaceError | None = None
+    failure: RecallError = errors.MemoryDisabled("The memory of every agent is switched off.", hint=_SWITCH_ON)
     for agent in agents:
         try:
-            loaded = load(env=env, agent=agent, config=config)
-        except errors.WorkspaceError as error:
+            loaded = load(env=env, agent=agent, config=selection.config)
+            served.append(_describe(loaded, loaded.settings.agent_id, selection))
+        except (errors.WorkspaceError, errors.MemoryDisabled) as error:
             # OpenClaw makes the folder of an agent when that is first used.
-            if not (skip_unusable and error.is_openclaws):
+            is_unused = isinstance(error, errors.WorkspaceError) and error.is_openclaws
+            if not selection.all_agents or not (is_unused or isinstance(error, errors.MemoryDisabled)):
                 raise
-            missing = error
-            continue
-        if skip_unusable and not loaded.settings.memory_search.enabled:
-            continue
-        served.append(_describe(_require_enabled(loaded), loaded.settings.agent_id, None, config))
-    if not served and missing:
-        raise missing
+            failure = error if is_unused else failure
     if not served:
-        hint = "Set memorySearch.enabled to true."
-        raise errors.MemoryDisabled("The memory of every agent is switched off.", hint=hint)
+        raise failure
     return tuple(served)
 
 
-def _select_workspaces(selection: Selection, env: Mapping[str, str] | None) -> tuple[ServedMemory, ...]:
+def _select_workspaces(
+    selection: Selection, folders: Sequence[tuple[str, str]], env: Mapping[str, str] | None
+) -> tuple[ServedMemory, ...]:
     served: dict[str, ServedMemory] = {}
     agent = selection.agents[0] if selection.agents else None
-    for text in selection.workspaces:
-        name, folder = _split_name(text)
-        loaded = _require_enabled(load(env=env, workspace=folder, agent=agent, config=selection.config))
-        folder = loaded.settings.workspace
-        name = normalize_agent_id(name or os.path.basename(os.path.realpath(folder)))
+    for name, folder in folders:
+        loaded = load(env=env, workspace=folder, agent=agent, config=selection.config)
+        name = normalize_agent_id(name or os.path.basename(os.path.realpath(loaded.settings.workspace)))
         if name in served:
             hint = "Give each a name of its own: --workspace NAME=DIR."
             raise ConfigError(f"Two workspaces are called {name!r}.", hint=hint)
-        served[name] = _describe(loaded, name, folder, selection.config)
+        served[name] = _describe(loaded, name, selection, is_fixed=True)
     return tuple(served.values())
 
 
@@ -146,14 +138,6 @@ def _split_name(text: str) -> tuple[str, str]:
     """Return name and folder; the name is empty if there is none, or if the whole text is an existing folder."""
     match = _NAME_AND_FOLDER.fullmatch(text)
     return ("", text) if match is None or os.path.isdir(text) else (match[1], match[2])
-
-
-def _require_enabled(loaded: Loaded) -> Loaded:
-    if not loaded.settings.memory_search.enabled:
-        origin = loaded.values["memorySearch.enabled"].origin
-        message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
-        raise errors.MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
-    return loaded
 
 
 def keep_tools(loaded: Loaded) -> Loaded:
@@ -176,7 +160,11 @@ def keep_tools(loaded: Loaded) -> Loaded:
     return loaded._replace(settings=loaded.settings._replace(plugins=plugins)) if keeps else loaded
 
 
-def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | None) -> ServedMemory:
+def _describe(loaded: Loaded, name: str, selection: Selection, *, is_fixed: bool = False) -> ServedMemory:
+    if not loaded.settings.memory_search.enabled:
+        origin = loaded.values["memorySearch.enabled"].origin
+        message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
+        raise errors.MemoryDisabled(message, hint=_SWITCH_ON)
     if loaded.problem:
         _log.warning(loaded.problem)
     kept = keep_tools(loaded)
@@ -185,7 +173,8 @@ def _describe(loaded: Loaded, name: str, workspace: str | None, config: str | No
 
         for found in diagnose(loaded)[1]:
             _log.warning("%s This server has the tools of the notes.", found.problem)
-    return ServedMemory(name, workspace, config, kept, find_plugin(kept))
+    workspace = loaded.settings.workspace if is_fixed else None
+    return ServedMemory(name, workspace, selection.config, kept, find_plugin(kept))
 
 
 def find_plugin(loaded: Loaded) -> str:

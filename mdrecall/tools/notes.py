@@ -22,9 +22,9 @@ from mdrecall.tools.toolset import (
     action_for_answer,
     action_for_error,
     answer,
+    answer_failure,
     error_fields,
     flatten,
-    format_failure,
     indent,
     object_tool,
     quote_path,
@@ -203,7 +203,8 @@ def _answer_failed_search(error: RecallError) -> ToolAnswer:
     fields = error_fields(error)
     fields["error"] = fields["error"] or "memory search unavailable"
     warning = f"Memory cannot be searched: {reason}."
-    return _answer_failure({"results": [], "disabled": True, "unavailable": True, "warning": warning} | fields)
+    details = {"results": [], "disabled": True, "unavailable": True, "warning": warning} | fields
+    return answer_failure(details, is_error=False)
 
 
 def _call_read(
@@ -222,19 +223,15 @@ def _call_read(
         details |= {"notice": notice} if details["text"] else {}
         return answer(details, plain=render(details))
     except errors.FileMissing as error:
-        return _answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error))
+        return answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error), is_error=False)
     except errors.PathOutside as error:
         refused = {"status": "error", "code": "MEMORY_PATH_NOT_ALLOWED", "path": path, "text": ""}
-        return _answer_failure(refused | error_fields(error), is_error=True)
+        return answer_failure(refused | error_fields(error))
     except errors.ReadError as error:
         # Memory is not switched off because one path is refused, so this answer is not `disabled`.
-        return _answer_failure({"path": path, "text": ""} | error_fields(error), is_error=True)
+        return answer_failure({"path": path, "text": ""} | error_fields(error))
     except RecallError as error:
-        return _answer_failure({"path": path, "text": "", "disabled": True} | error_fields(error), is_error=True)
-
-
-def _answer_failure(details: dict[str, Any], *, is_error: bool = False) -> ToolAnswer:
-    return answer(details, is_error=is_error, plain=format_failure(details))
+        return answer_failure({"path": path, "text": "", "disabled": True} | error_fields(error))
 
 
 def memory_tools(
@@ -309,7 +306,7 @@ def _call_append(
         raise ArgumentError(str(error), name=name, hint=action_for_error(error)) from error
     except RecallError as error:
         path = error.path if isinstance(error, errors.WriteError) else file
-        return _answer_failure({"path": path, "bytes": 0} | error_fields(error), is_error=True)
+        return answer_failure({"path": path, "bytes": 0} | error_fields(error))
 
 
 def search_several(

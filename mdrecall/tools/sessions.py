@@ -16,9 +16,9 @@ from mdrecall.tools.toolset import (
     ToolAnswer,
     action_for_error,
     answer,
+    answer_failure,
     error_fields,
     flatten,
-    format_failure,
     indent,
     object_tool,
     quote_path,
@@ -192,8 +192,7 @@ def _call_history(memory: "Memory", session_key: str, arguments: Mapping[str, An
 
 def _answer_failure(error: RecallError) -> ToolAnswer:
     status = "forbidden" if isinstance(error, ScopeDenied) else "error"
-    details = {"status": status} | error_fields(error)
-    return answer(details, is_error=True, plain=format_failure(details))
+    return answer_failure({"status": status} | error_fields(error))
 
 
 def _find_message(

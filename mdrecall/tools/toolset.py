@@ -280,6 +280,12 @@ def answer(details: dict[str, Any], *, is_error: bool = False, plain: str = "") 
     return ToolAnswer(details, render_json(details), is_error, _encode_marks(plain))
 
 
+def answer_failure(details: dict[str, Any], *, is_error: bool = True) -> ToolAnswer:
+    """Return what a tool says of its failure, with ``warning``, ``error`` and ``action`` as its plain text."""
+    said = " ".join(str(details[name]) for name in ("warning", "error", "action") if details.get(name))
+    return answer(details, is_error=is_error, plain=flatten(said))
+
+
 def error_answer(error: RecallError) -> ToolAnswer:
     """Return an error as a tool's answer."""
     fields: dict[str, Any] = error_fields(error)
@@ -341,11 +347,6 @@ def message_with_action(error: RecallError) -> str:
 def advice_for(error_class: type[RecallError]) -> str:
     """Return the table's entry for a class of errors, or for its nearest base class."""
     return next(ADVICE_BY_ERROR[each] for each in error_class.__mro__ if each in ADVICE_BY_ERROR)
-
-
-def format_failure(details: Mapping[str, Any]) -> str:
-    """Return what went wrong and what to do about it."""
-    return flatten(" ".join(str(details[name]) for name in ("warning", "error", "action") if details.get(name)))
 
 
 def quote_path(path: str) -> str:

@@ -97,7 +97,7 @@ def record_plain_text() -> Iterator[str]:
     for size, added in product((0, 9), _APPENDED):
         lines = [{"citation": "b.md#L2", "text": " old "}] if size else []
         yield notes.format_append(RESULT | {"bytes": size, "mayReplace": lines} | added)
-    yield toolset.format_failure({"error": "It\nfailed.", "action": "Wait.", "warning": "", "status": "error"})
+    yield toolset.answer_failure({"error": "It\nfailed.", "action": "Wait.", "warning": "", "status": "error"}).plain
 
 
 _APPENDED: tuple[dict[str, Any], ...] = (

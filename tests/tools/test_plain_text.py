@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mdrecall.memory import Memory
 from mdrecall.search.results import remove_source
 from mdrecall.tools.notes import format_append, format_read, format_search, format_session, memory_tools
-from mdrecall.tools.toolset import Toolset, format_failure
+from mdrecall.tools.toolset import Toolset, answer_failure
 
 BREAKS = "\n\r\x0b\x0c\x1c\x1d\x1e\x85\u2028\u2029"
 
@@ -143,7 +143,7 @@ def test_what_was_appended_and_what_was_not_is_said() -> None:
 
 def test_a_failure_is_said_with_what_to_do() -> None:
     failed = {"warning": "Memory cannot be searched.", "error": "The index is\nlocked.", "action": "Call again."}
-    assert format_failure(failed) == "Memory cannot be searched. The index is locked. Call again."
+    assert answer_failure(failed).plain == "Memory cannot be searched. The index is locked. Call again."
 
 
 def test_a_missing_file_is_said_in_plain_text(tools: Toolset) -> None:
