@@ -29,8 +29,6 @@ _Job: TypeAlias = "tuple[Callable[[], Any], Future[Any]]"
 
 # As many threads of a pool wait for the next job; each holds a connection to the index, with its memory.
 _MAX_IDLE = 4
-# Calls with a deadline that may be in progress. A provider that hangs holds a thread for each, so there is a bound.
-_MAX_CONCURRENT_CALLS = 8
 # After a call timed out or failed, later searches do not make another one for this long: each would wait in vain.
 _RETRY_AFTER_S = 30.0
 # How often a waiting caller checks its own stop condition, which nobody announces.
@@ -157,7 +155,6 @@ class DeadlineCalls:
         self._timeout_s = timeout_s
         self._setting = setting
         self._rests = rests
-        self._slots = threading.BoundedSemaphore(_MAX_CONCURRENT_CALLS)
         self._hung_at: float | None = None
         self._failed_at: float | None = None
         self.failures = 0
@@ -181,12 +178,13 @@ class DeadlineCalls:
     def _run_in_thread(self, name: str, act: Callable[[], _T]) -> _T:
         if self._hung_at is not None and time.monotonic() - self._hung_at < _RETRY_AFTER_S:
             raise Unavailable(f"{name} has not answered an earlier query yet")
-        if not self._slots.acquire(timeout=self._timeout_s):
-            raise Unavailable(f"{name} is busy with earlier queries")
         future = run_in_background(act, name="mdrecall-embed-query")
-        future.add_done_callback(self._release)
+        future.add_done_callback(self._forget_hang)
         if not wait_for(future, self._timeout_s):
-            self._hung_at = None if future.done() else time.monotonic()
+            self._hung_at = time.monotonic()
+            # It may have ended before that, and nothing would reset it.
+            if future.done():
+                self._hung_at = None
             hint = f"Check that it is up, or raise {self._setting}."
             raise Unavailable(f"{name} did not answer within {self._timeout_s:g} s. {hint}")
         error = future.exception()
@@ -194,8 +192,7 @@ class DeadlineCalls:
             return future.result()
         raise Unavailable(f"{name} failed: {error}") from error
 
-    def _release(self, _: Future[_T]) -> None:
-        self._slots.release()
+    def _forget_hang(self, _: Future[_T]) -> None:
         self._hung_at = None
 
 

@@ -154,12 +154,11 @@ def _row(loaded: Loaded, chooser: EmbedderChooser, name: str, role: str, uses_re
         access = loaded.credentials.access(name, uses_remote=uses_remote) if name in REMOTE else None
     except (EmbedderError, ConfigError) as error:
         return ProviderRow(name, role, False, message_with_hint(error))
-    about = _ABOUT.get(name, "")
-    if access and not access.key:
-        about = "needs no key, but a running server"
-    found = ProviderRow(name, role, True, about, embedder.model, key=access.key_origin if access else "")
+    found = ProviderRow(name, role, True, _ABOUT.get(name, ""), embedder.model)
     if access:
-        found = found._replace(where=mask_url(access.base_url or REMOTE[name].url))
+        about = "" if access.key else "needs no key, but a running server"
+        where = mask_url(access.base_url or REMOTE[name].url)
+        found = found._replace(why=about, where=where, key=access.key_origin)
     try:
         return found._replace(probe=probe_embedder(embedder)) if probe else found
     finally:

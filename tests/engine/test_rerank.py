@@ -114,11 +114,3 @@ def test_after_a_call_that_hangs_none_is_made_until_it_ends_or_half_a_minute_lat
         calls.run("it", lambda: quick.wait(PATIENCE_S))
     gate.set()
     quick.set()
-
-
-def test_only_so_many_calls_are_in_progress(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = DeadlineCalls(0.01, "the.setting")
-    for _ in range(8):
-        assert calls._slots.acquire(blocking=False)
-    with pytest.raises(Unavailable, match="it is busy with earlier queries"):
-        calls.run("it", lambda: 1)
