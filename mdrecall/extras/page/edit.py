@@ -72,7 +72,9 @@ def append_text(visit: Visit) -> Answer:
         if not added.bytes:
             raise FileBusy(f"{added.path} already has this text.", path=added.path, hint="Nothing was added.")
     except RecallError as error:
-        return _show_again(visit, "Add to a note", error, _append_form(visit, path, text))
+        button = tag("p", tag("button", "Add"), class_="row")
+        form = visit.form_tag("append", hide(path=path), _text_field(text), button)
+        return _show_again(visit, "Add to a note", error, form)
     lines = {"from": added.start_line, "to": added.end_line, "anchor": f"L{added.start_line}"}
     return finish(visit, "note", path=added.path, done="appended", **lines)
 
@@ -166,30 +168,16 @@ def _show_version(note: Note) -> Html:
 
 
 def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:
-    return _make_form(visit, "edit", "Save", _text_field(text), path=path, known=known)
+    back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain")
+    buttons = tag("p", tag("button", "Save"), back, class_="row")
+    return visit.form_tag("edit", hide(path=path, hash=known), _text_field(text), buttons)
 
 
 def _new_form(visit: Visit, path: str, text: str) -> Html:
+    name = tag("input", name="path", value=path, required=True, size=50, autocomplete="off", spellcheck="false")
     hint = tag("p", "For example people/priya. Folders that do not exist are created.", class_="quiet")
-    return _make_form(visit, "new", "Save", _name_field("Name ", "path", path), hint, _text_field(text))
-
-
-def _append_form(visit: Visit, path: str, text: str) -> Html:
-    hint = tag("p", "Leave the name empty to add to today’s note.", class_="quiet")
-    name = _name_field("Note ", "path", path, required=False)
-    return _make_form(visit, "append", "Add", name, hint, _text_field(text))
-
-
-def _make_form(visit: Visit, view: str, button: str, *fields: Html, path: str = "", known: str = "") -> Html:
-    """Return a form; if it changes a note, it knows which, and leads back to it."""
-    hidden = hide(path=path, hash=known) if path else None
-    back = tag("a", "Cancel", href=visit.url("note", path=path), class_="button plain") if path else None
-    return visit.form_tag(view, hidden, fields, tag("p", tag("button", button), back, class_="row"))
-
-
-def _name_field(label: str, name: str, value: str, *, required: bool = True) -> Html:
-    field = tag("input", name=name, value=value, required=required, size=50, autocomplete="off", spellcheck="false")
-    return tag("p", tag("label", label, field))
+    buttons = tag("p", tag("button", "Save"), class_="row")
+    return visit.form_tag("new", tag("p", tag("label", "Name ", name)), hint, _text_field(text), buttons)
 
 
 def _text_field(text: str) -> Html:

@@ -23,13 +23,6 @@ _KINDS = {
     "state": "Files of mdrecall",
     "memory": "Long-term memories",
 }
-_ACTIONS = {
-    "remove": "will be removed",
-    "mask": "will be masked",
-    "delete": "will be deleted",
-    "delete the note": "will be deleted with its note",
-    "leave out of the index": "will be left out of the index",
-}
 
 
 def show_forget(visit: Visit) -> Page:
@@ -138,7 +131,7 @@ def _show_places(visit: Visit, kind: str, places: Sequence[Place]) -> Html | Non
         tag(
             "li",
             _name_place(visit, each),
-            tag("span", f" {_ACTIONS.get(each.action, each.action)}", class_="quiet"),
+            tag("span", f" · {each.action}", class_="quiet"),
             tag("div", each.text, class_="passage") if each.text else None,
         )
         for each in places
