@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.extras.page.timeline import _show_conversation, _show_note, _size
+from mdrecall.extras.page.timeline import _show_item, _size
 from mdrecall.types import Conversation, NoteFile
 from tests.conftest import Workspace
 from tests.page.axe import find_faults
@@ -95,8 +95,8 @@ def test_a_note_or_conversation_that_is_gone_meanwhile_says_why(workspace: Works
     workspace.write("MEMORY.md", "# Team\n")
     memories = open_memories(workspace)
     visit = make_visit(memories)
-    assert "There is no file memory/gone.md." in _show_note(visit, NoteFile("memory/gone.md", 1, 0.0))
-    gone = _show_conversation(visit, Conversation("s9", "sessions/s9.jsonl", 1, 0.0, archived=False))
+    assert "There is no file memory/gone.md." in _show_item(visit, NoteFile("memory/gone.md", 1, 0.0))
+    gone = _show_item(visit, Conversation("s9", "sessions/s9.jsonl", 1, 0.0, archived=False))
     assert "sessions/s9.jsonl" in gone.partition("</h3>")[2]
     memories.close()
 

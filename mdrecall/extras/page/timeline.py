@@ -55,8 +55,9 @@ def show_day(visit: Visit) -> Page:
     items = days.get(number, ([], []))
     year = calendar_date(number)[0]
     shown, pages = show_pages(visit, "day", [*items[0], *items[1]], _PER_PAGE, "day")
-    notes = [_show_note(visit, each) for each in shown if isinstance(each, NoteFile)]
-    conversations = [_show_conversation(visit, each) for each in shown if isinstance(each, Conversation)]
+    notes, conversations = (
+        [_show_item(visit, each) for each in shown if isinstance(each, kind)] for kind in (NoteFile, Conversation)
+    )
     body = join(
         tag("h1", _name_day(number)),
         _link_neighbours(visit, sorted(days), number, year),
@@ -169,35 +170,24 @@ def _parse_day(text: str) -> int:
     return number
 
 
-def _show_note(visit: Visit, note: NoteFile) -> Html:
+def _show_item(visit: Visit, item: NoteFile | Conversation) -> Html:
+    """Return a link to a note or conversation, with its first lines that say something."""
     try:
-        text = visit.memory.read(note.path, lines=40, max_chars=4_000).text
+        if isinstance(item, NoteFile):
+            name, url = item.path, visit.url("note", path=item.path)
+            text = visit.memory.read(item.path, lines=40, max_chars=4_000).text
+            text = "\n".join(text.split("\n")[read_front_matter(text)[1] :])
+        else:
+            name, url = item.title or item.session_key or item.session, visit.url("conversation", session=item.path)
+            text = visit.memory.read_session(item.path, lines=20, session_key=visit.session_key).text
     except RecallError as error:
         text = str(error)
-    link = tag("a", note.path, href=visit.url("note", path=note.path))
-    said = text.split("\n")[read_front_matter(text)[1] :]
-    return tag("article", tag("h3", link), _show_lines("\n".join(said)), class_="panel")
-
-
-def _show_conversation(visit: Visit, each: Conversation) -> Html:
-    try:
-        read = visit.memory.read_session(each.path, lines=20, session_key=visit.session_key)
-        text = read.text
-    except RecallError as error:
-        text = str(error)
-    name = each.title or each.session_key or each.session
-    link = tag("a", name, href=visit.url("conversation", session=each.path))
-    return tag("article", tag("h3", link), _show_lines(text), class_="panel")
-
-
-def _show_lines(text: str) -> Html:
-    """Return the first lines of a text that say something, without the marks of headings and lists."""
+    # Without the marks of headings and lists.
     lines = (line.strip().lstrip("#").strip("-*= `").strip() for line in text.split("\n"))
     said = [line for line in lines if line][:_FIRST_LINES]
-    return join(
-        tag("p", line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…", class_="first")
-        for line in said
-    )
+    shown = (line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…" for line in said)
+    link = tag("h3", tag("a", name, href=url))
+    return tag("article", link, (tag("p", line, class_="first") for line in shown), class_="panel")
 
 
 def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], today: int) -> Html:
