@@ -28,16 +28,10 @@ _BAR_WIDTH = 24
 _HARMLESS = frozenset("\t\xa0\u2002\u2003\u2009\u202f\u3000\u200c\u200d")
 
 
-def can_style(stream: TextIO) -> bool:
-    """True if a stream is a terminal that shows styles, and NO_COLOR is not set."""
-    return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
-
-
 def style(text: str, *names: str, stream: TextIO | None = None) -> str:
-    """Return the text in a style if ``stream`` (standard output) is a terminal and NO_COLOR is not set."""
-    if not text or not can_style(stream or sys.stdout):
-        return text
-    return f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
+    """Return the text in a style if ``stream`` (standard output) is a terminal with styles; NO_COLOR forbids it."""
+    is_plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" or not (stream or sys.stdout).isatty()
+    return text if is_plain or not text else f"\x1b[{';'.join(_STYLES[name] for name in names)}m{text}\x1b[0m"
 
 
 def print_json(value: Any) -> None:

@@ -3,7 +3,6 @@
 import argparse
 import os
 import sys
-from collections.abc import Collection
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -104,21 +103,13 @@ def _search_several(options: argparse.Namespace, asked: SearchRequest) -> Search
 
 
 def print_answer(answer: SearchAnswer, query: str = "") -> None:
-    """Print every result with its citation and snippet; warnings, and why there are none, go to standard error.
-
-    On a terminal the words of the query are highlighted.
-    """
-    stems: Collection[str] = ()
-    if output.can_style(sys.stdout):
-        from mdrecall.search.query import find_stems
-
-        stems = find_stems(query)
+    """Print every result with its citation and snippet; warnings, and why there are none, go to standard error."""
     for number, result in enumerate(answer):
         if number:
             print()
         print(_format_headline(result))
         lines = result.snippet.strip("\n").split("\n")
-        print("\n".join("    " + highlight(output.printable(line), stems) for line in lines))
+        print("\n".join("    " + output.printable(line) for line in lines))
         if result.why:
             sentences = "\n    ".join(sentence for *_, sentence in result.why if sentence)
             print("\n".join(output.style(line, "dim") for line in f"    why: {sentences}".split("\n")))
@@ -143,19 +134,6 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
         texts.append(f"No results ({answer.reason}). {output.printable(answer.action)}")
     for text in filter(None, texts):
         print(text, file=sys.stderr)
-
-
-def highlight(line: str, stems: Collection[str]) -> str:
-    """Return a line in which the words with these stems stand out on a terminal."""
-    if not stems:
-        return line
-    from mdrecall.search.query import find_matches
-
-    parts, done = [], 0
-    for start, end in find_matches(line, stems):
-        parts += [line[done:start], output.style(line[start:end], "bold", "yellow")]
-        done = end
-    return "".join((*parts, line[done:]))
 
 
 def _format_headline(result: SearchResult) -> str:

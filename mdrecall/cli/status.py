@@ -143,28 +143,23 @@ def _qmd_rows(status: Status) -> dict[str, str]:
     qmd: dict[str, Any] = status.custom["qmd"]
     mode = status.custom["searchMode"]
     state = _CHANGES_WAITING if status.custom["filesChanged"] else "up to date"
-    failures = qmd.get("updateFailures", 0)
-    failed = f"{plural(failures, 'failure')} since, last: {qmd.get('lastUpdateError')}" if failures else ""
     running = "an update is running" if qmd.get("updating") else ""
+    created = f"created {qmd['lastEmbedAt']}" if qmd.get("lastEmbedAt") else "never created"
+    missing = f"{plural(status.vector['unembedded'], 'text')} not embedded" if status.vector.get("unembedded") else ""
+
+    def count_failures(kind: str) -> str:
+        count = qmd.get(f"{kind.lower()}Failures", 0)
+        return f"{plural(count, 'failure')} since, last: {qmd.get(f'last{kind}Error')}" if count else ""
+
     return {
         "Backend": "qmd" if qmd["command"] == "qmd" else f"qmd ({qmd['command']})",
         "Indexed": f"{plural(status.files, 'file')} · {state}",
         "Collections": ", ".join(f"{name} ({count:,})" for name, count in qmd["collectionFiles"].items()) or "none",
         "Search": f"{_QMD_MODES[mode]} (searchMode {mode})",
-        "Updated": _join(qmd["lastUpdateAt"] or "never", running, failed),
-        "Embeddings": _format_qmd_embeddings(qmd, status.vector.get("unembedded", 0)) if mode != "search" else "",
+        "Updated": _join(qmd["lastUpdateAt"] or "never", running, count_failures("Update")),
+        "Embeddings": _join(created, missing, count_failures("Embed")) if mode != "search" else "",
         "Problem": f"{qmd['problem']} Until it is fixed, the builtin backend answers." if qmd.get("problem") else "",
     }
-
-
-def _format_qmd_embeddings(qmd: dict[str, Any], missing: int) -> str:
-    failures = qmd.get("embedFailures", 0)
-    return _join(
-        f"created {qmd['lastEmbedAt']}" if qmd.get("lastEmbedAt") else "never created",
-        f"{plural(missing, 'text')} not embedded" if missing else "",
-        f"{plural(failures, 'failure')}, last: {qmd.get('lastEmbedError')}" if failures else "",
-        f"next attempt at {qmd['nextEmbedTry']}" if failures else "",
-    )
 
 
 def _join(*parts: str) -> str:

@@ -2,7 +2,6 @@
 
 import io
 import os
-import re
 import sys
 from argparse import Namespace
 from pathlib import Path
@@ -26,10 +25,9 @@ from mdrecall.cli.output import (
     shorten_home,
     style,
 )
-from mdrecall.cli.search import highlight, print_answer
+from mdrecall.cli.search import print_answer
 from mdrecall.engine.embedding_status import ProviderRow
 from mdrecall.errors import RecallError
-from mdrecall.search.query import find_stems
 from mdrecall.types import FallbackNotice, Issue, Probe, Progress, SearchAnswer, SearchResult
 
 
@@ -227,24 +225,6 @@ def test_a_progress_line_that_was_never_drawn_is_not_erased(monkeypatch: pytest.
     with progress_line("Indexing"):
         pass
     assert stream.getvalue() == ""
-
-
-def test_the_words_of_a_query_stand_out_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    stems = find_stems("what did we decide about the Café deployments?")
-    told = highlight("We decided: deploy the CAFÉ on Monday, and the deployed_cafes.", stems)
-    assert re.findall("\x1b\\[1;33m(.*?)\x1b\\[0m", told) == ["decided", "deploy", "CAFÉ", "deployed", "cafes"]
-    assert re.sub("\x1b\\[[0-9;]*m", "", told) == "We decided: deploy the CAFÉ on Monday, and the deployed_cafes."
-    assert highlight("the the", find_stems("the")).count("\x1b[0m") == 2
-    monkeypatch.setenv("NO_COLOR", "1")
-    assert highlight("We decided", stems) == "We decided"
-
-
-def test_where_no_terminal_is_nothing_stands_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
-    assert highlight("We decided", find_stems("decide")) == "We decided"
 
 
 def test_a_stream_that_is_no_file_is_replaced_when_nobody_reads_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -158,11 +158,11 @@ def test_qmd_shows_what_went_wrong() -> None:
     found = qmd(
         "vsearch", {"unembedded": 2}, command="/opt/qmd", problem="It is too old.", updating=True,
         updateFailures=1, lastUpdateError="x", lastUpdateAt="", lastEmbedAt="9:00", embedFailures=2,
-        lastEmbedError="y", nextEmbedTry="9:30",
+        lastEmbedError="y",
     )  # fmt: skip
     assert found["Backend"] == "qmd (/opt/qmd)"
     assert found["Updated"] == "never; an update is running; 1 failure since, last: x"
-    assert found["Embeddings"] == "created 9:00; 2 texts not embedded; 2 failures, last: y; next attempt at 9:30"
+    assert found["Embeddings"] == "created 9:00; 2 texts not embedded; 2 failures since, last: y"
     assert found["Problem"] == "It is too old. Until it is fixed, the builtin backend answers."
 
 
