@@ -7,7 +7,7 @@ import errno
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
@@ -67,7 +67,7 @@ def resolve_note(file: str, *, today: str, is_plain: bool = False, ignored: Cont
         return NotePath("", _refuse_agent_file(_note_name(name, file), file))
     if folders and folders[0].casefold() == MEMORY_FOLDER:
         folders = folders[1:]
-    if len(folders) > _MAX_FOLDERS or any(_is_bad_folder(folder, ignored) for folder in folders):
+    if not _are_good_folders(folders, ignored):
         raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=_HINT)
     found = _note_name(name, file)
     return NotePath("/".join((MEMORY_FOLDER, *folders)), _refuse_agent_file(found, file) if folders else found)
@@ -77,12 +77,10 @@ def resolve_daily(workspace: str, day: str, ignored: Container[str]) -> NotePath
     """Return the note that Obsidian has for a day; None without Obsidian, or if no note may be written there."""
     is_day = _DAY.fullmatch(day) and _is_day(day)
     *folders, name = (find_daily_note(workspace, day) if is_day else "").split("/")
-    if not name or len(folders) > _MAX_FOLDERS or any(_is_bad_folder(folder, ignored) for folder in folders):
-        return None
-    try:
-        return NotePath("/".join(folders), _refuse_agent_file(_note_name(name, name), name))
-    except PathRefused:
-        return None
+    with suppress(PathRefused):
+        if name and _are_good_folders(folders, ignored):
+            return NotePath("/".join(folders), _refuse_agent_file(_note_name(name, name), name))
+    return None
 
 
 def find_existing(workspace: str, name: str, new: NotePath, find: Callable[[str], str | None]) -> NotePath:
@@ -97,10 +95,17 @@ def find_existing(workspace: str, name: str, new: NotePath, find: Callable[[str]
     return new if not file or is_elsewhere or file.casefold() in AGENT_FILES else NotePath(folder, file)
 
 
-def _is_bad_folder(name: str, ignored: Container[str]) -> bool:
-    """True if no note may be written into a folder of this name: hidden, misleading, or never searched."""
-    is_odd = not name.strip() or name != name.strip() or name.startswith((".", "~")) or name.endswith((".", ":"))
-    return is_odd or _has_bad_characters(name) or name.lower() in ignored or len(name.encode()) > _MAX_NAME_BYTES
+def _are_good_folders(folders: Sequence[str], ignored: Container[str]) -> bool:
+    """True if notes may be written into folders of these names: none is hidden, misleading or never searched."""
+    return len(folders) <= _MAX_FOLDERS and all(
+        name.strip() == name != ""
+        and not name.startswith((".", "~"))
+        and not name.endswith((".", ":"))
+        and not _has_bad_characters(name)
+        and name.lower() not in ignored
+        and len(name.encode()) <= _MAX_NAME_BYTES
+        for name in folders
+    )
 
 
 def _refuse_agent_file(name: str, file: str) -> str:

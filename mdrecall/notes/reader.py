@@ -104,10 +104,7 @@ def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[t
 
 
 def _suggest(paths: Iterable[str], asked: str, *, default: str, is_exact: bool = False) -> str:
-    """Return a hint that names the notes that have the name of a path in another folder, else a similar name.
-
-    Only the names count: that both are in memory/ and end with .md makes no two notes alike.
-    """
+    """Return a hint that names the notes that have the name of a path in another folder, else a similar name."""
     from difflib import get_close_matches
 
     named: dict[str, list[str]] = {}

@@ -73,7 +73,7 @@ def _read_settings(root: str) -> str:
     git = _git_folder(root)
     # A worktree has the settings of the repository that it belongs to.
     common = _read_line(os.path.join(git, "commondir"))
-    return _read_text(os.path.join(git, common, "config"), _MAX_CONFIG_BYTES)
+    return read_beginning(os.path.join(git, common, "config"), _MAX_CONFIG_BYTES).decode("utf-8", "replace")
 
 
 def _read_origin(root: str) -> str:
@@ -95,12 +95,10 @@ def _escape(key: str) -> str:
 def find_root(folder: str) -> str:
     """Return the folder with ``.git`` that a folder lies in; empty if it is in no repository."""
     here = os.path.abspath(folder) if folder else ""
-    while here:
-        if os.path.lexists(os.path.join(here, ".git")):
-            return here
+    while here and not os.path.lexists(os.path.join(here, ".git")):
         above = os.path.dirname(here)
         here = "" if above == here else above
-    return ""
+    return here
 
 
 def read_branch(root: str) -> str:
@@ -112,15 +110,9 @@ def read_branch(root: str) -> str:
 def _git_folder(root: str) -> str:
     """Return the folder that git keeps its files in."""
     git = os.path.join(root, ".git")
-    if os.path.isdir(git):
-        return git
-    # A worktree or a submodule: a file says where the folder is.
-    return os.path.join(root, _read_line(git).removeprefix("gitdir:").strip())
+    # Of a worktree or a submodule, a file says where the folder is.
+    return git if os.path.isdir(git) else os.path.join(root, _read_line(git).removeprefix("gitdir:").strip())
 
 
 def _read_line(path: str) -> str:
-    return _read_text(path, _MAX_BYTES).partition("\n")[0].strip()
-
-
-def _read_text(path: str, most: int) -> str:
-    return read_beginning(path, most).decode("utf-8", "replace")
+    return read_beginning(path, _MAX_BYTES).decode("utf-8", "replace").partition("\n")[0].strip()

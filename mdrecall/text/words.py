@@ -3,8 +3,8 @@
 Text is cut into *tokens*: runs of word characters that may contain joiners such as ``-``, ``.`` or ``/``, so that
 ``DEC-0054`` is one token. Each token gives two kinds of terms:
 
-* *words*: folded (case, accents, width) and stemmed; scripts without spaces between words become overlapping
-  character pairs. ``DEC-0054`` gives ``dec 0054``.
+* *words*: folded (case, accents, width) and stemmed; scripts without spaces become overlapping character pairs.
+  ``DEC-0054`` gives ``dec 0054``.
 * *names*: an identifier as a whole, and the parts of camelCase. ``DEC-0054`` gives ``dec-0054``;
   ``memorySearch.query`` gives ``memorysearch.query memory search``.
 
