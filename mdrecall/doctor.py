@@ -1,13 +1,11 @@
 """Checks of everything a memory needs, each with a verdict and a suggested fix."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
 import mdrecall
-from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded, load
 from mdrecall.errors import BackendUnavailable, ConfigError, ProgramMissing, RecallError
 from mdrecall.memory import Memory
@@ -59,16 +57,6 @@ def examine(
             yield from _check_memory(memory, keywords, loaded)
     except RecallError as error:
         yield Finding("memory", "wrong", str(error), error.hint)
-
-
-def find_old_indexes() -> Iterator[Finding]:
-    """Yield a finding for each index whose workspace is gone: the text of its notes is still in it."""
-    from mdrecall.store.sqlite.sidecar_files import find_orphans
-
-    for path, workspace in find_orphans(os.path.join(find_locations(os.environ, os.getcwd()).own_state_dir, "index")):
-        message = f"Notes that were in {workspace}, which is gone, are still in {path}"
-        fix = "If the folder will not come back, delete that file and those beside it that begin with the same name."
-        yield Finding("old index", "note", message, fix)
 
 
 def _check_memory(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Finding]:

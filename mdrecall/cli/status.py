@@ -12,7 +12,7 @@ from mdrecall.cli.output import plural, print_issues, print_json, printable, pro
 from mdrecall.cli.warm_server import find_warm_process
 from mdrecall.config.environment import find_locations, find_program_folders
 from mdrecall.config.load import Loaded, load
-from mdrecall.doctor import Finding, examine, find_old_indexes
+from mdrecall.doctor import Finding, examine
 from mdrecall.errors import RecallError
 from mdrecall.memory import Memory
 from mdrecall.plugins import diagnose, import_lancedb, open_slot
@@ -258,7 +258,7 @@ def run_doctor(options: argparse.Namespace) -> int:
             report(agent, finding)
     here = os.getcwd()
     installs = check_installs(find_program_folders(os.environ, here), find_locations(os.environ, here).own_state_dir)
-    for finding in (*find_old_indexes(), *installs, *check_log(find_log(os.environ, here), datetime.now(UTC))):
+    for finding in (*installs, *check_log(find_log(os.environ, here), datetime.now(UTC))):
         report("", finding)
     errors = sum(finding.verdict == "wrong" for _, finding in findings)
     warnings = sum(finding.verdict == "note" for _, finding in findings)

@@ -200,7 +200,6 @@ def test_only_several_agents_have_headings_and_json_has_none(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(doctor, "choose_agents", lambda options: agents)
     monkeypatch.setattr(doctor, "_examine_all", lambda options, agent: [Finding("notes", "good", "2 in a folder")])
-    monkeypatch.setattr("mdrecall.doctor.find_old_indexes", list)
     assert doctor.run_doctor(argparse.Namespace(json=False)) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Agent ")] == headings
     assert doctor.run_doctor(argparse.Namespace(json=True)) == 0

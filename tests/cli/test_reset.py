@@ -155,17 +155,3 @@ def test_the_index_of_another_agent_is_left_alone(workspace: Workspace, run: Run
     ran = run("reset", "--yes", *options, "two")
     assert shared.exists()
     assert (ran.code, "index of agent one" in ran.err) == (2, True)
-
-
-def test_the_index_of_a_folder_that_is_gone_is_listed(
-    workspace: Workspace, index: Path, run: Run, tmp_path: Path
-) -> None:
-    old, moved = str(workspace.path), tmp_path / "moved"
-    assert "old index" not in run("doctor").out
-    workspace.path.rename(moved)
-    workspace.path = moved
-    (line,) = [line for line in run("doctor").out.splitlines() if "old index" in line]
-    assert old in line
-    assert str(index) in line
-    assert run("reset", "--workspace", old, "--yes").code == 2
-    assert index.exists()

@@ -1,16 +1,13 @@
-"""The files beside an index: locks, leftovers of a crash, a quarantined index, and indexes without a workspace."""
+"""The files beside an index: locks, leftovers of a crash, and a quarantined index."""
 
 import os
 import stat
 import time
-from contextlib import closing, suppress
-
-import apsw
+from contextlib import suppress
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock, is_alive
 from mdrecall.state_files import make_private_folder
-from mdrecall.store.sqlite.tables import rows
 
 #: The endings of a database and of the files that SQLite keeps beside it.
 SIDE_FILES = ("", "-wal", "-shm", "-journal")
@@ -164,26 +161,3 @@ def _quarantined_files(path: str) -> list[str]:
     except OSError:
         return []
     return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _QUARANTINED)]
-
-
-_ENDING = ".sqlite"
-
-
-def find_orphans(folder: str) -> list[tuple[str, str]]:
-    """Return the indexes in a folder whose workspace does not exist, each with that workspace; nothing is written."""
-    from urllib.parse import quote
-
-    try:
-        names = sorted(os.listdir(folder))
-    except OSError:
-        return []
-    found = []
-    for path in (os.path.join(folder, name) for name in names if name.endswith(_ENDING)):
-        # Immutable: SQLite then creates no side file and takes no lock. What is no index or not readable is left alone.
-        with suppress(apsw.Error):
-            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-            with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)) as db:
-                known = dict(rows(db, "SELECT key, value FROM meta WHERE key = 'workspace'"))
-            if known and not os.path.isdir(known["workspace"]):
-                found.append((path, known["workspace"]))
-    return found
