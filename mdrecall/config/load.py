@@ -209,6 +209,8 @@ def _add_hosts(values: dict[str, ResolvedValue], file: str) -> None:
     name = "memorySearch.sources"
     if "sessions" not in values[name].value and os.path.isfile(file):
         values[name] = ResolvedValue((*values[name].value, "sessions"), f"{values[name].origin}, {file}")
+        if values[name := "mdrecall.sessions.withNotes"].origin == "default":
+            values[name] = ResolvedValue(True, file)
 
 
 def _current_folder() -> str:

@@ -98,6 +98,7 @@ def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
             why_no_vectors=embedding.chosen.unusable_reason,
             reranker=reranker,
             hide=refresh.hide_forgotten,
+            sources=settings.memory_search.sources,
         )
 
     watcher = _build_watcher(settings, store, refresh)

@@ -60,12 +60,20 @@ class TimeSearch:
         self._transcripts = transcripts
         self._only = only
 
+    @property
+    def sees_everything(self) -> bool:
+        """True if no transcript is hidden from the search."""
+        return self._transcripts is None
+
     def visible_chunks(self) -> frozenset[int] | None:
-        """Return the chunks of notes and of the transcripts that may be seen; None if nothing is hidden."""
-        if self._transcripts is None:
+        """Return the chunks of the source, and of the transcripts that may be seen; None if nothing else is indexed.
+
+        How rare a word is depends on these chunks only, so that conversations do not change what notes are found.
+        """
+        if self._transcripts is None and self._source is None:
             return None
         documents = self._chunks.list_documents()
-        visible = [document.id for document in documents if self._is_visible(document)]
+        visible = [each.id for each in documents if self._source in (None, each.source) and self._is_visible(each)]
         return None if len(visible) == len(documents) else frozenset(self._chunks.chunks_of(visible))
 
     def chunks_within(self, limits: DayLimits | None) -> frozenset[int]:
@@ -116,7 +124,7 @@ class TimeSearch:
         score = _LISTED_SCORE if is_exact else _NEAREST_SCORE
         if not chosen or score < options.min_score:
             return _answer_nothing(times)
-        documents = _leave_places([document for day in chosen for document in days[day]], options.max_results)
+        documents = [document for day in chosen for document in days[day]]
         results = to_results(_pick(documents, options.max_results, self._chunks, score))
         caution = f"There is no note of that time. The nearest day before it with one is {format_day(chosen[0])}."
         if explain:
@@ -163,17 +171,6 @@ def _by_day(documents: Iterable[StoredDocument]) -> dict[int, list[StoredDocumen
         if day is not None:
             days.setdefault(day, []).append(document)
     return days
-
-
-def _leave_places(documents: list[StoredDocument], most: int) -> list[StoredDocument]:
-    """Return the documents with one part of each transcript, and transcripts in at most half of the places."""
-    sessions: dict[str, StoredDocument] = {}
-    for document in documents:
-        if document.source == "sessions":
-            sessions.setdefault(document.path, document)
-    note_count = sum(document.source != "sessions" for document in documents)
-    kept = {document.id for document in islice(sessions.values(), max(most - note_count, most // 2))}
-    return [document for document in documents if document.source != "sessions" or document.id in kept]
 
 
 def _pick(documents: list[StoredDocument], most: int, chunks: ChunkReader, score: float) -> list[Candidate]:
@@ -277,7 +274,6 @@ class ScopedChunks:
         self.count_by_source = chunks.count_by_source
         self.list_documents = chunks.list_documents
         self.chunks_of_projects = chunks.chunks_of_projects
-        self.sources_of = chunks.sources_of
 
     def explain(self, answer: SearchAnswer) -> SearchAnswer:
         """Return the answer with how many entries that hold words of the query were left out."""

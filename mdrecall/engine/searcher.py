@@ -22,7 +22,7 @@ from mdrecall.search.query import (
     read_times,
 )
 from mdrecall.search.recency import is_only_time, prefer_current, prefer_newest, prefer_times, quiet_time_words
-from mdrecall.search.results import explain_results, run_stages
+from mdrecall.search.results import explain_results, join_sources, run_stages
 from mdrecall.search.score import (
     Query,
     ReadChunk,
@@ -59,7 +59,6 @@ STAGES: tuple[Stage, ...] = (
     stages.limit_per_file,  # thinning: a few passages of each file
     stages.diversify_results,  # repetitions move down
     stages.prefer_important,  # of entries that hold the same words, the important ones and those of the project first
-    stages.reserve_note_places,  # sessions leave half of the places to notes
     prefer_newest,  # "latest", "still": the newest of near equals first
     stages.rerank_candidates,  # if configured: a model reads the best with the query and has the last word
     stages.drop_low_reranked,  # the minimum score of the request, on the reranker's scale
@@ -72,7 +71,7 @@ STAGES: tuple[Stage, ...] = (
 # change their order. A chunk gives about four passages, so one chunk for each result is four candidates for it.
 _MIN_CHUNKS = 16
 _USUAL_MULTIPLIER = 4
-# Candidates of one source, or notes where only sessions were found, are looked for among this many times more.
+# Candidates of some chunks are looked for among this many times more, if those are too many to compare one by one.
 _WIDER = 60
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
 _WIDER_WITH_DECAY = 4
@@ -120,9 +119,15 @@ class Searcher:
         why_no_vectors: str = "vectors are switched off",
         reranker: RerankCaller | None = None,
         hide: Callable[[list[StoredChunk]], list[StoredChunk]] = list,
+        sources: Sequence[SourceName] = ("memory",),
     ) -> None:
-        """``why_no_vectors`` is the reason given in answers if ``vectors`` is None; ``hide`` leaves out chunks."""
+        """``why_no_vectors`` is the reason given in answers if ``vectors`` is None; ``hide`` leaves out chunks.
+
+        Each of the ``sources`` is searched with the word statistics of its own, so that conversations do not change
+        what is found among notes.
+        """
         self.options = options
+        self._sources = sources
         self._chunks = chunks
         self.analyser = analyser
         self.texts = TextMemory()
@@ -141,6 +146,10 @@ class Searcher:
         query = request.query.strip()[:MAX_QUERY_CHARS]
         if not query:
             raise QueryError("The query is blank.", hint="Say in a few words what to look for.")
+        if request.source is None and len(self._sources) > 1:
+            requests = [request._replace(source=source) for source in self._sources]
+            notes, sessions = (self.search(one, now=now, transcripts=transcripts) for one in requests)
+            return join_sources(notes, sessions, apply_request(self.options, request).max_results)
         projects_of = self._chunks.chunks_of_projects()
         hidden = find_hidden(projects_of, request.projects) if projects_of else frozenset()
         if not hidden:
@@ -166,7 +175,6 @@ class _Search:
         self._vectors = searcher.vectors
         self._chunks = chunks
         self._request = request
-        self._source = request.source
         self._query = query
         self._now = now
         self._hidden = hidden
@@ -216,9 +224,9 @@ class _Search:
         if not chunk_count:
             return SearchAnswer((), reason="index_empty", action="")
         visible = by_time.visible_chunks()
-        if visible is not None and not visible:
+        if visible is not None and not visible and not by_time.sees_everything:
             return NOTHING_VISIBLE
-        chunk_count = chunk_count if visible is None else len(visible)
+        chunk_count = chunk_count if visible is None else max(1, len(visible))
         matches = match_query(self._chunks, self._terms, visible)
         naming = read_naming(self._query, self._terms)
         weights = weigh(matches, chunk_count, naming.identifiers)
@@ -226,7 +234,7 @@ class _Search:
             by_word = word_weights(matches, chunk_count, self._terms)
             self._embedded, self._degraded = try_embed(self._vectors, self._query, self._options.mode, by_word)
         is_limited = bool(limits or only)
-        within = by_time.chunks_within(limits) if is_limited or (self._source and visible) else visible
+        within = by_time.chunks_within(limits) if is_limited else visible
         if is_limited and not within:
             return explain_filter(only, limits)
         self._within = within
@@ -276,16 +284,9 @@ class _Search:
             self._embedded, self._degraded = try_embed(self._vectors, self._query, self._options.mode, {})
 
     def _gather(self) -> list[Candidate]:
-        """Return the candidates of both searches, with more notes if sessions would leave none for their places."""
+        """Return the candidates of the keyword search, the vector search, and those that the query names."""
         found = self._find_best()
-        found += self._find_named(found)
-        if self._source:
-            return found
-        session_count = sum(candidate.chunk.source == "sessions" for candidate in found)
-        if not session_count or len(found) - session_count >= self._options.max_results // 2:
-            return found
-        notes = self._find_more_notes({candidate.chunk.id for candidate in found})
-        return [*found, *self._load([self._strengths.get(chunk) for chunk in notes], self._cosines(notes))]
+        return found + self._find_named(found)
 
     def _cosines(self, chunks: Sequence[int]) -> dict[int, float]:
         return dict(self._vectors.cosines(self._embedded, chunks)) if self._embedded and self._vectors else {}
@@ -330,46 +331,19 @@ class _Search:
     def _find_best(self) -> list[Candidate]:
         """Return the most promising candidates of the keyword search and the vector search."""
         found, embedded, options = self._strengths, self._embedded, self._options
-        source, size = self._source, self._size
+        size = self._size
         if embedded is None or self._vectors is None:
-            return self._load(self._rank_by_keywords(), {})
-        cosines = self._nearest(self._vectors, embedded, _WIDER * size if source else size)
-        if source:
-            cosines = {chunk: cosines[chunk] for chunk in self._filter_source(list(cosines), source)[:size]}
+            return self._load(rank(found, size), {})
+        cosines = self._nearest(self._vectors, embedded, size)
         if options.mode == "vector" and embedded.trust >= 1:
             self._vector_weight = 1.0
             return self._load([found.get(chunk_id) for chunk_id in cosines], cosines)
         # What the embedder does not understand is found by words, even where vectors alone are asked for.
         weight = self._vector_weight = (1.0 if options.mode == "vector" else options.vector_weight) * embedded.trust
-        by_keywords = [entry.chunk_id for entry in self._rank_by_keywords()]
+        by_keywords = [entry.chunk_id for entry in rank(found, size)]
         cosines |= self._vectors.cosines(embedded, by_keywords)
         either = [found.get(chunk_id) for chunk_id in dict.fromkeys([*by_keywords, *cosines])]
         return self._load(most_promising(either, cosines, embedded.traits, weight, size), cosines)
-
-    def _find_more_notes(self, known: set[int]) -> list[int]:
-        """Return the best notes among many more chunks, by keywords first and then by vectors."""
-        limit, most = _WIDER * self._size, self._options.max_results
-        near, by_keywords = [], []
-        if self._embedded and self._vectors:
-            near = list(self._nearest(self._vectors, self._embedded, limit))
-        if self._options.mode != "vector":
-            by_keywords = [entry.chunk_id for entry in rank(self._strengths, limit)]
-        sources = self._chunks.sources_of([chunk for chunk in {*near, *by_keywords} if chunk not in known])
-        notes = {chunk for chunk, source in sources.items() if source != "sessions"}
-        best = [[chunk for chunk in chunks if chunk in notes][:most] for chunks in (by_keywords, near)]
-        return list(dict.fromkeys((*best[0], *best[1])))
-
-    def _rank_by_keywords(self) -> list[Weighted]:
-        """Return the best chunks of the keyword search, of one source if the request names it."""
-        if not self._source:
-            return rank(self._strengths, self._size)
-        ranked = rank(self._strengths, _WIDER * self._size)
-        kept = set(self._filter_source([entry.chunk_id for entry in ranked], self._source)[: self._size])
-        return [entry for entry in ranked if entry.chunk_id in kept]
-
-    def _filter_source(self, chunks: list[int], source: SourceName) -> list[int]:
-        sources = self._chunks.sources_of(chunks)
-        return [chunk for chunk in chunks if sources.get(chunk) == source]
 
     def _load(self, best: Sequence[Weighted], cosines: Mapping[int, float]) -> list[Candidate]:
         """Load the chunks, and compare the passages of those that have a vector."""

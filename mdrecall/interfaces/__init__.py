@@ -350,9 +350,6 @@ class ChunkReader(Protocol):
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
 
-    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
-        """Return the source of each chunk. A chunk that no longer exists is left out."""
-
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         """Return the chunks that each term occurs in, in the order of the terms.
 

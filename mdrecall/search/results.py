@@ -286,6 +286,15 @@ def merge_memories(
     )
 
 
+def join_sources(notes: SearchAnswer, conversations: SearchAnswer, max_results: int) -> SearchAnswer:
+    """Return one answer from notes and conversations; half of the places are for notes, as long as there are some."""
+    most = max(max_results - len(notes.results), (max_results + 1) // 2)
+    kept = conversations.replace(results=conversations.results[:most])
+    ranked = _put_in_order({"": notes, " ": kept})[:max_results]
+    better = notes if notes.results or not kept.results else conversations
+    return better.replace(results=tuple(result._replace(workspace="") for result in ranked))
+
+
 def _put_in_order(answers: Mapping[str, SearchAnswer]) -> list[SearchResult]:
     """Return all results, best first; those of one memory stay in its order, and of equals the names decide.
 

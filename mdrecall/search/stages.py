@@ -36,6 +36,10 @@ from mdrecall.types import Collection, Marks, Match, Mode, SearchAnswer, SearchR
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
 _USER_FACTOR = 1.1
+# What a question to a coding agent counts: asked again, it would always come first. In a chat, the answer follows it.
+_QUESTION_FACTOR = 0.4
+# The end of a sentence that is no question.
+_STATEMENT = r"[.!…](?=\s)|[。！]"
 # Below this, a best match is right about every fourth time.
 _WEAK = 0.2
 # All results together show about this much: the fewer there are, the more of the lines around each.
@@ -158,9 +162,21 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
             if has_words or features.likeness or features.naming or features.neighbours:
                 if passage.speaker and is_user(passage.speaker):
                     user_factor = user_factor or find_user_factor(context)
-                    worth *= user_factor
+                    said = found.chunk.text[passage.start : passage.end]
+                    worth *= _QUESTION_FACTOR if _is_of_coding(found.chunk) and is_question(said) else user_factor
                 passages.append(Candidate(found, passage, place, features, worth))
     return passages
+
+
+def _is_of_coding(chunk: StoredChunk) -> bool:
+    """True for a conversation with a coding agent: of these alone the project is known."""
+    return chunk.source == "sessions" and bool(chunk.marks.project)
+
+
+def is_question(text: str) -> bool:
+    """True if a text only asks something: it holds the words of an answer, and not the answer."""
+    said = text.rstrip()
+    return said.endswith(("?", "？")) and not re.search(_STATEMENT, said)
 
 
 def find_user_factor(context: RankingContext) -> float:
@@ -343,21 +359,6 @@ def diversify_results(candidates: Sequence[Candidate], context: RankingContext) 
 def identifier_share(entry: Candidate) -> float:
     """Return the share of the query's identifiers that a candidate holds; one that lacks any comes after it."""
     return entry.features.identified if entry.features else 0.0
-
-
-def reserve_note_places(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
-    """Keep half of the places for notes: drop the sessions that would take more, as long as there are notes.
-
-    Transcripts hold far more text than notes and repeat the words of the query, so they would fill every place.
-    """
-    places = context.options.max_results
-    sessions = [entry for entry in candidates if entry.found.chunk.source == "sessions"]
-    if not sessions:
-        return list(candidates)
-    note_count = len(candidates) - len(sessions)
-    allowed = max(places - note_count, (places + 1) // 2)
-    dropped = {(entry.chunk.id, entry.place) for entry in sessions[allowed:]}
-    return [entry for entry in candidates if (entry.chunk.id, entry.place) not in dropped]
 
 
 def limit_results(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

@@ -39,7 +39,6 @@ class FakeChunks:
     def __init__(self, chunks: Mapping[int, tuple[SourceName, str, float]], total: int = 5_000) -> None:
         self._chunks = chunks
         self._total = total
-        self.lookups: list[list[int]] = []
         self.loaded: list[int] = []
 
     def snapshot(self) -> AbstractContextManager[None]:
@@ -70,10 +69,6 @@ class FakeChunks:
 
     def chunks_of_projects(self) -> Mapping[int, str]:
         return {}
-
-    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
-        self.lookups.append(list(ids))
-        return {number: self._chunks[number][0] for number in ids if number in self._chunks}
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         found = {number: saturation for number, (_, _, saturation) in self._chunks.items() if saturation}
@@ -108,9 +103,14 @@ class FakeVectors:
         return {number: (Similarity(value, value, value), ()) for number, value in cosines.items()}
 
 
-def search(chunks: FakeChunks, vectors: FakeVectors | None = None, **request: Any) -> SearchAnswer:
+def search(
+    chunks: FakeChunks,
+    vectors: FakeVectors | None = None,
+    sources: tuple[SourceName, ...] = ("memory",),
+    **request: Any,
+) -> SearchAnswer:
     options = RankingOptions(max_results=6, min_score=0.0, mode="hybrid", vector_weight=0.5)
-    searcher = Searcher(chunks, Analyser(), options, cast("VectorSearcher | None", vectors))
+    searcher = Searcher(chunks, Analyser(), options, cast("VectorSearcher | None", vectors), sources=sources)
     return searcher.search(SearchRequest("walrus", **{"mode": "hybrid" if vectors else "keyword"} | request))
 
 
@@ -140,29 +140,15 @@ def test_the_multiplier_says_how_many_candidates_are_ranked(max_results: int, mu
     assert len(set(chunks.loaded)) == ranked
 
 
-def test_notes_are_looked_for_among_many_more_chunks_if_sessions_leave_them_no_place() -> None:
+BOTH: tuple[SourceName, ...] = ("memory", "sessions")
+
+
+def test_notes_keep_half_of_the_places_whatever_was_said() -> None:
+    notes = {number: ("memory", SHOWN, 0.3 - number / 10_000) for number in range(1_000, 1_050)}
+    notes |= dict.fromkeys(range(2_000, 5_000), ("memory", HIDDEN, 0.0))
     talk = {number: ("sessions", SHOWN, 0.9 - number / 10_000) for number in range(900)}
-    notes = dict.fromkeys(range(900, 903), ("memory", SHOWN, 0.1))
-    chunks = FakeChunks(cast("Any", talk | notes))
-    assert sorted(numbers(search(chunks))) == [0, 1, 2, 900, 901, 902]
-    assert len(chunks.lookups) == 1
-
-
-def test_no_more_notes_are_looked_for_than_have_a_place() -> None:
-    talk = {number: ("sessions", SHOWN, 0.9 - number / 10_000) for number in range(30)}
-    notes = {number: ("memory", SHOWN, 0.3 - number / 10_000) for number in range(100, 150)}
-    chunks = FakeChunks(cast("Any", talk | notes))
-    assert numbers(search(chunks)) == [0, 1, 2, 100, 101, 102]
-    assert len(chunks.loaded) == 16 + 6
-
-
-@pytest.mark.parametrize(("notes", "looks"), [(2, 1), (3, 0)])
-def test_with_notes_for_half_of_the_places_no_more_are_looked_for(notes: int, looks: int) -> None:
-    chunks = FakeChunks(
-        {number: ("memory" if number < notes else "sessions", SHOWN, 0.9 - number / 100) for number in range(40)}
-    )
-    search(chunks)
-    assert len(chunks.lookups) == looks
+    both = search(FakeChunks(cast("Any", notes | talk)), sources=BOTH)
+    assert numbers(both) == [0, 1, 2, 1_000, 1_001, 1_002]
 
 
 def test_a_source_is_looked_for_among_many_more_chunks() -> None:
@@ -185,7 +171,8 @@ def test_notes_that_only_vectors_find_get_their_places_too() -> None:
     mixed |= dict.fromkeys(range(300, 303), ("memory", HIDDEN, 0.0))
     vectors = FakeVectors({number: 0.9 - number / 10_000 for number in range(303)})
     for mode in ("vector", "hybrid"):
-        assert {300, 301, 302} <= set(numbers(search(FakeChunks(cast("Any", mixed)), vectors, mode=mode)))
+        found = numbers(search(FakeChunks(cast("Any", mixed)), vectors, mode=mode, sources=BOTH))
+        assert {300, 301, 302} <= set(found)
 
 
 def test_a_hybrid_search_mixes_both_scores_by_the_weight_and_the_trust() -> None:

@@ -34,7 +34,6 @@ from mdrecall.search.stages import (
     limit_results,
     merge_neighbours,
     prefer_speakers,
-    reserve_note_places,
     score_candidates,
     spread_over_files,
     to_results,
@@ -361,33 +360,6 @@ def test_a_repetition_that_holds_the_identifier_stays_above_what_does_not() -> N
     entries = find_passages([whole(1, "STL-142 fails"), whole(2, "STL-142 fails"), whole(3, "STL-7 is fine")], settings)
     scored = [entry._replace(score=0.9 - number / 10) for number, entry in enumerate(entries)]
     assert ids(diversify_results(scored, settings)) == [1, 2, 3]
-
-
-# reserve_note_places
-
-
-def mixed(*sources: str) -> list[Candidate]:
-    """Candidates in their order: ``s`` for a session, ``n`` for a note."""
-    return [
-        candidate(number, source="sessions" if source == "s" else "memory") for number, source in enumerate(sources)
-    ]
-
-
-@pytest.mark.parametrize(
-    ("sources", "places", "shown"),
-    [
-        ("ssssnn", 4, [0, 1, 4, 5]),  # half of the places are for notes
-        ("sssssnnn", 5, [0, 1, 2, 5, 6]),  # of an odd number, sessions may take one more
-        ("sssssn", 4, [0, 1, 2, 5]),  # places that no note can fill are left to sessions
-        ("ssssss", 4, [0, 1, 2, 3]),  # without a note, all are
-        ("nnnnss", 4, [0, 1, 2, 3]),  # nothing is kept for sessions
-        ("nsnsns", 4, [0, 1, 2, 3]),  # the order by score stays
-        ("sn", 1, [0]),  # one place goes to the best
-    ],
-)
-def test_half_of_the_places_are_kept_for_notes(sources: str, places: int, shown: list[int]) -> None:
-    settings = context(max_results=places)
-    assert ids(limit_results(reserve_note_places(mixed(*sources), settings), settings)) == shown
 
 
 # to_results, describe_doubt, explain_empty

@@ -250,7 +250,6 @@ def test_chunks_that_no_longer_exist_are_left_out(store: Store) -> None:
     first, second = chunk_ids(store, "walrus")
     store.documents.remove({"memory": ["a.md"]})
     assert [chunk.path for chunk in store.chunks.load([second, first])] == ["b.md"]
-    assert store.chunks.sources_of([first, second]) == {second: "memory"}
 
 
 def part_of(path: str, number: int, text: str) -> tuple[Document, list[IndexedChunk]]:
@@ -269,7 +268,6 @@ def test_the_parts_of_a_transcript_are_replaced_from_a_number_on(store: Store) -
     assert found_in(store, "penguin") == set()
     assert found_in(store, "walrus") == {"a.md", state.path}
     assert len(chunk_ids(store, "seal")) == 2
-    assert set(store.chunks.sources_of(chunk_ids(store, "seal")).values()) == {"sessions"}
     assert set(store.chunks.count_by_source()) == {SourceCount("memory", 1, 1), SourceCount("sessions", 1, 3)}
     sizes = store.admin.content_sizes()
     assert (sizes.texts["sessions"], sizes.cache) == (3 * sizes.texts["memory"] - 2 * (len("walrus") - len("seal")), 0)

@@ -347,14 +347,11 @@ _COUNTS = """
     WHERE workspace_id=%s AND gen=%s GROUP BY source
 """
 _CHUNKS = """
-    SELECT c.id, d.source{more} FROM mdrecall.chunks c JOIN mdrecall.documents d
+    SELECT c.id, d.source, d.path, c.start_line, c.end_line, c.text, c.trail, d.mtime_ns, c.records, c.marks
+    FROM mdrecall.chunks c JOIN mdrecall.documents d
         ON d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id
     WHERE c.workspace_id=%s AND c.gen=%s AND c.id = ANY(%s)
 """
-_SOURCES = _CHUNKS.format(more="")
-_WHOLE_CHUNKS = _CHUNKS.format(
-    more=", d.path, c.start_line, c.end_line, c.text, c.trail, d.mtime_ns, c.records, c.marks"
-)
 # As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
 _DOCUMENTS = """
     SELECT d.id, d.source, d.path, d.mtime_ns, CASE WHEN d.source <> 'sessions'
@@ -418,7 +415,7 @@ class PostgresChunks:
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         with self._database.reading(self._gen) as now:
-            found = {row[0]: _read_chunk(row) for row in (now.rows(_WHOLE_CHUNKS, list(ids)) if ids else ())}
+            found = {row[0]: _read_chunk(row) for row in (now.rows(_CHUNKS, list(ids)) if ids else ())}
         return [found[number] for number in ids if number in found]
 
     def list_documents(self, days: Sequence[tuple[int, int]] | None = None) -> list[StoredDocument]:
@@ -439,10 +436,6 @@ class PostgresChunks:
         with self._database.reading(self._gen) as now:
             found = now.db.execute(_CHUNKS_OF, (list(documents), now.workspace, now.gen)).fetchall()
         return [number for (number,) in found]
-
-    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
-        with self._database.reading(self._gen) as now:
-            return dict(now.rows(_SOURCES, list(ids))) if ids else {}
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         with self._database.reading(self._gen) as now:

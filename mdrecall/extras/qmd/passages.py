@@ -42,7 +42,7 @@ _HALF = 0.6
 _LOOSE = 0.5
 # Sources take turns afterwards, so that neither crowds out the other, and then there are as many as asked for. qmd has
 # a reranker of its own.
-_LEFT_OUT = (stages.reserve_note_places, stages.limit_results, stages.rerank_candidates, stages.drop_low_reranked)
+_LEFT_OUT = (stages.limit_results, stages.rerank_candidates, stages.drop_low_reranked)
 _STAGES = tuple(stage for stage in STAGES if stage not in _LEFT_OUT)
 
 # How qmd's scores are read as a likeness. That of ``vsearch`` is the cosine of a model of unknown range, of which only

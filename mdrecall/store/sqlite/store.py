@@ -238,7 +238,6 @@ _CHUNKS = f"""
 """
 # With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
 _OF_PROJECTS = """SELECT id, marks FROM chunks WHERE instr(marks, '"project":') > 0"""
-_SOURCE = "SELECT source FROM chunks JOIN documents ON documents.id = document_id WHERE chunks.id=?"
 
 # As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
 _DOCUMENTS = f"""
@@ -370,10 +369,6 @@ class SqliteChunks:
     def chunks_of(self, documents: Iterable[int]) -> list[int]:
         with self._file.reading() as db:
             return [chunk_id for number in documents for (chunk_id,) in sql.rows(db, _CHUNKS_OF, (number,))]
-
-    def sources_of(self, ids: Sequence[int]) -> Mapping[int, SourceName]:
-        with self._file.reading() as db:
-            return {chunk_id: source for chunk_id in ids for (source,) in sql.rows(db, _SOURCE, (chunk_id,))}
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         with self._file.reading() as db:
