@@ -13,7 +13,7 @@ from mdrecall.memory import Memory
 from mdrecall.notes.clock import user_time
 from mdrecall.notes.editing import LineEdit, find_codec, hash_content, remove_note, replace_content, replace_lines
 from mdrecall.notes.opening import read_below
-from mdrecall.text.annotations import read_annotated, read_annotations
+from mdrecall.text.annotations import line_origins, read_annotated, read_annotations
 from mdrecall.text.days import Moment, Place, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.text.notes import CURATED_FILES
@@ -186,7 +186,7 @@ def keep_line(memory: Memory, citation: str, *, now: datetime | None = None) -> 
 
 
 def list_conflicts(memory: Memory) -> tuple[Conflicts, int, int]:
-    """Return what contradicts itself in the notes; lines that are marked as replaced do not count.
+    """Return what contradicts itself in the notes; lines that are marked as replaced, and digests, do not count.
 
     With it come the numbers of notes that were read, and of those that were not, because there were too many lines.
     """
@@ -201,11 +201,13 @@ def list_conflicts(memory: Memory) -> tuple[Conflicts, int, int]:
             continue
         read += 1
         day, changed = note_day(note.path, text), Moment(note.changed_s * 1000).today
-        marks = read_annotated(text, is_curated=note.path in CURATED_FILES)[1]
+        lines, marks = text.split("\n"), read_annotated(text, is_curated=note.path in CURATED_FILES)[1]
+        left_out = {number for number, one in marks.items() if one.is_superseded}
+        left_out |= {number for number, origin in line_origins(lines).items() if origin == "digest"}
         claims += [
             Claim(statement, Place(note.path, line.line, day, changed))
-            for line in _list_lines(note.path, text.split("\n"))
-            if not (line.line in marks and marks[line.line].is_superseded)
+            for line in _list_lines(note.path, lines)
+            if line.line not in left_out
             for statement in read_statements(line.text, line.heading)
         ]
     return find_conflicts(claims[:_MAX_CLAIMS]), read, len(notes) - read

@@ -289,9 +289,10 @@ def _find_lines(entry: Candidate, beginnings: Sequence[str], least: int) -> list
     """Return the lines of a candidate that hold at least ``least`` words of the query.
 
     A conversation between people has none: a sentence in it seldom says what it is about, and what one person says does
-    not replace what another has said.
+    not replace what another has said. A digest has none either: it quotes.
     """
-    if entry.passage.speaker and not is_role(entry.passage.speaker):
+    is_digest = entry.chunk.marks.origin == "digest"
+    if is_digest or (entry.passage.speaker and not is_role(entry.passage.speaker)):
         return []
     span = shown_span(entry)
     text = entry.chunk.text[span.start : span.end]

@@ -145,6 +145,16 @@ def test_contradictions_are_listed_with_both_sources_until_one_is_marked(notes: 
     assert not keep_line(memory, "memory/2026-06-01.md#L2", now=NOW)
 
 
+def test_a_digest_of_a_session_contradicts_nothing(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "- The pool has 12 connections.\n")
+    said = "## Session 09:00 shop (claude-code a1)\n- The pool has 20 connections.\n"
+    workspace.write("memory/2026-11-02.md", said)
+    assert list_conflicts(workspace.memory())[0].found
+    mark = "<!-- mdrecall:digest host=claude-code session=a1 lines=1-9 -->\n"
+    workspace.write("memory/2026-11-02.md", said + mark)
+    assert list_conflicts(workspace.memory())[0].found == ()
+
+
 def test_a_log_of_one_thing_is_no_contradiction(workspace: Workspace) -> None:
     days = [f"- The weight of the parcel is {80 + day} kg" for day in range(8)]
     workspace.write("memory/2026-06-01.md", "\n".join(days))
