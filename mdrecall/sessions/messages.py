@@ -28,61 +28,11 @@ def is_silent(text: str) -> bool:
 
 def visible_text(text: str) -> str:
     """Return a text without a token at its end; empty if it is nothing else."""
-    start = _token_start(text, at_start=True)
-    return text if start is None else text[:start]
-
-
-class ReplyStream:
-    """An answer that arrives in pieces: everything is shown at once, except an end that may become the token."""
-
-    def __init__(self) -> None:
-        self._held = ""
-        self._at_start = True
-
-    def feed(self, piece: str) -> str:
-        """Take the next piece. Return the text that may be shown now."""
-        self._held += piece
-        return self._release(_hold_from(self._held, at_start=self._at_start))
-
-    def end(self) -> str:
-        """End the answer. Return the text that was held back and is not the token."""
-        start = _token_start(self._held, at_start=self._at_start)
-        shown = self._release(len(self._held) if start is None else start)
-        self._held = ""
-        return shown
-
-    def _release(self, count: int) -> str:
-        shown, self._held = self._held[:count], self._held[count:]
-        self._at_start = self._at_start and not shown
-        return shown
-
-
-def _token_start(text: str, *, at_start: bool) -> int | None:
-    """Return where a token at the end begins, with the blanks and stars before it; None if there is none."""
-    before = text.rstrip().rstrip("*").removesuffix(NO_REPLY)
-    return _edge(before, at_start=at_start) if len(before) < len(text.rstrip().rstrip("*")) else None
-
-
-def _hold_from(text: str, *, at_start: bool) -> int:
-    """Return from where on to hold a text back, because what follows may still make it the token."""
-    opening = text.strip().upper()
-    if at_start and (not opening or ("_" in opening and NO_REPLY.startswith(opening))):
-        return 0
-    start = _token_start(text, at_start=at_start)
-    for length in range(len(NO_REPLY) - 1, 0, -1):
-        if start is None and text.endswith(NO_REPLY[:length]):
-            start = _edge(text[:-length], at_start=at_start)
-    if start is None:
-        start = _edge(text, at_start=at_start)
-    return len(text) if start is None else start
-
-
-def _edge(before: str, *, at_start: bool) -> int | None:
-    """Return where the blanks and stars at the end of a text begin; None if there are none, except at the start."""
-    end = len(before)
-    while end and (before[end - 1].isspace() or before[end - 1] == "*"):
-        end -= 1
-    return end if end < len(before) or (at_start and not end) else None
+    end = text.rstrip().rstrip("*")
+    before = end.removesuffix(NO_REPLY)
+    shown = before.rstrip(" \t\r\n*")
+    # A token that is part of a word is none.
+    return text if before == end or (shown and shown == before) else shown
 
 
 _MEMORY = "mdrecall-memory"
