@@ -15,11 +15,13 @@ from mdrecall.config.settings import Chunking
 from mdrecall.engine.indexer import FileChanges, FileState, SyncWork
 from mdrecall.errors import BUGS, FileMissing, ReadError
 from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
+from mdrecall.notes.repository import project_of
 from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.annotations import least_trusted
 from mdrecall.text.chunk import chunk_markdown, title_text
 from mdrecall.text.words import Analyser
 from mdrecall.types import (
+    PASTED,
     Chunk,
     Document,
     FileChange,
@@ -238,14 +240,23 @@ class TranscriptIndexer:
                 part, chars, size = _Part(end, record.number, []), 0, 0
             if record.problem:
                 issues.append(Issue(known.path, f"record {record.number} {record.problem}"))
-            if record.is_message:
-                message = _cut_message(record.redact_text(self._redact), known.path, issues)
+            for one in self._split(record) if record.is_message else ():
+                message = _cut_message(one.redact_text(self._redact), known.path, issues)
                 part.messages.append(message)
                 chars += len(message.line) + 1
             if record.end is not None:
                 end = record.end
                 size += record.size
         yield part, end, True
+
+    def _split(self, record: TranscriptRecord) -> Iterator[TranscriptRecord]:
+        """Yield a message as it is indexed: what the person has pasted is not theirs."""
+        if not record.pasted:
+            yield record
+            return
+        if record.own:
+            yield record._replace(text=record.own)
+        yield record._replace(speaker=PASTED, text=record.pasted, origin="untrusted")
 
     def _document(self, path: str, part: _Part, number: int, stamp: Stamp) -> tuple[Document, list[IndexedChunk]]:
         text = "\n".join(message.line for message in part.messages)
@@ -254,15 +265,20 @@ class TranscriptIndexer:
         # A stored part does not depend on when it was indexed, so that it stays the same while the transcript grows.
         stamp = (len(text), said_ns, *stamp[2:])
         document = Document("sessions", part_path(path, number), "", digest, stamp, time.time_ns())
-        return document, list(self._chunks(text, part.messages))
+        return document, list(self._chunks(text, part.messages, self._project_of(path, stamp)))
 
-    def _chunks(self, text: str, messages: list[TranscriptRecord]) -> Iterator[IndexedChunk]:
+    def _project_of(self, path: str, stamp: Stamp) -> str:
+        """Return the project that a conversation of a coding agent is about; empty for any other one."""
+        about = self.source.describe(path, stamp)
+        return project_of(about.folder) if about.host else ""
+
+    def _chunks(self, text: str, messages: list[TranscriptRecord], project: str) -> Iterator[IndexedChunk]:
         for chunk in chunk_markdown(text, tokens=self._size.tokens, overlap=self._size.overlap):
             own = messages[chunk.start_line - 1 : chunk.end_line]
             records = tuple(message.number for message in own)
             day = next((message.day for message in own if message.day), "")
             trail = (f"# {day}",) if day else ()
-            marks = Marks(origin=least_trusted(message.origin for message in own))
+            marks = Marks(origin=least_trusted(message.origin for message in own), project=project)
             cited = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records, marks)
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(title_text(day)) if day else ("", "")

@@ -30,7 +30,7 @@ from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN
 from mdrecall.sessions.digest import Digest, Origin, find_mark, make_digest, safe_name
 from mdrecall.sessions.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
-from mdrecall.types import HostRecord
+from mdrecall.types import HostRecord, TranscriptRecord
 
 if TYPE_CHECKING:
     from mdrecall.hosts.events import HookEvent
@@ -270,7 +270,8 @@ def _continue(path: str, settings: Settings, now: datetime, has_time: Callable[[
     stamp = stamp_of_transcript(progress.transcript)
     if not stamp or open_tombstones(settings).load().is_forgotten_session(progress.session):
         return None
-    found, last, is_all = _read_on(progress, settings, has_time)
+    said: list[TranscriptRecord] = []
+    found, last, is_all = _read_on(progress, settings, has_time, said)
     done = progress._replace(number=last.number, offset=last.end or 0, seen=stamp if is_all else "")
     with lock_progress(settings) as is_ours:
         if not is_ours:
@@ -278,6 +279,7 @@ def _continue(path: str, settings: Settings, now: datetime, has_time: Callable[[
         _write_pending(settings)
         if load_progress(path) != progress:
             return None
+        _keep_words(progress, settings, said)
         if not found.text:
             save_progress(path, done)
             return None
@@ -309,17 +311,32 @@ def _write_pending(settings: Settings) -> str | None:
     return note.shown
 
 
-def _read_on(progress: Progress, settings: Settings, has_time: Callable[[], bool]) -> tuple[Digest, HostRecord, bool]:
+def _keep_words(progress: Progress, settings: Settings, said: list[TranscriptRecord]) -> None:
+    """Keep what the person said, so that it can be found where conversations are not followed."""
+    from mdrecall.sessions.host_conversations import HostState
+    from mdrecall.sessions.host_formats import About
+
+    if settings.mdrecall.hosts.prompt and said:
+        about = About(progress.folder, progress.place)
+        HostState(settings.agent_folder).keep_words(progress.host, progress.session, about, said)
+
+
+def _read_on(
+    progress: Progress, settings: Settings, has_time: Callable[[], bool], said: list[TranscriptRecord]
+) -> tuple[Digest, HostRecord, bool]:
     """Return the digest of the records that no note has yet, the last record, and True if no more follow.
 
     It ends before all is read after many records or bytes, or when the time is over, but never before one record.
     """
     from mdrecall.notes.tombstones import open_masks
     from mdrecall.sessions.hosts import read_steps
+    from mdrecall.sessions.jsonl import day_of, one_line
+    from mdrecall.sessions.own_words import split_words
 
     mark = max(progress.number, _find_mark(settings, progress, _day_notes(settings, progress.day)))
     zone = settings.defaults.user_timezone
     last, is_all, size = HostRecord(progress.number, progress.offset), False, 0
+    redact = open_masks(settings).redact
 
     def read_new() -> Iterator[HostRecord]:
         nonlocal last, is_all, size
@@ -327,6 +344,10 @@ def _read_on(progress: Progress, settings: Settings, has_time: Callable[[], bool
             if record.end is None:
                 break
             last, size = record, size + record.size
+            for step in record.steps:
+                if step.kind == "user" and (words := split_words(step.text)[0]):
+                    text = one_line(redact(words))
+                    said.append(TranscriptRecord(record.number, None, 0, "User", text, day_of(record.at)))
             if record.number > mark:
                 yield record
             if last.number - progress.number >= MAX_RECORDS or size >= MAX_BYTES or not has_time():
@@ -336,7 +357,7 @@ def _read_on(progress: Progress, settings: Settings, has_time: Callable[[], bool
     found = make_digest(
         read_new(),
         Origin(progress.host, progress.session, progress.folder, progress.place),
-        redact=open_masks(settings).redact,
+        redact=redact,
         clock=lambda at: f"{user_time(moment, None, zone):%Y-%m-%d %H:%M}" if (moment := _moment(at)) else "",
     )
     return found, last, is_all

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mdrecall.config.environment import find_locations
 from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, locate_receipt
 from mdrecall.notes.opening import read_beginning
+from mdrecall.text.annotations import BROKEN_PROJECT
 
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
@@ -43,9 +44,28 @@ def project_keys(folder: str, workspace: str) -> tuple[str, ...]:
     root = find_root(folder)
     if not root or os.path.realpath(root) == os.path.realpath(workspace):
         return ()
-    origin = _read_origin(root)
-    keys = (origin, f"path:{_escape(root)}", origin.rpartition("/")[2], _escape(os.path.basename(root)))
+    origin, main = _read_origin(root), find_main_root(root)
+    keys = (origin, f"path:{_escape(main)}", origin.rpartition("/")[2], _escape(os.path.basename(main)))
     return tuple(dict.fromkeys(key for key in keys if key))
+
+
+def project_of(folder: str) -> str:
+    """Return the one key of the project that a conversation in a folder is about.
+
+    A worktree belongs to its repository, and a folder that is in none is a project of its own. A conversation without a
+    folder has a key that nobody asks for.
+    """
+    root = find_root(folder)
+    origin = _read_origin(root) if root else ""
+    return origin or f"path:{_escape(find_main_root(root) or folder or BROKEN_PROJECT)}"
+
+
+def find_main_root(root: str) -> str:
+    """Return the main folder of the repository that a worktree belongs to; the folder itself if it is none."""
+    git = _git_folder(root) if root else ""
+    common = _read_line(os.path.join(git, "commondir")) if git else ""
+    shared = os.path.normpath(os.path.join(git, common)) if common else ""
+    return os.path.dirname(shared) if os.path.basename(shared) == ".git" else root
 
 
 def is_foreign(loaded: "Loaded") -> bool:

@@ -311,7 +311,8 @@ class _Part:
         ]
 
     def _add_question(self, message: _Message) -> None:
-        if not message.text or message.text.startswith("/"):
+        # A question that is asked again would be found before its answer.
+        if not message.text or message.text.startswith("/") or message.text.endswith(("?", "？")):
             return
         marked = [sentence for _, sentence in find_marked(message.text)]
         if marked:

@@ -51,7 +51,7 @@ from mdrecall.sessions.jsonl import (
     parse_blocks,
     parse_object,
 )
-from mdrecall.state_files import draft, load, save
+from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
 #: The hosts whose conversations can be read.
@@ -160,6 +160,34 @@ class HostState:
                 return About(folder, branch, title)
         except OSError:
             return About()
+
+    def keep_words(self, host: str, session: str, about: About, messages: list[TranscriptRecord]) -> None:
+        """Add what a person said in a session to its copy; ``messages`` are its records from some number on.
+
+        A record that the copy has is not added again. What a killed process has left of a line is removed.
+        """
+        path = os.path.join(self.copies, copy_name(host, session))
+        make_private_folder(os.path.dirname(path))
+        try:
+            file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+            with os.fdopen(file, "r+b") as opened:
+                data = opened.read()
+                whole = data.rfind(b"\n") + 1
+                opened.truncate(whole)
+                opened.seek(whole)
+                count = data.count(b"\n")
+                lines = []
+                for record in messages:
+                    while count < record.number:
+                        count += 1
+                        line = _message_line(record) if count == record.number else {}
+                        if count == 1:
+                            line["conversation"] = about._asdict()
+                        lines.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
+                opened.write("".join(lines).encode("utf-8", "surrogatepass"))
+            self.switch_on()
+        except OSError as error:
+            raise _write_error(path, error) from error
 
     def copy(self, found: "HostConversation", redact: Callable[[str], str]) -> int:
         """Write the copy of a conversation as a whole, unless it has no message; return how many it has."""

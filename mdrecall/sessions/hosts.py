@@ -47,6 +47,7 @@ from mdrecall.sessions.jsonl import (
     parse_object,
     split_lines,
 )
+from mdrecall.sessions.own_words import split_words
 from mdrecall.types import HostRecord, Issue, Stamp, Step, TranscriptRecord
 
 if TYPE_CHECKING:
@@ -345,7 +346,10 @@ def make_record(record: HostRecord) -> TranscriptRecord:
     if not text:
         return TranscriptRecord(record.number, record.end, record.size, problem=record.problem)
     speaker, origin = SPEAKERS[said[0].kind]
-    return TranscriptRecord(record.number, record.end, record.size, speaker, text, day_of(record.at), origin)
+    whole = "\n".join(step.text for step in said)
+    own, pasted = map(one_line, split_words(whole)) if origin == OWNER else ("", "")
+    words = (own, pasted) if pasted else ("", "")
+    return TranscriptRecord(record.number, record.end, record.size, speaker, text, day_of(record.at), origin, *words)
 
 
 def list_sessions(path: str) -> list[tuple[str, About, Stamp]]:

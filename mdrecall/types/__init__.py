@@ -64,6 +64,7 @@ from mdrecall.types.sync import (
 )
 from mdrecall.types.transcripts import (
     EVERYTHING,
+    PASTED,
     Conversation,
     HostRecord,
     MessagePage,

@@ -10,6 +10,10 @@ from mdrecall.types.documents import Issue
 _AGENT_ID = compile_later(r"[a-z0-9][a-z0-9_-]{0,63}")
 
 
+#: Who speaks in text that a person has pasted.
+PASTED = "Pasted"
+
+
 class TranscriptRecord(NamedTuple):
     """One record of a transcript: a line of a JSONL file, a row of a table, a message of a JSON file."""
 
@@ -27,6 +31,10 @@ class TranscriptRecord(NamedTuple):
     """The day of the message, such as ``2026-02-10``; empty if the record has no time."""
     origin: str = ""
     """Who it comes from: ``owner``, ``agent``, ``system`` or ``untrusted``; empty if the record is not a message."""
+    own: str = ""
+    """The person's own words in the message, if others are in it as well, such as a pasted log."""
+    pasted: str = ""
+    """The others."""
     problem: str = ""
     """Why the record was not read, such as ``has 40,000,000 bytes; …``; empty if it was."""
 

@@ -71,7 +71,7 @@ def test_each_stop_writes_what_was_added_since_the_last_one(settings: Settings, 
     assert first.startswith("## Session 09:00 shop")
     assert '- Asked: "fix the pool" (L1)' in first
     assert "(L2)" in first
-    talk.turn("and the queue?")
+    talk.turn("mend the queue")
     assert stop(talk, settings) == f"memory/{DAY}.md"
     assert note(settings).startswith(first)
     assert note(settings).count("fix the pool") == 1
@@ -273,7 +273,7 @@ def test_a_section_covers_few_bytes_and_each_reading_is_kept(
     talk.turn("fix the pool")
     for number in range(9):
         talk.add("user", [{"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * 6_000}])
-    talk.turn("and the queue?")
+    talk.turn("mend the queue")
     progress = progress_path(settings, "claude-code", talk.session)
     read = []
     for _ in range(6):

@@ -73,24 +73,6 @@ def begin_repository(folder: Path, branch: str = "main") -> None:
     (folder / ".git" / "HEAD").write_text(f"ref: refs/heads/{branch}\n")
 
 
-def test_notes_that_surely_fit_the_repository_come_with_their_lines(hooks: Hooks, tmp_path: Path) -> None:
-    shop = tmp_path / "webshop"
-    begin_repository(shop, "retry-payments")
-    hooks.workspace.write("memory/shop.md", "# Webshop\n\nThe branch retry-payments waits for Priya.\n")
-    hooks.workspace.write("memory/garden.md", "# Garden\n\nThe tomatoes need water.\n")
-    hooks.workspace.memory().sync()
-    text = hooks.answer("session-start", cwd=shop).context
-    assert re.search(r"## Notes that fit this folder\n\n- memory/shop\.md#L\d.*waits for Priya", text)
-    assert "tomatoes" not in text
-
-
-def test_notes_that_do_not_surely_fit_are_left_out(hooks: Hooks, tmp_path: Path) -> None:
-    begin_repository(tmp_path / "webshop")
-    hooks.workspace.write("memory/garden.md", "# Garden\n\nThe tomatoes need water.\n")
-    hooks.workspace.memory().sync()
-    assert "## Notes that fit" not in hooks.answer("session-start", cwd=tmp_path / "webshop").context
-
-
 def test_without_an_index_none_is_built_and_the_notes_are_there(hooks: Hooks) -> None:
     call = hooks.call("session-start")
     assert "green tea" in hooks.answer("session-start").context

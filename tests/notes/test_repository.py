@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mdrecall.notes.repository import find_root, has_remote, place_of, project_keys, read_branch
+from mdrecall.notes.repository import find_root, has_remote, place_of, project_keys, project_of, read_branch
 
 
 def repository(folder: Path, head: str = "ref: refs/heads/main\n") -> Path:
@@ -137,3 +137,24 @@ def test_worktrees_and_submodules_of_a_shared_repository_are_shared(tmp_path: Pa
     assert not has_remote(str(shop / "lib"))
     (module / "config").write_text('[remote "origin"]\n\turl = y\n')
     assert has_remote(str(shop / "lib"))
+
+
+def test_worktrees_and_subfolders_are_the_project_of_their_repository(tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    apart = shop / ".git" / "worktrees" / "fix"
+    apart.mkdir(parents=True)
+    (apart / "commondir").write_text("../..\n")
+    fix = tmp_path / "fix"
+    (fix / "src").mkdir(parents=True)
+    (fix / ".git").write_text(f"gitdir: {apart}\n")
+    assert project_of(str(fix / "src")) == project_of(str(shop)) == f"path:{shop}"
+    assert project_keys(str(fix), "") == project_keys(str(shop), "")
+    (shop / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:ana/shop.git\n')
+    assert project_of(str(fix)) == "github.com/ana/shop"
+
+
+def test_a_folder_without_a_repository_is_a_project_and_no_folder_is_none_that_is_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    if not find_root(str(tmp_path)):
+        assert project_of(str(tmp_path / "a")) == f"path:{tmp_path / 'a'}"
+    assert project_of("") == "path:?"
