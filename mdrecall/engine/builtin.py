@@ -108,6 +108,8 @@ class BuiltinBackend:
         issues = (*result.issues, *self._index_issues(result.issues))
         issues = visible.filter_issues(issues) if issues else ()
         action = self._explain_empty(issues, result.stale) if answer.reason == "index_empty" else answer.action
+        if answer.reason in ("no_match", "below_min_score", "index_empty") and not result.stale:
+            action = f"{action} {self._files.name_unsearched()}".strip()
         withheld = f"{visible.withheld} {answer.withheld}".strip()
         return answer.replace(action=action, stale=result.stale, issues=issues, withheld=withheld)
 

@@ -11,6 +11,7 @@ import stat
 import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from itertools import islice
 from typing import Any, NamedTuple
 
 from mdrecall.config.settings import ExtraPath, Settings
@@ -41,6 +42,8 @@ AGENT_FILES = frozenset(
 
 #: A folder may be moved while it is listed. If that happens this often in a row, the last listing is used.
 _TRIES = 3
+#: An empty answer names this many notes that are not searched, and looks into this many folders for them.
+_MAX_NAMED, _MAX_LOOKED_INTO = 3, 200
 #: The bits of a file's mode that say what it is.
 _KIND = 0o170000
 _LINK = "is a symbolic link, which is not followed"
@@ -220,6 +223,27 @@ class MemoryFiles:
         _drop_undecodable_names(scan)
         _drop_duplicates(scan)
         return Listing(scan.stamps, tuple(scan.issues), tuple(scan.lost), scan.places, tuple(scan.folders))
+
+    def name_unsearched(self) -> str:
+        """Return a sentence with a few notes of the workspace that no root covers; empty if there are none.
+
+        Files that agents read as instructions are not named, nor is a name that could pass for something else.
+        """
+        names: list[str] = []
+        roots, walk, ignored = self.roots(), os.walk(self._settings.workspace), self._settings.mdrecall.ignore
+        for folder, folders, files in () if self.is_whole_folder() else islice(walk, _MAX_LOOKED_INTO):
+            folders[:] = sorted(name for name in folders if name[0] != "." and name.lower() not in ignored)
+            for name in sorted(filter(is_note_file, files)):
+                path = os.path.join(folder, name)
+                is_named = name.isprintable() and name.casefold() not in AGENT_FILES
+                if is_named and all(path_inside(path, root) is None for root in roots):
+                    names.append(_relative(path, self._settings.workspace))
+            if len(names) >= _MAX_NAMED:
+                break
+        if not names:
+            return ""
+        others, remedy = ", ".join(names[:_MAX_NAMED]), "add files or folders to memorySearch.extraPaths"
+        return f"Only MEMORY.md, USER.md and memory/ are searched, not {others}: to search more, {remedy}."
 
     def read(self, path: str, listing: Listing) -> Document:
         """Return a listed file as a document. Raise a ``ReadError`` that names it."""

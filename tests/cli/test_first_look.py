@@ -48,6 +48,17 @@ def test_a_first_memory_file_does_not_hide_the_other_notes(workspace: Workspace,
     assert "walrus.md#L1" in run("search", "walrus").out
 
 
+def test_beside_openclaw_an_empty_answer_names_what_is_not_searched(workspace: Workspace, run: Run) -> None:
+    workspace.beside_openclaw()
+    for name in ("walrus.md", "docs/b.md", "AGENTS.md", "bad\x1b[2J.md", "node_modules/g.md", ".h/i.md"):
+        workspace.write(name, "the walrus sleeps")
+    for _ in range(2):
+        ran = run("search", "walrus", "--workspace", str(workspace.path))
+        assert ran.code == 1
+        assert "not walrus.md, docs/b.md: to search more, add files or folders to memorySearch.extraPaths" in ran.err
+        workspace.write("MEMORY.md", "# x\n")
+
+
 def test_once_there_is_a_configuration_in_its_place_none_other_is_named(workspace: Workspace, run: Run) -> None:
     workspace.write("mdrecall.json", "{}")
     configure(workspace)
