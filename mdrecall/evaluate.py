@@ -6,7 +6,7 @@ import posixpath
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
-from mdrecall.config.declare import InvalidValue, either, list_of, record, text, whole
+from mdrecall.config.declare import InvalidValue, either, list_of, record, text
 from mdrecall.errors import QuestionsError, ReadError
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
@@ -20,10 +20,7 @@ CUTS = (1, 3, 6, 10)
 #: How many results are looked at by default: as many as the largest of the cuts needs.
 DEPTH = 10
 
-_LABEL = either(text(), whole())
-_QUESTION = record(
-    {"query": text(), "expect": either(text(), list_of(text())), "id": _LABEL, "category": _LABEL}, ("query", "expect")
-)
+_QUESTION = record({"query": text(), "expect": either(text(), list_of(text()))}, ("query", "expect"))
 _HINT = 'Write one object a line: {"query": "where do we meet?", "expect": ["memory/2026-01-02.md", "MEMORY.md#L3-L9"]}'
 # A file of another format is wrong in every line; more than this would only fill the screen.
 _MAX_PROBLEMS = 20
@@ -93,8 +90,6 @@ class Question(NamedTuple):
     query: str
     expect: tuple[Expectation, ...]
     """Empty if no note answers the query."""
-    id: str | None = None
-    category: str | None = None
     line: int = 0
     """Its line in the file; 0 if it was not read from a file."""
 
@@ -231,8 +226,7 @@ def _parse_question(values: Any, number: int) -> Question:
         raise InvalidValue("must say what to look for", ".query")
     expect = [given["expect"]] if isinstance(given["expect"], str) else given["expect"]
     answers = tuple(_parse_expectation(each.strip()) for each in expect)
-    label, category = (str(given.get(name, "")).strip() or None for name in ("id", "category"))
-    return Question(given["query"], answers, label, category, number)
+    return Question(given["query"], answers, number)
 
 
 def _parse_expectation(place: str) -> Expectation:

@@ -22,11 +22,9 @@ def expected(text: str) -> Expectation:
     return entry
 
 
-def test_a_question_has_a_query_expectations_an_id_and_a_category() -> None:
-    line = '{"query": "where?", "expect": ["a.md", "MEMORY.md#L3-L9"], "id": 7, "category": " people "}'
-    assert parse_questions(line) == (
-        Question("where?", (Expectation("a.md"), Expectation("MEMORY.md", (3, 9))), "7", "people", 1),
-    )
+def test_a_question_has_a_query_and_expectations() -> None:
+    line = '{"query": "where?", "expect": ["a.md", "MEMORY.md#L3-L9"]}'
+    assert parse_questions(line) == (Question("where?", (Expectation("a.md"), Expectation("MEMORY.md", (3, 9))), 1),)
 
 
 def test_blank_lines_and_comments_are_left_out_and_line_ends_may_be_windows() -> None:
@@ -55,18 +53,13 @@ def test_an_expectation_is_a_path_with_or_without_lines(text: str, entry: Expect
     assert expected(text) == entry
 
 
-def test_what_is_left_empty_is_not_there() -> None:
-    (question,) = parse_questions('{"query": "q", "expect": "a.md", "id": "", "category": " "}')
-    assert (question.id, question.category) == (None, None)
-
-
 @pytest.mark.parametrize(
     ("line", "said"),
     [
         ("{", "this is not JSON (Expecting property name"),
         ("walrus", "this is not JSON (Expecting value"),
         ("[" * 100_000, "this is not JSON"),
-        ("[1]", "the line is [1], but must be an object with query, expect, id, category"),
+        ("[1]", "the line is [1], but must be an object with query, expect"),
         ('{"expect": "a.md"}', "query is missing"),
         ('{"query": " ", "expect": "a.md"}', "query must say what to look for"),
         ('{"query": 3, "expect": "a.md"}', "query is 3, but must be a string"),
@@ -76,8 +69,6 @@ def test_what_is_left_empty_is_not_there() -> None:
         ('{"query": "q", "expect": [3]}', "expect[0] is 3"),
         ('{"query": "q", "expect": null}', "expect is null"),
         ('{"query": "q", "expects": "a.md"}', "expects is not a known key; did you mean expect?"),
-        ('{"query": "q", "expect": "a.md", "id": true}', "id is true, but must be a string, or a whole number"),
-        ('{"query": "q", "expect": "a.md", "category": ["x"]}', "category is"),
         ('{"query": "q", "expect": "a.md#7"}', "expect holds 'a.md#7', but takes"),
         ('{"query": "q", "expect": "a.md#L0"}', "expect holds 'a.md#L0'"),
         ('{"query": "q", "expect": "#L9"}', "expect holds '#L9'"),

@@ -21,7 +21,7 @@ from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.embed.offline.word_file import RECORD_BITS, Card, read_card
 from mdrecall.errors import ArgumentError
 from mdrecall.state_files import make_private_folder
-from mdrecall.text.words import SCRIPTS, fold, script_share
+from mdrecall.text.words import SCRIPT_PATTERNS, fold, script_share
 from training.glosses import Entry, Table, make_word_file
 
 # Dictionaries are smaller.
@@ -133,10 +133,10 @@ def _read_entries(lines: list[str], path: str) -> Iterator[Entry]:
 
 def _find_script(dictionary: Dictionary, path: str, code: str) -> str:
     text = "".join(entry.word for entry in dictionary.entries[:5_000])
-    shares = {script: script_share(text, (script,)) for script in SCRIPTS}
+    shares = {script: script_share(text, (script,)) for script in SCRIPT_PATTERNS}
     script = max(shares, key=lambda each: shares[each])
     if shares[script] < 0.5 and shares["han"] + shares["kana"] < 0.5:
-        known = ", ".join(SCRIPTS)
+        known = ", ".join(SCRIPT_PATTERNS)
         raise _refuse(f"The words in {path} are in a script that cannot be read.", f"Known are {known}.")
     if code in _CUT.values():
         return next(script for script, language in _CUT.items() if language == code)

@@ -1,4 +1,4 @@
-"""``mdrecall config``: the configuration, the embedding providers, the offline table's languages, shell completion."""
+"""``mdrecall config``: the configuration and the embedding providers."""
 
 import argparse
 import json
@@ -8,27 +8,12 @@ from mdrecall.cli.options import CommandParser, add_common
 from mdrecall.cli.output import print_json, printable, progress_line, shorten_home, show, style
 from mdrecall.config.load import Loaded, hide_secret, list_agent_ids, load
 from mdrecall.config.openclaw_file import json_schema
-from mdrecall.embed.offline import OfflineEmbedder
-from mdrecall.embed.offline.languages import added_files
-from mdrecall.engine.embedders import EmbedderChooser, languages_dir_of
+from mdrecall.engine.embedders import EmbedderChooser
 from mdrecall.engine.embedding_status import ProviderRow, report_providers
 from mdrecall.errors import ConfigError, RecallError, WorkspaceError
 from mdrecall.wire import to_json
 
 _MARKS = {"used": "→", "beside": "+", "fallback": "↪"}
-_BASH = """\
-_mdrecall() {{
-    local words
-    case "${{COMP_WORDS[1]}}" in
-{cases}
-        *) words="{commands} --help --version" ;;
-    esac
-    [[ $COMP_CWORD -eq 1 ]] && words="{commands} --help --version"
-    COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-    [[ ${{#COMPREPLY[@]}} -eq 0 ]] && COMPREPLY=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}"))
-}}
-complete -o filenames -F _mdrecall mdrecall
-"""
 
 
 def add_config(parser: CommandParser) -> None:
@@ -130,42 +115,3 @@ def _describe_provider(row: ProviderRow) -> str:
         parts.append(f"answers in {row.probe.ms:.0f} ms, {row.probe.dims} dimensions")
     text = ", ".join(filter(None, parts))
     return f"{text}: {row.probe.error}" if row.probe and not row.probe.ok else text
-
-
-def add_language(parser: CommandParser) -> None:
-    parser.value("action", "", "list the languages that the offline table reads", nargs="?", choices=("list",))
-    add_common(parser)
-
-
-def run_language(options: argparse.Namespace) -> int:
-    folder = languages_dir_of(_load(options))
-    added = {file.card.language for file in added_files(folder)}
-    cards = sorted(OfflineEmbedder(folder).language_cards(), key=lambda card: card.language)
-    lines = [f"{style('en', 'bold')}  English     the table itself"]
-    for card in cards:
-        origin = "added" if card.language in added else "included"
-        name = f"{style(f'{card.language:3}', 'bold')} {printable(card.name):11}"
-        lines.append(f"{name} {card.words:>7,} words  {origin:8}  {printable(card.licence)}")
-    fields = ("language", "name", "script", "words", "added", "source", "licence")
-    known = [card._asdict() | {"added": card.language in added} for card in cards]
-    return show(options, [{name: card[name] for name in fields} for card in known], *lines)
-
-
-def add_completion(parser: CommandParser) -> None:
-    parser.value("shell", "", "the shell to complete in", choices=("bash", "zsh", "fish"))
-
-
-def run_completion(options: argparse.Namespace) -> int:
-    words: dict[str, list[str]] = options.list_words()
-    if options.shell == "fish":
-        print(f'complete -c mdrecall -n __fish_use_subcommand -f -a "{" ".join(words)}"')
-        for name, entries in words.items():
-            for entry in entries:
-                kind = "-l" if entry.startswith("--") else "-s" if entry.startswith("-") else "-a"
-                print(f'complete -c mdrecall -n "__fish_seen_subcommand_from {name}" {kind} {entry.lstrip("-")}')
-        return 0
-    if options.shell == "zsh":
-        print("autoload -U +X bashcompinit && bashcompinit")
-    cases = "\n".join(f'        {name}) words="{" ".join(entries)}" ;;' for name, entries in words.items())
-    print(_BASH.format(cases=cases, commands=" ".join(words)), end="")
-    return 0

@@ -8,17 +8,12 @@ from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_fraction
 from mdrecall.cli.output import plural, print_issues, print_json, print_warning, printable, progress_line, style
-from mdrecall.errors import QuestionsError
 from mdrecall.evaluate import (
     CUTS,
     DEPTH,
     Evaluation,
     Outcome,
-    Ranks,
     evaluate,
-    figure_names,
-    means,
-    parse_questions,
     read_questions,
 )
 from mdrecall.memory import Memory
@@ -28,7 +23,7 @@ _FIGURE = re.compile(r"(?:hit|recall)@[1-9]\d{0,2}|mrr")
 
 
 def add_eval(parser: CommandParser) -> None:
-    about = 'JSON lines such as {"query": "…", "expect": ["MEMORY.md#L3-L9"]}; - reads stdin'
+    about = 'JSON lines such as {"query": "…", "expect": ["MEMORY.md#L3-L9"]}'
     parser.value("file", "FILE", about)
     about = "exit with 1 if this figure, such as hit@6, is lower; repeatable"
     parser.value("--fail-under", "FIGURE=VALUE", about, type=_parse_minimum, action="append", default=[])
@@ -40,16 +35,20 @@ def run_eval(options: argparse.Namespace) -> int:
     found = _evaluate(options, max(cuts))
     figures = found.figures(cuts)
     below = [(name, figures[name], least) for name, least in options.fail_under if figures[name] < least - 1e-9]
-    groups = _group_by_category(found)
     if options.json:
-        record = _report_to_json(found, groups, figures)
+        record: dict[str, Any] = {
+            "questions": len(found.outcomes),
+            "mode": found.mode,
+            "figures": _round_all(figures),
+            "results": [_outcome_to_json(outcome) for outcome in found.outcomes],
+        }
         if options.fail_under:
             low = (dict(zip(("figure", "value", "least"), entry, strict=True)) for entry in below)
             record["below"] = [_round_all(entry) for entry in low]
         print_json(record | ({"issues": to_json(found.issues)} if found.issues else {}))
         return 1 if below else 0
     _print_questions(found)
-    _print_figures(figure_names(cuts), found, groups)
+    _print_figures(figures, found)
     sys.stdout.flush()
     print_issues(found.issues)
     for name, value, least in below:
@@ -58,12 +57,7 @@ def run_eval(options: argparse.Namespace) -> int:
 
 
 def _evaluate(options: argparse.Namespace, max_cut: int) -> Evaluation:
-    if options.file != "-":
-        questions = read_questions(options.file)
-    elif sys.stdin is None:
-        raise QuestionsError("There is no standard input.", hint="Give a file of questions instead of -.")
-    else:
-        questions = parse_questions(sys.stdin.buffer.read(), "standard input")
+    questions = read_questions(options.file)
     with progress_line("Evaluating") as progress, Memory.of(load_settings(options)) as memory:
         return evaluate(memory, questions, depth=max(DEPTH, max_cut), progress=progress)
 
@@ -73,31 +67,6 @@ def _parse_minimum(text: str) -> tuple[str, float]:
     if not _FIGURE.fullmatch(name):
         raise argparse.ArgumentTypeError(f"{text!r} is not FIGURE=VALUE, such as hit@6=0.9 or mrr=0.7")
     return name, parse_fraction(value)
-
-
-def _group_by_category(found: Evaluation) -> dict[str, list[Ranks]]:
-    """Return the ranks of the questions of each category, in the order of the file."""
-    groups: dict[str, list[Ranks]] = {}
-    for outcome in found.answerable:
-        if outcome.question.category:
-            groups.setdefault(outcome.question.category, []).append(outcome.ranks)
-    return groups
-
-
-def _report_to_json(
-    found: Evaluation, groups: Mapping[str, list[Ranks]], figures: Mapping[str, float]
-) -> dict[str, Any]:
-    categories = [
-        {"category": name, "questions": len(ranks), "figures": _round_all(means(figures, ranks))}
-        for name, ranks in groups.items()
-    ]
-    return {
-        "questions": len(found.outcomes),
-        "mode": found.mode,
-        "figures": _round_all(figures),
-        "results": [_outcome_to_json(outcome) for outcome in found.outcomes],
-        "categories": categories,
-    }
 
 
 def _round_all(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,9 +95,8 @@ def _print_questions(found: Evaluation) -> None:
     for outcome in outcomes:
         rank, question = f"{outcome.rank or '–':>3}", outcome.question
         query = " ".join(printable(question.query).split())
-        label = style(f"  [{printable(question.id)}]", "dim") if question.id else ""
         shown = query if len(query) <= 100 else query[:99] + "…"
-        print(f"{style(rank, 'green') if outcome.rank else style(rank, 'red', 'bold')}  {shown}{label}")
+        print(f"{style(rank, 'green') if outcome.rank else style(rank, 'red', 'bold')}  {shown}")
         if outcome.rank != 1:
             expected = ", ".join(printable(entry.citation) for entry in question.expect)
             first = f"the first result was {printable(outcome.came_first)}"
@@ -137,17 +105,10 @@ def _print_questions(found: Evaluation) -> None:
     print()
 
 
-def _print_figures(names: list[str], found: Evaluation, groups: Mapping[str, list[Ranks]]) -> None:
-    """Print the figures of all questions and of each category, and what becomes of questions without an answer."""
-    rows = [["", "questions", *names]]
-    for name, ranks in (("all", [outcome.ranks for outcome in found.answerable]), *groups.items()):
-        rows.append([printable(name), str(len(ranks)), *(f"{value:.3f}" for value in means(names, ranks).values())])
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        # The first column is aligned left, the others right.
-        cells = [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]
-        line = "  ".join(cells).rstrip()
-        print(line if row[0] else style(line, "dim"))
+def _print_figures(figures: Mapping[str, float], found: Evaluation) -> None:
+    """Print the figures, and how many questions without an answer got low confidence."""
+    print("  ".join(style(f"{name:>9}", "dim") for name in figures))
+    print("  ".join(f"{value:9.3f}" for value in figures.values()))
     if without := found.unanswerable:
         warned = sum(outcome.confidence == "low" for outcome in without)
         print(f"\n{plural(len(without), 'question')} without an answer, {warned or 'none'} with low confidence.")

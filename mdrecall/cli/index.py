@@ -106,15 +106,12 @@ def _reset(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 
 def add_watch(parser: CommandParser) -> None:
     parser.flag("--warm", "log nothing, and only keep the memory open, so that other commands answer at once")
-    parser.value("--idle", "N", "with --warm: end after N minutes without a command")
     add_common(parser)
 
 
 def run_watch(options: argparse.Namespace) -> int:
     if options.warm:
         return _keep_warm(options)
-    if options.idle:
-        raise QueryError("--idle works only with --warm.", hint="Leave it out, or add --warm.")
     memories = {agent: Memory.of(load_settings(options, agent)) for agent in choose_agents(options)}
     errors: list[RecallError] = []
     door = WarmDoor(dict(os.environ), options.answer)
@@ -227,7 +224,7 @@ def _keep_warm(options: argparse.Namespace) -> int:
         message = f"This memory is warm already: {describe_holder(holder)}."
         raise StoreBusy(message, hint="One process is enough for all commands.")
     end, _ = open_end_signal()
-    idle_s = 60.0 * (options.idle or loaded.settings.mdrecall.warm.idle_minutes)
+    idle_s = 60.0 * loaded.settings.mdrecall.warm.idle_minutes
     door = WarmDoor(dict(os.environ), options.answer)
     with Memory.of(loaded) as memory:
         try:

@@ -43,7 +43,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "status": ("status", "show what is indexed, where and how", "status", "status --deep"),
         "doctor": ("status", "check that everything works, and suggest fixes", "doctor"),
         "index": ("index", "update the index, or delete it", "index", "index --force", "index --reset"),
-        "watch": ("index", "update the index whenever a note changes", "watch", "watch --warm --idle 30"),
+        "watch": ("index", "update the index whenever a note changes", "watch", "watch --warm"),
         "promote": ("promote", "copy what is recalled often from dated notes to MEMORY.md", "promote"),
         "import": ("imports", "import what another program remembers, or restore a backup", "import mem0 mem0.json"),
         "export": ("imports", "save notes, memories and settings in one archive", "export backup.zip"),
@@ -61,15 +61,12 @@ PARTS: dict[str, tuple[str, ...]] = {
     "sessions hosts": ("sessions", "search the past conversations of coding agents", "sessions hosts list"),
     "mcp serve": ("mcp", "run the MCP server over HTTP", "mcp serve --port 8765", "mcp serve --read-only --ui"),
     "config providers": ("config", "list the embedding providers and which one is used", "config providers --probe"),
-    "config language": ("config", "list the languages of the offline table", "config language list"),
-    "config completion": ("config", "print a shell completion script", "config completion bash"),
 }  # fmt: skip
 #: Words that were commands once, in people's fingers and in scripts, and what they stand for.
 ALIASES = {
-    "completion": ("config", "completion"), "demo": ("search", "--demo"), "hosts": ("sessions", "hosts"),
-    "language": ("config", "language"), "links": ("list", "--links"), "providers": ("config", "providers"),
-    "reset": ("index", "--reset"), "serve": ("mcp", "serve"), "uninstall": ("install", "--remove"),
-    "warm": ("watch", "--warm"),
+    "demo": ("search", "--demo"), "hosts": ("sessions", "hosts"), "links": ("list", "--links"),
+    "providers": ("config", "providers"), "reset": ("index", "--reset"), "serve": ("mcp", "serve"),
+    "uninstall": ("install", "--remove"), "warm": ("watch", "--warm"),
 }  # fmt: skip
 #: Options that work without a command.
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version")
@@ -101,21 +98,8 @@ def build_parser(name: str) -> CommandParser:
         prog=f"mdrecall {name}", description=description, epilog="\n".join(more), formatter_class=_make_formatter
     )
     _find_function("add", name)(parser)
-    parser.set_defaults(command=name, actions_of=parser.actions_of, answer=answer, list_words=list_words)
+    parser.set_defaults(command=name, actions_of=parser.actions_of, answer=answer)
     return parser
-
-
-def list_words() -> dict[str, list[str]]:
-    """Return the options and fixed words of every command, for shell completion."""
-    words: dict[str, set[str]] = {}
-    for name in (*COMMANDS, *PARTS):
-        command, _, part = name.partition(" ")
-        own = words.setdefault(command, set())
-        own |= {part} if part else set()
-        for action in build_parser(name).arguments:
-            if action.help != argparse.SUPPRESS:
-                own |= {*action.option_strings, *map(str, action.choices or ())}
-    return {name: sorted(own) for name, own in words.items()}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

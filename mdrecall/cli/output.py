@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import Any, TextIO
 
 from mdrecall import errors
@@ -186,9 +185,6 @@ REMEDY_BY_REASON: dict[Reason, str] = {
     "no_searchable_words": "",
     "scope_denied": "Run `mdrecall config show` to see the scope, memory.qmd.scope.",
 }
-MINILM_REMEDY = (
-    "To find more of what is said in other words, run `mdrecall config providers --download minilm` (91 MB)."
-)
 STALE_REMEDY = "Run `mdrecall index` to update the index."
 
 
@@ -216,24 +212,9 @@ _BY_ERROR: tuple[tuple[type[RecallError], str, str, str], ...] = (
 )
 
 
-def add_remedy(answer: SearchAnswer, query: str = "") -> SearchAnswer:
+def add_remedy(answer: SearchAnswer) -> SearchAnswer:
     """Return the answer with the command-line remedy at the end of its ``action``."""
-    remedies = (REMEDY_BY_REASON[answer.reason], suggest_minilm(answer, query) if answer.reason else "")
-    return answer.replace(action=" ".join(filter(None, (answer.action, *remedies))))
-
-
-def suggest_minilm(answer: SearchAnswer, query: str) -> str:
-    """Return how to install the better embedder if the offline table alone has found nothing that fits; else empty.
-
-    It reads English only, so the query has to be in English.
-    """
-    is_weak = answer.reason in ("no_match", "below_min_score") or (bool(answer.results) and answer.confidence == "low")
-    if not is_weak or answer.provider != "offline" or answer.degraded or find_spec("onnxruntime"):
-        return ""
-    from mdrecall.text.words import is_english, surface_words, tokens
-
-    words = {word for token in tokens(query) for word in surface_words(token)}
-    return MINILM_REMEDY if is_english(words) else ""
+    return answer.replace(action=f"{answer.action} {REMEDY_BY_REASON[answer.reason]}".strip())
 
 
 def hint_for(error: RecallError, options: argparse.Namespace) -> str:

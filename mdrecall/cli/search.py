@@ -57,14 +57,13 @@ def run_search(options: argparse.Namespace) -> int:
     search = _search_several if options.all_agents or len(workspaces) > 1 else _search
     with output.progress_line("Indexing") as progress:
         answer = search(options, SearchRequest(query, queries=more, progress=progress, **given))
-    whole = " ".join((query, *more))
-    answer = output.add_remedy(answer, whole)
+    answer = output.add_remedy(answer)
     if options.json:
         from mdrecall.wire import answer_to_json
 
         output.print_json(answer_to_json(answer))
     else:
-        print_answer(answer, whole)
+        print_answer(answer)
     return 0 if answer.results else 1
 
 
@@ -102,7 +101,7 @@ def _search_several(options: argparse.Namespace, asked: SearchRequest) -> Search
     return answer
 
 
-def print_answer(answer: SearchAnswer, query: str = "") -> None:
+def print_answer(answer: SearchAnswer) -> None:
     """Print every result with its citation and snippet; warnings, and why there are none, go to standard error."""
     for number, result in enumerate(answer):
         if number:
@@ -123,8 +122,7 @@ def print_answer(answer: SearchAnswer, query: str = "") -> None:
         ("Not reranked", answer.not_reranked),
     )
     texts = [f"{notice}: {output.printable(reason.rstrip('.'))}." for notice, reason in notices if reason]
-    hint = output.suggest_minilm(answer, query) if answer.results else ""
-    texts += [answer.caution, answer.withheld, hint]
+    texts += [answer.caution, answer.withheld]
     for memory in answer.memories:
         if memory.error:
             output.print_warning(f"{memory.workspace} could not be searched: {memory.error} {memory.action}".rstrip())
@@ -202,7 +200,7 @@ def _show_demo(options: argparse.Namespace) -> int:
     output.print_issues(report.failed)
     for query, answer in answers.items():
         print("\n" + output.style(f'$ mdrecall search "{query}" -n 2', "bold"))
-        print_answer(answer, query)
+        print_answer(answer)
     where = workspace if options.into else "DIR"
     print("\nNow try your own notes: " + output.style(f'mdrecall search "…" --workspace {where}', "bold"))
     return 0

@@ -335,7 +335,7 @@ def _drop_ending(word: str) -> str:
     return bare if is_bare else word
 
 
-_SCRIPT_PATTERNS = {
+SCRIPT_PATTERNS = {
     "latin": compile_later("[a-z0-9]"),
     "han": compile_later("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"),
     "kana": compile_later("[\u3041-\u30ff]"),
@@ -350,7 +350,7 @@ def script_share(text: str, scripts: Sequence[str]) -> float:
     if text.isascii():
         return float("latin" in scripts)
     folded = [char for char in fold(text) if char.isalnum()]
-    patterns = [_SCRIPT_PATTERNS[script] for script in scripts]
+    patterns = [SCRIPT_PATTERNS[script] for script in scripts]
     known = sum(any(pattern.match(char) for pattern in patterns) for char in folded)
     return known / len(folded) if folded else 0.0
 
@@ -546,11 +546,6 @@ def find_stop_words(words: Iterable[str]) -> frozenset[str]:
     for language in _guess_languages(there - found, len(certain)):
         found |= there & _LATIN[language]
     return found
-
-
-def is_english(words: Set[str]) -> bool:
-    """True if more of a query's folded words are stop words of English than of any other language."""
-    return len(words & _ENGLISH_WORDS) > max(len(words & others) for others in _LATIN.values())
 
 
 def stop_words_of(language: str) -> frozenset[str]:

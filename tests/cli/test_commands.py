@@ -230,20 +230,6 @@ def test_a_demo_that_cannot_be_copied_leaves_nothing_behind(
     assert not (workspace.path / "sample").exists()
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_knows_every_command(run: Run, shell: str) -> None:
-    script = run("completion", shell).out
-    assert all(command in script for command in COMMANDS)
-    assert "max-results" in script
-
-
-def test_the_bash_completion_completes(run: Run) -> None:
-    script = run("completion", "bash").out
-    ask = 'COMP_WORDS=(mdrecall search --exp); COMP_CWORD=2; _mdrecall; echo "${COMPREPLY[@]}"'
-    done = subprocess.run(["bash", "-c", script + ask], capture_output=True, text=True, check=True)
-    assert done.stdout == "--explain\n"
-
-
 def test_a_mistyped_command_suggests_the_right_one(run: Run) -> None:
     ran = run("serch", "x")
     assert ran.code == 2

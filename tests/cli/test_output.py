@@ -14,7 +14,6 @@ from mdrecall.cli.config import _describe_provider
 from mdrecall.cli.install import _make_path
 from mdrecall.cli.main import _silence_stdout, main
 from mdrecall.cli.output import (
-    MINILM_REMEDY,
     confirm_deletion,
     plural,
     print_error,
@@ -107,16 +106,6 @@ def test_every_limitation_of_an_answer_is_told_on_standard_error(capsys: pytest.
         "2 results are private.",
         "No results (no_match). Try others.",
     ]
-
-
-def test_after_weak_results_a_better_embedder_is_suggested(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mdrecall.cli.output.find_spec", lambda name: None)
-    print_answer(SearchAnswer((result()._replace(confidence="low"),), provider="offline"), "where do we meet")
-    assert capsys.readouterr().err == f"{MINILM_REMEDY}\n"
-    print_answer(SearchAnswer((), reason="no_match", provider="offline"), "where do we meet")
-    assert MINILM_REMEDY not in capsys.readouterr().err
 
 
 def test_a_result_of_a_reranker_says_who_scored_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -28,7 +28,7 @@ from typing import Any, NamedTuple, Protocol
 
 from mdrecall import Appended, AsyncMemory, Memory, ReadResult, RecallError, SearchAnswer, errors
 from mdrecall.cli.main import answer, main
-from mdrecall.cli.output import MINILM_REMEDY, REMEDY_BY_REASON, SHOW_SESSION
+from mdrecall.cli.output import REMEDY_BY_REASON, SHOW_SESSION
 from mdrecall.cli.start import ask, find_socket_folder, unpack
 from mdrecall.cli.warm_server import WarmDoor
 from mdrecall.errors import FileMissing, NothingToWrite, PathRefused, QueryError, ReadError, WriteError
@@ -126,9 +126,6 @@ class CommandDoor:
     def ask(self, call: Call) -> Told:
         code, out = self._run(self._arguments(call))
         body = json.loads(out)
-        if "action" in body:
-            # Said where the packages of minilm are not installed.
-            body["action"] = body["action"].removesuffix(MINILM_REMEDY).strip()
         if remedy := REMEDY_BY_REASON[body.get("reason", "")]:
             assert body["action"].endswith(remedy)
             body["action"] = body["action"].removesuffix(remedy).strip()

@@ -26,14 +26,12 @@ COMMANDS: dict[str, list[str]] = {
         "list --json",
         "links MEMORY --json",
         "links nobody --json",
-        "language list --json",
         "index",
         "index --force",
         "status",
         "status --deep",
         "list",
         "links MEMORY",
-        "language list",
     ],
     "search": [
         "search team pricing --json",
@@ -252,7 +250,6 @@ COMMANDS: dict[str, list[str]] = {
     ],
     "demo": ["demo --json", "demo --json --into {base}/notes"],
     "ltm": ["ltm list --json --limit 3 --category fact", "ltm store --json", "ltm forget --json"],
-    "completion": ["completion bash", "completion zsh", "completion fish"],
     "usage": [
         "--version",
         "serch x",

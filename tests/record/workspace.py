@@ -44,9 +44,9 @@ CONVERSATION: dict[str, Any] = {
     },
 }  # fmt: skip
 QUESTIONS = (
-    {"query": "team pricing", "expect": ["MEMORY.md#L5-L7"], "category": "words"},
-    {"query": "DEC-0054", "expect": ["memory/2026-02-10.md"], "category": "identifiers", "id": "report"},
-    {"query": "what does coffee cost", "expect": ["memory/café.md"], "category": "meaning"},
+    {"query": "team pricing", "expect": ["MEMORY.md#L5-L7"]},
+    {"query": "DEC-0054", "expect": ["memory/2026-02-10.md"]},
+    {"query": "what does coffee cost", "expect": ["memory/café.md"]},
     {"query": "zeppelin", "expect": ["memory/none.md"]},
 )
 

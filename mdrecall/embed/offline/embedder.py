@@ -28,7 +28,6 @@ from mdrecall.embed.offline.languages import (
     is_token,
     token_word,
 )
-from mdrecall.embed.offline.word_file import Card
 from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import fold
@@ -260,10 +259,6 @@ class OfflineEmbedder:
         numpy = _numpy()
         rows = numpy.frombuffer(self._rows, numpy.int8).reshape(-1, self.dimensions)
         return Table(rows, numpy.frombuffer(self._scales, numpy.float32), numpy.array(self._common, numpy.float32))
-
-    def language_cards(self) -> list[Card]:
-        """Return what there is to say about each language besides English."""
-        return [file.card for file in self._languages.files.values()]
 
     def gloss_table(self) -> tuple[Pieces, Any]:
         """Return the pieces and their vectors, for making word files."""
