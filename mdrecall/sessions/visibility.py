@@ -49,8 +49,6 @@ _RESERVED = frozenset((*_CHATS, *_FIRST, *_THREADS, "agent", "subagent"))
 _OWN_RUNS = frozenset(("active-memory", "heartbeat", "node", "internal-session-effects"))
 #: Only a channel and an account may precede the word for the kind of chat.
 _MAX_BEFORE = 2
-#: The channel of a search without a session key.
-LOCAL_CHANNEL = "cli"
 _SETTING = "memory.qmd.scope"
 
 
@@ -157,21 +155,15 @@ def explain_denial(scope: Mapping[str, Any], key: str) -> str:
     hooks, ACP runs and unknown keys have no chat type and no channel.
 
     A search without a session key comes from a person at this machine, by the command line or Python. They can read
-    the files anyway, so they may search, unless a rule for the channel ``cli`` denies it.
+    the files anyway, so they may search.
     """
-    parsed, is_local = parse(key), not key.strip()
-    default = "allow" if is_local else scope.get("default", "allow")
+    parsed = parse(key)
     rules = enumerate(scope.get("rules") or ())
-    fitting = (
-        (rule["action"], f"{_SETTING}.rules[{number}]")
-        for number, rule in rules
-        if (_fits_local(rule.get("match") or {}) if is_local else _fits(rule.get("match") or {}, parsed))
-    )
-    action, decided_by = next(fitting, (default, f"{_SETTING}.default"))
-    if action == "allow":
+    fitting = ((n, rule["action"]) for n, rule in rules if _fits(rule.get("match") or {}, parsed))
+    number, action = next(fitting, (None, scope.get("default", "allow")))
+    if action == "allow" or not key.strip():
         return ""
-    if is_local:
-        return f"Searches without a session key are denied by {decided_by}. Change that rule to allow them."
+    decided_by = f"{_SETTING}.default" if number is None else f"{_SETTING}.rules[{number}]"
     chat = parsed.chat_type if parsed.chat_type != "unknown" else parsed.kind
     kind = "a conversation of an unknown kind" if chat == "unknown" else f"a {chat} conversation"
     match = f'"match": {{"keyPrefix": "{parsed.rest or parsed.raw}"}}'
@@ -181,24 +173,12 @@ def explain_denial(scope: Mapping[str, Any], key: str) -> str:
     )
 
 
-def _fits_local(match: Mapping[str, str]) -> bool:
-    """True if a rule is for the person at this machine: only one that names their channel is, not one for everybody."""
-    return set(match) == {"channel"} and match["channel"].strip().lower() == LOCAL_CHANNEL
-
-
 def _fits(match: Mapping[str, str], key: SessionKey) -> bool:
-    channel, chat_type = _plain(match, "channel"), _plain(match, "chatType")
-    if channel and channel != key.channel:
-        return False
-    if chat_type and {"dm": "direct"}.get(chat_type, chat_type) != key.chat_type:
-        return False
-    prefix, raw_prefix = _plain(match, "keyPrefix"), _plain(match, "rawKeyPrefix")
+    names = ("channel", "chatType", "keyPrefix", "rawKeyPrefix")
+    channel, chat_type, prefix, raw_prefix = (match.get(name, "").strip().lower() for name in names)
+    fits_chat = channel in ("", key.channel) and {"dm": "direct"}.get(chat_type, chat_type) in ("", key.chat_type)
     compared = key.raw if prefix.startswith("agent:") else key.rest
-    return compared.startswith(prefix) and key.raw.startswith(raw_prefix)
-
-
-def _plain(match: Mapping[str, str], name: str) -> str:
-    return match.get(name, "").strip().lower()
+    return fits_chat and compared.startswith(prefix) and key.raw.startswith(raw_prefix)
 
 
 #: Why a conversation is hidden from another; empty if it is not.
@@ -318,7 +298,7 @@ def _find_audience(key: SessionKey, chat_type: str) -> Audience:
         return "shared"
     if key.is_private:
         return by_type or "private"
-    return by_type or "restricted" if key.kind == "explicit" else "restricted"
+    return (key.kind == "explicit" and by_type) or "restricted"
 
 
 def _why_hidden_in_openclaw(requester: Party, source: Party, rules: Rules, is_same_agent: bool) -> Hidden:

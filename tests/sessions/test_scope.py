@@ -81,11 +81,6 @@ def test_a_person_at_the_machine_may_search_whatever_the_default_is() -> None:
         assert not explain_denial(rules({"action": "deny"}), key)
 
 
-def test_a_rule_for_the_channel_cli_is_one_for_the_person_at_the_machine() -> None:
-    scope = rules({"action": "deny", "match": {"channel": "CLI"}}, default="allow")
-    assert "rules[0]" in explain_denial(scope, "")
-
-
 def test_whoever_is_denied_is_told_by_what_and_how_to_change_it() -> None:
     said = explain_denial(DEFAULT_SCOPE, "agent:main:slack:group:7")
     assert "a group conversation" in said
