@@ -17,8 +17,6 @@ from mdrecall.config.environment import ProgramFolders
 from mdrecall.config.workspace import SHARED
 from mdrecall.hosts.pieces import (
     Piece,
-    approvals,
-    are_all_ours,
     first_note,
     hook_entries,
     json_value,
@@ -26,7 +24,7 @@ from mdrecall.hosts.pieces import (
     section,
     server_entry,
 )
-from mdrecall.mcp_server.install import Entry, find_client, read_text, target_of
+from mdrecall.mcp_server.install import Entry, find_client, target_of
 
 Event = Literal[
     "session-start", "prompt", "before-compaction", "after-compaction", "stop", "subagent-stop", "session-end"
@@ -45,20 +43,13 @@ _FILES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "plugin")
 #: The hooks that are installed, and the seconds after which the host ends them. The hook itself answers well before. No
 #: host grants the end of a session more than that.
 _TIMEOUTS: Mapping[Event, int] = {
-    "session-start": 5,
-    "prompt": 5,
-    "before-compaction": 10,
-    "stop": 10,
-    "session-end": 1,
-}
+    "session-start": 5, "prompt": 5, "before-compaction": 10, "stop": 10, "session-end": 1
+}  # fmt: skip
 #: What Copilot calls them in a file of its own.
 _COPILOT_EVENTS: Mapping[Event, str] = {
-    "session-start": "sessionStart",
-    "prompt": "userPromptSubmitted",
-    "before-compaction": "preCompact",
-    "stop": "agentStop",
-    "session-end": "sessionEnd",
-}
+    "session-start": "sessionStart", "prompt": "userPromptSubmitted", "before-compaction": "preCompact",
+    "stop": "agentStop", "session-end": "sessionEnd",
+}  # fmt: skip
 INSTRUCTIONS = """\
 ## Memory
 
@@ -187,22 +178,15 @@ def _for_claude(site: Site) -> Iterator[Piece]:
 def _for_codex(site: Site) -> Iterator[Piece]:
     hooks = site.path("{codex}/hooks.json", ".codex/hooks.json")
     yield _server(site)
-    if are_all_ours(read_text(hooks) or ""):
-        yield approvals(os.path.realpath(os.path.join(site.folders.codex, "config.toml")), hooks)
     yield hook_entries(hooks, _hooks(site))
     yield _skill(site.path("{codex}/skills", ".agents/skills"))
 
 
 def _for_copilot(site: Site) -> Iterator[Piece]:
     yield _server(site)
+    command = site.shell_command
     hooks = {
-        name: [
-            {
-                "type": "command",
-                "bash": f"{site.shell_command} hook {event} --host copilot",
-                "timeoutSec": _TIMEOUTS[event],
-            }
-        ]
+        name: [{"type": "command", "bash": f"{command} hook {event} --host copilot", "timeoutSec": _TIMEOUTS[event]}]
         for event, name in _COPILOT_EVENTS.items()
     }
     yield own_file(site.path("{home}/.copilot/hooks/mdrecall.json", ""), _dump({"version": 1, "hooks": hooks}))
@@ -278,72 +262,30 @@ def _without_hooks(user: str = "", project: str = "AGENTS.md") -> Callable[[Site
 
 
 _CLAUDE_EVENTS: Mapping[Event, str] = {
-    "session-start": "SessionStart",
-    "prompt": "UserPromptSubmit",
-    "before-compaction": "PreCompact",
-    "after-compaction": "PostCompact",
-    "stop": "Stop",
-    "subagent-stop": "SubagentStop",
-    "session-end": "SessionEnd",
-}
+    "session-start": "SessionStart", "prompt": "UserPromptSubmit", "before-compaction": "PreCompact",
+    "after-compaction": "PostCompact", "stop": "Stop", "subagent-stop": "SubagentStop", "session-end": "SessionEnd",
+}  # fmt: skip
 _SPECIFIC: Mapping[Event, Shape] = {"session-start": "specific", "prompt": "specific"}
 
 #: In the order in which their variables are looked at: a host that was started by another one inherits its variables.
 HOSTS = (
-    Host(
-        "copilot",
-        {event: name for event, name in _CLAUDE_EVENTS.items() if event != "after-compaction"},
-        {"session-start": "top", "prompt": "top"},
-        _for_copilot,
-        r"/session-state/[^/]+/events\.jsonl$",
-        "COPILOT_CLI",
-    ),
-    Host(
-        "codex",
-        _CLAUDE_EVENTS,
-        _SPECIFIC,
-        _for_codex,
-        r"(?:^|/)rollout-[^/]+\.jsonl$",
-        headless_transcript='"source":"exec"',
-        max_bytes=_MAX_CODEX_BYTES,
-    ),
-    Host(
-        "gemini",
-        # It says that it is about to compact before each request to the model, so that event means nothing.
-        {"session-start": "SessionStart", "prompt": "BeforeAgent", "stop": "AfterAgent", "session-end": "SessionEnd"},
-        _SPECIFIC,
-        _for_gemini,
-        r"/\.gemini/tmp/.+/chats/",
-        "GEMINI_SESSION_ID",
-        refusal="deny",
-        timeout_unit="ms",
-    ),
-    Host(
-        "qwen",
-        _CLAUDE_EVENTS,
-        _SPECIFIC,
-        partial(_in_settings, skills=".qwen/skills"),
-        r"/\.qwen/projects/.+/chats/",
-        "QWEN_PROJECT_DIR",
-        timeout_unit="ms",
-    ),
-    Host(
-        "claude-code",
-        _CLAUDE_EVENTS,
-        {**_SPECIFIC, "before-compaction": "text"},
-        _for_claude,
-        r"/\.claude/projects/",
-        "CLAUDECODE",
-        headless_variable=("CLAUDE_CODE_SESSION_ATTENDED", "0"),
-    ),
-    Host(
-        "opencode",
-        # mdrecall's own plugin runs inside the host and calls the command, with the names that it likes.
-        {event: event for event in _CLAUDE_EVENTS},
-        {"session-start": "top", "prompt": "top", "before-compaction": "top"},
-        _for_opencode,
-    ),
-)
+    Host("copilot", {event: name for event, name in _CLAUDE_EVENTS.items() if event != "after-compaction"},
+         {"session-start": "top", "prompt": "top"}, _for_copilot,
+         r"/session-state/[^/]+/events\.jsonl$", "COPILOT_CLI"),
+    Host("codex", _CLAUDE_EVENTS, _SPECIFIC, _for_codex, r"(?:^|/)rollout-[^/]+\.jsonl$",
+         headless_transcript='"source":"exec"', max_bytes=_MAX_CODEX_BYTES),
+    # It says that it is about to compact before each request to the model, so that event means nothing.
+    Host("gemini", {"session-start": "SessionStart", "prompt": "BeforeAgent", "stop": "AfterAgent",
+                    "session-end": "SessionEnd"},
+         _SPECIFIC, _for_gemini, r"/\.gemini/tmp/.+/chats/", "GEMINI_SESSION_ID", refusal="deny", timeout_unit="ms"),
+    Host("qwen", _CLAUDE_EVENTS, _SPECIFIC, partial(_in_settings, skills=".qwen/skills"),
+         r"/\.qwen/projects/.+/chats/", "QWEN_PROJECT_DIR", timeout_unit="ms"),
+    Host("claude-code", _CLAUDE_EVENTS, {**_SPECIFIC, "before-compaction": "text"}, _for_claude,
+         r"/\.claude/projects/", "CLAUDECODE", headless_variable=("CLAUDE_CODE_SESSION_ATTENDED", "0")),
+    # mdrecall's own plugin runs inside the host and calls the command, with the names that it likes.
+    Host("opencode", {event: event for event in _CLAUDE_EVENTS},
+         {"session-start": "top", "prompt": "top", "before-compaction": "top"}, _for_opencode),
+)  # fmt: skip
 #: Any other program is an MCP client, which gets the server alone. What all hosts share is no program.
 _WITHOUT_HOOKS: Mapping[str, Callable[[Site], Iterator[Piece]]] = {
     "cursor": _without_hooks(),
@@ -353,10 +295,7 @@ _WITHOUT_HOOKS: Mapping[str, Callable[[Site], Iterator[Piece]]] = {
     "zed": _without_hooks(),
     SHARED: _for_all_hosts,
 }
-INSTALLABLE = (
-    *sorted(host.name for host in HOSTS),
-    *(name for name in _WITHOUT_HOOKS if name != SHARED),
-)
+INSTALLABLE = (*sorted(host.name for host in HOSTS), *(name for name in _WITHOUT_HOOKS if name != SHARED))
 
 
 def list_pieces(site: Site) -> tuple[Piece, ...]:
