@@ -19,7 +19,6 @@ from mdrecall.sessions.flush import (
     DEFAULT_WINDOW,
     Decision,
     FlushHistory,
-    Moment,
     Prompts,
     Rules,
     Turn,
@@ -104,7 +103,7 @@ class Flush:
         """Return the prompts for the model; ``extra_system`` is the rest of the run's system prompt."""
         custom = self.settings.compaction.memory_flush
         prompts = make_prompts(
-            local_moment(self.settings, now, zone),
+            self._user_time(now, zone),
             user=custom.prompt,
             system=custom.system_prompt,
             extra_system=extra_system,
@@ -124,10 +123,12 @@ class Flush:
 
         ``path`` is where the model means to write. Any file but the day's note is refused.
         """
-        moment, said = local_moment(self.settings, now, zone), visible_text(text)
+        moment, said = self._user_time(now, zone), visible_text(text)
         if text.strip() and not said.strip():
             return Appended(daily_path(moment), 0)
-        return self._append(said, moment, path)
+        limit, day = self.settings.mdrecall.max_file_bytes, str(moment.date())
+        masked = open_tombstones(self.settings).load().mask(said)
+        return append_daily(self.settings.workspace, masked, day, path=path, max_bytes=limit, author=BY_FLUSH)
 
     def done(self, now: datetime | None = None, *, compaction_count: int | None = None) -> None:
         """Record that the flush succeeded; give the count of compactions if ``sessions.json`` has an older one."""
@@ -145,11 +146,6 @@ class Flush:
         if not self._has_begun:
             self._update_history(lambda entry: count_attempt(entry.history, self._count(entry)), None)
         self._has_begun = False
-
-    def _append(self, text: str, moment: Moment, path: str | None) -> Appended:
-        limit = self.settings.mdrecall.max_file_bytes
-        text = open_tombstones(self.settings).load().mask(text)
-        return append_daily(self.settings.workspace, text, moment.date, path=path, max_bytes=limit, author=BY_FLUSH)
 
     def _update_history(self, change: Callable[[Entry], FlushHistory], now_ms: int | None) -> None:
         if not self.session_key:
@@ -184,6 +180,9 @@ class Flush:
             workspace_access=state.workspace_access,
         )  # fmt: skip
 
+    def _user_time(self, now: datetime | None, zone: str | tzinfo | None) -> datetime:
+        return user_time(now, zone, self.settings.defaults.user_timezone)
+
     def _count(self, entry: Entry) -> int:
         given = self._state.compaction_count
         return entry.compaction_count if given is None else given
@@ -211,19 +210,3 @@ def flush_rules(settings: Settings, reserve_tokens: int | None = None) -> Rules:
         reserve_tokens=compaction.reserve_tokens if reserve_tokens is None else reserve_tokens,
         reserve_tokens_floor=compaction.reserve_tokens_floor,
     )
-
-
-def local_moment(settings: Settings, now: datetime | None, zone: str | tzinfo | None = None) -> Moment:
-    """Return a moment, by default the present one, in the user's time zone."""
-    here = user_time(now, zone, settings.defaults.user_timezone)
-    return Moment(here.year, here.month, here.day, here.weekday(), here.hour, here.minute, _zone_label(here))
-
-
-def _zone_label(here: datetime) -> str:
-    """Return the name of a time zone; an abbreviation is followed by its offset."""
-    if key := getattr(here.tzinfo, "key", ""):
-        return str(key)
-    offset = here.strftime("%z")
-    away = f"UTC{offset[:3]}:{offset[3:5]}"
-    name = here.tzname() or away
-    return name if name in ("UTC", away) else f"{name}, {away}"

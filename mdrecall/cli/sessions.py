@@ -204,11 +204,11 @@ def _import_host(options: argparse.Namespace, choice: "HostChoice") -> int:
 
 
 def _forget_host(options: argparse.Namespace, choice: "HostChoice") -> int:
-    copies = choice.count_copies()
+    copies = sum(host == choice.host for host, _, _ in choice.state.list_copies())
     question = f"Delete {plural(copies, 'imported conversation')} of {choice.host}?"
     if copies and not confirm_deletion(question, options, nothing="Nothing was changed"):
         print("Nothing was changed.")
         return 1
-    choice.forget()
+    choice.state.forget(choice.host)
     told = f"Conversations of {choice.host} are no longer searched. The host's own files were not touched."
     return show(options, {"host": choice.host, "deleted": copies}, told)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from mdrecall import state_files
 from mdrecall.config.settings import Settings
 from mdrecall.errors import ReadError, RecallError
-from mdrecall.flush import flush_rules, local_moment
+from mdrecall.flush import flush_rules
 from mdrecall.locks import FileLock
 from mdrecall.notes.clock import user_time
 from mdrecall.notes.notes import NotePath, append_note
@@ -466,7 +466,7 @@ def ask_for_flush(event: "HookEvent", settings: Settings, now: datetime) -> str:
     if not is_due:
         return ""
     custom = settings.compaction.memory_flush.prompt
-    return make_request(local_moment(settings, now), settings.workspace, user=custom)
+    return make_request(user_time(now, None, settings.defaults.user_timezone), settings.workspace, user=custom)
 
 
 def _may_ask(event: "HookEvent", settings: Settings) -> bool:

@@ -12,8 +12,6 @@ from mdrecall.hosts.table import Event, Host, find_host, recognise_host
 from mdrecall.notes.opening import read_beginning
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from mdrecall.config.settings import Settings
     from mdrecall.doctor import Finding
     from mdrecall.memory import Memory
@@ -62,7 +60,7 @@ class HookCall(NamedTuple):
     settings: "Settings"
     open: "Callable[[], AbstractContextManager[Memory]]"
     """Opens the memory of the workspace."""
-    now: "datetime"
+    now: datetime
     deadline: float
     """When the host must have its answer, by the monotonic clock."""
     log: Callable[[str], None]
@@ -148,25 +146,15 @@ def log_problem(path: str, now: datetime, where: str, problem: str) -> None:
     said = " ".join(redact(f"{where}: {problem}").split())[:_MAX_LINE_CHARS]
     with suppress(OSError):
         state_files.make_private_folder(os.path.dirname(path))
-        file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(file, f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {said}\n".encode())
-            is_full = os.fstat(file).st_size > MAX_BYTES
-        finally:
-            os.close(file)
-        if is_full:
-            _shorten(path)
-
-
-def _shorten(path: str) -> None:
-    """Keep the newer half of the log."""
-    with open(path, "rb") as file:
-        file.seek(-MAX_BYTES // 2, os.SEEK_END)
-        file.readline()
-        kept = file.read()
-    with state_files.draft(path) as target:
-        target.file.write(kept)
-        target.publish()
+        with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", 0) as file:
+            file.write(f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {said}\n".encode())
+            if file.tell() <= MAX_BYTES:
+                return
+            file.seek(-MAX_BYTES // 2, os.SEEK_END)
+            _, _, newer = file.read().partition(b"\n")
+        with state_files.draft(path) as target:
+            target.file.write(newer)
+            target.publish()
 
 
 def check_log(path: str, now: datetime) -> "Iterator[Finding]":

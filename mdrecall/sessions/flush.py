@@ -6,6 +6,7 @@ one flush, and a limited number of attempts at it.
 """
 
 import re
+from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
 from mdrecall.patterns import NOTE_ENDING
@@ -188,23 +189,6 @@ def _find_obstacle(rules: Rules, turn: Turn, history: FlushHistory) -> str:
     return next((why for applies, why in obstacles if applies), "")
 
 
-class Moment(NamedTuple):
-    """A time in the user's time zone."""
-
-    year: int
-    month: int
-    day: int
-    weekday: int
-    """0 is Monday."""
-    hour: int
-    minute: int
-    zone: str
-
-    @property
-    def date(self) -> str:
-        return f"{self.year:04}-{self.month:02}-{self.day:02}"
-
-
 class Prompts(NamedTuple):
     """The prompts of a flush, the one file that it may write to, and the model to ask."""
 
@@ -215,13 +199,13 @@ class Prompts(NamedTuple):
     """As configured, ``provider/model``; empty for the model of the conversation."""
 
 
-def daily_path(moment: Moment) -> str:
+def daily_path(moment: datetime) -> str:
     """Return the path of the day's note, relative to the workspace."""
-    return f"memory/{moment.date}{NOTE_ENDING}"
+    return f"memory/{moment.date()}{NOTE_ENDING}"
 
 
 def make_prompts(
-    moment: Moment,
+    moment: datetime,
     *,
     user: str | None = None,
     system: str | None = None,
@@ -229,14 +213,16 @@ def make_prompts(
     twelve_hours: bool = False,
 ) -> Prompts:
     """Return the prompts of a flush. Custom ones are completed; ``extra_system`` is the rest of the system prompt."""
-    asked = _complete(user, _USER).replace(_DATE, moment.date)
+    asked, added = (
+        _complete(custom, built_in).replace(_DATE, str(moment.date()))
+        for custom, built_in in ((user, _USER), (system, _SYSTEM))
+    )
     if _TIME_LINE not in asked:
-        asked += f"\n{_TIME_LINE} {time_words(moment, twelve_hours=twelve_hours)} ({moment.zone})"
-    added = _complete(system, _SYSTEM).replace(_DATE, moment.date)
+        asked += f"\n{_TIME_LINE} {time_words(moment, twelve_hours=twelve_hours)} ({_zone_label(moment)})"
     return Prompts("\n\n".join(filter(None, (extra_system.strip(), added))), asked, daily_path(moment))
 
 
-def make_request(moment: Moment, folder: str, *, user: str | None = None) -> str:
+def make_request(moment: datetime, folder: str, *, user: str | None = None) -> str:
     """Return the request to a model that works in another folder than its notes; ``folder`` is theirs.
 
     A custom prompt takes the place of the built-in one.
@@ -252,21 +238,30 @@ def make_request(moment: Moment, folder: str, *, user: str | None = None) -> str
     )
 
 
-def time_words(moment: Moment, *, twelve_hours: bool) -> str:
+def time_words(moment: datetime, *, twelve_hours: bool) -> str:
     """Return a time such as ``Monday, February 16th, 2026 — 10:00 AM``, or ``… — 10:00``."""
     ending = {1: "st", 2: "nd", 3: "rd"}.get(0 if 10 < moment.day < 14 else moment.day % 10, "th")
-    day = f"{_WEEKDAYS[moment.weekday]}, {_MONTHS[moment.month - 1]} {moment.day}{ending}, {moment.year}"
-    if not twelve_hours:
-        return f"{day} — {moment.hour:02}:{moment.minute:02}"
+    day = f"{_WEEKDAYS[moment.weekday()]}, {_MONTHS[moment.month - 1]} {moment.day}{ending}, {moment.year}"
     half = "AM" if moment.hour < 12 else "PM"
-    return f"{day} — {(moment.hour + 11) % 12 + 1}:{moment.minute:02} {half}"
+    time = f"{(moment.hour + 11) % 12 + 1}:{moment:%M} {half}" if twelve_hours else f"{moment:%H:%M}"
+    return f"{day} — {time}"
+
+
+def _zone_label(moment: datetime) -> str:
+    """Return the name of a time zone; an abbreviation is followed by its offset."""
+    if key := getattr(moment.tzinfo, "key", ""):
+        return str(key)
+    offset = moment.strftime("%z")
+    away = f"UTC{offset[:3]}:{offset[3:5]}"
+    name = moment.tzname() or away
+    return name if name in ("UTC", away) else f"{name}, {away}"
 
 
 def _complete(custom: str | None, built_in: str) -> str:
     """Return a custom prompt with the instructions that it lacks, or the built-in one without a custom one."""
-    if not (custom or "").strip():
-        return built_in
     text = (custom or "").strip()
+    if not text:
+        return built_in
     missing = [instruction for instruction, pattern in _INSTRUCTIONS if not pattern.search(text)]
     if NO_REPLY not in text:
         missing.append(_SILENCE)

@@ -14,7 +14,7 @@ import re
 import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -63,7 +63,6 @@ _COPIES = "hosts"
 _ENDING = ".jsonl"
 #: More transcripts of a host are not looked at: the newest ones count, and each costs a search some microseconds.
 _MAX_FILES = 5_000
-_DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 #: A report names at most this many problems.
 _MAX_ISSUES = 20
 
@@ -122,25 +121,19 @@ class HostState:
 
         known = self.list_followed()
         known.pop(host, None)
-        try:
+        with _writing(self.copies), suppress(FileNotFoundError):
             shutil.rmtree(os.path.join(self.copies, host))
-        except FileNotFoundError:
-            pass
-        except OSError as error:
-            raise _write_error(self.copies, error) from error
         with suppress(OSError):
             os.rmdir(self.copies)
         self._save(known)
 
     def _save(self, known: Mapping[str, FollowedHost]) -> None:
-        try:
+        with _writing(self._path):
             if known or os.path.isdir(self.copies):
                 entries = {host: {"root": at.root, "folders": list(at.folders)} for host, at in known.items()}
                 save(self._path, {"follow": entries})
             elif os.path.exists(self._path):
                 os.unlink(self._path)
-        except OSError as error:
-            raise _write_error(self._path, error) from error
 
     def list_copies(self) -> Iterator[tuple[str, str, Stamp]]:
         """Yield the host, the session and the stamp of every copy."""
@@ -168,45 +161,31 @@ class HostState:
         """
         path = os.path.join(self.copies, copy_name(host, session))
         make_private_folder(os.path.dirname(path))
-        try:
+        with _writing(path):
             file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
             with os.fdopen(file, "r+b") as opened:
                 data = opened.read()
-                whole = data.rfind(b"\n") + 1
-                opened.truncate(whole)
-                opened.seek(whole)
+                opened.truncate(opened.seek(data.rfind(b"\n") + 1))
                 count = data.count(b"\n")
-                lines = []
                 for record in messages:
                     while count < record.number:
                         count += 1
-                        line = _message_line(record) if count == record.number else {}
-                        if count == 1:
-                            line["conversation"] = about._asdict()
-                        lines.append(json.dumps(line, ensure_ascii=False, separators=(",", ":")) + "\n")
-                opened.write("".join(lines).encode("utf-8", "surrogatepass"))
-            self.switch_on()
-        except OSError as error:
-            raise _write_error(path, error) from error
+                        said = record if count == record.number else TranscriptRecord(count, None, 0)
+                        opened.write(_make_line(said, about))
+        self.switch_on()
 
     def copy(self, found: "HostConversation", redact: Callable[[str], str]) -> int:
         """Write the copy of a conversation as a whole, unless it has no message; return how many it has."""
         path = os.path.join(self.copies, copy_name(found.host, found.session))
-        about = {"folder": found.about.folder, "branch": found.about.branch, "title": redact(found.about.title)}
+        about = found.about._replace(title=redact(found.about.title))
         messages = 0
-        try:
-            with found.open() as opened, draft(path) as target:
-                for record in opened.records():
-                    line = _message_line(record.redact_text(redact))
-                    if record.number == 1:
-                        line["conversation"] = about
-                    target.file.write(json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode() + b"\n")
-                    messages += record.is_message
-                if messages:
-                    target.publish()
-                    os.utime(path, ns=(found.stamp[1], found.stamp[1]))
-        except OSError as error:
-            raise _write_error(path, error) from error
+        with _writing(path), found.open() as opened, draft(path) as target:
+            for record in opened.records():
+                target.file.write(_make_line(record.redact_text(redact), about))
+                messages += record.is_message
+            if messages:
+                target.publish()
+                os.utime(path, ns=(found.stamp[1], found.stamp[1]))
         return messages
 
 
@@ -215,11 +194,15 @@ def copy_name(host: str, session: str) -> str:
     return f"{host}/{session}{_ENDING}"
 
 
-def _message_line(record: TranscriptRecord) -> dict[str, Any]:
-    if not record.is_message:
-        return {}
-    message = {"role": record.speaker.lower(), "content": record.text}
-    return {"type": "message", **({"timestamp": f"{record.day}T12:00:00Z"} if record.day else {}), "message": message}
+def _make_line(record: TranscriptRecord, about: About) -> bytes:
+    """Return a record as a line of a copy; the first one also says what the conversation is about."""
+    line: dict[str, Any] = {}
+    if record.is_message:
+        day = {"timestamp": f"{record.day}T12:00:00Z"} if record.day else {}
+        line = {"type": "message", **day, "message": {"role": record.speaker.lower(), "content": record.text}}
+    if record.number == 1:
+        line["conversation"] = about._asdict()
+    return json.dumps(line, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
 
 
 def _names(folder: str) -> list[str]:
@@ -231,10 +214,14 @@ def _names(folder: str) -> list[str]:
         raise ReadError(f"Cannot list {folder}: {error.strerror}.", path=folder) from error
 
 
-def _write_error(path: str, error: OSError) -> SessionsError:
-    return SessionsError(
-        f"Cannot write {path}: {error.strerror or error}.", hint="Check the disk and the permissions, then try again."
-    )
+@contextmanager
+def _writing(path: str) -> Iterator[None]:
+    """Name the file in the errors of an attempt to write it."""
+    try:
+        yield
+    except OSError as error:
+        hint = "Check the disk and the permissions, then try again."
+        raise SessionsError(f"Cannot write {path}: {error.strerror or error}.", hint=hint) from error
 
 
 class HostConversation(NamedTuple):
@@ -300,7 +287,7 @@ class HostTranscripts:
 
     def find(self, session: str, listing: Listing) -> str | None:
         """Return the path of a conversation given by its session, with or without the host before it."""
-        own = (path for path in listing.stamps if self.owns(path))
+        own = filter(self.owns, listing.stamps)
         return next((path for path in own if path == session or path.endswith(f"/{session}.jsonl")), None)
 
     def describe(self, path: str, stamp: Stamp) -> Conversation:
@@ -373,12 +360,9 @@ class AboutCache:
     def save(self) -> None:
         """Write what is new; a folder that cannot be written to is no reason to fail."""
         if self._has_changed and self._known is not None:
-            newest = dict(list(self._known.items())[-len(HOSTS) * _MAX_FILES :])
-            try:
-                save(self._path, newest)
-            except OSError:
-                return
-            self._has_changed = False
+            with suppress(OSError):
+                save(self._path, dict(list(self._known.items())[-len(HOSTS) * _MAX_FILES :]))
+                self._has_changed = False
 
 
 def list_wanted(host: str, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]) -> Iterator[HostConversation]:
@@ -418,7 +402,6 @@ def _list_opencode(path: str, issues: list[Issue]) -> Iterator[HostConversation]
 
 
 def _read_copy(file: OpenJsonl, start: int, number: int) -> Iterator[TranscriptRecord]:
-    """Yield the records of a copy."""
     return parse_blocks(file.blocks(start), _parse_copy, start=start, number=number)
 
 
@@ -449,15 +432,15 @@ class HostChoice:
     def __init__(self, host: str, loaded: Loaded, env: Mapping[str, str], folder: str) -> None:
         """``folder`` is one of the project whose conversations are meant; empty for every project."""
         self.host = host
+        self.state = HostState(loaded.settings.agent_folder)
         self._settings = loaded.settings
-        self._state = HostState(loaded.settings.agent_folder)
         self._cache = _open_cache(loaded.settings)
         self._wanted = FollowedHost(find_conversations(host, env), find_project(folder) if folder else ())
 
     def follow(self) -> FollowedHost:
         """Read the conversations from now on, where the host keeps them."""
         self._require_root()
-        return self._state.follow(self.host, self._wanted)
+        return self.state.follow(self.host, self._wanted)
 
     def copy_all(self, since: str) -> tuple[int, int, list[str]]:
         """Copy the conversations as they are now; those that went on no later than a day are left out.
@@ -472,29 +455,19 @@ class HostChoice:
         for each in list_wanted(self.host, self._wanted, self._cache, issues):
             if each.stamp[1] >= from_ns and not forgotten.is_forgotten_transcript(each.path):
                 try:
-                    counts.append(self._state.copy(each, redact))
+                    counts.append(self.state.copy(each, redact))
                 except ReadError as error:
                     issues.append(Issue(each.path, str(error)))
         if any(counts):
-            self._state.switch_on()
+            self.state.switch_on()
         self._cache.save()
         shown = [f"{issue.path} {issue.problem}" for issue in issues[:_MAX_ISSUES]]
         return sum(count > 0 for count in counts), sum(counts), shown
 
-    def count_copies(self) -> int:
-        """Return how many conversations of the host were imported."""
-        return sum(host == self.host for host, _, _ in self._state.list_copies())
-
-    def forget(self) -> None:
-        """Read nothing of the host any more, and delete the copies."""
-        self._state.forget(self.host)
-
     def _require_root(self) -> None:
-        if not os.path.exists(self._wanted.root):
-            hint = "Check that the host runs for this user and has had a conversation."
-            raise FileMissing(
-                f"{self.host} has no conversations in {self._wanted.root}.", path=self._wanted.root, hint=hint
-            )
+        root, hint = self._wanted.root, "Check that the host runs for this user and has had a conversation."
+        if not os.path.exists(root):
+            raise FileMissing(f"{self.host} has no conversations in {root}.", path=root, hint=hint)
 
 
 def _open_cache(settings: Settings) -> AboutCache:
@@ -528,8 +501,6 @@ def _parse_day(day: str) -> int:
     if not day:
         return 0
     try:
-        if not _DAY.fullmatch(day):
-            raise ValueError(day)
-        return int(datetime.fromisoformat(day).replace(tzinfo=UTC).timestamp()) * 10**9
-    except (ValueError, OverflowError) as error:
+        return int(datetime.fromisoformat(f"{day}T00:00Z").timestamp()) * 10**9
+    except ValueError as error:
         raise QueryError(f"{day!r} is not a day.", hint="Write it as 2026-02-10.") from error

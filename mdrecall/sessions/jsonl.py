@@ -17,12 +17,12 @@ _BLOCK_BYTES = 1 << 20
 #: A longer line is not read: one of this size with emoji takes 285 MB to parse and to show. Messages with
 #: pictures inside are below it.
 MAX_LINE_BYTES = 16 << 20
-#: A text is put on one line in blocks of about this size: all words of a long text together take ten times its memory.
-_BLOCK_CHARS = 1 << 20
+#: All words of a longer text together would take ten times its memory.
+_MAX_SPLIT_CHARS = 1 << 20
 #: How much of the beginning, and before the offset, a quick seal covers: enough that a rewritten file differs.
 _SEAL_BYTES = 4096
 
-_BLANK = re.compile(r"\s")
+_BLANKS = re.compile(r"[^\S ]\s*| \s+")
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?=T)")
 # A program that cuts a text in the middle of an emoji leaves half of it, which neither an index nor a file can hold.
 _HALF_CHARACTERS = re.compile("[\ud800-\udfff]")
@@ -148,15 +148,5 @@ def day_of(timestamp: Any) -> str:
 
 def one_line(text: str) -> str:
     """Return a text on one line, with single blanks and whole characters."""
-    blocks = (" ".join(text[start:end].split()) for start, end in _cut_at_blanks(text))
-    return _HALF_CHARACTERS.sub("\ufffd", " ".join(filter(None, blocks)))
-
-
-def _cut_at_blanks(text: str) -> Iterator[tuple[int, int]]:
-    """Yield the offsets of blocks that end before a blank."""
-    start = 0
-    while start < len(text):
-        blank = _BLANK.search(text, start + _BLOCK_CHARS)
-        end = blank.start() if blank else len(text)
-        yield start, end
-        start = end
+    line = " ".join(text.split()) if len(text) <= _MAX_SPLIT_CHARS else _BLANKS.sub(" ", text).strip()
+    return _HALF_CHARACTERS.sub("\ufffd", line)

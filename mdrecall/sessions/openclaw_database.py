@@ -246,11 +246,10 @@ class OpenClawDatabase:
         digest = hashlib.sha256(window.generation.encode())
 
         def update(connection: apsw.Connection) -> None:
-            rows = self.cold.read(connection, window.session) if window.is_cold else ()
-            for row in (row for row in rows if row[0] < end):
-                digest.update(repr(row).encode("utf-8", "surrogatepass"))
-            for row in connection.execute(query, (end, window.session)):
-                digest.update(repr(row).encode("utf-8", "surrogatepass"))
+            cold = self.cold.read(connection, window.session) if window.is_cold else ()
+            for row in cold or connection.execute(query, (end, window.session)):
+                if row[0] < end:
+                    digest.update(repr(row).encode("utf-8", "surrogatepass"))
 
         read_snapshot(self.path, update)
         return digest.digest()

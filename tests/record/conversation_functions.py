@@ -1,6 +1,7 @@
 """What the functions for conversations return for inputs of every kind, one line for each."""
 
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from itertools import product
 from typing import Any
 
@@ -93,7 +94,7 @@ def record_flush() -> Iterator[str]:
         limit = flush.threshold(rules, now.context_window)
         yield f"{found.run} {found.why} {found.trigger} {limit} {flush.projected_tokens(now)}"
     for hour, day in product((0, 9, 12, 13, 23), (1, 2, 3, 4, 10, 11, 12, 13, 14, 21, 22, 23, 24, 31)):
-        moment = flush.Moment(2026, 1 + day % 12, day, day % 7, hour, day, "UTC")
+        moment = datetime(2026, 1 + day % 12, day, hour, day, tzinfo=UTC)
         words = [flush.time_words(moment, twelve_hours=twelve) for twelve in (False, True)]
         yield f"{flush.daily_path(moment)} {words}"
     for user, system in (

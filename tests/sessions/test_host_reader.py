@@ -77,7 +77,7 @@ def test_nothing_is_read_until_a_host_is_switched_on(host: str, workspace: Works
     _choose(workspace, home, host).follow()
     assert _paths(workspace) == [_path(host)]
     assert _load(workspace).settings.memory_search.sources == ("memory", "sessions")
-    _choose(workspace, home, host).forget()
+    _choose(workspace, home, host).state.forget(host)
     assert _paths(workspace) == []
     assert _load(workspace).settings.memory_search.sources == ("memory",)
 
@@ -267,8 +267,8 @@ def test_forgetting_deletes_the_copies_and_nothing_of_the_host(workspace: Worksp
         _choose(workspace, home, host).copy_all("")
     assert len(_paths(workspace)) == len(HOST_NAMES)
     for left, host in enumerate(reversed(HOST_NAMES)):
-        assert _choose(workspace, home, host).count_copies() == 1
-        _choose(workspace, home, host).forget()
+        assert [each for each, _, _ in _choose(workspace, home, host).state.list_copies()].count(host) == 1
+        _choose(workspace, home, host).state.forget(host)
         assert len(_paths(workspace)) == len(HOST_NAMES) - left - 1
     assert all(file.exists() for file in files.values())
     assert not (Path(_load(workspace).settings.sessions_dir).parent / "hosts").exists()

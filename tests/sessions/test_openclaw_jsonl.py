@@ -94,9 +94,9 @@ def test_whatever_is_in_a_file_each_line_has_one_record_and_no_line_end(lines: l
 
 
 @given(st.text(st.sampled_from("ab \t\n\u3000\x1c\u2028")), st.integers(1, 9))
-def test_a_text_put_on_one_line_in_blocks_is_the_same_as_at_once(text: str, size: int) -> None:
+def test_a_long_text_is_put_on_one_line_as_a_short_one_is(text: str, size: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("mdrecall.sessions.jsonl._BLOCK_CHARS", size)
+        patch.setattr("mdrecall.sessions.jsonl._MAX_SPLIT_CHARS", size)
         assert one_line(text) == " ".join(text.split())
 
 
