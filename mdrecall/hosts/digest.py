@@ -207,6 +207,12 @@ def digest_session(
     return None
 
 
+def find_digest(event: "HookEvent", settings: Settings) -> str:
+    """Return the path of the note that has the last digest of a session; empty if none has."""
+    day = load_progress(progress_path(settings, event.host.name, event.session)).day
+    return f"memory/{day}{NOTE_ENDING}" if day else ""
+
+
 def finish_later(event: "HookEvent", settings: Settings, now: datetime) -> None:
     """Start a process that writes what sessions before this one left undigested, if there is something."""
     own = progress_path(settings, event.host.name, event.session)

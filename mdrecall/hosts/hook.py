@@ -63,13 +63,14 @@ def _write_digest(call: HookCall) -> Iterator[Answer]:
     if is_summarised:
         yield Answer("In the summary, keep names, identifiers, paths and decisions word for word.")
     if call.settings.mdrecall.hosts.digest:
-        from mdrecall.hosts.digest import digest_session
+        from mdrecall.hosts.digest import digest_session, find_digest
 
         def has_time() -> bool:
             return time.monotonic() < call.deadline - _SECONDS_TO_WRITE
 
         note = digest_session(call.event, call.settings, call.now, has_time=has_time)
-        if note and is_summarised:
+        # Mostly the last stop has written all of it.
+        if is_summarised and (note := note or find_digest(call.event, call.settings)):
             yield Answer(f"What was asked, done and decided so far is in {call.settings.workspace}/{note}.")
 
 

@@ -51,8 +51,13 @@ def test_a_stop_writes_a_digest_and_asks_for_a_flush_when_the_context_is_full(
     assert note(workspace).count("## Session") == 1
 
 
-def test_before_compaction_the_summary_is_told_where_the_digest_is(workspace: Workspace, talk: Conversation) -> None:
+@pytest.mark.parametrize("has_stopped", [False, True])
+def test_before_compaction_the_summary_is_told_where_the_digest_is(
+    workspace: Workspace, talk: Conversation, has_stopped: bool
+) -> None:
     talk.turn("fix the pool")
+    if has_stopped:
+        answer(workspace, talk.event("stop"))
     said = answer(workspace, talk.event("before-compaction"))
     assert "word for word" in said.context
     assert f"{workspace.path}/memory/{DAY}.md" in said.context

@@ -1,10 +1,13 @@
 """What a model learns when a session starts."""
 
 import re
+import threading
 from pathlib import Path
 
 import pytest
 
+from mdrecall.hosts.hook import answer_event
+from mdrecall.memory import Memory
 from mdrecall.sessions.messages import strip_memory
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
@@ -165,3 +168,19 @@ def test_a_session_in_a_repository_starts_without_the_entries_of_other_projects(
     inside = hooks.answer("session-start", cwd=shop).context
     assert all(text in inside for text in ("green tea", "till is old", "shop is red"))
     assert "cellar" not in inside
+
+
+def test_if_the_memory_cannot_be_opened_in_time_the_model_still_learns_of_it(hooks: Hooks) -> None:
+    end = threading.Event()
+
+    def hang() -> Memory:
+        end.wait()
+        raise AssertionError
+
+    call = hooks.call("session-start", seconds=0.5)._replace(open=hang)
+    try:
+        text = answer_event(call).context
+    finally:
+        end.set()
+    assert "memory_search" in text
+    assert str(hooks.workspace.path) in text
