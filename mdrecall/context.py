@@ -21,6 +21,7 @@ from mdrecall.sessions.digest import (
     Excerpt,
     excerpt,
     excerpt_ends,
+    hide_digests,
     hide_entries,
     note_name,
     note_text,
@@ -151,9 +152,8 @@ class _Reader(NamedTuple):
         return ""
 
     def _hide(self, path: str, text: str) -> str:
-        shown, hidden = hide_entries(
-            text, lambda marks: marks.is_superseded or not is_for(marks.project, self.projects)
-        )
+        own = hide_digests(text, self.projects) if self.projects else text
+        shown, hidden = hide_entries(own, lambda marks: marks.is_superseded or not is_for(marks.project, self.projects))
         if problem := describe_left_out(sum(not marks.is_superseded for marks in hidden)):
             self.left_out.append(Issue(path, problem))
         return shown

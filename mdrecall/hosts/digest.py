@@ -25,7 +25,7 @@ from mdrecall.flush import flush_rules
 from mdrecall.locks import FileLock
 from mdrecall.notes.clock import user_time
 from mdrecall.notes.notes import NotePath, append_note
-from mdrecall.notes.repository import place_of
+from mdrecall.notes.repository import place_of, project_of
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN
 from mdrecall.sessions.digest import Digest, Origin, find_mark, make_digest, safe_name
@@ -362,7 +362,7 @@ def _read_on(
 
     found = make_digest(
         read_new(),
-        Origin(progress.host, progress.session, progress.folder, progress.place),
+        Origin(progress.host, progress.session, progress.folder, progress.place, project_of(progress.folder)),
         redact=redact,
         clock=lambda at: f"{user_time(moment, None, zone):%Y-%m-%d %H:%M}" if (moment := _moment(at)) else "",
     )

@@ -24,6 +24,7 @@ from mdrecall.patterns import is_note_file
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.search.stages import is_question
 from mdrecall.sessions.digest import hide_superseded
+from mdrecall.sessions.host_conversations import is_inside
 from mdrecall.sessions.messages import recall_section
 from mdrecall.sessions.own_words import split_words
 from mdrecall.sessions.visibility import chat_type_of
@@ -104,8 +105,7 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
         triggered = recall_triggers(memory, SESSION_KEY, said, projects)
         recalled = [entry for entry in triggered if entry.citation not in shown]
         known = {*shown, *(entry.citation for entry in recalled)}
-        own = (project_of(call.event.cwd), *projects)
-        hits = _find_fitting(call, memory, prompt, own, is_later=_LATER in shown) if prompt else ()
+        hits = _find_fitting(call, memory, prompt, _list_projects(call), is_later=_LATER in shown) if prompt else ()
         new = [hit for hit in hits if hit.citation not in known][: _MAX_PROMPT_HITS - len(recalled)]
     stems = find_stems(said)
     lines = [*(entry.render() for entry in recalled), *(_render_focus(hit, stems) for hit in new)]
@@ -194,13 +194,21 @@ def _introduce(settings: Settings) -> str:
 
 def _choose_notes(call: HookCall, memory: Memory, today: date, chars: int) -> Context:
     """Return MEMORY.md and the notes of two days, within the room, and within the bytes that the host accepts."""
-    projects = project_keys(call.event.cwd, call.settings.workspace)
+    projects = _list_projects(call)
     context = session_context(memory, SESSION_KEY, today=today, max_chars=max(0, chars), projects=projects)
     most, size = call.event.host.max_bytes, len(context.text.encode())
     if most and size > (allowed := int(most * chars / call.settings.mdrecall.hosts.max_chars)):
         fewer = max(0, chars * allowed // size)
         context = session_context(memory, SESSION_KEY, today=today, max_chars=fewer, projects=projects)
     return context
+
+
+def _list_projects(call: HookCall) -> tuple[str, ...]:
+    """Return what the project of a session may be called; nothing in the folder of the notes, which are about all."""
+    folder, workspace = call.event.cwd, os.path.realpath(call.settings.workspace)
+    if is_inside(os.path.realpath(folder), workspace):
+        return ()
+    return (project_of(folder), *project_keys(folder, workspace))
 
 
 Task = tuple[str, int, str]

@@ -7,7 +7,7 @@ comment that says which lines it covers: the mark from which the next digest goe
 
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple, TypeVar
 
@@ -166,6 +166,7 @@ _MAX_COMMITS = 10
 _MAX_QUOTE_CHARS = 240
 _MAX_COMMAND_CHARS = 80
 _MAX_NAME_CHARS = 60
+_MAX_KEY_CHARS = 200
 #: How much of a command is masked before it is cut: a secret that begins in what is shown ends before this.
 _MAX_COMMAND_READ = 2_000
 #: How much of one message is looked at: what a person types is shorter, what he pastes need not be searched.
@@ -188,7 +189,10 @@ _ASSIGNMENT = re.compile(r"\w+=\S*")
 _TO_FILE = re.compile(r">\s*(?!&|/dev/null)[^\s>]|\bsed\b.*\s-i")
 # What `git commit` prints: [main a828e60] Keep 12 connections
 _COMMIT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
-_MARK = re.compile(r"^<!-- mdrecall:digest host=(\S+) session=(\S+) lines=\d{1,12}-(\d{1,12}) -->\s*$", re.MULTILINE)
+_MARK = re.compile(
+    r"^<!-- mdrecall:digest host=(\S+) session=(\S+)(?: project=(\S+))? lines=\d{1,12}-(\d{1,12}) -->\s*$", re.MULTILINE
+)
+_HEADING = "## Session "
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._]+")
 
@@ -202,6 +206,8 @@ class Origin(NamedTuple):
     """The folder of the session; files below it are named by the rest of their path."""
     place: str = ""
     """The folder and branch for people, such as ``shop@main``."""
+    project: str = ""
+    """The key of its project; empty if that is not known."""
 
 
 class Digest(NamedTuple):
@@ -234,7 +240,30 @@ def safe_name(name: str) -> str:
 def find_mark(note: str, host: str, session: str) -> int:
     """Return the last line of a session's transcript that a note has a digest of; 0 if it has none."""
     ours = (safe_name(host), safe_name(session))
-    return max((int(found[3]) for found in _MARK.finditer(note) if (found[1], found[2]) == ours), default=0)
+    return max((int(found[4]) for found in _MARK.finditer(note) if (found[1], found[2]) == ours), default=0)
+
+
+def hide_digests(note: str, projects: Collection[str]) -> str:
+    """Return a note without the marks of digests, and with blank lines for the digests of other projects.
+
+    One that does not say whose it is counts as another's: its text would reach a model that is not meant to have it.
+    """
+    if "<!-- mdrecall:digest " not in note:
+        return note
+    own = {_write_key(project) for project in projects}
+    lines = note.split("\n")
+    for number, line in enumerate(lines):
+        if found := _MARK.match(line):
+            first = number
+            while found[3] not in own and first and not lines[first].startswith(_HEADING):
+                first -= 1
+            lines[first : number + 1] = [""] * (number + 1 - first)
+    return "\n".join(lines)
+
+
+def _write_key(project: str) -> str:
+    """Return the key of a project as a mark has it: without blanks, and short enough for a line."""
+    return "%20".join(project.split())[:_MAX_KEY_CHARS]
 
 
 def make_digest(
@@ -255,10 +284,11 @@ def make_digest(
     lines = part.lines()
     if first is None or last is None or not lines:
         return Digest("", last, times[-1] if times else "")
-    heading = f"## Session {_span([clock(at) for at in times])}{_one_line(redact(origin.place))[:_MAX_NAME_CHARS]}"
+    heading = f"{_HEADING}{_span([clock(at) for at in times])}{_one_line(redact(origin.place))[:_MAX_NAME_CHARS]}"
     host, session = safe_name(origin.host), safe_name(origin.session)
     label = f"({host} {session[:8]}{'…' if len(session) > 8 else ''})"
-    mark = f"<!-- mdrecall:digest host={host} session={session} lines={first.number}-{last.number} -->"
+    project = f" project={_write_key(origin.project)}" if origin.project else ""
+    mark = f"<!-- mdrecall:digest host={host} session={session}{project} lines={first.number}-{last.number} -->"
     text = "\n".join((f"{heading.rstrip()} {label}", *lines, mark)) + "\n"
     return Digest(text, last, times[-1] if times else "")
 

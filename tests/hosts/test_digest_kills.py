@@ -101,9 +101,10 @@ def test_kills_lose_nothing_and_double_nothing(workspace: Workspace, tmp_path: P
     for question in found["asked"]:
         assert note.count(f'- Asked: "{question}" (L') == 1
     sections = note.split("\n## Session ")[1:]
-    pattern = r"(?:- Asked: \"question \d+ of (?:aaa|bbb)\" \(L\d+\)\n)+<!-- mdrecall:digest \S+ \S+ lines=\d+-\d+ -->"
+    mark = r"<!-- mdrecall:digest \S+ \S+ \S+ lines=\d+-\d+ -->"
+    pattern = rf"(?:- Asked: \"question \d+ of (?:aaa|bbb)\" \(L\d+\)\n)+{mark}"
     for section in sections:
         assert re.fullmatch(pattern, section.partition("\n")[2].strip()), section
     for session, records in zip(("aaa", "bbb"), found["records"], strict=True):
-        parts = [(int(a), int(b)) for a, b in re.findall(rf"session={session} lines=(\d+)-(\d+) -->", note)]
+        parts = [(int(a), int(b)) for a, b in re.findall(rf"session={session} \S+ lines=(\d+)-(\d+) -->", note)]
         assert [number for a, b in parts for number in range(a, b + 1)] == list(range(1, records + 1))

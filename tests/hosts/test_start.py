@@ -6,11 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.hook import answer_event
 from mdrecall.memory import Memory
 from mdrecall.sessions.messages import strip_memory
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
+from tests.hosts.conversation import NOW, Conversation
+
+OLD_DIGEST = (
+    "## Session 09:00 shop (claude-code a1)\n- Open: from before\n"
+    "<!-- mdrecall:digest host=claude-code session=a1 lines=1-9 -->\n"
+)
 
 
 @pytest.fixture
@@ -184,3 +191,23 @@ def test_if_the_memory_cannot_be_opened_in_time_the_model_still_learns_of_it(hoo
         end.set()
     assert "memory_search" in text
     assert str(hooks.workspace.path) in text
+
+
+def test_a_session_is_shown_the_digests_of_its_own_project_only(hooks: Hooks, tmp_path: Path) -> None:
+    shop, other = tmp_path / "a" / "shop", tmp_path / "b" / "shop"
+    for folder in (shop, other):
+        begin_repository(folder)
+    talk = Conversation(tmp_path)
+    talk.turn("fix the pool", "We keep 12 connections because 20 made the proxy time out.")
+    settings = hooks.call("session-start").settings
+    digest_session(talk.event("stop", cwd=str(shop)), settings, NOW)
+    hooks.workspace.write("memory/2026-02-09.md", "An old note.\n\n" + OLD_DIGEST + "\nThe end.\n")
+    own, foreign = (hooks.answer("session-start", cwd=folder).context for folder in (shop, other))
+    assert "20 made the proxy time out" in own
+    assert "20 made the proxy time out" not in foreign
+    for text in (own, foreign):
+        assert "An old note." in text
+        assert "The end." in text
+        assert "from before" not in text
+        assert "mdrecall:digest" not in text
+    assert "from before" in hooks.answer("session-start").context
