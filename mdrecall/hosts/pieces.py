@@ -94,6 +94,19 @@ def hook_entries(path: str, groups: Mapping[str, Any]) -> Piece:
     return Piece(path, add, lambda text: remove_items(text, "hooks", _is_ours), "hooks", values=groups)
 
 
+def approvals(path: str, hooks: str) -> Piece:
+    """Return what Codex writes about a file of hooks when its user approves them. It is mdrecall's only to remove."""
+
+    def take(text: str) -> str:
+        left, states = text, get_value(text, ("hooks", "state"), "toml")
+        for name in states if isinstance(states, dict) else ():
+            if name.startswith(f"{hooks}:"):
+                left = remove_value(left, ("hooks", "state", name), "toml")
+        return left if left == text else remove_empty(left, Place("toml", "hooks.state", ""))
+
+    return Piece(path, lambda before: before, take)
+
+
 def section(path: str, content: str) -> Piece:
     """Return a section in an instructions file, between two comments."""
 
@@ -106,6 +119,14 @@ def section(path: str, content: str) -> Piece:
         return f"{rest}{gap}{_SECTION_START}\n{content}{_SECTION_END}\n"
 
     return Piece(path, add, take)
+
+
+def are_all_ours(text: str) -> bool:
+    """True if a JSON file has no hooks but mdrecall's, or none at all."""
+    try:
+        return not list_items(text, "hooks", lambda group: not _is_ours(group))
+    except ValueError:
+        return False
 
 
 def _is_ours(group: Any) -> bool:

@@ -17,6 +17,8 @@ from mdrecall.config.environment import ProgramFolders
 from mdrecall.config.workspace import SHARED
 from mdrecall.hosts.pieces import (
     Piece,
+    approvals,
+    are_all_ours,
     first_note,
     hook_entries,
     json_value,
@@ -24,7 +26,7 @@ from mdrecall.hosts.pieces import (
     section,
     server_entry,
 )
-from mdrecall.mcp_server.install import Entry, find_client, target_of
+from mdrecall.mcp_server.install import Entry, find_client, read_text, target_of
 
 Event = Literal[
     "session-start", "prompt", "before-compaction", "after-compaction", "stop", "subagent-stop", "session-end"
@@ -178,6 +180,8 @@ def _for_claude(site: Site) -> Iterator[Piece]:
 def _for_codex(site: Site) -> Iterator[Piece]:
     hooks = site.path("{codex}/hooks.json", ".codex/hooks.json")
     yield _server(site)
+    if are_all_ours(read_text(hooks) or ""):
+        yield approvals(os.path.realpath(os.path.join(site.folders.codex, "config.toml")), hooks)
     yield hook_entries(hooks, _hooks(site))
     yield _skill(site.path("{codex}/skills", ".agents/skills"))
 

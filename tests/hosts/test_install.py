@@ -437,6 +437,18 @@ def test_doctor_counts_the_hooks_that_codex_has_not_approved(base: Path, capsys:
     assert config.read_text() == approved
 
 
+@pytest.mark.parametrize("title", ["", "[hooks.state]\n"])
+def test_what_codex_wrote_when_hooks_were_approved_goes_with_them(base: Path, title: str) -> None:
+    config, hooks = base / "home/.codex/config.toml", base / "home/.codex/hooks.json"
+    hooks.unlink()
+    before = config.read_text()
+    install("codex")
+    states = "".join(f'\n[hooks.state."{hooks}:{name}:0:0"]\ntrusted_hash = "x"\n' for name in ("stop", "session_end"))
+    config.write_text(f"{config.read_text()}\n{title}{states}\n[tui]\nx = 1  # mine\n")
+    main(["uninstall", "codex"])
+    assert config.read_text() == before + "\n\n[tui]\nx = 1  # mine\n"
+
+
 def test_the_plugin_in_the_wheel_is_what_would_be_installed_with_the_command_by_its_name() -> None:
     claude = find_host("claude-code")
     assert claude
