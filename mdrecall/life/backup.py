@@ -30,6 +30,7 @@ from mdrecall.errors import (
     ReadError,
     RecallError,
 )
+from mdrecall.locks import try_flock
 from mdrecall.notes.editing import hash_content, replace_content
 from mdrecall.notes.files import AGENT_FILES, ROOT_FILES, MemoryFiles
 from mdrecall.notes.notes import create_file
@@ -47,6 +48,10 @@ MEMORIES = "memories.jsonl"
 FORGOTTEN = "state/forgotten.jsonl"
 #: A larger file is not a note; it is named and left out.
 MAX_FILE_BYTES = 256 << 20
+#: An archive that was being written when its process was killed.
+_LEFTOVER = re.compile(r"\..{1,60}\.[0-9a-f]{16}\.tmp")
+#: A process locks its archive right after it has made it.
+_UNLOCKED_S = 2.0
 #: All that is read of one file or archive member, unpacked. The largest exports that people report have 1 GB.
 MAX_BYTES = 4 << 30
 #: Text as JSON is packed to a fifth; a hundredth is a bomb, unless the file is small.
@@ -113,8 +118,11 @@ def write_backup(
     """Write the archive ``target``, whole or not at all, readable by its owner only."""
     if os.path.lexists(target) and not overwrite:
         raise FileUnwritable(f"{target} already exists.", path=target, hint="Give another name.")
+    _remove_leftovers(os.path.dirname(target), now.timestamp())
     try:
         with draft(target) as file:
+            # What is locked is no leftover.
+            try_flock(file.file.fileno())
             report = _write(file.file, settings, home, memories, now)
             file.file.flush()
             os.fsync(file.file.fileno())
@@ -123,6 +131,17 @@ def write_backup(
     except OSError as error:
         hint = "Nothing was saved. Check the disk and the permissions."
         raise FileUnwritable(f"Cannot write {target}: {error.strerror or error}.", path=target, hint=hint) from error
+
+
+def _remove_leftovers(folder: str, now_s: float) -> None:
+    """Remove the archives that killed processes have begun in a folder. They are as private as the notes, and large."""
+    with suppress(OSError):
+        for name in filter(_LEFTOVER.fullmatch, os.listdir(folder)):
+            path = os.path.join(folder, name)
+            with suppress(OSError), open(path, "rb") as file:
+                is_old = now_s - os.fstat(file.fileno()).st_mtime > _UNLOCKED_S
+                if is_old and try_flock(file.fileno()):
+                    os.unlink(path)
 
 
 def _write(

@@ -179,6 +179,13 @@ class Forgetting:
             problems: list[str] = []
             return ForgetReport(plan.entry.id, self._finish(progress, problems), tuple(problems))
 
+    def finish(self, progress: ProgressCallback | None = None) -> bool:
+        """Finish what earlier runs have left; True if nothing is left."""
+        if all(entry.is_done for entry in self._tombstones.load().entries):
+            return True
+        with self._take_lock():
+            return self._finish(progress, [])
+
     def list_forgotten(self) -> list[Forgotten]:
         """Return what was forgotten, the last first, as far as hashes tell."""
         kept = {name: str(entry.get("until", "")) for name, entry in list_entries(self._settings.index_path)}

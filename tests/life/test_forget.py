@@ -306,8 +306,7 @@ def test_readers_a_warm_process_and_a_watcher_see_it_go(filled: Workspace) -> No
             ended.set()
             reader.join()
         assert problems == []
-        again = forgetting.plan(ForgetRequest(phrases=(LATIN,)), NOW)
-        assert report.is_complete or forgetting.apply(again, NOW).is_complete
+        assert report.is_complete or forgetting.finish()
         assert not [hit for hit in warm.search("zorkberries") if "zorkberries" in hit.snippet]
         warm.sync()
         assert traces(filled, LATIN) == []

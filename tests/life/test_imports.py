@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mdrecall.cli.main import main
-from mdrecall.extras.imports import writer
+from mdrecall.extras.imports import readers, writer
 from mdrecall.notes.notes import NotePath, append_note
 from mdrecall.sessions import foreign_database
 from mdrecall.types import Appended
@@ -216,9 +216,10 @@ def test_memories_of_mem0_are_entries_of_a_note_for_each_person_and_new_ones_are
     assert note.read_text().count("Dev moved") == 1
 
 
-def test_the_memories_of_a_person_are_written_at_once(
+def test_the_memories_of_a_person_are_written_at_once_and_those_of_many_people_share_a_note(
     workspace: Workspace, run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(readers, "_MAX_PEOPLE", 2)
     appended: list[str] = []
 
     def count_appends(workspace: str, text: str, note: NotePath, **more: Any) -> Appended:
@@ -226,7 +227,7 @@ def test_the_memories_of_a_person_are_written_at_once(
         return append_note(workspace, text, note, **more)
 
     monkeypatch.setattr(writer, "append_note", count_appends)
-    people = ["ana", "bo"]
+    people = ["ana", "bo", *(f"user {number}" for number in range(3))]
     memories = [
         {"id": f"{one} {number}", "memory": f"likes number {number}", "user_id": one}
         for number in range(130)
@@ -235,7 +236,8 @@ def test_the_memories_of_a_person_are_written_at_once(
     (tmp_path / "mem0.json").write_text(json.dumps(memories))
     first = run("import", "mem0", str(tmp_path / "mem0.json"), "--apply", "--json")
     assert first.json["counts"]["new"] == len(memories) == first.json["written"]
-    assert appended == [f"memory/import/mem0/{name}.md" for name in people]
+    assert appended == [f"memory/import/mem0/{name}.md" for name in ("ana", "bo", "memories")]
+    assert "- likes number 7 (user-2)\n" in (workspace.path / "memory/import/mem0/memories.md").read_text()
     note = workspace.path / "memory/import/mem0/ana.md"
     whole = note.read_bytes()
     assert whole.count(b"mdrecall:import") == 3

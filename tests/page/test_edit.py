@@ -50,7 +50,7 @@ def test_two_editors_of_a_note_lose_nothing(site: Site, page: Page) -> None:
         "-It is in Rome.\n",
         "-It is green.\n",
     ]
-    assert "It is green." in page.get_by_role("region", name="Differences").inner_text()
+    assert "It is green." in page.get_by_role("region", name="The version on the disk").inner_text()
     page.get_by_role("textbox", name="Text").fill("# Desk\n\nIt is in Lisbon.\nIt is green.\n")
     page.get_by_role("button", name="Save").click()
     page.get_by_text("Saved.").wait_for()

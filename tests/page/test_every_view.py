@@ -43,7 +43,7 @@ VIEWS = {
     "why": (f"q=postgres&path={PATH}&line=1", "The passage has postgres"),
     "notes": ("", PATH),
     "timeline": ("year=2026", "1 note"),
-    "day": ("day=2026-01-12", "memory/2026-01-12"),
+    "day": ("day=2026-01-12", "We put PgBouncer"),
     "map": ("", "similar in meaning"),
     "note": (f"path={PATH}&from=8&to=8", "measure it"),
     "follow": (f"path={PATH}&to=priya", "Priya prefers tea"),

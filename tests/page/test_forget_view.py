@@ -2,12 +2,17 @@
 
 import re
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import pytest
 from playwright.sync_api import Page
 
+from mdrecall.life.forget import ForgetRequest, Forgetting
+from mdrecall.memory import Memory
 from mdrecall.notes.editing import hash_content
+from mdrecall.store.sqlite import connect
 from tests.conftest import Workspace
 from tests.life.traces import find_traces
 from tests.page.axe import find_faults
@@ -52,7 +57,23 @@ def test_a_person_is_forgotten_from_preview_to_gone(known: Site, page: Page) -> 
     page.get_by_text("Your own backups and version control may still hold it.").wait_for()
     assert (known.workspace.path / "memory/2024-05-02.md").read_text() == "# Monday\n\n- The bike is green.\n- Lunch.\n"
     assert traces(known) == []
+    assert "1 text" in page.get_by_role("list", name="What was forgotten").inner_text()
     assert "likes zorkberries" not in known.get("results", q="zorkberries").body
+
+
+def test_it_comes_back_with_undo(known: Site, page: Page) -> None:
+    open_page(known, page, "forget")
+    page.get_by_label("What to forget").fill("Quibblethorpe")
+    page.get_by_label("keep what is removed").check()
+    page.get_by_label("write [forgotten]").check()
+    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("button", name="Forget it in 3 places").click()
+    page.get_by_role("button", name="Undo").wait_for()
+    note = known.workspace.path / "memory/2024-05-02.md"
+    assert note.read_text() == NOTE.replace("Quibblethorpe likes zorkberries.", "[forgotten]")
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("Restored.").wait_for()
+    assert note.read_text() == NOTE
 
 
 def test_a_name_that_is_the_name_of_a_note_goes_with_the_note(known: Site, page: Page) -> None:
@@ -60,8 +81,7 @@ def test_a_name_that_is_the_name_of_a_note_goes_with_the_note(known: Site, page:
     open_page(known, page, "forget")
     page.get_by_label("What to forget").fill("quibblethorpe")
     page.get_by_role("button", name="Show every place").click()
-    page.get_by_role("link", name="memory/people/Quibblethorpe.md").click()
-    page.get_by_role("button", name="Show every place").click()
+    page.get_by_role("button", name="Forget this note").click()
     page.get_by_role("button", name="Forget it").click()
     page.get_by_text("Forgotten.").wait_for()
     assert not (known.workspace.path / "memory/people/Quibblethorpe.md").exists()
@@ -113,6 +133,22 @@ def test_what_cannot_be_meant_is_refused_with_the_form(known: Site, fields: dict
     for view in ("forget", "forget-apply"):
         reply = known.post(view, **fields)
         assert reply.status == 400
+    assert known.post("forget-undo", id="../../x").status == 400
+
+
+def test_what_was_broken_off_can_be_finished(known: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connect, "_BUSY_MS", 10)
+    assert "Finish what was broken off" not in known.get("forget").body
+    reader = apsw.Connection(str(known.workspace.index))
+    reader.execute("BEGIN")
+    list(reader.execute("SELECT count(*) FROM chunks"))
+    with Memory.open(env=known.workspace.env) as memory:
+        plan = Forgetting(memory).plan(ForgetRequest(phrases=("Quibblethorpe",)), datetime.now(UTC))
+        assert not Forgetting(memory).apply(plan, datetime.now(UTC)).is_complete
+    assert "Finish what was broken off" in known.get("forget").body
+    reader.close()
+    assert known.post("forget-finish").headers["location"].endswith("forget?done=forgotten")
+    assert "Finish what was broken off" not in known.get("forget").body
 
 
 def test_others_than_the_owner_do_not_forget(workspace: Workspace) -> None:
@@ -126,5 +162,5 @@ def test_every_step_can_be_used_by_everybody(known: Site, page: Page) -> None:
     page.get_by_label("What to forget").fill("Quibblethorpe")
     page.get_by_role("button", name="Show every place").click()
     page.get_by_role("button", name="Forget it in 3 places").click()
-    page.get_by_text("Forgotten.").wait_for()
+    page.get_by_role("list", name="What was forgotten").wait_for()
     assert find_faults(page, url) == []

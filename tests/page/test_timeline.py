@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.extras.page.timeline import _size
+from mdrecall.extras.page.timeline import _show_item, _size
+from mdrecall.types import Conversation, NoteFile
 from tests.conftest import Workspace
 from tests.page.axe import find_faults
 from tests.page.conftest import Site, serve
+from tests.page.visits import make_visit, open_memories
 from tests.page.worlds import TalkingWorkspace, open_page
 
 
@@ -45,8 +47,10 @@ def test_a_day_with_more_text_is_darker(site: Site) -> None:
     assert [int(shade) for shade, _ in shades] == [1, 1, 2, 2, 3, 3, 4, 4]
 
 
-def test_a_day_shows_its_notes_and_leads_to_the_next(year: Site) -> None:
+def test_a_day_shows_the_first_lines_of_its_notes_and_leads_to_the_next(year: Site) -> None:
     body = year.get("day", day="2024-03-01").body
+    assert "The staging database is heron." in body
+    assert "Ada called." in body
     assert "day=2023-12-31" in body
     assert "day=2024-05-02" in body
     assert "note?path=memory%2F2024-03-01.md" in body
@@ -79,11 +83,22 @@ def test_conversations_are_shown_on_their_day_and_can_be_read(tmp_path: Path) ->
     with serve(home) as site:
         assert "2 May 2024: 1 conversation" in site.get("timeline", year="2024").body
         day = site.get("day", day="2024-05-02").body
+        assert "Where is the bike?" in day
         (link,) = re.findall(r"conversation\?session=([^\"]+)", day)
         body = site.ask(f"/ui/main/conversation?session={link}", Cookie=site.cookie).body
         assert "In the cellar" in body
         assert "abcdefghijklmnopqrstuvwxyz" not in body
         assert "Secrets are masked." in body
+
+
+def test_a_note_or_conversation_that_is_gone_meanwhile_says_why(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "# Team\n")
+    memories = open_memories(workspace)
+    visit = make_visit(memories)
+    assert "There is no file memory/gone.md." in _show_item(visit, NoteFile("memory/gone.md", 1, 0.0))
+    gone = _show_item(visit, Conversation("s9", "sessions/s9.jsonl", 1, 0.0, archived=False))
+    assert "sessions/s9.jsonl" in gone.partition("</h3>")[2]
+    memories.close()
 
 
 def test_a_conversation_that_does_not_exist_is_missing(site: Site) -> None:
@@ -95,10 +110,20 @@ def test_a_day_with_many_notes_has_pages(workspace: Workspace) -> None:
         workspace.write(f"memory/2024-03-01-{number:03}.md", f"Note {number}.\n")
     with serve(workspace) as site:
         pages = [site.get("day", day="2024-03-01", page=str(number)).body for number in range(3)]
-    assert [page.count("<li>") for page in pages] == [50, 50, 20]
+    assert [page.count("<article") for page in pages] == [50, 50, 20]
     assert "Page 2 of 3" in pages[1]
     assert "day?page=2&amp;day=2024-03-01" in pages[1]
-    assert len(set(re.findall(r"03-01-(\d+)\.md</a>", "".join(pages)))) == 120
+    assert len(set(re.findall(r"Note (\d+)\.", "".join(pages)))) == 120
+
+
+def test_years_far_from_the_one_shown_are_left_out(workspace: Workspace) -> None:
+    for number in range(1900, 1960):
+        workspace.write(f"memory/{number}-03-01.md", "A day.\n")
+    with serve(workspace) as site:
+        years = [int(year) for year in re.findall(r"timeline\?year=(\d+)", site.get("timeline", year="1930").body)]
+    assert years[0] == 1900
+    assert years[1:-1] == list(range(1922, 1939))
+    assert years[-1] > 1959
 
 
 def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, page: Page) -> None:
@@ -108,7 +133,7 @@ def test_the_calendar_is_walked_by_keys_and_has_no_serious_fault(year: Site, pag
     assert page.evaluate("document.activeElement.getAttribute('aria-label')") == "2 May 2024: 1 note, 17 bytes"
     page.keyboard.press("Enter")
     page.wait_for_url("**/day?day=2024-05-02")
-    page.get_by_role("link", name="ideas.md").wait_for()
+    page.get_by_text("A kite.").wait_for()
     assert find_faults(page, url) == []
     assert find_faults(page, f"{year.origin}/ui/main/day?day=2024-03-01") == []
 

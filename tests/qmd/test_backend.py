@@ -173,7 +173,19 @@ def test_a_sync_is_skipped_if_the_last_is_recent_and_nothing_has_changed(qmd_wor
     assert qmd.calls.count(["update"]) == 3
 
 
-def test_a_command_waits_as_long_as_the_first_update_may_take(qmd_workspace: QmdWorkspace) -> None:
+def test_a_command_that_is_to_wait_tries_the_first_update_three_times(qmd_workspace: QmdWorkspace) -> None:
+    qmd = qmd_workspace.qmd
+    assert qmd
+    qmd_workspace.database.unlink()
+    qmd_workspace.settings_of_qmd["update"] = {"waitForBootSync": True}
+    qmd.reply("update", code=1, err="Error: SQLITE_BUSY: database is locked")
+    answer = qmd_workspace.memory().search(QUESTION)
+    assert answer.answered_for
+    assert "database locked" in answer.answered_for.reason
+    assert qmd.calls.count(["update"]) == 3
+
+
+def test_a_command_waits_as_long_as_three_attempts_may_take(qmd_workspace: QmdWorkspace) -> None:
     qmd = qmd_workspace.qmd
     assert qmd
     qmd_workspace.database.unlink()
@@ -182,7 +194,7 @@ def test_a_command_waits_as_long_as_the_first_update_may_take(qmd_workspace: Qmd
     answer = qmd_workspace.memory().search(QUESTION)
     assert answer.answered_for
     assert "did not answer within 1 second" in answer.answered_for.reason
-    assert qmd.calls.count(["update"]) == 1
+    assert qmd.calls.count(["update"]) == 3
 
 
 @pytest.mark.parametrize("waits", [True, False])

@@ -25,9 +25,11 @@ from mdrecall.types import Issue, Stop, never
 from tests.qmd.agent_home import AgentHome, Scripted
 
 
-def run(update: IndexUpdate, *, force: bool = False, stop: Stop = never) -> tuple[str, tuple[Issue, ...]]:
+def run(
+    update: IndexUpdate, *, force: bool = False, patient: bool = False, stop: Stop = never
+) -> tuple[str, tuple[Issue, ...]]:
     issues: list[Issue] = []
-    skipped = update.run(issues, force=force, stop=stop)
+    skipped = update.run(issues, force=force, patient=patient, stop=stop)
     return skipped, tuple(issues)
 
 
@@ -40,10 +42,24 @@ def bound(agent_home: AgentHome) -> AgentHome:
     return agent_home
 
 
+def test_a_lock_is_waited_for_only_where_nobody_is_kept_waiting(bound: AgentHome) -> None:
+    pauses: list[float] = []
+    busy = [ProgramBusy("locked"), ProgramTimedOut("slow")]
+    program = Scripted(update=busy)
+    assert run(bound.update(program, pause=pauses.append), patient=True) == ("", ())
+    assert program.names() == ["update"] * 3
+    assert pauses == [0.5, 1.0]
+    for error in busy:
+        with pytest.raises(type(error)):
+            run(bound.update(Scripted(update=[error]), pause=pauses.append))
+    with pytest.raises(ProgramBusy):
+        run(bound.update(Scripted(update=[ProgramBusy("locked")] * 3), pause=pauses.append), patient=True)
+
+
 def test_any_other_failure_is_not_tried_again(bound: AgentHome) -> None:
     program = Scripted(update=[ProgramFailed("no", code=1, output="it timed out, the database is locked, it exists")])
     with pytest.raises(ProgramFailed):
-        run(bound.update(program))
+        run(bound.update(program, pause=lambda _: None), patient=True)
     assert program.names() == ["update"]
 
 
@@ -191,11 +207,14 @@ def test_the_real_qmd_finds_its_index_locked_and_later_not(agent_home: AgentHome
     db = apsw.Connection(agent_home.database.path)
     db.execute("BEGIN IMMEDIATE")
 
-    update = agent_home.update(qmd)
+    def give_way(_: float) -> None:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+    update = agent_home.update(qmd, pause=give_way)
     with pytest.raises(ProgramBusy):
         run(update)
-    db.execute("ROLLBACK")
-    assert run(update) == ("", ())
+    assert run(update, patient=True) == ("", ())
     db.close()
     assert agent_home.database.counts() == {"n-main": 2}
 

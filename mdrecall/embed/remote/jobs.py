@@ -161,9 +161,7 @@ class GeminiJobs:
     def results(self, state: JobState) -> Iterator[tuple[str, Embedding | str]]:
         for file in state.outputs:
             try:
-                url = self._root_url("download", f"/{_below('files', file)}:download?alt=media")
-                for line in self._client.stream_lines(url, policy=_DOWNLOAD):
-                    yield from _read_result(self._embedder, line, ("key", "custom_id", "request_id"), _gemini_row)
+                yield from self._download_results(f"/{_below('files', file)}:download?alt=media")
             except KeyRefused as error:
                 # Gemini answers 403 for a file that no longer exists. If the key is at fault, this request fails too.
                 self.state(state.id)
@@ -171,6 +169,18 @@ class GeminiJobs:
 
     def cancel(self, job: str) -> None:
         self._client.request_json("POST", f"/{_below('batches', job)}:cancel", {}, policy=_ASK)
+
+    def _download_results(self, path: str) -> Iterator[tuple[str, Embedding | str]]:
+        """Yield the results in a file; some servers offer downloads at a separate address."""
+        names = ("key", "custom_id", "request_id")
+        for url in (path, self._root_url("download", path)):
+            try:
+                for line in self._client.stream_lines(url, policy=_DOWNLOAD):
+                    yield from _read_result(self._embedder, line, names, _gemini_row)
+                return
+            except (WrongAnswer, KeyRefused):
+                if url != path:
+                    raise
 
     def _root_url(self, what: str, path: str) -> str:
         """Return an address of the same server with a word before the API version."""

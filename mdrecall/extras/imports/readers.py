@@ -42,6 +42,8 @@ _MEM0_FILES = re.compile(r"(?:.*memor.*|export.*|mem0.*|.*openmemory.*)\.jsonl?"
 _NOT_IN_NAME = re.compile(r"[^\w.@+-]+")
 #: A longer name of a note would be unwieldy.
 _MAX_NAME_CHARS = 60
+#: More people than one person knows. Each note is written to the disk for itself, so that all others share one.
+_MAX_PEOPLE = 200
 _TABLES = ("sdk_sessions", "observations", "session_summaries", "user_prompts")
 #: What names a session in claude-mem's memory, and in the program that it was held with.
 _MEMORY_ID, _CONTENT_ID = "memory_session_id", "content_session_id"
@@ -210,6 +212,7 @@ def _read_claude_memories(value: _Row) -> Iterator[Read]:
 def read_mem0(request: Request) -> Iterator[Read]:
     """Yield every memory of an export, in the note of the person it is about."""
     is_known = False
+    people: set[str] = set()
     for value in _read_all(find_json(request.path, _MEM0_FILES)):
         group = dict_of(value)
         names = ("results", "memories", "data", "items")
@@ -217,7 +220,11 @@ def read_mem0(request: Request) -> Iterator[Read]:
         for number, memory in enumerate(listed, 1):
             name = f"memory {number}"
             found = _try(name, _read_memory, dict_of(memory), request, name)
-            is_known = is_known or isinstance(found, Item)
+            if isinstance(found, Item):
+                is_known = True
+                if found.path not in people and len(people) >= _MAX_PEOPLE:
+                    found = found._replace(path="memories", tags=(found.path, *found.tags))
+                people.add(found.path)
             yield found
     if not is_known:
         hint = "Save the answer of get_all as JSON, with a large top_k."

@@ -62,6 +62,8 @@ VIEWS = {
     "GET forget": "forget.show_forget",
     "POST forget": "forget.preview",
     "POST forget-apply": "forget.forget",
+    "POST forget-finish": "forget.finish",
+    "POST forget-undo": "forget.undo",
     "GET conversation": "read.show_conversation",
 }
 _STATIC_TYPES = {"app.css": "text/css", "app.js": "text/javascript", "icon.svg": "image/svg+xml"}

@@ -1,6 +1,6 @@
 """Change notes: edit, add to the day, write a new one, delete, restore. What somebody has typed is never lost.
 
-If a note has changed meanwhile, nothing is written, and the page shows what differs, with the text still in the form.
+If a note has changed meanwhile, nothing is written, and the page shows both versions with the text still in the form.
 """
 
 import logging
@@ -12,6 +12,7 @@ from mdrecall.extras.page.page import Answer, Html, Page, Redirect, Visit, hide,
 from mdrecall.life.curate import (
     Curator,
     DeletedNote,
+    Note,
     find_deleted,
     list_deleted,
     remove_deleted,
@@ -20,7 +21,7 @@ from mdrecall.life.curate import (
 _log = logging.getLogger(__name__)
 #: Comparing two texts takes time that grows with the product of their lines.
 _MAX_COMPARED = 4_000
-#: What is shown of a difference: with the form below it, a page stays light.
+#: What is shown of a difference or of a version: with the form below it, a page stays light.
 _MAX_LINES, _MAX_LINE_CHARS = 500, 120
 #: Lines around a difference, so that one sees where it is.
 _CONTEXT = 2
@@ -119,7 +120,7 @@ def _show_again(visit: Visit, title: str, error: RecallError, form: Html) -> Pag
 
 
 def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page:
-    """Return a page that shows what differs in a note that has changed since it was read."""
+    """Return a page with both versions of a note that has changed since it was read."""
     title = f"{path} has changed in the meantime"
     try:
         now = curator.read(path)
@@ -129,7 +130,7 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
         return Page(title, join(tag("h1", title), problem, form), "notes", 409)
     message = (
         "Somebody else has changed this note since you opened it, so nothing was saved. Your text is below. Copy what"
-        " you need of the difference into it, then save."
+        " you need from the other version into it, then save."
     )
     return Page(
         title,
@@ -140,6 +141,8 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
             show_difference(now.text, text),
             tag("h2", "Your text"),
             _edit_form(visit, now.path, text, now.hash),
+            tag("h2", "The version on the disk"),
+            _show_version(now),
         ),
         "notes",
         409,
@@ -157,6 +160,11 @@ def show_difference(old: str, new: str) -> Html:
     if not lines:
         return tag("p", "The text is the same.", class_="quiet")
     return tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences")
+
+
+def _show_version(note: Note) -> Html:
+    shown = "\n".join(islice(note.text.split("\n"), _MAX_LINES))
+    return tag("pre", shown, tabindex=0, role="region", aria_label="The version on the disk")
 
 
 def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:

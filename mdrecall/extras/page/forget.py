@@ -6,14 +6,15 @@ What is to be forgotten is sent in a form and never in an address, which a brows
 from collections.abc import Sequence
 
 from mdrecall.errors import QueryError
-from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, hide, join, require_owner, tag
-from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting
+from mdrecall.extras.page.page import Answer, Child, Html, Page, Redirect, Visit, hide, join, plural, require_owner, tag
+from mdrecall.life.forget import ForgetPlan, ForgetRequest, Forgetting, Forgotten
 from mdrecall.life.forget_places import Place
 from mdrecall.text.words import fold
 
 _TITLE = "Forget"
 #: More notes that have it in their name are about other things.
 _MAX_FOUND = 8
+_MAX_LISTED = 100
 _KINDS = {
     "note": "Notes",
     "deletion": "Deleted notes",
@@ -25,9 +26,10 @@ _KINDS = {
 
 
 def show_forget(visit: Visit) -> Page:
-    """Return the page that asks what to forget."""
-    require_owner(visit, "Forgetting")
-    return Page(_TITLE, join(tag("h1", _TITLE), _ask(visit, "", visit.query.get("path", ""))), "forget")
+    """Return the page that asks what to forget, with what was forgotten."""
+    forgotten = _open(visit).list_forgotten()
+    path = visit.query.get("path", "")
+    return Page(_TITLE, join(tag("h1", _TITLE), _ask(visit, "", path), _show_forgotten(visit, forgotten)), "forget")
 
 
 def preview(visit: Visit) -> Page:
@@ -49,6 +51,17 @@ def forget(visit: Visit) -> Answer:
         return _show_plan(visit, plan, has_changed=True)
     report = forgetting.apply(plan, visit.now)
     return Redirect(visit.url("forget", done="forgotten" if report.is_complete else "unfinished"))
+
+
+def finish(visit: Visit) -> Redirect:
+    """Finish what an earlier run has left."""
+    return Redirect(visit.url("forget", done="forgotten" if _open(visit).finish() else "unfinished"))
+
+
+def undo(visit: Visit) -> Redirect:
+    """Let something come back that was forgotten."""
+    restored = _open(visit).undo(visit.form.get("id", ""))
+    return Redirect(visit.url("forget", done="restored" if restored else "allowed"))
 
 
 def _open(visit: Visit) -> Forgetting:
@@ -84,7 +97,7 @@ def _ask(visit: Visit, text: str, path: str) -> Html:
         tag("label", tag("input", type="radio", name="how", value=value, checked=value == "remove"), f" {title}")
         for value, title in ways
     ]
-    kept = f" keep what is removed for {days} days, so that `mdrecall forget --undo` can put it back"
+    kept = f" keep what is removed for {days} days, so that you can undo it"
     keep = tag("label", tag("input", type="checkbox", name="keep", value="1"), kept)
     options = tag("fieldset", tag("legend", "In notes"), choices, keep, class_="row")
     hint = tag("span", "This changes nothing yet.", class_="quiet")
@@ -123,8 +136,11 @@ def _show_places(visit: Visit, kind: str, places: Sequence[Place]) -> Html | Non
         )
         for each in places
     ]
-    heading = tag("h2", f"{_KINDS[kind]} ({len(places):,})")
-    return tag("section", heading, tag("ul", rows), class_="places") if rows else None
+    return _show_section(f"{_KINDS[kind]} ({len(places):,})", rows)
+
+
+def _show_section(title: str, rows: Sequence[Html]) -> Html | None:
+    return tag("section", tag("h2", title), tag("ul", rows), class_="places") if rows else None
 
 
 def _name_place(visit: Visit, place: Place) -> Child:
@@ -144,8 +160,37 @@ def _warn(plan: ForgetPlan) -> Html | None:
 
 
 def _show_named(visit: Visit) -> Html | None:
-    """Return links to the notes that have it in their name, which only goes with the note."""
+    """Return the notes that have it in their name, which only goes with the note."""
     words = fold(visit.form.get("text", "").strip())
     named = [note.path for note in visit.memory.notes() if words and words in fold(note.path)][:_MAX_FOUND]
-    rows = (tag("li", tag("a", path, href=visit.url("forget", path=path))) for path in named)
-    return join(tag("h2", "Forget a note that has it in its name"), tag("ul", rows)) if named else None
+    rows = [tag("li", tag("a", path, href=visit.url("note", path=path)), _offer(visit, path)) for path in named]
+    return _show_section("Notes that have it in their name", rows)
+
+
+def _offer(visit: Visit, path: str) -> Html:
+    """Return a button that shows what it means to forget a note."""
+    hidden = hide(path=path, how=visit.form.get("how", ""), keep=visit.form.get("keep", ""))
+    return visit.form_tag("forget", hidden, tag("button", "Forget this note", class_="plain"))
+
+
+def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:
+    if not forgotten:
+        return None
+    rows = (_show_entry(visit, entry) for entry in forgotten[:_MAX_LISTED])
+    entries = tag("ul", rows, class_="places", aria_label="What was forgotten")
+    note = "Only hashes are kept, by which it is recognised if it comes back."
+    unfinished = None
+    if not all(entry.is_done for entry in forgotten) and visit.can_change:
+        unfinished = visit.form_tag("forget-finish", tag("button", "Finish what was broken off"))
+    return join(tag("h2", "What was forgotten"), tag("p", note, class_="quiet"), unfinished, entries)
+
+
+def _show_entry(visit: Visit, entry: Forgotten) -> Html:
+    parts = ((entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "conversation"))
+    what = ", ".join(plural(count, noun) for count, noun in parts if count)
+    state = f"kept until {entry.kept_until}" if entry.kept_until else "nothing kept"
+    when = visit.show_time(entry.at)
+    title = "Undo" if entry.kept_until else "Let it come back"
+    button = tag("button", title, class_="plain")
+    form = visit.form_tag("forget-undo", hide(id=entry.id), button) if visit.can_change else None
+    return tag("li", when, f" · {what} · {state if entry.is_done else 'unfinished'}", form)

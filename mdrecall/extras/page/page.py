@@ -180,6 +180,7 @@ _DONE = {
     "removed": "Removed for good.",
     "forgotten": "Forgotten. Your own backups and version control may still hold it.",
     "unfinished": "Something is left: another process reads an old state of the index, or a database cannot be opened.",
+    "allowed": "It may come back from now on. Nothing was kept of it.",
 }
 
 

@@ -9,14 +9,19 @@ from functools import lru_cache
 from math import inf
 from typing import TypeAlias
 
-from mdrecall.errors import ArgumentError
+from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.extras.page.page import Html, Page, Visit, join, plural, show_pages, tag
 from mdrecall.notes.clock import user_moment
 from mdrecall.text.days import Moment, calendar_date, day_number, format_day, month_length, note_day, weekday
+from mdrecall.text.notes import read_front_matter
 from mdrecall.types import Conversation, NoteFile
 
 #: A day on which a folder was copied has every note of it; a page shows these many of them.
 _PER_PAGE = 50
+#: How many years are listed before and after the one that is shown. The first and the last are always listed.
+_NEAR_YEARS = 8
+#: Enough of a note to know it again.
+_FIRST_LINES, _MAX_LINE_CHARS = 5, 160
 MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
@@ -43,7 +48,7 @@ def show_timeline(visit: Visit) -> Page:
 
 
 def show_day(visit: Visit) -> Page:
-    """Return the notes and conversations of one day."""
+    """Return the notes and conversations of one day, with their first lines."""
     number = _parse_day(visit.query.get("day", ""))
     now = _moment(visit)
     days = _group_by_day(visit, now)
@@ -57,8 +62,9 @@ def show_day(visit: Visit) -> Page:
         tag("h1", _name_day(number)),
         _link_neighbours(visit, sorted(days), number, year),
         None if shown else tag("p", "There is nothing for this day.", class_="quiet"),
-        tag("ul", notes) if notes else None,
-        join(tag("h2", "Conversations"), tag("ul", conversations)) if conversations else None,
+        notes,
+        tag("h2", "Conversations") if conversations else None,
+        conversations,
         pages,
     )
     return Page(format_day(number), body, "timeline")
@@ -94,7 +100,9 @@ def _choose_year(visit: Visit, days: Mapping[int, DayItems], today: int) -> int:
 
 
 def _list_years(visit: Visit, days: Mapping[int, DayItems], year: int, today: int) -> Html:
-    years = sorted({calendar_date(day)[0] for day in days} | {calendar_date(today)[0], year})
+    every = sorted({calendar_date(day)[0] for day in days} | {calendar_date(today)[0], year})
+    place = every.index(year)
+    years = sorted({every[0], *every[max(0, place - _NEAR_YEARS) : place + _NEAR_YEARS + 1], every[-1]})
     links = (
         tag("a", each, href=visit.url("timeline", year=each), aria_current="true" if each == year else None)
         for each in years
@@ -163,11 +171,23 @@ def _parse_day(text: str) -> int:
 
 
 def _show_item(visit: Visit, item: NoteFile | Conversation) -> Html:
-    """Return a link to a note or conversation."""
-    if isinstance(item, NoteFile):
-        return tag("li", tag("a", item.path, href=visit.url("note", path=item.path)))
-    name = item.title or item.session_key or item.session
-    return tag("li", tag("a", name, href=visit.url("conversation", session=item.path)))
+    """Return a link to a note or conversation, with its first lines that say something."""
+    try:
+        if isinstance(item, NoteFile):
+            name, url = item.path, visit.url("note", path=item.path)
+            text = visit.memory.read(item.path, lines=40, max_chars=4_000).text
+            text = "\n".join(text.split("\n")[read_front_matter(text)[1] :])
+        else:
+            name, url = item.title or item.session_key or item.session, visit.url("conversation", session=item.path)
+            text = visit.memory.read_session(item.path, lines=20, session_key=visit.session_key).text
+    except RecallError as error:
+        text = str(error)
+    # Without the marks of headings and lists.
+    lines = (line.strip().lstrip("#").strip("-*= `").strip() for line in text.split("\n"))
+    said = [line for line in lines if line][:_FIRST_LINES]
+    shown = (line if len(line) <= _MAX_LINE_CHARS else f"{line[:_MAX_LINE_CHARS]}…" for line in said)
+    link = tag("h3", tag("a", name, href=url))
+    return tag("article", link, (tag("p", line, class_="first") for line in shown), class_="panel")
 
 
 def draw_month(year: int, month: int, days: Mapping[int, tuple[int, str, str]], today: int) -> Html:

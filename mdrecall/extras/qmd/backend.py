@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     from mdrecall.extras.qmd.session import Session
     from mdrecall.extras.qmd.update import Updater
 
-# How long it takes to end a qmd that hangs, with plenty to spare.
-_ENDING_MS = 500
-
 
 class RunningQmd(NamedTuple):
     """The parts of the backend that run qmd."""
@@ -82,7 +79,9 @@ class QmdBackend:
             return 0
         rules = self._settings.memory.qmd.update
         if rules.waits_at_start:
-            return rules.update_timeout_ms + _ENDING_MS
+            from mdrecall.extras.qmd.update import find_boot_limit
+
+            return int(1000 * find_boot_limit(rules.update_timeout_ms / 1000))
         has_index = os.path.exists(index_path(self._settings.qmd_dir))
         return self._settings.memory.qmd.limits.timeout_ms if has_index else self._settings.mdrecall.first_index_wait_ms
 

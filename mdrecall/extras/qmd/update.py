@@ -1,4 +1,4 @@
-"""Keeps qmd's index up to date: when it is updated and embedded, one update with repairs, one embedding.
+"""Keeps qmd's index up to date: when it is updated and embedded, one update with repairs and retries, one embedding.
 
 An update runs at start, at intervals, before a search and on request. Embedding is rare: one process at a time, with
 growing pauses while it fails.
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 # How long closing waits for an update in progress: its processes are killed at once.
 _CLOSING_S = 10.0
+# At start another process may still hold the database, so an update is tried three times with these pauses.
+_BOOT_PAUSES_S = (0.5, 1.0)
+# How long it takes to end a program that hangs, with plenty to spare.
+_ENDING_S = 0.5
 # How often a wait for another process checks that it should stop.
 _POLL_S = 0.1
 _SKIPPED = "⚠ Skipped "
@@ -42,6 +46,11 @@ _EMBED_BUSY = "Another embed process is already running"
 # try loads one.
 _FIRST_PAUSE_S = 60.0
 _LONGEST_PAUSE_S = 3600.0
+
+
+def find_boot_limit(timeout_s: float) -> float:
+    """Return how many seconds an update at the start takes at most, if each attempt ends after ``timeout_s``."""
+    return (len(_BOOT_PAUSES_S) + 1) * (timeout_s + _ENDING_S) + sum(_BOOT_PAUSES_S)
 
 
 def _acquire(lock: FileLock, what: str, timeout_s: float, stop: Stop) -> bool:
@@ -65,6 +74,7 @@ class IndexUpdate:
         state_dir: str,
         timeout_s: float,
         now: Callable[[], float] = time.time,
+        pause: Callable[[float], Any] = time.sleep,
     ) -> None:
         self._program = program
         self._collections = collections
@@ -73,6 +83,7 @@ class IndexUpdate:
         self._state_path = os.path.join(state_dir, "update.json")
         self._timeout_s = timeout_s
         self._now = now
+        self._pause = pause
         self._is_repaired = False
 
     def is_behind(self) -> bool:
@@ -84,8 +95,11 @@ class IndexUpdate:
         at = load(self._state_path).get("at")
         return at if isinstance(at, float) else None
 
-    def run(self, issues: list[Issue], *, force: bool, stop: Stop) -> str:
-        """Let qmd read the files. Return why it did not: ``unchanged``, or empty if it did."""
+    def run(self, issues: list[Issue], *, force: bool, patient: bool, stop: Stop) -> str:
+        """Let qmd read the files. Return why it did not: ``unchanged``, or empty if it did.
+
+        With ``patient`` a locked database and a timeout are retried twice.
+        """
         with self._lock_out_others(stop) as has_waited:
             if has_waited and not force and not self.is_behind():
                 return "unchanged"
@@ -93,12 +107,20 @@ class IndexUpdate:
             if self._export:
                 issues += self._export.run(stop)
             current = self._digest()
-            self._update_or_repair(issues, stop)
+            self._update_with_retries(patient, issues, stop)
             try:
                 save(self._state_path, {"digest": current, "at": self._now()})
             except OSError as error:
                 issues.append(Issue(self._state_path, f"cannot be written: {error.strerror}"))
         return ""
+
+    def _update_with_retries(self, patient: bool, issues: list[Issue], stop: Stop) -> None:
+        for pause_s in _BOOT_PAUSES_S if patient else ():
+            try:
+                return self._update_or_repair(issues, stop)
+            except (errors.ProgramBusy, errors.ProgramTimedOut):
+                self._pause(pause_s)
+        return self._update_or_repair(issues, stop)
 
     def _update_or_repair(self, issues: list[Issue], stop: Stop) -> None:
         try:
@@ -442,7 +464,7 @@ class Updater:
                 # An update would make qmd discard the cached answers of its models for nothing.
                 skipped = "unchanged"
             else:
-                skipped = self._update.run(issues, force=force, stop=stop)
+                skipped = self._update.run(issues, force=force, patient=reason == "boot", stop=stop)
             self._completed, self._failures, self._error = self._clock(), 0, ""
         except errors.BackendUnavailable as error:
             if not isinstance(error, errors.ProgramStopped):
