@@ -35,7 +35,6 @@ from mdrecall.types import (
 if TYPE_CHECKING:
     from mdrecall.config.load import Loaded
     from mdrecall.config.settings import Settings
-    from mdrecall.engine.pool import BackendPool
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
@@ -87,9 +86,9 @@ class AsyncMemory:
         return await cls._open(partial(Memory.open, workspace, agent=agent, **more))
 
     @classmethod
-    async def of(cls, loaded: Loaded, *, one_shot: bool = False, shared: BackendPool | None = None) -> Self:
+    async def of(cls, loaded: Loaded, *, one_shot: bool = False) -> Self:
         """Open a memory with settings that are already loaded."""
-        return await cls._open(partial(Memory.of, loaded, one_shot=one_shot, shared=shared))
+        return await cls._open(partial(Memory.of, loaded, one_shot=one_shot))
 
     @classmethod
     async def _open(cls, open_memory: Callable[[], Memory]) -> Self:

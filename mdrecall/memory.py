@@ -37,7 +37,6 @@ from mdrecall.types.documents import parse_citation
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from mdrecall.engine.pool import BackendPool
     from mdrecall.interfaces import Index, IndexedBackend
     from mdrecall.notes.files import MemoryFiles
     from mdrecall.notes.notes import NotePath
@@ -56,21 +55,14 @@ SESSIONS_OFF = (
 class Memory:
     """One workspace's memory. Use it as a context manager, or call ``close()`` when done."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        backend: IndexedBackend | None,
-        loaded: Loaded | None = None,
-        release: Callable[[], None] | None = None,
-    ) -> None:
-        """``loaded`` is the configuration behind the settings; ``release`` gives a shared backend back.
+    def __init__(self, settings: Settings, backend: IndexedBackend | None, loaded: Loaded | None = None) -> None:
+        """``loaded`` is the configuration behind the settings.
 
         If ``backend`` is None, one is opened from ``loaded`` when it is first needed: a note is read without any.
         """
         self.settings = settings
         self.loaded = loaded
         self._opened = backend
-        self._release = release
         self._opening = threading.Lock()
         self._linked: LinkedNotes | None = None
 
@@ -108,18 +100,12 @@ class Memory:
         return cls.of(loaded, one_shot=one_shot)
 
     @classmethod
-    def of(cls, loaded: Loaded, *, one_shot: bool = False, shared: BackendPool | None = None) -> Self:
-        """Open a memory with settings that are loaded already.
-
-        With ``shared`` all memories of one agent with the same settings use one backend; the last one closes it.
-        """
+    def of(cls, loaded: Loaded, *, one_shot: bool = False) -> Self:
+        """Open a memory with settings that are loaded already."""
         if not loaded.settings.memory_search.enabled:
             origin = loaded.values["memorySearch.enabled"].origin
             message = f"The memory of agent {loaded.settings.agent_id} is switched off ({origin})."
             raise MemoryDisabled(message, hint="Set memorySearch.enabled to true to use it.")
-        if shared is not None:
-            backend, release = shared.acquire(loaded)
-            return cls(loaded.settings, backend, loaded, release)
         if one_shot:
             return cls(loaded.settings, None, loaded)
         from mdrecall.engine.open import open_backend
@@ -418,9 +404,7 @@ class Memory:
 
     def close(self) -> None:
         """Release the index; may be called twice."""
-        if self._release:
-            self._release()
-        elif self._opened:
+        if self._opened:
             self._opened.close()
 
     def __enter__(self) -> Self:

@@ -17,7 +17,6 @@ from mdrecall.types import Progress
 from mdrecall.types.transcripts import normalize_agent_id
 
 if TYPE_CHECKING:
-    from mdrecall.engine.pool import BackendPool
     from mdrecall.memory import Memory
 
 _log = logging.getLogger(__name__)
@@ -193,21 +192,12 @@ def may_append(loaded: Loaded) -> bool:
     return bool(value.value) or value.origin == "default"
 
 
-class MemoryOpener:
-    """Opens memories; those of one agent with the same settings share one backend."""
+def open_served(served: ServedMemory) -> "Memory":
+    """Open a memory."""
+    # Imported here, so that the server answers the client's greeting before this is loaded.
+    from mdrecall.memory import Memory
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._pool: BackendPool | None = None
-
-    def __call__(self, served: ServedMemory) -> "Memory":
-        # Imported here, so that the server answers the client's greeting before this is loaded.
-        from mdrecall.engine.pool import BackendPool
-        from mdrecall.memory import Memory
-
-        with self._lock:
-            pool = self._pool = self._pool or BackendPool()
-        return Memory.of(served.loaded, shared=pool)
+    return Memory.of(served.loaded)
 
 
 class IndexRun(NamedTuple):
@@ -232,7 +222,7 @@ class Memories:
         self._share = share
         self._ends: list[Callable[[], None]] = []
         self._served = {each.name: each for each in served}
-        self._open_memory = open_memory or MemoryOpener()
+        self._open_memory = open_memory or open_served
         self._locks = {name: threading.Lock() for name in self._served}
         self._runs = dict.fromkeys(self._served, IndexRun())
         self._open: dict[str, Memory] = {}

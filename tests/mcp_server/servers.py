@@ -17,7 +17,7 @@ from mcp.server.stdio import stdio_server
 
 from mdrecall.mcp_server.answers import Answers
 from mdrecall.mcp_server.http import MemoryServer, build_server
-from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.memories import Memories, Selection, ServedMemory, open_served, select_memories
 from mdrecall.mcp_server.stdio import serve
 from mdrecall.mcp_server.tools import MakeTools
 from mdrecall.memory import Memory
@@ -59,14 +59,13 @@ class Home:
     ) -> MemoryServer:
         """A server for the selected memories; by default that of one workspace."""
         selection = selection or Selection(workspaces=(str(self.workspace().path),))
-        self._opener = MemoryOpener()
         memories = Memories(select_memories(selection, self.env), self._open)
         self._built.append(build_server(memories, session_key, make_tools, read_only=read_only))
         return self._built[-1]
 
     def _open(self, place: ServedMemory) -> Memory:
         self.opened.append(place.name)
-        return self._opener(place)
+        return open_served(place)
 
     def close(self) -> None:
         for built in self._built:

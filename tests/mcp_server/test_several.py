@@ -10,7 +10,7 @@ from mcp import Client
 
 from mdrecall.errors import RecallError
 from mdrecall.mcp_server.http import MemoryServer, build_server
-from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, ServedMemory, select_memories
+from mdrecall.mcp_server.memories import Memories, Selection, ServedMemory, open_served, select_memories
 from mdrecall.memory import Memory
 from tests.conftest import LONG_AGO_NS
 from tests.mcp_server.servers import Home
@@ -58,12 +58,10 @@ def test_a_search_names_the_memories_and_each_result_has_its_own(home: Home) -> 
 
 @pytest.mark.parametrize("broken", ["office", "private"])
 def test_a_memory_that_cannot_be_opened_does_not_stop_the_others(home: Home, broken: str) -> None:
-    opener = MemoryOpener()
-
     def opens(place: ServedMemory) -> Memory:
         if place.name == broken:
             raise RecallError("The index is damaged.")
-        return opener(place)
+        return open_served(place)
 
     built = build_server(Memories(select_memories(three(home), home.env), opens))
     try:

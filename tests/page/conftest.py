@@ -105,12 +105,12 @@ def serve(
 
     from mdrecall.extras.page.app import App, build_guarded
     from mdrecall.mcp_server.http import HttpEndpoint, configure
-    from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
+    from mdrecall.mcp_server.memories import Memories, Selection, select_memories
 
     env = env or workspaces[0].env
     named = tuple(f"memory{number}={each.path}" for number, each in enumerate(workspaces, 1))
     folders = named if len(workspaces) > 1 else tuple(str(each.path) for each in workspaces)
-    memories = Memories(select_memories(Selection(folders, all_agents=all_agents), env), MemoryOpener())
+    memories = Memories(select_memories(Selection(folders, all_agents=all_agents), env))
     endpoint = HttpEndpoint(port=0, token=token)
     listening = endpoint.listen()
     port = listening.getsockname()[1]

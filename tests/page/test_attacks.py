@@ -106,7 +106,7 @@ class AllFields(dict[str, str]):
 @pytest.fixture(scope="module")
 def enclosed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspace, Any]]:
     """A workspace with links to a secret beside it, and its memories."""
-    from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
+    from mdrecall.mcp_server.memories import Memories, Selection, select_memories
 
     base = tmp_path_factory.mktemp("enclosed")
     outside = base / "outside"
@@ -118,7 +118,7 @@ def enclosed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Workspa
     (space.path / "memory/linked").symlink_to(outside)
     (space.path / "linked").symlink_to(outside)
     os.mkfifo(space.path / "memory/pipe.md")
-    memories = Memories(select_memories(Selection(workspaces=(str(space.path),)), space.env), MemoryOpener())
+    memories = Memories(select_memories(Selection(workspaces=(str(space.path),)), space.env))
     yield space, memories
     memories.close()
 

@@ -3,14 +3,14 @@
 from datetime import UTC, datetime
 
 from mdrecall.extras.page.page import Visit
-from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
+from mdrecall.mcp_server.memories import Memories, Selection, select_memories
 from tests.conftest import Workspace
 
 
 def open_memories(workspace: Workspace) -> Memories:
     """Return the memory of a workspace as a page has it; whoever calls this closes it."""
     selection = Selection(workspaces=(str(workspace.path),))
-    return Memories(select_memories(selection, workspace.env), MemoryOpener())
+    return Memories(select_memories(selection, workspace.env))
 
 
 def make_visit(memories: Memories, **query: str) -> Visit:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mdrecall.mcp_server.answers import Answers
-from mdrecall.mcp_server.memories import Memories, MemoryOpener, Selection, select_memories
+from mdrecall.mcp_server.memories import Memories, Selection, select_memories
 from mdrecall.mcp_server.stdio import serve
 from tests.record.workspace import CONFIG
 
@@ -110,7 +110,7 @@ def record_requests(base: Path) -> Iterator[dict[str, Any]]:
 
 def _talk(selection: Selection, requests: Iterable[Request]) -> Iterator[dict[str, Any]]:
     """Send each request after the answer to the one before."""
-    memories = Memories(select_memories(selection), MemoryOpener())
+    memories = Memories(select_memories(selection))
     answers = Answers(memories, read_only=selection.read_only)
     (stdin, to_server), (from_server, stdout) = os.pipe(), os.pipe()
     server = threading.Thread(target=serve, args=(answers, stdin, stdout), name="mdrecall-record")
