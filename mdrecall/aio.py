@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar
 from mdrecall.engine.background import DaemonPool
 from mdrecall.errors import MemoryClosed
 from mdrecall.memory import Memory
-from mdrecall.several import Found, describe_failure, merge_found, name_memories
+from mdrecall.several import describe_failure, merge_found, name_memories
 from mdrecall.types import (
     ProgressCallback,
     SearchAnswer,
@@ -182,7 +182,7 @@ async def search_several(
     searches = (memory.search(query, **options) for memory in named.values())
     answers = await asyncio.gather(*searches, return_exceptions=True)
     outcomes = {
-        name: describe_failure(name, each) if isinstance(each, BaseException) else Found.of(named[name], each)
+        name: describe_failure(name, each) if isinstance(each, BaseException) else (named[name], each)
         for name, each in zip(named, answers, strict=True)
     }
     return merge_found(outcomes, options.get("max_results"))

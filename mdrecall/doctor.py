@@ -10,10 +10,8 @@ from mdrecall.config.load import Loaded, load
 from mdrecall.errors import BackendUnavailable, ConfigError, ProgramMissing, RecallError
 from mdrecall.memory import Memory
 from mdrecall.optional import import_extra
-from mdrecall.types import Issue, Status
+from mdrecall.types import Issue
 
-#: Other programs watch files too, so a limit that this one would use half of is likely to be reached.
-_WARN_SHARE_OF_WATCHES = 0.5
 _KEYWORDS_ONLY = {"provider": "none"}
 
 
@@ -66,7 +64,6 @@ def _check_memory(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[
         ("index", lambda: _check_index(memory)),
         ("notes", lambda: _check_notes(keywords)),
         ("embeddings", lambda: _check_embeddings(memory)),
-        ("watching", lambda: _check_watching(memory.status())),
     ]
     reported: set[str] = set()
     for name, check in checks:
@@ -160,22 +157,6 @@ def _check_embeddings(memory: Memory) -> Iterator[Finding]:
             yield Finding("embeddings", "note", f"{status.vector['loadError']} Vectors are searched in this process.")
         how = "using its own models" if status.backend == "qmd" else f"{status.model}, {probe.dims} dimensions"
         yield Finding("embeddings", "good", f"{status.provider}, {how}")
-
-
-def _check_watching(status: Status) -> Iterator[Finding]:
-    """Check that the system allows to watch every folder; ``status`` tells how a watcher is doing."""
-    folders = int(status.custom["folders"])
-    try:
-        with open("/proc/sys/fs/inotify/max_user_watches") as file:
-            limit = int(file.read())
-    except (OSError, ValueError):
-        limit = sys.maxsize
-    if folders > limit * _WARN_SHARE_OF_WATCHES:
-        fix = f"Raise the limit: sudo sysctl fs.inotify.max_user_watches={8 * folders}"
-        message = f"{folders:,} folders to watch; the system limit for all programs is {limit:,}"
-        yield Finding("watching", "wrong" if folders > limit else "note", message, fix)
-    else:
-        yield Finding("watching", "good", f"{folders:,} folders to watch")
 
 
 def _describe_issue(issue: Issue) -> str:

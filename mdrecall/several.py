@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import copy_context
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from mdrecall.config.settings import Settings
 from mdrecall.engine.background import DaemonPool
@@ -32,20 +32,8 @@ class OpenMemory(Protocol):
 
 
 _M = TypeVar("_M", bound=OpenMemory)
-
-
-class Found(NamedTuple):
-    """The answer of one memory, and what is known of that memory."""
-
-    answer: SearchAnswer
-    settings: Settings
-    place: str
-    """Where its notes are: its folder, or the name that its index has in a shared database."""
-
-    @classmethod
-    def of(cls, memory: OpenMemory, answer: SearchAnswer) -> Self:
-        settings, shared = memory.settings, memory.loaded.shared_store if memory.loaded else None
-        return cls(answer, settings, repr(shared) if shared else os.path.realpath(settings.workspace))
+#: A memory and its answer.
+Found: TypeAlias = tuple[OpenMemory, SearchAnswer]
 
 
 @check_like(SearchRequest)
@@ -57,12 +45,12 @@ def search_several(memories: Sequence[Memory] | Mapping[str, Memory], query: str
     answer says how each of them answered. If all fail, the error is raised.
     """
     named = name_memories(memories)
-    searches = {name: partial(_search, memory, query, options) for name, memory in named.items()}
+
+    def search(memory: Memory) -> Found:
+        return memory, memory.search(query, **options)
+
+    searches = {name: partial(search, memory) for name, memory in named.items()}
     return merge_found(search_each(searches), options.get("max_results"))
-
-
-def _search(memory: Memory, query: str, options: Mapping[str, Any]) -> Found:
-    return Found.of(memory, memory.search(query, **options))
 
 
 def search_each(searches: Mapping[str, Callable[[], Found]]) -> dict[str, Found | RecallError]:
@@ -93,10 +81,16 @@ def describe_failure(name: str, error: BaseException) -> RecallError:
 
 def merge_found(outcomes: Mapping[str, Found | RecallError], max_results: int | None = None) -> SearchAnswer:
     """Return one answer of what ``search_each`` returns; raise if every search has failed."""
-    found = {name: each for name, each in outcomes.items() if isinstance(each, Found)}
-    limit = max((limit_results(each.settings, max_results) for each in found.values()), default=1)
-    answers = {name: each.answer if isinstance(each, Found) else each for name, each in outcomes.items()}
-    return merge_memories(answers, limit, {name: each.place for name, each in found.items()})
+    memories = {name: each[0] for name, each in outcomes.items() if not isinstance(each, RecallError)}
+    limit = max((limit_results(each.settings, max_results) for each in memories.values()), default=1)
+    answers = {name: each if isinstance(each, RecallError) else each[1] for name, each in outcomes.items()}
+    return merge_memories(answers, limit, {name: _find_place(each) for name, each in memories.items()})
+
+
+def _find_place(memory: OpenMemory) -> str:
+    """Return where the notes of a memory are: its folder, or the name that its index has in a shared database."""
+    shared = memory.loaded.shared_store if memory.loaded else None
+    return repr(shared) if shared else os.path.realpath(memory.settings.workspace)
 
 
 def name_memories(memories: Sequence[_M] | Mapping[str, _M]) -> dict[str, _M]:

@@ -92,7 +92,7 @@ def _search_several(options: argparse.Namespace, asked: SearchRequest) -> Search
 
     def search(served: "ServedMemory") -> Found:
         with Memory.of(served.loaded, one_shot=True) as memory:
-            return Found.of(memory, memory.search(**asked._asdict()))
+            return memory, memory.search(**asked._asdict())
 
     served = select_memories(selection, options.caller.env)
     outcomes = search_each({each.name: partial(search, each) for each in served})

@@ -325,7 +325,7 @@ def search_several(
 
     def search(open_memory: "Callable[[], Memory]") -> Found:
         memory = open_memory()
-        return Found.of(memory, memory.search(**request._asdict()))
+        return memory, memory.search(**request._asdict())
 
     outcomes = search_each({name: partial(search, open_memory) for name, open_memory in memories.items()})
     try:
@@ -343,7 +343,7 @@ def record_shown(
     for name, outcome in outcomes.items():
         if not isinstance(outcome, RecallError):
             shown = tuple(result for result in found if result.workspace == name)
-            record_recalls(outcome.settings, query, found.replace(results=shown), session_key)
+            record_recalls(outcome[0].settings, query, found.replace(results=shown), session_key)
 
 
 def list_corpora(settings: Settings, backend: str) -> list[SourceName]:

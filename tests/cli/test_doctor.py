@@ -15,7 +15,7 @@ from tests.cli.conftest import Ran, Run
 from tests.conftest import Workspace
 from tests.reliability.content import files_beside
 
-CHECKS = ["program", "configuration", "index", "notes", "embeddings", "watching", "plugin"]
+CHECKS = ["program", "configuration", "index", "notes", "embeddings", "plugin"]
 
 
 def lines(ran: Ran) -> list[str]:

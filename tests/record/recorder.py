@@ -124,7 +124,6 @@ _VARYING_TEXTS = (
     (r"Python \d\S+ \w+", "Python <version>"),
     (r"\d+\.\d MB", "<size>"),
     (r"(?<=choose from )[^)]*", "<choices>"),
-    (r"system limit [\d,]+", "system limit <limit>"),
     (r"(?<=chunks in )[\d.]+ s\b", "<time>"),
     (r"confirm=[0-9a-f]{16}", "confirm=<confirm>"),
     (r"(?<=working \()[\d.]+ ms", "<time>"),
