@@ -50,15 +50,12 @@ def share_budget(wanted: Sequence[tuple[int, float]], budget: int) -> list[int]:
     """
     room = [0] * len(wanted)
     left = budget
-    for _ in range(2):
+    for is_last_round in (False, False, True):
         for place, (length, share) in enumerate(wanted):
-            more = min(length - room[place], int(left * (share if place < len(wanted) - 1 else 1.0)))
+            takes_all = is_last_round or place == len(wanted) - 1
+            more = min(length - room[place], left if takes_all else int(left * share))
             room[place] += more
             left -= more
-    for place, (length, _) in enumerate(wanted):
-        more = min(length - room[place], left)
-        room[place] += more
-        left -= more
     return room
 
 

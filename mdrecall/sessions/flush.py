@@ -41,24 +41,15 @@ _INSTRUCTIONS = (
     (_READ_ONLY, re.compile(r"\bread.only\b", re.IGNORECASE)),
 )
 
-_USER = " ".join(
-    (
-        "Memory flush before compaction: soon only a summary of this conversation will be left.",
-        "Store now what will matter later, such as decisions, facts, preferences, names, dates and open tasks.",
-        _TARGET,
-        _APPEND,
-        _READ_ONLY,
-        _SILENCE,
-    )
+_USER = (
+    "Memory flush before compaction: soon only a summary of this conversation will be left. Store now what will matter"
+    " later, such as decisions, facts, preferences, names, dates and open tasks."
+    f" {_TARGET} {_APPEND} {_READ_ONLY} {_SILENCE}"
 )
-_SYSTEM = " ".join(
-    (
-        "This turn is a memory flush: the conversation is about to be compacted, and nobody reads your answer.",
-        "Write durable memories to memory/YYYY-MM-DD.md, then end the turn.",
-        _APPEND,
-        _READ_ONLY,
-        f"Usually {NO_REPLY} is the right answer.",
-    )
+_SYSTEM = (
+    "This turn is a memory flush: the conversation is about to be compacted, and nobody reads your answer. Write"
+    " durable memories to memory/YYYY-MM-DD.md, then end the turn."
+    f" {_APPEND} {_READ_ONLY} Usually {NO_REPLY} is the right answer."
 )
 
 
@@ -79,10 +70,9 @@ class Rules(NamedTuple):
 
         What is only assumed is a quarter of the window at most, as in OpenClaw: a small model would have no room else.
         """
-        assumed = min(max(DEFAULT_RESERVE, self.reserve_tokens_floor), context_window // _RESERVED_SHARE)
-        if not self.reserve_tokens:
-            return assumed
-        return max(self.reserve_tokens, min(self.reserve_tokens_floor, context_window // _RESERVED_SHARE))
+        known = self.reserve_tokens or 0
+        floor = self.reserve_tokens_floor if known else max(DEFAULT_RESERVE, self.reserve_tokens_floor)
+        return max(known, min(floor, context_window // _RESERVED_SHARE))
 
 
 class Turn(NamedTuple):

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from mdrecall.sessions.jsonl import parse_object
+from mdrecall.sessions.jsonl import as_object, as_text, parse_object
 from mdrecall.sessions.messages import is_silent, strip_memory
 from mdrecall.types import Step
 
@@ -160,10 +160,9 @@ def parse_copilot(record: Json) -> ParsedRecord:
         case "user.message":
             return parsed._replace(steps=tuple(_say("user", [_text(data, "content")])))
         case "assistant.message":
-            calls = _objects(data.get("toolRequests"))
             tools = (
                 _call(_text(tool, "name"), parse_object(tool.get("arguments")), _text(tool, "toolCallId"))
-                for tool in calls
+                for tool in _objects(data.get("toolRequests"))
             )
             return parsed._replace(steps=(*_say("assistant", [_text(data, "content")]), *tools))
         case "tool.execution_complete":
@@ -186,8 +185,7 @@ def parse_gemini(record: Json) -> ParsedRecord:
     about = About(is_subagent=record.get("kind", "main") != "main")
     tokens = _sum(_object(record, "tokens"), ("total",))
     parsed = ParsedRecord((), _text(record, "timestamp"), tokens, _text(record, "id"), about)
-    content = record.get("content")
-    texts = [content] if isinstance(content, str) else [_text(part, "text") for part in _objects(content)]
+    texts = _texts(record.get("content"))
     if record.get("type") == "user":
         return parsed._replace(steps=tuple(_say("user", texts)))
     if record.get("type") == "gemini":
@@ -304,19 +302,19 @@ def _result(output: str, call: str, *, is_ok: bool | None = None) -> Step:
 
 
 def _output(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(_text(block, "text") for block in _objects(content))
+    return "\n".join(_texts(content))
+
+
+def _texts(content: Any) -> list[str]:
+    return [content] if isinstance(content, str) else [_text(block, "text") for block in _objects(content)]
 
 
 def _text(record: Json, key: str) -> str:
-    value = record.get(key)
-    return value if isinstance(value, str) else ""
+    return as_text(record.get(key))
 
 
 def _object(record: Json, key: str) -> Json:
-    value = record.get(key)
-    return value if isinstance(value, dict) else {}
+    return as_object(record.get(key))
 
 
 def _objects(value: Any) -> list[Json]:

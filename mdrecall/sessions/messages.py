@@ -282,13 +282,10 @@ def recall_section(*, tools: Collection[str], citations: str, chat_type: str) ->
     can_search, can_read = "memory_search" in tools, "memory_get" in tools
     if not (can_search or can_read):
         return ""
-    steps = []
-    if can_search:
-        steps.append(f"run memory_search over MEMORY.md and memory/*.md before you answer anything about {_TOPICS}")
+    when = f"before you answer anything about {_TOPICS}"
+    advice = f"Run memory_search over MEMORY.md and memory/*.md {when}" if can_search else f"Use memory_get {when}"
     if can_read:
-        after = "then use memory_get" if can_search else f"use memory_get before you answer anything about {_TOPICS}"
-        steps.append(f"{after} to read only the lines you need")
-    advice = "; ".join(steps)
+        advice += f"{'; then use memory_get' if can_search else ''} to read only the lines you need"
     if can_search and "session_get" in tools:
         advice += "; read a result in sessions/ with session_get"
     if {"sessions_search", "sessions_history"} <= set(tools):
@@ -298,4 +295,4 @@ def recall_section(*, tools: Collection[str], citations: str, chat_type: str) ->
         source = "Name the source as `Source: <path#line>` where that helps the user to check."
     else:
         source = "Do not mention paths or line numbers unless the user asks for them."
-    return f"## Memory Recall\n\n{advice[0].upper()}{advice[1:]}. {doubt}\n{source}\n"
+    return f"## Memory Recall\n\n{advice}. {doubt}\n{source}\n"

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
-from mdrecall.errors import FileMissing, FileUnreadable, PathOutside, ReadError, install_command
+from mdrecall.errors import FileMissing, PathOutside, ReadError, install_command
 from mdrecall.interfaces import OpenTranscript
 from mdrecall.notes.opening import stamp_of
 from mdrecall.sessions.host_conversations import HOST_NAMES
@@ -78,7 +78,7 @@ class OpenClawTranscripts:
         self._prefix = _PREFIX if agent in HOST_NAMES else f"{_PREFIX}{agent}/"
         self._contents: Contents | None = None
         self._facts: dict[str, SessionFacts] | None = None
-        self._participants: dict[str, tuple[str, ...]] | None = None
+        self._participants: dict[str, tuple[str, ...]] = {}
 
     @classmethod
     def from_settings(cls, settings: Settings) -> "OpenClawTranscripts":
@@ -146,7 +146,7 @@ class OpenClawTranscripts:
         own = (window for window in found.windows.values() if _is_of_agent(window.key, self._agent))
         has_groups = any(may_be_shared(window.key, window.chat_type) for window in own)
         self._contents = found._replace(windows=windows, has_groups=has_groups)
-        self._facts, self._participants = None, None
+        self._facts = None
         return self._contents
 
     @property
@@ -224,7 +224,7 @@ class OpenClawTranscripts:
             return "unknown"
 
     def _add_facts(self, found: Conversation, window: Window) -> Conversation:
-        if self._database is not None and (self._facts is None or self._participants is None):
+        if self._database is not None and self._facts is None:
             self._facts, self._participants = {}, {}
             with suppress(ReadError):
                 self._facts = self._database.read_facts()
@@ -238,7 +238,7 @@ class OpenClawTranscripts:
             channel=window.channel or facts.channel,
             parent_key=window.parent_key or facts.parent_key,
             hook_source=window.hook_source,
-            participants=(self._participants or {}).get(window.key, ()),
+            participants=self._participants.get(window.key, ()),
         )
 
     def open(self, path: str, *, with_tools: bool = False) -> AbstractContextManager[OpenTranscript]:
@@ -263,10 +263,6 @@ class OpenClawTranscripts:
         window = database.find_window(session)
         if window is None or window.is_forgotten or _find_hidden({session: window}, self._agent):
             raise FileMissing(f"There is no transcript {path}.", path=path)
-        if window.is_cold and not database.cold.can_read:
-            problem = f"{path} is in OpenClaw's cold storage, which needs zstd."
-            hint = f"Open the conversation in OpenClaw, which brings it back, or run `{install_command('zstd')}`."
-            raise FileUnreadable(problem, path=path, hint=hint)
         yield OpenWindow(database, window, with_tools)
 
 

@@ -156,9 +156,7 @@ def parse_facts(key: str, entry: dict[str, Any]) -> SessionFacts:
     """Return the facts in a session's entry, of a ``sessions.json`` or of a database."""
     delivery = as_object(entry.get("delivery"))
     origins = [as_object(delivery.get("origin")), as_object(entry.get("origin"))]
-    routes = [as_object(delivery.get(name)) for name in ("route", "context")] + [
-        as_object(entry.get("deliveryContext"))
-    ]
+    routes = map(as_object, (delivery.get("route"), delivery.get("context"), entry.get("deliveryContext")))
     return SessionFacts(
         key,
         _first_text(entry.get("chatType"), *(origin.get("chatType") for origin in origins)),
@@ -354,11 +352,7 @@ def _merge(entry: Entry, own: dict[str, Any]) -> Entry:
     if history.flushed_count != now and type(flushed) is int:
         size = own.get("flushed_bytes")
         history = history._replace(flushed_count=flushed, flushed_bytes=size if type(size) is int else 0)
-    attempts = own.get("attempts")
-    if (
-        own.get("attempts_count") == now
-        and type(attempts) is int
-        and (history.attempts_count != now or attempts > history.attempts)
-    ):
+    attempts, known = own.get("attempts"), history.attempts if history.attempts_count == now else -1
+    if own.get("attempts_count") == now and type(attempts) is int and attempts > known:
         history = history._replace(attempts=attempts, attempts_count=now)
     return entry._replace(history=history)

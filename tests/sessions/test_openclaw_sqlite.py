@@ -287,7 +287,7 @@ def test_without_zstd_cold_storage_is_told_and_its_conversations_stay_in_an_inde
     listing = reader.scan()
     assert not listing.stamps
     assert ["cold storage" in issue.problem for issue in listing.issues] == [True]
-    with pytest.raises(FileUnreadable, match="cold storage"):
+    with pytest.raises(FileUnreadable, match="archive of the conversation s1"):
         records_of(reader, "sessions/main/s1.jsonl")
 
 
