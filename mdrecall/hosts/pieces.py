@@ -6,18 +6,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from mdrecall.mcp_server.config_text import (
-    Place,
-    append_items,
-    get_value,
-    list_items,
-    put,
-    remove,
-    remove_empty,
-    remove_items,
-    remove_value,
-    set_value,
-)
+from mdrecall.mcp_server import config_text
+from mdrecall.mcp_server.config_text import Place
 
 #: What mdrecall's hooks have in common, whatever the path of the command is and whichever version wrote them.
 _OUR_HOOK = re.compile(r"mdrecall['\"]? hook [a-z]")
@@ -61,24 +51,25 @@ def server_entry(path: str, place: Place, values: Mapping[str, Any]) -> Piece:
     """Return the MCP server in a table of a configuration file; in one of YAML, a person adds and removes it."""
 
     def take(text: str) -> str:
-        left = remove(text, place)
-        return left if left == text else remove_empty(left, place)
+        left = config_text.remove(text, place)
+        return left if left == text else config_text.remove_empty(left, place)
 
-    return Piece(path, lambda before: put(before, place, values), take, "server", place, values)
+    return Piece(path, lambda before: config_text.put(before, place, values), take, "server", place, values)
 
 
 def json_value(path: str, keys: tuple[str, ...], value: Any, previous: Any) -> Piece:
     """Return one setting in a JSON file; ``previous`` is what it was before, None if it was not set."""
 
     def add(before: str) -> str:
-        return before if get_value(before, keys) == value else set_value(before, keys, value)
+        return before if config_text.get_value(before, keys) == value else config_text.set_value(before, keys, value)
 
     def take(text: str) -> str:
-        if get_value(text, keys) != value:
+        if config_text.get_value(text, keys) != value:
             return text
         if previous is not None:
-            return set_value(text, keys, previous)
-        return remove_empty(remove_value(text, keys), Place("json", ".".join(keys[:-1]), keys[-1]))
+            return config_text.set_value(text, keys, previous)
+        *table, name = keys
+        return config_text.remove_empty(config_text.remove_value(text, keys), Place("json", ".".join(table), name))
 
     return Piece(path, add, take)
 
@@ -87,22 +78,22 @@ def hook_entries(path: str, groups: Mapping[str, Any]) -> Piece:
     """Return hooks in a JSON file that may hold those of others; a group is added to the list of each event."""
 
     def add(before: str) -> str:
-        if list_items(before, "hooks", _is_ours) == {name: [group] for name, group in groups.items()}:
+        if config_text.list_items(before, "hooks", _is_ours) == {name: [group] for name, group in groups.items()}:
             return before
-        return append_items(remove_items(before, "hooks", _is_ours), "hooks", groups)
+        return config_text.append_items(config_text.remove_items(before, "hooks", _is_ours), "hooks", groups)
 
-    return Piece(path, add, lambda text: remove_items(text, "hooks", _is_ours), "hooks", values=groups)
+    return Piece(path, add, lambda text: config_text.remove_items(text, "hooks", _is_ours), "hooks", values=groups)
 
 
 def approvals(path: str, hooks: str) -> Piece:
     """Return what Codex writes about a file of hooks when its user approves them. It is mdrecall's only to remove."""
 
     def take(text: str) -> str:
-        left, states = text, get_value(text, ("hooks", "state"), "toml")
+        left, states = text, config_text.get_value(text, ("hooks", "state"), "toml")
         for name in states if isinstance(states, dict) else ():
             if name.startswith(f"{hooks}:"):
-                left = remove_value(left, ("hooks", "state", name), "toml")
-        return left if left == text else remove_empty(left, Place("toml", "hooks.state", ""))
+                left = config_text.remove_value(left, ("hooks", "state", name), "toml")
+        return left if left == text else config_text.remove_empty(left, Place("toml", "hooks.state", ""))
 
     return Piece(path, lambda before: before, take)
 
@@ -124,7 +115,7 @@ def section(path: str, content: str) -> Piece:
 def are_all_ours(text: str) -> bool:
     """True if a JSON file has no hooks but mdrecall's, or none at all."""
     try:
-        return not list_items(text, "hooks", lambda group: not _is_ours(group))
+        return not config_text.list_items(text, "hooks", lambda group: not _is_ours(group))
     except ValueError:
         return False
 

@@ -15,17 +15,8 @@ from typing import Any, Literal, NamedTuple
 import mdrecall
 from mdrecall.config.environment import ProgramFolders
 from mdrecall.config.workspace import SHARED
-from mdrecall.hosts.pieces import (
-    Piece,
-    approvals,
-    are_all_ours,
-    first_note,
-    hook_entries,
-    json_value,
-    own_file,
-    section,
-    server_entry,
-)
+from mdrecall.hosts import pieces
+from mdrecall.hosts.pieces import Piece
 from mdrecall.mcp_server.install import Entry, find_client, read_text, target_of
 
 Event = Literal[
@@ -155,19 +146,19 @@ def _hooks(site: Site) -> dict[str, Any]:
 def _server(site: Site) -> Piece:
     target = target_of(site.host, site.scope, site.folders, site.project)
     values = target.client.values(Entry(_NAME, site.command[0], (*site.command[1:], "mcp")))
-    return server_entry(os.path.realpath(target.path), target.place(_NAME), values)
+    return pieces.server_entry(os.path.realpath(target.path), target.place(_NAME), values)
 
 
 def _skill(folder: str) -> Piece:
-    return own_file(os.path.join(folder, "recall", "SKILL.md"), _read("skills/recall/SKILL.md"))
+    return pieces.own_file(os.path.join(folder, "recall", "SKILL.md"), _read("skills/recall/SKILL.md"))
 
 
 def _own_folder(site: Site, folder: str, manifest: str, values: dict[str, Any]) -> Iterator[Piece]:
     """A folder that a host loads whole, with the server in its manifest. No file of another is touched."""
     values["mcpServers"][_NAME] |= _server(site).values
     hooks = {name: [group] for name, group in _hooks(site).items()}
-    yield own_file(os.path.join(folder, manifest), _dump(values))
-    yield own_file(os.path.join(folder, "hooks", "hooks.json"), _dump({"hooks": hooks}))
+    yield pieces.own_file(os.path.join(folder, manifest), _dump(values))
+    yield pieces.own_file(os.path.join(folder, "hooks", "hooks.json"), _dump({"hooks": hooks}))
     yield _skill(os.path.join(folder, "skills"))
 
 
@@ -180,9 +171,9 @@ def _for_claude(site: Site) -> Iterator[Piece]:
 def _for_codex(site: Site) -> Iterator[Piece]:
     hooks = site.path("{codex}/hooks.json", ".codex/hooks.json")
     yield _server(site)
-    if are_all_ours(read_text(hooks) or ""):
-        yield approvals(os.path.realpath(os.path.join(site.folders.codex, "config.toml")), hooks)
-    yield hook_entries(hooks, _hooks(site))
+    if pieces.are_all_ours(read_text(hooks) or ""):
+        yield pieces.approvals(os.path.realpath(os.path.join(site.folders.codex, "config.toml")), hooks)
+    yield pieces.hook_entries(hooks, _hooks(site))
     yield _skill(site.path("{codex}/skills", ".agents/skills"))
 
 
@@ -193,7 +184,7 @@ def _for_copilot(site: Site) -> Iterator[Piece]:
         name: [{"type": "command", "bash": f"{command} hook {event} --host copilot", "timeoutSec": _TIMEOUTS[event]}]
         for event, name in _COPILOT_EVENTS.items()
     }
-    yield own_file(site.path("{home}/.copilot/hooks/mdrecall.json", ""), _dump({"version": 1, "hooks": hooks}))
+    yield pieces.own_file(site.path("{home}/.copilot/hooks/mdrecall.json", ""), _dump({"version": 1, "hooks": hooks}))
     yield _skill(site.path("{home}/.copilot/skills", ""))
 
 
@@ -211,7 +202,7 @@ def _in_settings(site: Site, skills: str) -> Iterator[Piece]:
     """The server and the hooks in one file, and the skill in a folder below the home or the project."""
     server = _server(site)
     yield server
-    yield hook_entries(server.path, _hooks(site))
+    yield pieces.hook_entries(server.path, _hooks(site))
     yield _skill(site.path(f"{{home}}/{skills}", skills))
 
 
@@ -220,7 +211,7 @@ def _for_opencode(site: Site) -> Iterator[Piece]:
     with open(os.path.join(os.path.dirname(_FILES), "opencode.js"), encoding="utf-8") as file:
         text = file.read()
     text = text.replace('const COMMAND = ["mdrecall"]', f"const COMMAND = {json.dumps(list(site.command))}")
-    yield own_file(site.path("{config}/opencode/plugins/mdrecall.js", ".opencode/plugins/mdrecall.js"), text)
+    yield pieces.own_file(site.path("{config}/opencode/plugins/mdrecall.js", ".opencode/plugins/mdrecall.js"), text)
     yield _skill(site.path("{config}/opencode/skills", ".opencode/skills"))
 
 
@@ -229,11 +220,11 @@ def _for_client(site: Site) -> Iterator[Piece]:
     name, client = site.options["name"], site.options["client"]
     target = target_of(client, site.scope, site.folders, site.project)
     path, values = os.path.realpath(target.path), target.client.values(Entry(name, site.command[0], site.command[1:]))
-    yield server_entry(path, target.place(name), values)
+    yield pieces.server_entry(path, target.place(name), values)
     if "slot" in site.options:
-        yield json_value(path, ("plugins", "slots", "memory"), "none", site.options["slot"] or None)
+        yield pieces.json_value(path, ("plugins", "slots", "memory"), "none", site.options["slot"] or None)
     if agents := site.options.get("agents"):
-        yield section(agents, OPENCLAW_INSTRUCTIONS.format(name=name))
+        yield pieces.section(agents, OPENCLAW_INSTRUCTIONS.format(name=name))
 
 
 def _for_all_hosts(site: Site) -> Iterator[Piece]:
@@ -243,10 +234,10 @@ def _for_all_hosts(site: Site) -> Iterator[Piece]:
     """
     options = site.options
     if path := options.get("note"):
-        yield first_note(path)
+        yield pieces.first_note(path)
     if path := options.get("config"):
         keys = ("agents", "defaults", "workspace")
-        yield json_value(path, keys, options.get("workspace", ""), options.get("previous") or None)
+        yield pieces.json_value(path, keys, options.get("workspace", ""), options.get("previous") or None)
 
 
 def _without_hooks(user: str = "", project: str = "AGENTS.md") -> Callable[[Site], Iterator[Piece]]:
@@ -260,7 +251,7 @@ def _without_hooks(user: str = "", project: str = "AGENTS.md") -> Callable[[Site
             yield _server(site)
         if site.scope == "project" or user:
             path = site.path(user, project)
-            yield (own_file if os.path.basename(path) == "mdrecall.md" else section)(path, INSTRUCTIONS)
+            yield (pieces.own_file if os.path.basename(path) == "mdrecall.md" else pieces.section)(path, INSTRUCTIONS)
 
     return list_them
 

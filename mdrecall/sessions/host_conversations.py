@@ -26,20 +26,9 @@ from mdrecall.interfaces import OpenTranscript
 from mdrecall.notes.opening import stamp_of
 from mdrecall.notes.repository import find_root
 from mdrecall.notes.tombstones import TombstoneFiles, open_masks, open_tombstones
+from mdrecall.sessions import hosts
 from mdrecall.sessions.host_formats import About
-from mdrecall.sessions.hosts import (
-    HOSTS,
-    OPENCODE,
-    SPEAKERS,
-    HostFiles,
-    find_conversations,
-    find_host_files,
-    list_files,
-    list_sessions,
-    open_host_file,
-    open_session,
-    session_of,
-)
+from mdrecall.sessions.hosts import HOSTS, OPENCODE, HostFiles
 from mdrecall.sessions.jsonl import (
     MAX_LINE_BYTES,
     OpenJsonl,
@@ -345,12 +334,12 @@ class AboutCache:
         if isinstance(known, list) and len(known) == 5 and known[0] == stamp[3]:
             return About(str(known[1]), str(known[2]), str(known[3]), known[4] is True)
         try:
-            with open_host_file(row, root, path, shown=file) as opened:
+            with hosts.open_host_file(row, root, path, shown=file) as opened:
                 about = opened.about()
         except ReadError:
             return About()
         if self._forgotten and (forgotten := self._forgotten.load()):
-            is_forgotten = forgotten.is_forgotten_transcript(f"sessions/{row.name}/{session_of(row, path)}.jsonl")
+            is_forgotten = forgotten.is_forgotten_transcript(f"sessions/{row.name}/{hosts.session_of(row, path)}.jsonl")
             about = about._replace(title="" if is_forgotten else forgotten.mask(about.title))
         if about.folder and about.title:
             self._known[file] = [stamp[3], *about]
@@ -367,7 +356,7 @@ class AboutCache:
 
 def list_wanted(host: str, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]) -> Iterator[HostConversation]:
     """Yield the conversations of a host that are wanted, without those of sub-agents."""
-    row = find_host_files(host)
+    row = hosts.find_host_files(host)
     listed = _list_opencode(wanted.root, issues) if row is None else _list_jsonl(row, wanted, cache, issues)
     return (each for each in listed if wanted.wants(each.about) and is_host_path(each.path))
 
@@ -376,9 +365,9 @@ def _list_jsonl(
     row: HostFiles, wanted: FollowedHost, cache: AboutCache, issues: list[Issue]
 ) -> Iterator[HostConversation]:
     root = wanted.root
-    files = sorted(list_files(row, root, issues, wanted.folders), key=lambda entry: -entry[1][1])[:_MAX_FILES]
+    files = sorted(hosts.list_files(row, root, issues, wanted.folders), key=lambda entry: -entry[1][1])[:_MAX_FILES]
     for path, stamp in files:
-        session = session_of(row, path)
+        session = hosts.session_of(row, path)
         folder = os.path.dirname(os.path.join(root, path))
         about = cache.read(row, root, path, stamp)
         yield HostConversation(row.name, session, about, stamp, partial(_open_live, row, root, path), folder)
@@ -386,18 +375,18 @@ def _list_jsonl(
 
 @contextmanager
 def _open_live(row: HostFiles, root: str, path: str) -> Iterator[OpenTranscript]:
-    with open_host_file(row, root, path, shown=os.path.join(root, path)) as opened:
+    with hosts.open_host_file(row, root, path, shown=os.path.join(root, path)) as opened:
         yield opened.file
 
 
 def _list_opencode(path: str, issues: list[Issue]) -> Iterator[HostConversation]:
     try:
-        sessions = list_sessions(path)
+        sessions = hosts.list_sessions(path)
     except ReadError as error:
         issues.append(Issue(path, f"cannot be read: {error}"))
         return
     for session, about, stamp in sorted(sessions, key=lambda row: -row[2][1])[:_MAX_FILES]:
-        opener = partial(open_session, path, session)
+        opener = partial(hosts.open_session, path, session)
         yield HostConversation(OPENCODE, session, about, stamp, opener, os.path.dirname(path))
 
 
@@ -408,7 +397,7 @@ def _read_copy(file: OpenJsonl, start: int, number: int) -> Iterator[TranscriptR
 def _parse_copy(line: bytes) -> tuple[str, str, str, str] | None:
     record = parse_object(line)
     message = as_object(record.get("message"))
-    speaker, origin = SPEAKERS.get(as_text(message.get("role")), ("", ""))
+    speaker, origin = hosts.SPEAKERS.get(as_text(message.get("role")), ("", ""))
     text = one_line(as_text(message.get("content")))
     return (speaker, text, day_of(record.get("timestamp")), origin) if speaker and text else None
 
@@ -435,7 +424,7 @@ class HostChoice:
         self.state = HostState(loaded.settings.agent_folder)
         self._settings = loaded.settings
         self._cache = _open_cache(loaded.settings)
-        self._wanted = FollowedHost(find_conversations(host, env), find_project(folder) if folder else ())
+        self._wanted = FollowedHost(hosts.find_conversations(host, env), find_project(folder) if folder else ())
 
     def follow(self) -> FollowedHost:
         """Read the conversations from now on, where the host keeps them."""
@@ -481,7 +470,7 @@ def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list
     own = FollowedHost("", find_project(folder))
     summaries = []
     for host in HOST_NAMES:
-        root = find_conversations(host, env)
+        root = hosts.find_conversations(host, env)
         found = [each.about for each in list_wanted(host, FollowedHost(root), cache, [])]
         ours = sum(own.wants(about) for about in found)
         shown = root if os.path.exists(root) else ""

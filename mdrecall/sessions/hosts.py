@@ -20,19 +20,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileMissing, NotAFile, ReadError
 from mdrecall.notes.opening import read_below, stamp_of
+from mdrecall.sessions import host_formats
 from mdrecall.sessions.foreign_database import open_snapshot
-from mdrecall.sessions.host_formats import (
-    About,
-    ParsedRecord,
-    ParseRecord,
-    parse_claude_code,
-    parse_codex,
-    parse_copilot,
-    parse_gemini,
-    parse_opencode,
-    parse_qwen,
-    title_of,
-)
+from mdrecall.sessions.host_formats import About, ParsedRecord, ParseRecord, title_of
 from mdrecall.sessions.jsonl import (
     AGENT,
     MAX_LINE_BYTES,
@@ -111,15 +101,16 @@ _OPENCODE_DATABASE = _below("XDG_DATA_HOME", ".local/share", "opencode/opencode.
 _STEM = re.compile(r"([^/]+)\.jsonl$")
 
 HOSTS = (
-    HostFiles("claude-code", _below("CLAUDE_CONFIG_DIR", ".claude", "projects"), "*/*.jsonl", _STEM, parse_claude_code,
-              by_folder=True, copies=True),
+    HostFiles("claude-code", _below("CLAUDE_CONFIG_DIR", ".claude", "projects"), "*/*.jsonl", _STEM,
+              host_formats.parse_claude_code, by_folder=True, copies=True),
     HostFiles("codex", _below("CODEX_HOME", ".codex", "sessions"), "*/*/*/rollout-*.jsonl",
-              re.compile(r"([0-9A-Za-z]+(?:-[0-9A-Za-z]+){4})\.jsonl$"), parse_codex),
+              re.compile(r"([0-9A-Za-z]+(?:-[0-9A-Za-z]+){4})\.jsonl$"), host_formats.parse_codex),
     HostFiles("copilot", _below("COPILOT_HOME", ".copilot", "session-state"), "*/events.jsonl",
-              re.compile(r"([^/]+)/events\.jsonl$"), parse_copilot),
+              re.compile(r"([^/]+)/events\.jsonl$"), host_formats.parse_copilot),
     HostFiles("gemini", lambda home, env: os.path.join(env.get("GEMINI_CLI_HOME") or home, ".gemini", "tmp"),
-              "*/chats/session-*.jsonl", _STEM, parse_gemini, repeats=True),
-    HostFiles("qwen", _below("QWEN_HOME", ".qwen", "projects"), "*/chats/*.jsonl", _STEM, parse_qwen, by_folder=True),
+              "*/chats/session-*.jsonl", _STEM, host_formats.parse_gemini, repeats=True),
+    HostFiles("qwen", _below("QWEN_HOME", ".qwen", "projects"), "*/chats/*.jsonl", _STEM,
+              host_formats.parse_qwen, by_folder=True),
 )  # fmt: skip
 
 
@@ -397,7 +388,7 @@ class OpenSession(NamedTuple):
         query = "SELECT data FROM part WHERE message_id = ? AND length(data) <= ? ORDER BY id"
         parts: list[Any] = [row[0] for row in self.connection.execute(query, (message, MAX_LINE_BYTES))]
         info = {"id": message, **parse_object(data)}
-        parsed = parse_opencode({"info": info, "parts": [parse_object(part) for part in parts]})
+        parsed = host_formats.parse_opencode({"info": info, "parts": [parse_object(part) for part in parts]})
         is_done = info.get("role") != "assistant" or "completed" in as_object(info.get("time"))
         size = sum(len(as_text(text)) for text in (data, *parts))
         offset = end if is_done or end < self.messages else None
