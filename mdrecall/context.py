@@ -4,6 +4,8 @@ import os
 import re
 from collections.abc import Collection, Iterable
 from datetime import UTC, date, datetime, timedelta
+from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from mdrecall.config.settings import Settings
@@ -201,7 +203,9 @@ def _read_private(reader: _Reader, session_key: str, profile: str) -> list[_Text
     """Return the notes about a person, if the session is known to be with one person and the agent's own."""
     key, settings = parse(session_key), reader.memory.settings
     if key.is_private and (not key.agent or key.belongs_to(settings.agent_id)):
-        texts = [_Text(path, text, LONG_TERM_SHARE) for path, text in _read_long_term(reader)]
+        # Both names may be those of one file.
+        found = ((path, reader.read(path)) for path in _LONG_TERM_NOTES)
+        texts = [_Text(path, text, LONG_TERM_SHARE) for path, text in islice(filter(itemgetter(1), found), 1)]
         if user := reader.read(USER_NOTE):
             texts.append(_Text(USER_NOTE, user, USER_SHARE))
         most = min(USER_CHARS, settings.defaults.bootstrap_max_chars)
@@ -260,14 +264,6 @@ def _limit_days(texts: list[_Text], room: list[int], total: int) -> list[int]:
             total -= chars
         limited.append(chars)
     return limited
-
-
-def _read_long_term(reader: _Reader) -> list[tuple[str, str]]:
-    """Return the long-term notes; the first of the two names that exists, because both may be the same file."""
-    for path in _LONG_TERM_NOTES:
-        if text := reader.read(path):
-            return [(path, text)]
-    return []
 
 
 def save_session(

@@ -2,16 +2,13 @@
 
 import argparse
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from mdrecall.cli.options import CommandParser, add_common, open_memory, run_for_each_agent
 from mdrecall.cli.output import plural, print_json, print_warning, printable, progress_line, shorten_home, style
 from mdrecall.errors import QueryError, RecallError
-from mdrecall.life.forget import ForgetPlan, ForgetReport, ForgetRequest, Forgetting
-from mdrecall.memory import Memory
+from mdrecall.life.forget import ForgetPlan, ForgetReport, ForgetRequest
 from mdrecall.plugins import open_forgetting
 from mdrecall.wire import to_json
 
@@ -47,19 +44,14 @@ def run_forget(options: argparse.Namespace) -> int:
     return 2 if has_failed or any(record.get("isComplete") is False for record in records) else 0
 
 
-@contextmanager
-def _open(options: argparse.Namespace, agent: str) -> Iterator[tuple[Memory, Forgetting]]:
-    with open_memory(options, agent) as memory:
-        yield memory, open_forgetting(memory)
-
-
 def _forget(options: argparse.Namespace, agent: str) -> dict[str, Any]:
     now = datetime.now(UTC)
     text = " ".join(options.words).strip()
     names = ("paths", "sessions", "participants", "hosts", "hook_sources")
     named: dict[str, Any] = {name: tuple(getattr(options, name)) for name in names}
     named |= {"since": options.since, "until": options.until}
-    with _open(options, agent) as (memory, forgetting):
+    with open_memory(options, agent) as memory:
+        forgetting = open_forgetting(memory)
         days = memory.settings.mdrecall.forget.trash_days if options.trash else 0
         request = ForgetRequest((text,) if text else (), **named, is_masked=options.mask, trash_days=days)
         plan = forgetting.plan(request, now)
@@ -132,8 +124,8 @@ def _plan_to_json(plan: ForgetPlan, agent: str, *, is_dry: bool) -> dict[str, An
 
 
 def _list(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    with _open(options, agent) as (_, forgetting):
-        entries = forgetting.list_forgotten()
+    with open_memory(options, agent) as memory:
+        entries = open_forgetting(memory).list_forgotten()
     for entry in entries if not options.json else ():
         parts = [(entry.phrases, "text"), (entry.notes, "note"), (entry.sessions, "session key")]
         what = ", ".join(plural(count, noun) for count, noun in parts if count)
@@ -146,9 +138,9 @@ def _list(options: argparse.Namespace, agent: str) -> dict[str, Any]:
 
 
 def _undo(options: argparse.Namespace, agent: str) -> dict[str, Any]:
-    with _open(options, agent) as (_, forgetting), progress_line("Indexing") as progress:
+    with open_memory(options, agent) as memory, progress_line("Indexing") as progress:
         try:
-            restored = forgetting.undo(options.undo, progress)
+            restored = open_forgetting(memory).undo(options.undo, progress)
         except QueryError as error:
             raise RecallError(str(error), hint="Run `mdrecall forget --list` to see the ids.") from error
     for path, how in (restored or {}).items() if not options.json else ():
