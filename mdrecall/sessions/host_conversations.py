@@ -26,20 +26,10 @@ from mdrecall.interfaces import OpenTranscript
 from mdrecall.notes.opening import stamp_of
 from mdrecall.notes.repository import find_root
 from mdrecall.notes.tombstones import TombstoneFiles, open_masks, open_tombstones
-from mdrecall.sessions import hosts
+from mdrecall.sessions import hosts, jsonl
 from mdrecall.sessions.host_formats import About
 from mdrecall.sessions.hosts import HOSTS, OPENCODE, HostFiles
-from mdrecall.sessions.jsonl import (
-    MAX_LINE_BYTES,
-    OpenJsonl,
-    as_object,
-    as_text,
-    day_of,
-    one_line,
-    open_jsonl,
-    parse_blocks,
-    parse_object,
-)
+from mdrecall.sessions.jsonl import OpenJsonl
 from mdrecall.state_files import draft, load, make_private_folder, save
 from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, TranscriptRecord
 
@@ -137,8 +127,8 @@ class HostState:
         """Return what a copy says about its conversation."""
         try:
             with open(os.path.join(self.copies, copy_name(host, session)), "rb") as file:
-                values = as_object(parse_object(file.readline(MAX_LINE_BYTES)).get("conversation"))
-                folder, branch, title = (as_text(values.get(name)) for name in ("folder", "branch", "title"))
+                values = jsonl.as_object(jsonl.parse_object(file.readline(jsonl.MAX_LINE_BYTES)).get("conversation"))
+                folder, branch, title = (jsonl.as_text(values.get(name)) for name in ("folder", "branch", "title"))
                 return About(folder, branch, title)
         except OSError:
             return About()
@@ -267,7 +257,7 @@ class HostTranscripts:
         for host, session, stamp in self._state.list_copies():
             if host in HOST_NAMES:
                 folder, inside = self._state.copies, copy_name(host, session)
-                opener = partial(open_jsonl, folder, inside, _read_copy, shown=f"sessions/{inside}")
+                opener = partial(jsonl.open_jsonl, folder, inside, _read_copy, shown=f"sessions/{inside}")
                 yield HostConversation(host, session, About(), stamp, opener, os.path.join(folder, host))
 
     def owns(self, path: str) -> bool:
@@ -391,15 +381,15 @@ def _list_opencode(path: str, issues: list[Issue]) -> Iterator[HostConversation]
 
 
 def _read_copy(file: OpenJsonl, start: int, number: int) -> Iterator[TranscriptRecord]:
-    return parse_blocks(file.blocks(start), _parse_copy, start=start, number=number)
+    return jsonl.parse_blocks(file.blocks(start), _parse_copy, start=start, number=number)
 
 
 def _parse_copy(line: bytes) -> tuple[str, str, str, str] | None:
-    record = parse_object(line)
-    message = as_object(record.get("message"))
-    speaker, origin = hosts.SPEAKERS.get(as_text(message.get("role")), ("", ""))
-    text = one_line(as_text(message.get("content")))
-    return (speaker, text, day_of(record.get("timestamp")), origin) if speaker and text else None
+    record = jsonl.parse_object(line)
+    message = jsonl.as_object(record.get("message"))
+    speaker, origin = hosts.SPEAKERS.get(jsonl.as_text(message.get("role")), ("", ""))
+    text = jsonl.one_line(jsonl.as_text(message.get("content")))
+    return (speaker, text, jsonl.day_of(record.get("timestamp")), origin) if speaker and text else None
 
 
 class HostSummary(NamedTuple):

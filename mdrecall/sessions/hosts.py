@@ -20,23 +20,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileMissing, NotAFile, ReadError
 from mdrecall.notes.opening import read_below, stamp_of
-from mdrecall.sessions import host_formats
+from mdrecall.sessions import host_formats, jsonl
 from mdrecall.sessions.foreign_database import open_snapshot
 from mdrecall.sessions.host_formats import About, ParsedRecord, ParseRecord, title_of
-from mdrecall.sessions.jsonl import (
-    AGENT,
-    MAX_LINE_BYTES,
-    OWNER,
-    OpenJsonl,
-    as_object,
-    as_text,
-    day_of,
-    explain_long,
-    one_line,
-    open_jsonl,
-    parse_object,
-    split_lines,
-)
+from mdrecall.sessions.jsonl import OpenJsonl
 from mdrecall.sessions.own_words import split_words
 from mdrecall.types import HostRecord, Issue, Stamp, Step, TranscriptRecord
 
@@ -59,7 +46,7 @@ _MAX_IDS = 200_000
 #: A file that names a project's folder has one line.
 _MAX_ROOT_BYTES = 4096
 #: How a record calls who speaks, and where that comes from: the person at a coding agent is the owner of the machine.
-SPEAKERS = {"user": ("User", OWNER), "assistant": ("Assistant", AGENT)}
+SPEAKERS = {"user": ("User", jsonl.OWNER), "assistant": ("Assistant", jsonl.AGENT)}
 #: The size of OpenCode's messages is not looked up for a list; this is about what one has.
 _MESSAGE_BYTES = 1024
 #: Messages of OpenCode that are asked for at once.
@@ -205,11 +192,11 @@ class OpenHostFile(NamedTuple):
         """Yield every record from an offset on; ``number`` is the number of the first one."""
         known = _KnownSteps(self, start)
         end = start
-        for count, (line, size, is_complete) in enumerate(split_lines(self.file.blocks(start)), number):
+        for count, (line, size, is_complete) in enumerate(jsonl.split_lines(self.file.blocks(start)), number):
             end += size
-            parsed = self.row.parse(parse_object(line))
+            parsed = self.row.parse(jsonl.parse_object(line))
             steps = tuple(step for step in parsed.steps if known.add(step, parsed))
-            problem = explain_long(size) if line is None else ""
+            problem = jsonl.explain_long(size) if line is None else ""
             yield HostRecord(count, end if is_complete else None, parsed.at, steps, parsed.tokens, size, problem)
 
     def about(self) -> About:
@@ -234,7 +221,7 @@ class OpenHostFile(NamedTuple):
 
     def parse_all(self, blocks: Iterable[bytes]) -> Iterator[ParsedRecord]:
         """Yield what each line of some blocks says."""
-        return (self.row.parse(parse_object(line)) for line, _, _ in split_lines(blocks))
+        return (self.row.parse(jsonl.parse_object(line)) for line, _, _ in jsonl.split_lines(blocks))
 
 
 #: The id of the first record that has one; the time of a record before it, empty if there is none; the transcript's
@@ -326,21 +313,23 @@ def open_host_file(row: HostFiles, root: str, inside: str, *, shown: str) -> Ite
     def read_records(file: OpenJsonl, start: int, number: int) -> Iterator[TranscriptRecord]:
         return map(make_record, OpenHostFile(row, file, folder, name).read(start, number))
 
-    with open_jsonl(root, inside, read_records, shown=shown) as file:
+    with jsonl.open_jsonl(root, inside, read_records, shown=shown) as file:
         yield OpenHostFile(row, file, folder, name)
 
 
 def make_record(record: HostRecord) -> TranscriptRecord:
     """Return what is said in a record; tools and their output are left out."""
     said = [step for step in record.steps if step.kind in SPEAKERS]
-    text = " ".join(line for step in said if step.kind == said[0].kind and (line := one_line(step.text)))
+    text = " ".join(line for step in said if step.kind == said[0].kind and (line := jsonl.one_line(step.text)))
     if not text:
         return TranscriptRecord(record.number, record.end, record.size, problem=record.problem)
     speaker, origin = SPEAKERS[said[0].kind]
     whole = "\n".join(step.text for step in said)
-    own, pasted = map(one_line, split_words(whole)) if origin == OWNER else ("", "")
+    own, pasted = map(jsonl.one_line, split_words(whole)) if origin == jsonl.OWNER else ("", "")
     words = (own, pasted) if pasted else ("", "")
-    return TranscriptRecord(record.number, record.end, record.size, speaker, text, day_of(record.at), origin, *words)
+    return TranscriptRecord(
+        record.number, record.end, record.size, speaker, text, jsonl.day_of(record.at), origin, *words
+    )
 
 
 def list_sessions(path: str) -> list[tuple[str, About, Stamp]]:
@@ -358,7 +347,7 @@ def _make_session(
     shown = title_of(title) if isinstance(title, str) and not title.startswith(_NO_TITLE) else ""
     changed_ns = updated_ms * 1_000_000 if isinstance(updated_ms, int) else 0
     stamp = messages * _MESSAGE_BYTES, changed_ns & (2**63 - 1), 0, zlib.crc32(str(session).encode())
-    return str(session), About(as_text(folder), "", shown, parent is not None), stamp
+    return str(session), About(jsonl.as_text(folder), "", shown, parent is not None), stamp
 
 
 class OpenSession(NamedTuple):
@@ -386,11 +375,11 @@ class OpenSession(NamedTuple):
 
     def _make_record(self, number: int, end: int, message: Any, created: Any, data: Any) -> HostRecord:
         query = "SELECT data FROM part WHERE message_id = ? AND length(data) <= ? ORDER BY id"
-        parts: list[Any] = [row[0] for row in self.connection.execute(query, (message, MAX_LINE_BYTES))]
-        info = {"id": message, **parse_object(data)}
-        parsed = host_formats.parse_opencode({"info": info, "parts": [parse_object(part) for part in parts]})
-        is_done = info.get("role") != "assistant" or "completed" in as_object(info.get("time"))
-        size = sum(len(as_text(text)) for text in (data, *parts))
+        parts: list[Any] = [row[0] for row in self.connection.execute(query, (message, jsonl.MAX_LINE_BYTES))]
+        info = {"id": message, **jsonl.parse_object(data)}
+        parsed = host_formats.parse_opencode({"info": info, "parts": [jsonl.parse_object(part) for part in parts]})
+        is_done = info.get("role") != "assistant" or "completed" in jsonl.as_object(info.get("time"))
+        size = sum(len(jsonl.as_text(text)) for text in (data, *parts))
         offset = end if is_done or end < self.messages else None
         return HostRecord(number, offset, _iso_time(created), parsed.steps, parsed.tokens, size)
 
