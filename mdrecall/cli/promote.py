@@ -71,7 +71,7 @@ def _format_judged(one: Candidate) -> str:
     """Return a statement with its score, its place, and what speaks for it."""
     record = one.record
     days = plural(len(set(record.recall_days)), "day")
-    queries = plural(record.queries, "different query", "different queries")
+    queries = plural(len(record.queries), "different query", "different queries")
     signals = f"{plural(record.recalls, 'recall')} on {days} by {queries}"
     signals += f", in {plural(record.daily, 'recent note')}" if record.daily else ""
     text = printable(one.text or record.snippet or "(not in the note any more)")

@@ -42,7 +42,6 @@ from mdrecall.life.promotion import (
 )
 from mdrecall.life.recalls import (
     MAX_DAYS,
-    Recall,
     RecallState,
     hash_text,
     is_dated_note,
@@ -136,8 +135,8 @@ def collect(settings: Settings, home: str, moment: Moment) -> list[Located]:
     """Return every recall record of a workspace with the entry that says it now."""
     find = _open_notes(settings)
     repeated = _find_repeated(find, MemoryFiles(settings, home).scan().stamps, moment)
-    recalls = read_recalls(settings.index_path)
-    return [_locate(recall, find, sorted(repeated.get(recall.hash, ()))) for recall in recalls]
+    records = read_recalls(settings.index_path)
+    return [_locate(record, find, sorted(repeated.get(record.hash, ()))) for record in records]
 
 
 def _open_notes(settings: Settings) -> Callable[[str], list[Entry]]:
@@ -167,16 +166,14 @@ def _find_repeated(find: Callable[[str], list[Entry]], paths: Iterable[str], mom
     return found
 
 
-def _locate(recall: Recall, find: Callable[[str], list[Entry]], days: list[str]) -> Located:
-    there = [entry for entry in find(recall.path) if hash_text(entry.text) == recall.hash]
-    nearest = min(there, key=lambda entry: abs(entry.start_line - recall.start_line), default=None)
-    at, text = nearest or recall, nearest.text if nearest else ""
-    record = Record(
-        recall.key, recall.path, at.start_line, at.end_line, text,
-        recalls=recall.recalls, daily=len(days), queries=len(recall.queries), max_score=recall.max_score,
-        total_score=recall.total_score + _DAILY_SCORE * len(days), first_ms=recall.first_ms, last_ms=recall.last_ms,
-        days=tuple(sorted({*recall.days, *days}))[-MAX_DAYS:], recall_days=recall.days,
-        tags=find_tags(text), origin=recall.origin, claim_hash=recall.hash,
+def _locate(record: Record, find: Callable[[str], list[Entry]], days: list[str]) -> Located:
+    there = [entry for entry in find(record.path) if hash_text(entry.text) == record.hash]
+    nearest = min(there, key=lambda entry: abs(entry.start_line - record.start_line), default=None)
+    at, text = nearest or record, nearest.text if nearest else ""
+    record = record._replace(
+        start_line=at.start_line, end_line=at.end_line, snippet=text, tags=find_tags(text), daily=len(days),
+        total_score=record.total_score + _DAILY_SCORE * len(days),
+        days=tuple(sorted({*record.days, *days}))[-MAX_DAYS:], recall_days=record.days,
     )  # fmt: skip
     return record, nearest
 
@@ -366,8 +363,8 @@ def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
         "signalCount": record.signals,
         "avgScore": candidate.components["relevance"],
         "maxScore": record.max_score,
-        "uniqueQueries": record.queries,
-        "claimHash": record.claim_hash,
+        "uniqueQueries": len(record.queries),
+        "claimHash": record.hash,
         "promotedAt": record.promoted_on,
         "firstRecalledAt": _iso(record.first_ms),
         "lastRecalledAt": _iso(record.last_ms),
@@ -384,7 +381,5 @@ def candidate_to_json(candidate: Candidate) -> dict[str, Any]:
     return {name: value for name, value in json.items() if value or name not in optional}
 
 
-def _iso(ms: float | None) -> str | None:
-    if ms is None:
-        return None
+def _iso(ms: float) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

@@ -221,30 +221,31 @@ BLOCKED_ORIGINS = frozenset(("untrusted", "system"))
 
 
 class Record(NamedTuple):
-    """What is known about the recalls of a text."""
+    """The recalls of one entry of a note, and from ``snippet`` on what is known of it now, which is not stored."""
 
     key: str
     path: str
     start_line: int
     end_line: int
-    snippet: str = ""
-    """The text, on one line."""
+    hash: str = ""
+    """Stands for the text of the entry."""
     recalls: int = 0
-    daily: int = 0
-    """How many notes of the last days say it."""
     total_score: float = 0.0
     max_score: float = 0.0
-    queries: int = 0
-    """How many different queries have found it."""
-    first_ms: float | None = None
-    last_ms: float | None = None
+    first_ms: float = 0.0
+    last_ms: float = 0.0
+    queries: Mapping[str, float] = {}
+    """When each query was counted last; a hash stands for its text."""
     days: tuple[str, ...] = ()
-    """The days of all signals, as ``YYYY-MM-DD``."""
+    """The days of the user, oldest first."""
+    origin: str = ""
+    snippet: str = ""
+    """The text, on one line."""
+    daily: int = 0
+    """How many notes of the last days say it; their days are among the days."""
     recall_days: tuple[str, ...] = ()
     """The days of the recalls alone."""
     tags: tuple[str, ...] = ()
-    origin: str = ""
-    claim_hash: str = ""
     promoted_on: str = ""
     """When it was promoted; empty if it was not."""
 
@@ -292,11 +293,11 @@ class Choice(NamedTuple):
 
 def score_record(record: Record, now_ms: float, half_life_days: float = HALF_LIFE_DAYS) -> Candidate:
     """Return a record with its score at a moment."""
-    age_days = 0.0 if record.last_ms is None else max(0.0, (now_ms - record.last_ms) / _MS_A_DAY)
+    age_days = max(0.0, (now_ms - record.last_ms) / _MS_A_DAY) if record.last_ms else 0.0
     parts = {
         "frequency": _clamp(log(1 + record.signals) / log(1 + _FULL_SIGNALS)),
         "relevance": _clamp(record.total_score / max(1, record.signals)),
-        "diversity": _clamp(record.queries / _FULL_QUERIES),
+        "diversity": _clamp(len(record.queries) / _FULL_QUERIES),
         "recency": _clamp(2.0 ** (-age_days / half_life_days)),
         "consolidation": _consolidate(record.days),
         "conceptual": _clamp(len(record.tags) / _FULL_TAGS),
@@ -338,8 +339,8 @@ def _find_misses(candidate: Candidate, choice: Choice) -> Iterable[str]:
         yield f"score {candidate.score:.3f} is below {choice.min_score:g}"
     if record.signals < choice.min_signals:
         yield f"{_count(record.signals, 'signal')}, fewer than {choice.min_signals}"
-    if record.queries < choice.min_queries:
-        yield f"found by {_count(record.queries, 'different query', 'different queries')}, not by {choice.min_queries}"
+    if (queries := len(record.queries)) < choice.min_queries:
+        yield f"found by {_count(queries, 'different query', 'different queries')}, not by {choice.min_queries}"
     if candidate.age_days > (inf if choice.max_age_days is None else choice.max_age_days):
         yield f"last recalled {candidate.age_days:.0f} days ago, more than {choice.max_age_days:g}"
 

@@ -7,14 +7,14 @@ hashes, scores and moments. What cannot be written down is left out; a search ne
 import hashlib
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import ReadError
-from mdrecall.life.promotion import Entry, find_entries
+from mdrecall.life.promotion import Entry, Record, find_entries
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.notes.clock import user_time
 from mdrecall.notes.opening import decode, read_below
@@ -34,30 +34,10 @@ _WAIT_S = 0.2
 #: How long forgetting waits.
 _FORGET_WAIT_S = 5.0
 _VERSION = 1
+_STORED = Record._fields[: Record._fields.index("snippet")]
 _KEY = re.compile(r"memory:(.+?):\d+:\d+(?::[0-9a-f]+)?", re.DOTALL)
 _DATED = re.compile(r"(?:.*/)?\d{4}-\d\d-\d\d(?:-[^/]+)?" + NOTE_ENDING_PATTERN, re.IGNORECASE)
 _GENERATED = re.compile(r"(?:.*/)?memory/(?:dreaming|\.dreams)/")
-
-
-class Recall(NamedTuple):
-    """The recalls of one entry of a note."""
-
-    key: str
-    path: str
-    start_line: int
-    end_line: int
-    hash: str
-    """Stands for the text of the entry."""
-    recalls: int
-    total_score: float
-    max_score: float
-    first_ms: float
-    last_ms: float
-    queries: Mapping[str, float]
-    """When each query was counted last; a hash stands for its text."""
-    days: tuple[str, ...]
-    """The days of the user, oldest first."""
-    origin: str = ""
 
 
 def recalls_path(index_path: str) -> str:
@@ -112,7 +92,7 @@ def record_answer(
         return 0
 
 
-def read_recalls(index_path: str) -> list[Recall]:
+def read_recalls(index_path: str) -> list[Record]:
     """Return the recall records of an index; none if there is no file, or it cannot be read."""
     return RecallState(index_path).records
 
@@ -138,12 +118,12 @@ class RecallState:
         self.content: dict[str, Any] = content if content.get("version") == _VERSION else {"version": _VERSION}
 
     @property
-    def records(self) -> list[Recall]:
+    def records(self) -> list[Record]:
         found, stored = [], self.content.get("records")
         for raw in stored if isinstance(stored, list) else ():
             # What is no record is left out.
             with suppress(TypeError, KeyError):
-                found.append(Recall(**raw | {"days": tuple(raw["days"])}))
+                found.append(Record(**raw | {"days": tuple(raw["days"])}))
         return found
 
     @property
@@ -152,8 +132,8 @@ class RecallState:
         found = self.content.get("promoted")
         return {str(key): str(day) for key, day in found.items()} if isinstance(found, dict) else {}
 
-    def set_records(self, records: Iterable[Recall]) -> None:
-        self.content["records"] = [record._asdict() for record in records]
+    def set_records(self, records: Iterable[Record]) -> None:
+        self.content["records"] = [dict(zip(_STORED, record, strict=False)) for record in records]
 
     def save(self) -> None:
         """Write the file, whole or not at all; raise ``OSError`` if that fails."""
@@ -202,12 +182,12 @@ def _find_stems(text: str) -> set[str]:
     return {stem(word) for token in tokens(text) for word in surface_words(token)}
 
 
-def _count(records: dict[str, Recall], result: SearchResult, entry: Entry, query: str, moment: datetime) -> bool:
+def _count(records: dict[str, Record], result: SearchResult, entry: Entry, query: str, moment: datetime) -> bool:
     """Add a recall to the records; False if the same query was counted within the hour."""
     at_ms, text_hash = moment.timestamp() * 1000, hash_text(entry.text)
     known = next((one for one in records.values() if one.path == result.path and one.hash == text_hash), None)
     key = f"memory:{result.path}:{entry.start_line}:{entry.end_line}:{text_hash}"
-    old = known or Recall(key, result.path, 0, 0, text_hash, 0, 0.0, 0.0, at_ms, at_ms, {}, ())
+    old = known or Record(key, result.path, 0, 0, text_hash, first_ms=at_ms, last_ms=at_ms)
     if query in old.queries and abs(at_ms - old.queries[query]) < _REPEAT_MS:
         return False
     queries = {**{name: ms for name, ms in old.queries.items() if name != query}, query: at_ms}

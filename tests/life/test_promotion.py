@@ -19,6 +19,10 @@ NOW = 1_795_000_000_000.0
 DAY = 86_400_000.0
 
 
+def asked(count: int) -> dict[str, float]:
+    return dict.fromkeys(map(str, range(count)), 0.0)
+
+
 def make_record(**changes: Any) -> Record:
     base = Record("memory:memory/2026-11-14.md:3:3", "memory/2026-11-14.md", 3, 3, last_ms=NOW)
     return base._replace(**changes)
@@ -26,20 +30,27 @@ def make_record(**changes: Any) -> Record:
 
 #: 0.24·ln 6/ln 11 + 0.3·0.968 + 0.15 + 0.15 + 0.1·0.2 + 0.06: five searches of a minute, as OpenClaw scored them.
 FIVE_AT_ONCE = make_record(
-    recalls=5, total_score=4.84, queries=5, days=("2026-11-14",), recall_days=("2026-11-14",), tags=tuple("abcdefgh")
+    recalls=5,
+    total_score=4.84,
+    queries=asked(5),
+    days=("2026-11-14",),
+    recall_days=("2026-11-14",),
+    tags=tuple("abcdefgh"),
 )
 #: 0.24·ln 6/ln 11 + 0.3·3.9/5 + 0.15·3/5 + 0.15·2^-0.5 + 0.1·(0.55·ln 3/ln 5 + 0.45·4/7) + 0.06·3/6: every part.
 MIXED = make_record(
     recalls=2,
     daily=3,
     total_score=3.9,
-    queries=3,
+    queries=asked(3),
     last_ms=NOW - 7 * DAY,
     days=("2026-11-12", "2026-11-09", "2026-11-08"),
     tags=("a", "b", "c"),
 )
 #: 0.24 + 0.3 + 0.15 + 0.15·2^(-40/14) + 0.1·0.2: what is too large is cut.
-CUT = make_record(recalls=10, total_score=99.0, queries=32, last_ms=NOW - 40 * DAY, days=("2026-10-01",), tags=())
+CUT = make_record(
+    recalls=10, total_score=99.0, queries=asked(32), last_ms=NOW - 40 * DAY, days=("2026-10-01",), tags=()
+)
 #: 0.24·ln 2/ln 11 + 0.3·0.62 + 0.15 + 0.06·2/6: one nightly reading.
 READ_ONCE = make_record(daily=1, total_score=0.62, tags=("a", "b"))
 
@@ -85,7 +96,7 @@ def test_recalls_of_one_day_are_refused_however_many_there_are() -> None:
     [
         ({"total_score": 1.0}, "score 0.668 is below 0.75"),
         ({"recalls": 2, "total_score": 2.0}, "2 signals, fewer than 3"),
-        ({"queries": 2}, "found by 2 different queries, not by 3"),
+        ({"queries": asked(2)}, "found by 2 different queries, not by 3"),
         ({"last_ms": NOW - 31 * DAY}, "last recalled 31 days ago, more than 30"),
         ({"origin": "untrusted"}, "its origin is untrusted"),
         ({"origin": "system"}, "its origin is system"),
@@ -101,7 +112,9 @@ def test_each_gate_says_what_is_missing(changes: dict[str, Any], reason: str) ->
 
 
 def test_a_candidate_at_every_limit_passes() -> None:
-    candidate = score_record(FIVE_AT_ONCE._replace(last_ms=NOW - 30 * DAY, recalls=3, queries=3, total_score=3.0), NOW)
+    candidate = score_record(
+        FIVE_AT_ONCE._replace(last_ms=NOW - 30 * DAY, recalls=3, queries=asked(3), total_score=3.0), NOW
+    )
     assert passes_gates(candidate, Choice(min_score=candidate.score))
     assert not passes_gates(candidate, Choice(min_score=candidate.score, max_age_days=29.9))
     assert passes_gates(candidate, Choice(min_score=0, max_age_days=None))

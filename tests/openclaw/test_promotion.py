@@ -17,7 +17,8 @@ MS_A_DAY = 86_400_000
 def make_record(found: dict[str, Any]) -> Record:
     return Record(
         found["key"], found["path"], found["startLine"], found["endLine"], recalls=found["signalCount"],
-        total_score=found["avgScore"] * found["signalCount"], queries=found["uniqueQueries"],
+        total_score=found["avgScore"] * found["signalCount"],
+        queries=dict.fromkeys(map(str, range(found["uniqueQueries"])), 0.0),
         last_ms=datetime.fromisoformat(found["lastRecalledAt"]).timestamp() * 1000,
         days=tuple(found["recallDays"]), tags=tuple(found["conceptTags"]),
     )  # fmt: skip

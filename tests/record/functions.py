@@ -232,8 +232,9 @@ def record_promotion() -> Iterator[str]:
     records = [
         Record(
             key=f"k{number}", path=f"memory/{number % 3}.md", start_line=number, end_line=number,
-            recalls=number % 5, daily=number % 3, total_score=number * 0.4, queries=number % 6,
-            last_ms=None if number == 7 else now - number * 3 * day, days=tuple(days[: number % 7]),
+            recalls=number % 5, daily=number % 3, total_score=number * 0.4,
+            queries=dict.fromkeys("abcdef"[: number % 6], 0.0),
+            last_ms=0.0 if number == 7 else now - number * 3 * day, days=tuple(days[: number % 7]),
             recall_days=tuple(days[: number % 4]), tags=("a", "b", "c")[: number % 4],
             origin="untrusted" if number == 9 else "",
         )

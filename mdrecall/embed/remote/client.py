@@ -267,11 +267,10 @@ def join(url: str, path: str) -> str:
     """Return a path below a base address, with the base's query at the end; a full address is returned unchanged."""
     if path.startswith(("http://", "https://")):
         return path
-    base, mark, query = url.partition("?")
-    own, own_mark, own_query = path.partition("?")
-    joined = base.rstrip("/") + own
-    queries = [part for part in (own_query if own_mark else "", query if mark else "") if part]
-    return f"{joined}?{'&'.join(queries)}" if queries else joined
+    base, _, query = url.partition("?")
+    own, _, own_query = path.partition("?")
+    queries = "&".join(filter(None, (own_query, query)))
+    return base.rstrip("/") + own + (f"?{queries}" if queries else "")
 
 
 def _backoff(attempt: int) -> float:
