@@ -46,7 +46,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "watch": ("index", "update the index whenever a note changes", "watch", "watch --warm"),
         "promote": ("promote", "copy what is recalled often from dated notes to MEMORY.md", "promote"),
         "import": ("imports", "import what another program remembers, or restore a backup", "import mem0 mem0.json"),
-        "export": ("imports", "save notes, memories and settings in one archive", "export backup.zip"),
+        "export": ("imports", "save notes and memories in one archive", "export backup.zip"),
         "config": ("config", "show, check or describe the configuration", "config show", "config check"),
     },
     "expert": {
