@@ -14,22 +14,7 @@ from mdrecall.memory import Memory
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import NOTE_ENDING, is_note_file
-from mdrecall.sessions.digest import (
-    DAY_SHARE,
-    DEFAULT_MESSAGES,
-    LONG_TERM_SHARE,
-    USER_SHARE,
-    WHOLE_SHARE,
-    Excerpt,
-    excerpt,
-    excerpt_ends,
-    hide_digests,
-    hide_entries,
-    note_name,
-    note_text,
-    render,
-    share_budget,
-)
+from mdrecall.sessions import digest
 from mdrecall.sessions.messages import recall_section
 from mdrecall.sessions.visibility import chat_type_of, parse
 from mdrecall.text.annotations import describe_left_out, is_for, read_projects
@@ -63,7 +48,7 @@ class _Text(NamedTuple):
 class Context(NamedTuple):
     """The notes that an agent reads first."""
 
-    parts: tuple[Excerpt, ...]
+    parts: tuple[digest.Excerpt, ...]
     left_out: tuple[Issue, ...]
     """Notes that this session may not see or that cannot be read, and why."""
     project_entries: tuple[str, ...] = ()
@@ -73,7 +58,7 @@ class Context(NamedTuple):
     def text(self) -> str:
         """Every note under the name of its file, then the entries of the project at hand."""
         entries = "\n".join(self.project_entries)
-        return render(self.parts) + (f"\n## Project memory\n\n{entries}\n" if entries else "")
+        return digest.render(self.parts) + (f"\n## Project memory\n\n{entries}\n" if entries else "")
 
 
 def prompt_section(memory: Memory, session_key: str, *, tools: Collection[str] = TOOLS) -> str:
@@ -108,7 +93,7 @@ def session_context(
     if entries:
         parts = _fit(texts, memory.settings, total - sum(len(entry) + 1 for entry in entries), is_open=is_open)
     for text in texts:
-        if text.share == WHOLE_SHARE and all(part.path != text.path for part in parts):
+        if text.share == digest.WHOLE_SHARE and all(part.path != text.path for part in parts):
             reader.left_out.append(Issue(text.path, "is shown whole or not at all, and there is no room for it"))
     return Context(tuple(parts), tuple(reader.left_out), entries)
 
@@ -154,30 +139,32 @@ class _Reader(NamedTuple):
         return ""
 
     def _hide(self, path: str, text: str) -> str:
-        own = hide_digests(text, self.projects) if self.projects else text
-        shown, hidden = hide_entries(own, lambda marks: marks.is_superseded or not is_for(marks.project, self.projects))
+        own = digest.hide_digests(text, self.projects) if self.projects else text
+        shown, hidden = digest.hide_entries(
+            own, lambda marks: marks.is_superseded or not is_for(marks.project, self.projects)
+        )
         if problem := describe_left_out(sum(not marks.is_superseded for marks in hidden)):
             self.left_out.append(Issue(path, problem))
         return shown
 
 
-def _fit(texts: list[_Text], settings: Settings, total: int, *, is_open: bool) -> list[Excerpt]:
+def _fit(texts: list[_Text], settings: Settings, total: int, *, is_open: bool) -> list[digest.Excerpt]:
     """Return as much of each note as there is room for; ``is_open`` if the limits of the settings do not hold."""
     limits = [_limit_of(text, settings, is_open=is_open) for text in texts]
-    room = share_budget([(limit, text.share) for text, limit in zip(texts, limits, strict=True)], total)
+    room = digest.share_budget([(limit, text.share) for text, limit in zip(texts, limits, strict=True)], total)
     if not is_open:
         room = _limit_days(texts, room, settings.defaults.startup_context.max_total_chars)
-    parts: list[Excerpt] = []
+    parts: list[digest.Excerpt] = []
     for text, chars in zip(texts, room, strict=True):
-        if text.share == LONG_TERM_SHARE:
-            parts += excerpt_ends(text.path, text.text, chars)
+        if text.share == digest.LONG_TERM_SHARE:
+            parts += digest.excerpt_ends(text.path, text.text, chars)
         else:
-            part = excerpt(text.path, text.text, chars, from_end=text.share == DAY_SHARE)
-            parts += [part] if part.is_whole or text.share != WHOLE_SHARE else []
+            part = digest.excerpt(text.path, text.text, chars, from_end=text.share == digest.DAY_SHARE)
+            parts += [part] if part.is_whole or text.share != digest.WHOLE_SHARE else []
     return parts
 
 
-def _find_project_entries(reader: _Reader, parts: Iterable[Excerpt], room: int) -> tuple[str, ...]:
+def _find_project_entries(reader: _Reader, parts: Iterable[digest.Excerpt], room: int) -> tuple[str, ...]:
     """Return the entries of the projects at hand that the parts leave out, the most important first, on a line each."""
     shown = [part for part in parts if part.path in _LONG_TERM_NOTES]
     if not reader.projects or not shown or shown[0].is_whole:
@@ -205,12 +192,12 @@ def _read_private(reader: _Reader, session_key: str, profile: str) -> list[_Text
     if key.is_private and (not key.agent or key.belongs_to(settings.agent_id)):
         # Both names may be those of one file.
         found = ((path, reader.read(path)) for path in _LONG_TERM_NOTES)
-        texts = [_Text(path, text, LONG_TERM_SHARE) for path, text in islice(filter(itemgetter(1), found), 1)]
+        texts = [_Text(path, text, digest.LONG_TERM_SHARE) for path, text in islice(filter(itemgetter(1), found), 1)]
         if user := reader.read(USER_NOTE):
-            texts.append(_Text(USER_NOTE, user, USER_SHARE))
+            texts.append(_Text(USER_NOTE, user, digest.USER_SHARE))
         most = min(USER_CHARS, settings.defaults.bootstrap_max_chars)
         if profile and (personal := reader.read_personal(profile, most)):
-            texts.append(_Text(f"{_PROFILES}/{profile}/{USER_NOTE}", personal, WHOLE_SHARE))
+            texts.append(_Text(f"{_PROFILES}/{profile}/{USER_NOTE}", personal, digest.WHOLE_SHARE))
         return texts
     quiet = reader._replace(left_out=[])
     for names in (_LONG_TERM_NOTES, (USER_NOTE,)):
@@ -229,7 +216,7 @@ def _read_days(reader: _Reader, today: date) -> list[_Text]:
     days = [today - timedelta(days=back) for back in range(min(startup.daily_memory_days, today.toordinal()))]
     paths = [path for day in days for path in _list_day(settings.workspace, day.isoformat())]
     read = ((path, reader.read(path)) for path in paths)
-    return [_Text(path, text, DAY_SHARE) for path, text in read if text]
+    return [_Text(path, text, digest.DAY_SHARE) for path, text in read if text]
 
 
 def _list_day(workspace: str, day: str) -> list[str]:
@@ -247,9 +234,9 @@ def _list_day(workspace: str, day: str) -> list[str]:
 
 def _limit_of(text: _Text, settings: Settings, *, is_open: bool) -> int:
     """Return how many characters of a note may be shown; ``is_open`` if the caller has set a limit for all."""
-    most = USER_CHARS if text.share in (USER_SHARE, WHOLE_SHARE) else len(text.text)
+    most = USER_CHARS if text.share in (digest.USER_SHARE, digest.WHOLE_SHARE) else len(text.text)
     if not is_open:
-        is_day = text.share == DAY_SHARE
+        is_day = text.share == digest.DAY_SHARE
         defaults = settings.defaults
         most = min(most, defaults.startup_context.max_file_chars if is_day else defaults.bootstrap_max_chars)
     return min(most, len(text.text))
@@ -259,7 +246,7 @@ def _limit_days(texts: list[_Text], room: list[int], total: int) -> list[int]:
     """Return the room with at most ``total`` characters for the notes of days, the newest first."""
     limited = []
     for text, chars in zip(texts, room, strict=True):
-        if text.share == DAY_SHARE:
+        if text.share == digest.DAY_SHARE:
             chars = min(chars, total)
             total -= chars
         limited.append(chars)
@@ -274,7 +261,7 @@ def save_session(
     session_key: str = "",
     source: str = "",
     slug: str = "",
-    messages: int = DEFAULT_MESSAGES,
+    messages: int = digest.DEFAULT_MESSAGES,
 ) -> str:
     """Save the last messages of a conversation, without secrets, as a note in ``memory/``. Return the note's path.
 
@@ -291,7 +278,7 @@ def save_session(
     conversation = find_conversation(transcripts, session)
     moment = now.astimezone(UTC)
     redact = open_masks(memory.settings).redact
-    text = note_text(
+    text = digest.note_text(
         last_messages(transcripts, conversation.path, redact, max(1, messages)),
         when=f"{moment:%Y-%m-%d %H:%M} UTC",
         key=session_key,
@@ -301,5 +288,5 @@ def save_session(
     if not text:
         path = conversation.path
         raise NothingToWrite(f"There are no messages in {path}.", path=path, hint="There is nothing to save.")
-    name = note_name(f"{moment:%Y-%m-%d}", slug or f"{moment:%H%M}")
+    name = digest.note_name(f"{moment:%Y-%m-%d}", slug or f"{moment:%H%M}")
     return create_note(memory.settings.workspace, name, sign(text, BY_SESSION) + "\n")

@@ -6,16 +6,9 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from mdrecall import evaluate
 from mdrecall.cli.options import CommandParser, add_common, load_settings, parse_fraction
 from mdrecall.cli.output import plural, print_issues, print_json, print_warning, printable, progress_line, style
-from mdrecall.evaluate import (
-    CUTS,
-    DEPTH,
-    Evaluation,
-    Outcome,
-    evaluate,
-    read_questions,
-)
 from mdrecall.memory import Memory
 from mdrecall.wire import to_json
 
@@ -31,7 +24,7 @@ def add_eval(parser: CommandParser) -> None:
 
 
 def run_eval(options: argparse.Namespace) -> int:
-    cuts = {*CUTS, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
+    cuts = {*evaluate.CUTS, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
     found = _evaluate(options, max(cuts))
     figures = found.figures(cuts)
     below = [(name, figures[name], least) for name, least in options.fail_under if figures[name] < least - 1e-9]
@@ -56,10 +49,10 @@ def run_eval(options: argparse.Namespace) -> int:
     return 1 if below else 0
 
 
-def _evaluate(options: argparse.Namespace, max_cut: int) -> Evaluation:
-    questions = read_questions(options.file)
+def _evaluate(options: argparse.Namespace, max_cut: int) -> evaluate.Evaluation:
+    questions = evaluate.read_questions(options.file)
     with progress_line("Evaluating") as progress, Memory.of(load_settings(options)) as memory:
-        return evaluate(memory, questions, depth=max(DEPTH, max_cut), progress=progress)
+        return evaluate.evaluate(memory, questions, depth=max(evaluate.DEPTH, max_cut), progress=progress)
 
 
 def _parse_minimum(text: str) -> tuple[str, float]:
@@ -73,7 +66,7 @@ def _round_all(record: Mapping[str, Any]) -> dict[str, Any]:
     return {name: round(value, 4) if isinstance(value, float) else value for name, value in record.items()}
 
 
-def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
+def _outcome_to_json(outcome: evaluate.Outcome) -> dict[str, Any]:
     question = outcome.question
     more = {
         "rank": outcome.rank,
@@ -87,7 +80,7 @@ def _outcome_to_json(outcome: Outcome) -> dict[str, Any]:
     return record | _round_all({name: value for name, value in more.items() if value is not None})
 
 
-def _print_questions(found: Evaluation) -> None:
+def _print_questions(found: evaluate.Evaluation) -> None:
     """Print the misses first, then the other questions in the order of the file."""
     outcomes = sorted(found.answerable, key=lambda outcome: outcome.rank is not None)
     missed = sum(outcome.rank is None for outcome in outcomes)
@@ -105,7 +98,7 @@ def _print_questions(found: Evaluation) -> None:
     print()
 
 
-def _print_figures(figures: Mapping[str, float], found: Evaluation) -> None:
+def _print_figures(figures: Mapping[str, float], found: evaluate.Evaluation) -> None:
     """Print the figures, and how many questions without an answer got low confidence."""
     print("  ".join(style(f"{name:>9}", "dim") for name in figures))
     print("  ".join(f"{value:9.3f}" for value in figures.values()))

@@ -15,18 +15,10 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
-from mdrecall import state_files
+from mdrecall import errors, state_files
 from mdrecall.engine.background import DaemonPool, wait_for
 from mdrecall.engine.builtin import BuiltinBackend
-from mdrecall.errors import (
-    BackendNotReady,
-    BackendUnavailable,
-    ProgramMissing,
-    ProgramStopped,
-    ProgramTimedOut,
-    RecallError,
-    message_with_hint,
-)
+from mdrecall.errors import BackendUnavailable, RecallError, message_with_hint
 from mdrecall.interfaces import Backend, BackendWatch, Index
 from mdrecall.types import FallbackNotice, Issue, SearchAnswer, SearchRequest, Status, SyncReport
 
@@ -92,7 +84,7 @@ class Breaker:
             failures = before.failures + 1 if before else 1
             pause_s = min(MAX_PAUSE_S, self._first_s * 2.0 ** min(failures - 1, _MAX_DOUBLINGS))
             since_s = before.since_s if before else now
-            costly = isinstance(error, ProgramTimedOut)
+            costly = isinstance(error, errors.ProgramTimedOut)
             reason = message_with_hint(error)[:_MAX_REASON_CHARS]
             self._outage = Outage(reason, since_s, now + pause_s, failures, costly)
             # If it cannot be saved, the next process only tries once more.
@@ -206,13 +198,13 @@ class FallbackBackend:
         outcome = self._pool.submit(partial(self._primary.search, request))
         try:
             if not wait_for(outcome, self._within_s):
-                raise ProgramTimedOut(f"{QMD} did not answer within {self._within_s:.1f} seconds.")
+                raise errors.ProgramTimedOut(f"{QMD} did not answer within {self._within_s:.1f} seconds.")
             answer = outcome.result()
         except BackendUnavailable as error:
             if self._closing.is_set():
                 # Closing caused it: it is no failure of the primary.
                 raise
-            if isinstance(error, BackendNotReady | ProgramStopped):
+            if isinstance(error, errors.BackendNotReady | errors.ProgramStopped):
                 now = time.time()
                 failed = Outage(message_with_hint(error), now, now, 0, costly=False)
             else:
@@ -233,7 +225,7 @@ class FallbackBackend:
                 self._probe_primary()
             return report
         except BackendUnavailable as error:
-            if isinstance(error, ProgramMissing):
+            if isinstance(error, errors.ProgramMissing):
                 # No search can be answered either, whatever is indexed.
                 self._breaker.record_failure(error)
                 self._retry_later()

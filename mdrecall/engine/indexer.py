@@ -57,18 +57,9 @@ class FileChanges(NamedTuple):
     most_chars: int | None = None
     """A longer note is left to a run that has more time; None for any length."""
 
-    @property
-    def new_bytes(self) -> int:
-        """How many bytes there are to read and to index."""
-        return sum(self.new_sizes())
-
     def new_sizes(self) -> Iterator[int]:
         """Yield how many bytes there are to index of each file."""
         return (self.listing.stamps[path][0] - self.done.get(path, 0) for path in self.unsettled)
-
-    @property
-    def is_dirty(self) -> bool:
-        return bool(self.unsettled or self.vanished)
 
     @property
     def must_erase(self) -> bool:

@@ -6,18 +6,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, TypeAlias
 
+from mdrecall import errors
 from mdrecall.config.settings import Batch
 from mdrecall.engine.chunk_embedder import has_right_size
-from mdrecall.errors import (
-    EmbedderError,
-    EmbedderUnavailable,
-    InputRefused,
-    KeyRefused,
-    NotThere,
-    RateLimited,
-    WrongAnswer,
-    message_with_hint,
-)
+from mdrecall.errors import EmbedderError, message_with_hint
 from mdrecall.types import Embedding, EmbedInput, Job, JobState
 
 if TYPE_CHECKING:
@@ -117,7 +109,7 @@ class _JobRun:
         for job in self._journal.jobs(self._embedder.fingerprint):
             state = JobState(job.id, "running") if job.id else None
             if state is None:
-                with suppress(NotThere):
+                with suppress(errors.NotThere):
                     state = self._api.find(job.tag, job.file)
             if state is None:
                 self._journal.put_job(job.tag, None)
@@ -146,7 +138,7 @@ class _JobRun:
             file = self._api.upload(tag, {digest.hex(): self._waiting[digest][0] for digest in digests})
             job = Job(tag, self._embedder.fingerprint, file, "", time.time(), tuple(digests))
         except EmbedderError as error:
-            self._jobs.record_failure(error, for_good=isinstance(error, NotThere))
+            self._jobs.record_failure(error, for_good=isinstance(error, errors.NotThere))
             return
         self._journal.put_job(tag, job)
         made = self._create(job)
@@ -154,7 +146,7 @@ class _JobRun:
             self._track(job, made)
         else:
             self._journal.put_job(tag, None)
-            self._jobs.record_failure(made, for_good=isinstance(made, NotThere))
+            self._jobs.record_failure(made, for_good=isinstance(made, errors.NotThere))
 
     def _create(self, job: Job) -> JobState | EmbedderError:
         """Create a job once, or return why that failed. If the answer was lost, ask whether the provider has the job.
@@ -165,7 +157,7 @@ class _JobRun:
         for attempt in range(_CREATE_ATTEMPTS):
             try:
                 return self._api.create(job.tag, job.file)
-            except (KeyRefused, InputRefused, NotThere) as error:
+            except (errors.KeyRefused, errors.InputRefused, errors.NotThere) as error:
                 return error
             except EmbedderError as error:
                 problem = error
@@ -194,11 +186,11 @@ class _JobRun:
         """Return the state of a job; None if the provider has dropped it."""
         try:
             state = known if known.status != "running" else self._api.state(job.id)
-        except (NotThere, InputRefused) as error:
+        except (errors.NotThere, errors.InputRefused) as error:
             self._journal.put_job(job.tag, None)
             self._jobs.record_failure(error)
             return None
-        except (EmbedderUnavailable, RateLimited, WrongAnswer):
+        except (errors.EmbedderUnavailable, errors.RateLimited, errors.WrongAnswer):
             self._missed += 1
             if self._missed >= _POLLS_MISSED:
                 raise
@@ -211,9 +203,9 @@ class _JobRun:
 
         It may have finished meanwhile, or in part. If the state cannot be read, the error is raised and the job stays.
         """
-        with suppress(WrongAnswer, InputRefused):
+        with suppress(errors.WrongAnswer, errors.InputRefused):
             self._api.cancel(state.id)
-        with suppress(WrongAnswer, InputRefused):
+        with suppress(errors.WrongAnswer, errors.InputRefused):
             state = self._api.state(state.id)
         if state.status == "done":
             return state
@@ -248,7 +240,7 @@ class _JobRun:
             for name, found in self._api.results(state) if state.outputs else ():
                 with suppress(ValueError):
                     yield bytes.fromhex(name), found
-        except WrongAnswer as error:
+        except errors.WrongAnswer as error:
             yield b"", message_with_hint(error)
 
     def _pause(self) -> bool:

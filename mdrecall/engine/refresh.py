@@ -178,7 +178,9 @@ class IndexRefresh:
 
         With ``everything`` the smallest change counts, also in a transcript that has grown by a few messages only.
         """
-        if not self._is_wanted(session_key):
+        sync = self._settings.memory_search.sync
+        begins = bool(session_key.strip()) and session_key not in self._sessions
+        if not (sync.on_search or (sync.on_session_start and begins)):
             return RefreshResult()
         try:
             result = self._refresh(progress, everything=everything)
@@ -270,12 +272,6 @@ class IndexRefresh:
         if self._followed:
             self._followed.forget()
 
-    def _is_wanted(self, session_key: str) -> bool:
-        """True if a search checks for changes: always, or when a conversation begins."""
-        sync = self._settings.memory_search.sync
-        begins = bool(session_key.strip()) and session_key not in self._sessions
-        return sync.on_search or (sync.on_session_start and begins)
-
     def _refresh(self, progress: ProgressCallback | None, *, everything: bool = False) -> RefreshResult:
         began = time.monotonic()
         # In one state of the index: on a server, each question by itself would take several round trips.
@@ -286,7 +282,7 @@ class IndexRefresh:
             changes = self.compare(everything=everything)
             is_behind = not self.runs.is_up_to_date(changes)
             if not is_behind and self._vectors.is_complete():
-                has_settled = not any(entry.is_dirty or entry.listing.lost for entry in changes)
+                has_settled = not any(entry.unsettled or entry.vanished or entry.listing.lost for entry in changes)
                 self._settled = state if has_settled else None
                 return RefreshResult(_list_kept_folders(changes))
             wait_s, is_outdated = self._choose_wait_s(), self.runs.is_outdated() or self.runs.is_unchecked()
@@ -327,13 +323,12 @@ class IndexRefresh:
     ) -> SyncReport | None:
         """Index for a limited time: in this thread if it is little or the process answers once, else in another."""
         until = time.monotonic() + seconds
-        size = sum(entry.new_bytes for entry in changes)
-        if not self._one_shot and (size > _SMALL_BYTES or is_outdated):
+        sizes = [size for entry in changes for size in entry.new_sizes()]
+        if not self._one_shot and (sum(sizes) > _SMALL_BYTES or is_outdated):
             return self._flight.start(SyncRequest(changes=changes, progress=progress), within_s=seconds)
         most = max(_SMALL_BYTES, int(seconds * _SLOWEST_BYTES_PER_S)) if seconds else 0
         if is_outdated and any(stamp[0] > most for entry in changes for stamp in entry.listing.stamps.values()):
             return SyncReport(left=sum(len(entry.listing.stamps) for entry in changes))
-        sizes = [size for entry in changes for size in entry.new_sizes()]
         stop = _delay_stop(_count_few(sizes, most), lambda: time.monotonic() >= until)
         changes = [entry._replace(most_chars=most) for entry in changes]
         request = SyncRequest(changes=changes, progress=progress, stop=stop, wait_s=max(0.0, seconds))

@@ -57,20 +57,15 @@ class TimeSearch:
         self._chunks = chunks
         self._now = now
         self._source = source
-        self._transcripts = transcripts
+        self.transcripts = transcripts
         self._only = only
-
-    @property
-    def sees_everything(self) -> bool:
-        """True if no transcript is hidden from the search."""
-        return self._transcripts is None
 
     def visible_chunks(self) -> frozenset[int] | None:
         """Return the chunks of the source, and of the transcripts that may be seen; None if nothing else is indexed.
 
         How rare a word is depends on these chunks only, so that conversations do not change what notes are found.
         """
-        if self._transcripts is None and self._source is None:
+        if self.transcripts is None and self._source is None:
             return None
         documents = self._chunks.list_documents()
         visible = [each.id for each in documents if self._source in (None, each.source) and self._is_visible(each)]
@@ -146,7 +141,7 @@ class TimeSearch:
         return [each for each in documents if self._source in (None, each.source) and self._is_visible(each)]
 
     def _is_visible(self, document: StoredDocument) -> bool:
-        return self._transcripts is None or document.source != "sessions" or document.path in self._transcripts
+        return self.transcripts is None or document.source != "sessions" or document.path in self.transcripts
 
 
 def put_first(listed: SearchAnswer, found: SearchAnswer, most: int) -> SearchAnswer:
@@ -179,7 +174,8 @@ def _pick(documents: list[StoredDocument], most: int, chunks: ChunkReader, score
     picked: list[Candidate] = []
     for document in documents[:most]:
         loaded = chunks.load(chunks.chunks_of([document.id])[:each])
-        picked += [_to_candidate(chunk, piece, score) for chunk, piece in islice(_cut(loaded), each)]
+        for chunk, piece in islice(_cut(loaded), each):
+            picked.append(Candidate(ReadChunk(chunk, Weighted(chunk.id, 0.0)), piece, score=score))
     return picked[:most]
 
 
@@ -212,10 +208,6 @@ def _drop_shown(chunk: StoredChunk, passage: Passage, shown: int) -> Passage:
     while first < passage.last_line and (chunk.line(first) <= shown or not lines[first].strip()):
         start, first = chunk.text.index("\n", start) + 1, first + 1
     return passage._replace(start=start, first_line=first)
-
-
-def _to_candidate(chunk: StoredChunk, piece: Passage, score: float) -> Candidate:
-    return Candidate(ReadChunk(chunk, Weighted(chunk.id, 0.0)), piece, score=score)
 
 
 def match_query(chunks: ChunkReader, terms: Sequence[Term], visible: frozenset[int] | None) -> list[Match]:

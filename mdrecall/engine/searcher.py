@@ -9,7 +9,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.engine.scope import NOTHING_VISIBLE, ScopedChunks, TimeSearch, find_hidden, match_query, put_first
 from mdrecall.engine.vector_search import EmbeddedQuery, Unavailable, VectorSearcher, find_translated, try_embed
 from mdrecall.errors import QueryError
-from mdrecall.search import stages
+from mdrecall.search import score, stages
 from mdrecall.search.query import (
     MAX_QUERY_CHARS,
     Naming,
@@ -23,18 +23,6 @@ from mdrecall.search.query import (
 )
 from mdrecall.search.recency import is_only_time, prefer_current, prefer_newest, prefer_times, quiet_time_words
 from mdrecall.search.results import explain_results, join_sources, run_stages
-from mdrecall.search.score import (
-    Query,
-    ReadChunk,
-    TextMemory,
-    Weighted,
-    Weights,
-    most_promising,
-    rank,
-    strengths,
-    weigh,
-    word_weights,
-)
 from mdrecall.search.stages import NO_SEARCHABLE_WORDS, Candidate, RankingContext, RankingOptions, Stage
 from mdrecall.text.annotations import read_projects
 from mdrecall.text.days import NO_MOMENT, Moment
@@ -130,7 +118,7 @@ class Searcher:
         self._sources = sources
         self._chunks = chunks
         self.analyser = analyser
-        self.texts = TextMemory()
+        self.texts = score.TextMemory()
         self.vectors = vectors
         self.why_no_vectors = why_no_vectors
         self.reranker = reranker
@@ -217,21 +205,21 @@ class _Search:
         answer = _describe_search(ranked, mode, self._degraded, self._embedded)
         return put_first(listed, answer, options.max_results) if listed is not None else answer
 
-    def _find(self) -> tuple[list[Candidate], list[Match], Weights, Naming] | SearchAnswer:
+    def _find(self) -> tuple[list[Candidate], list[Match], score.Weights, Naming] | SearchAnswer:
         """Look up what may answer, all of it in one state of the index; an answer if there is nothing to look up."""
         by_time, limits, only = self._by_time, self._limits, self._only
         chunk_count = self._chunks.count()
         if not chunk_count:
             return SearchAnswer((), reason="index_empty", action="")
         visible = by_time.visible_chunks()
-        if visible is not None and not visible and not by_time.sees_everything:
+        if visible is not None and not visible and by_time.transcripts is not None:
             return NOTHING_VISIBLE
         chunk_count = chunk_count if visible is None else max(1, len(visible))
         matches = match_query(self._chunks, self._terms, visible)
         naming = read_naming(self._query, self._terms)
-        weights = weigh(matches, chunk_count, naming.identifiers)
+        weights = score.weigh(matches, chunk_count, naming.identifiers)
         if self._vectors and self._vectors.never_waits and self._options.mode != "keyword":
-            by_word = word_weights(matches, chunk_count, self._terms)
+            by_word = score.word_weights(matches, chunk_count, self._terms)
             self._embedded, self._degraded = try_embed(self._vectors, self._query, self._options.mode, by_word)
         is_limited = bool(limits or only)
         within = by_time.chunks_within(limits) if is_limited else visible
@@ -239,7 +227,7 @@ class _Search:
             return explain_filter(only, limits)
         self._within = within
         self._of_times = by_time.chunks_of_times(self._times) if self._times.has_bonus else []
-        self._strengths = strengths(matches, weights, within)
+        self._strengths = score.strengths(matches, weights, within)
         self._named = by_time.chunks_named(naming)
         try:
             candidates = self._gather()
@@ -248,11 +236,11 @@ class _Search:
             candidates = self._gather()
         return candidates, matches, weights, naming
 
-    def _to_query(self, weights: Weights, naming: Naming, mode: Mode) -> Query:
+    def _to_query(self, weights: score.Weights, naming: Naming, mode: Mode) -> score.Query:
         """Return what the features of passages are measured against."""
         embedded, request = self._embedded, self._request
         projects = (*request.projects, *request.current_projects)
-        return Query(
+        return score.Query(
             weights,
             naming,
             self._searcher.analyser,
@@ -306,7 +294,7 @@ class _Search:
         entries = [self._strengths.get(chunk) for chunk in others]
         entries = [entry for entry in entries if entry.strength or entry.chunk_id in cosines]
         traits = self._embedded.traits if self._embedded else Traits()
-        best = most_promising(entries, cosines, traits, self._vector_weight, self._size)
+        best = score.most_promising(entries, cosines, traits, self._vector_weight, self._size)
         chosen = {entry.chunk_id for entry in best}
         best += [self._strengths.get(chunk) for chunk in others if chunk in self._named and chunk not in chosen]
         return self._load(best, cosines)
@@ -333,19 +321,19 @@ class _Search:
         found, embedded, options = self._strengths, self._embedded, self._options
         size = self._size
         if embedded is None or self._vectors is None:
-            return self._load(rank(found, size), {})
+            return self._load(score.rank(found, size), {})
         cosines = self._nearest(self._vectors, embedded, size)
         if options.mode == "vector" and embedded.trust >= 1:
             self._vector_weight = 1.0
             return self._load([found.get(chunk_id) for chunk_id in cosines], cosines)
         # What the embedder does not understand is found by words, even where vectors alone are asked for.
         weight = self._vector_weight = (1.0 if options.mode == "vector" else options.vector_weight) * embedded.trust
-        by_keywords = [entry.chunk_id for entry in rank(found, size)]
+        by_keywords = [entry.chunk_id for entry in score.rank(found, size)]
         cosines |= self._vectors.cosines(embedded, by_keywords)
         either = [found.get(chunk_id) for chunk_id in dict.fromkeys([*by_keywords, *cosines])]
-        return self._load(most_promising(either, cosines, embedded.traits, weight, size), cosines)
+        return self._load(score.most_promising(either, cosines, embedded.traits, weight, size), cosines)
 
-    def _load(self, best: Sequence[Weighted], cosines: Mapping[int, float]) -> list[Candidate]:
+    def _load(self, best: Sequence[score.Weighted], cosines: Mapping[int, float]) -> list[Candidate]:
         """Load the chunks, and compare the passages of those that have a vector."""
         embedded = self._embedded
         ids = [entry.chunk_id for entry in best]
@@ -357,7 +345,7 @@ class _Search:
         for entry in best:
             if chunk := chunks.get(entry.chunk_id):
                 alike, passages = similarities.get(chunk.id, (None, ()))
-                found.append(Candidate(ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
+                found.append(Candidate(score.ReadChunk(chunk, entry, alike, passages, translated.get(chunk.id))))
         return found
 
 

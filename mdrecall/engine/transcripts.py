@@ -265,12 +265,10 @@ class TranscriptIndexer:
         # A stored part does not depend on when it was indexed, so that it stays the same while the transcript grows.
         stamp = (len(text), said_ns, *stamp[2:])
         document = Document("sessions", part_path(path, number), "", digest, stamp, time.time_ns())
-        return document, list(self._chunks(text, part.messages, self._project_of(path, stamp)))
-
-    def _project_of(self, path: str, stamp: Stamp) -> str:
-        """Return the project that a conversation of a coding agent is about; empty for any other one."""
         about = self.source.describe(path, stamp)
-        return project_of(about.folder) if about.host else ""
+        # Only conversations of a coding agent are about a project.
+        project = project_of(about.folder) if about.host else ""
+        return document, list(self._chunks(text, part.messages, project))
 
     def _chunks(self, text: str, messages: list[TranscriptRecord], project: str) -> Iterator[IndexedChunk]:
         for chunk in chunk_markdown(text, tokens=self._size.tokens, overlap=self._size.overlap):

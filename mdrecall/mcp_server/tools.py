@@ -13,16 +13,8 @@ from mdrecall.errors import MemoryDisabled, RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
 from mdrecall.sessions.visibility import parse
-from mdrecall.tools.toolset import (
-    FunctionTool,
-    ToolAnswer,
-    Toolset,
-    ToolSpec,
-    error_answer,
-    message_with_action,
-    read_text,
-    read_texts,
-)
+from mdrecall.tools import toolset
+from mdrecall.tools.toolset import FunctionTool, ToolAnswer, Toolset, ToolSpec
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
@@ -77,7 +69,7 @@ class Toolbox:
                 _log.warning("The memory of %s cannot be used: %s", name, message_with_hint(error))
                 failures.append(error)
         if len(failures) == len(self._memories.names):
-            raise ProtocolError(INTERNAL_ERROR, message_with_action(failures[0])) from failures[0]
+            raise ProtocolError(INTERNAL_ERROR, toolset.message_with_action(failures[0])) from failures[0]
         tools = [
             {
                 "name": spec.name,
@@ -94,7 +86,7 @@ class Toolbox:
         try:
             answer = self._answer(tool, arguments, session_key, request.client or _UNKNOWN_CLIENT)
         except RecallError as error:
-            answer = error_answer(error)
+            answer = toolset.error_answer(error)
         content = {"type": "text", "text": answer.plain or answer.text}
         return {"content": [content], "structuredContent": answer.details, "isError": answer.is_error}
 
@@ -159,7 +151,7 @@ class Toolbox:
         """Take ``workspaces`` out of the arguments of a search and return the memories that it names, each once."""
         if tool != _SEARCH_TOOL or not may_remember(session_key):
             return ()
-        named = [name for name in read_texts(arguments, "workspaces") if name]
+        named = [name for name in toolset.read_texts(arguments, "workspaces") if name]
         arguments.pop("workspaces", None)
         if _ALL_NAMES in named:
             return self._memories.names
@@ -172,10 +164,10 @@ class Toolbox:
         """
         if len(self._memories.names) == 1:
             return self._memories.default
-        agent, workspace = read_text(arguments, "agent"), ""
+        agent, workspace = toolset.read_text(arguments, "agent"), ""
         arguments.pop("agent", None)
         if tool in _READ_TOOLS:
-            workspace = read_text(arguments, "workspace")
+            workspace = toolset.read_text(arguments, "workspace")
             arguments.pop("workspace", None)
         if workspace:
             return self._memories.describe(workspace, "workspace").name

@@ -13,27 +13,9 @@ from mdrecall.errors import ArgumentError, RecallError
 from mdrecall.search.results import MAX_QUERIES, fit_snippets, remove_source
 from mdrecall.sessions.messages import cites
 from mdrecall.sessions.visibility import chat_type_of, parse
+from mdrecall.tools import toolset
 from mdrecall.tools.sessions import SESSIONS_HISTORY, SESSIONS_SEARCH, session_tools
-from mdrecall.tools.toolset import (
-    FunctionTool,
-    Tool,
-    ToolAnswer,
-    ToolSpec,
-    action_for_answer,
-    action_for_error,
-    answer,
-    answer_failure,
-    error_fields,
-    flatten,
-    indent,
-    object_tool,
-    quote_path,
-    read_choice,
-    read_integer,
-    read_number,
-    read_text,
-    read_texts,
-)
+from mdrecall.tools.toolset import FunctionTool, Tool, ToolAnswer, ToolSpec
 from mdrecall.types import ReadResult, SearchAnswer, SearchRequest, SourceName
 from mdrecall.types.documents import format_citation
 from mdrecall.wire import answer_to_json, appended_to_json, read_to_json, result_to_json
@@ -65,7 +47,7 @@ _MAX_RESULTS = 100
 _MAX_LINE = 1_000_000_000
 
 # Every conversation pays for the descriptions of these tools, so they are short; an answer says how to read on.
-SEARCH = object_tool(
+SEARCH = toolset.object_tool(
     "memory_search",
     "Mandatory recall step: before you answer anything about earlier work, decisions, dates, people, preferences or"
     " todos, search notes and transcripts by words and meaning. disabled=true: tell the user that memory cannot be"
@@ -90,7 +72,7 @@ SEARCH = object_tool(
     "query",
 )
 
-GET = object_tool(
+GET = toolset.object_tool(
     "memory_get",
     "Read lines of a memory file, such as more of a search result.",
     {
@@ -113,7 +95,7 @@ _APPEND_DESCRIPTION = (
 )
 
 
-SESSION_GET = object_tool(
+SESSION_GET = toolset.object_tool(
     "session_get",
     "Read records of a transcript that memory_search found (a path that begins with sessions/). When there is more,"
     " nextFrom is the record to continue from; nextChar means that a long record was cut: read it again with that"
@@ -130,20 +112,20 @@ SESSION_GET = object_tool(
 
 def parse_search(arguments: Mapping[str, Any], session_key: str) -> tuple[SearchRequest, str | None]:
     """Return the search that a model asks for, and its corpus; raise ``ArgumentError`` if it makes no sense."""
-    queries = read_texts(arguments, "queries")
-    query = read_text(arguments, "query", required=not queries) or queries.pop(0)
-    corpus = read_choice(arguments, "corpus", _CORPORA)
-    path, collection = read_text(arguments, "path"), read_text(arguments, "collection")
+    queries = toolset.read_texts(arguments, "queries")
+    query = toolset.read_text(arguments, "query", required=not queries) or queries.pop(0)
+    corpus = toolset.read_choice(arguments, "corpus", _CORPORA)
+    path, collection = toolset.read_text(arguments, "path"), toolset.read_text(arguments, "collection")
     request = SearchRequest(
         query,
         session_key=session_key,
         queries=queries,
-        max_results=read_integer(arguments, "maxResults", least=1, most=_MAX_RESULTS),
-        min_score=read_number(arguments, "minScore"),
+        max_results=toolset.read_integer(arguments, "maxResults", least=1, most=_MAX_RESULTS),
+        min_score=toolset.read_number(arguments, "minScore"),
         source=_SOURCES.get(corpus),
-        since=read_text(arguments, "since") or None,
-        until=read_text(arguments, "until") or None,
-        tags=read_texts(arguments, "tags"),
+        since=toolset.read_text(arguments, "since") or None,
+        until=toolset.read_text(arguments, "until") or None,
+        tags=toolset.read_texts(arguments, "tags"),
         paths=[path] if path else (),
         collections=[collection] if collection else (),
     )
@@ -181,30 +163,30 @@ def answer_search(found: SearchAnswer, corpus: str | None, settings: Settings, s
     details = answer_to_json(found, results) | {"citations": mode}
     details["provider"] = found.provider or "none"
     details["corpus"] = [corpus] if corpus in ("memory", "sessions") else list_corpora(settings, found.backend)
-    if action := action_for_answer(found):
+    if action := toolset.action_for_answer(found):
         details["action"] = action
     if is_cut:
         details["truncated"] = True
     if results:
         details["notice"] = NOTICE
-    return answer(details, plain=format_search(details))
+    return toolset.answer(details, plain=format_search(details))
 
 
 def _answer_failed_search(error: RecallError) -> ToolAnswer:
     """Return the answer to a search that could not be made; raise if the arguments are to blame."""
     if isinstance(error, errors.QueryError):
-        raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
+        raise ArgumentError(str(error), name=error.name, hint=toolset.action_for_error(error)) from error
     if isinstance(error, errors.RateLimited):
         reason = "the embedding provider's rate limit or quota is used up"
     elif isinstance(error, errors.EmbedderError):
         reason = "the embedding provider has a problem"
     else:
         reason = "the index or its settings have a problem"
-    fields = error_fields(error)
+    fields = toolset.error_fields(error)
     fields["error"] = fields["error"] or "memory search unavailable"
     warning = f"Memory cannot be searched: {reason}."
     details = {"results": [], "disabled": True, "unavailable": True, "warning": warning} | fields
-    return answer_failure(details, is_error=False)
+    return toolset.answer_failure(details, is_error=False)
 
 
 def _call_read(
@@ -214,24 +196,26 @@ def _call_read(
     arguments: Mapping[str, Any],
 ) -> ToolAnswer:
     """Return the answer of a tool that reads lines; ``notice`` tells the model what their text is."""
-    path = read_text(arguments, "path", required=True)
-    from_line = read_integer(arguments, "from", least=-_MAX_LINE, most=_MAX_LINE)
-    lines = read_integer(arguments, "lines", least=-_MAX_LINE, most=_MAX_LINE)
-    from_char = read_integer(arguments, "fromChar", least=0, most=_MAX_LINE) or 0
+    path = toolset.read_text(arguments, "path", required=True)
+    from_line = toolset.read_integer(arguments, "from", least=-_MAX_LINE, most=_MAX_LINE)
+    lines = toolset.read_integer(arguments, "lines", least=-_MAX_LINE, most=_MAX_LINE)
+    from_char = toolset.read_integer(arguments, "fromChar", least=0, most=_MAX_LINE) or 0
     try:
         details = read_to_json(read(path, from_line=from_line, lines=lines, from_char=from_char))
         details |= {"notice": notice} if details["text"] else {}
-        return answer(details, plain=render(details))
+        return toolset.answer(details, plain=render(details))
     except errors.FileMissing as error:
-        return answer_failure({"path": error.path, "text": "", "missing": True} | error_fields(error), is_error=False)
+        return toolset.answer_failure(
+            {"path": error.path, "text": "", "missing": True} | toolset.error_fields(error), is_error=False
+        )
     except errors.PathOutside as error:
         refused = {"status": "error", "code": "MEMORY_PATH_NOT_ALLOWED", "path": path, "text": ""}
-        return answer_failure(refused | error_fields(error))
+        return toolset.answer_failure(refused | toolset.error_fields(error))
     except errors.ReadError as error:
         # Memory is not switched off because one path is refused, so this answer is not `disabled`.
-        return answer_failure({"path": path, "text": ""} | error_fields(error))
+        return toolset.answer_failure({"path": path, "text": ""} | toolset.error_fields(error))
     except RecallError as error:
-        return answer_failure({"path": path, "text": "", "disabled": True} | error_fields(error))
+        return toolset.answer_failure({"path": path, "text": "", "disabled": True} | toolset.error_fields(error))
 
 
 def memory_tools(
@@ -274,7 +258,7 @@ def append_spec(*, may_choose: bool) -> ToolSpec:
     where = "the long-term memory" if may_choose else "today's note of the long-term memory"
     own = {"file": _APPEND_FILE, "supersedes": _APPEND_SUPERSEDES} if may_choose else {}
     about = _APPEND_DESCRIPTION.format(where=where)
-    return object_tool("memory_append", about, {"text": _APPEND_TEXT} | own, "text", writes=True)
+    return toolset.object_tool("memory_append", about, {"text": _APPEND_TEXT} | own, "text", writes=True)
 
 
 def _call_append(
@@ -283,8 +267,8 @@ def _call_append(
     """Append to any note in the agent's main private conversation, and to today's note in any other."""
     from mdrecall.life.supersede import add_replacement, find_replaced
 
-    text = read_text(arguments, "text", required=True, trim=False)
-    file, supersedes = read_text(arguments, "file"), read_text(arguments, "supersedes")
+    text = toolset.read_text(arguments, "text", required=True, trim=False)
+    file, supersedes = toolset.read_text(arguments, "file"), toolset.read_text(arguments, "supersedes")
     if supersedes and not is_own:
         # What is said in a group must not make private notes count less.
         hint = "Leave it out; only the agent's main private conversation may mark notes."
@@ -298,15 +282,15 @@ def _call_append(
             lines = find_replaced(memory, text, appended) if appended.bytes and is_own else []
             suggested = [line.to_json() for line in lines]
             details = appended_to_json(appended) | ({"mayReplace": suggested} if suggested else {})
-        return answer(details, plain=format_append(details))
+        return toolset.answer(details, plain=format_append(details))
     except ArgumentError:
         raise
     except (errors.NothingToWrite, errors.PathRefused) as error:
         name = "file" if isinstance(error, errors.PathRefused) else "text"
-        raise ArgumentError(str(error), name=name, hint=action_for_error(error)) from error
+        raise ArgumentError(str(error), name=name, hint=toolset.action_for_error(error)) from error
     except RecallError as error:
         path = error.path if isinstance(error, errors.WriteError) else file
-        return answer_failure({"path": path, "bytes": 0} | error_fields(error))
+        return toolset.answer_failure({"path": path, "bytes": 0} | toolset.error_fields(error))
 
 
 def search_several(
@@ -361,20 +345,20 @@ def format_search(details: Mapping[str, Any]) -> str:
     count = count if results else f"No results ({details.get('reason', '')})."
     about = [count, details.get("caution", ""), details.get("action", "")]
     about += [f"{text}: {details[name]['reason'].rstrip('.')}." for name, text in _NOTICES.items() if name in details]
-    about += [f"{quote_path(issue['path'])}: {issue['problem']}" for issue in details.get("issues", ())]
+    about += [f"{toolset.quote_path(issue['path'])}: {issue['problem']}" for issue in details.get("issues", ())]
     about += _list_memories(details)
     about.append("Some text was left out to keep the answer short." if details.get("truncated") else "")
     about.append(_SNIPPETS_NOTICE if results else "")
-    lines = [flatten(" ".join(filter(None, about)))]
+    lines = [toolset.flatten(" ".join(filter(None, about)))]
     for result in results:
         snippet = remove_source(result["snippet"], result.get("citation", ""))
-        lines += [_head(result, snippet), indent(snippet.strip("\n"))]
+        lines += [_head(result, snippet), toolset.indent(snippet.strip("\n"))]
     return "\n".join(lines)
 
 
 def format_read(details: Mapping[str, Any]) -> str:
     """Return lines of a file below a line that says which they are and how to read on."""
-    path, first, count = quote_path(details["path"]), details["from"], details["lines"]
+    path, first, count = toolset.quote_path(details["path"]), details["from"], details["lines"]
     if not details["text"]:
         return f"{path} has {details['totalLines']} lines, and no text from line {first} on."
     which = f"line {first}" if count == 1 else f"lines {first}-{first + count - 1}"
@@ -383,7 +367,7 @@ def format_read(details: Mapping[str, Any]) -> str:
 
 def format_session(details: Mapping[str, Any]) -> str:
     """Return records of a transcript, each with its number, below a line that says how to read on."""
-    path, total = quote_path(details["path"]), details["totalLines"]
+    path, total = toolset.quote_path(details["path"]), details["totalLines"]
     if not details["text"]:
         return f"{path} has {total} records, and nobody speaks in those that were asked for."
     return _put_above(f"{path}, {details['lines']} of {total} records.", details)
@@ -391,7 +375,7 @@ def format_session(details: Mapping[str, Any]) -> str:
 
 def format_append(details: Mapping[str, Any]) -> str:
     """Return what was appended and what was not."""
-    path = quote_path(details["path"])
+    path = toolset.quote_path(details["path"])
     said = f"Appended to {_place(details)}." if details["bytes"] else f"Nothing was appended to {path}."
     skipped = "; ".join(details.get("skipped", ()))
     replaced = details.get("superseded")
@@ -401,7 +385,7 @@ def format_append(details: Mapping[str, Any]) -> str:
         f"Marked as superseded: {replaced['citation']}." if replaced else "",
         f"It seems to replace {suggested}. If so, append it again with supersedes." if suggested else "",
     )
-    return flatten(" ".join(filter(None, (said, *more))))
+    return toolset.flatten(" ".join(filter(None, (said, *more))))
 
 
 def _list_memories(details: Mapping[str, Any]) -> list[str]:
@@ -420,9 +404,9 @@ def _head(result: Mapping[str, Any], snippet: str) -> str:
     more = ", ".join(filter(None, (workspace, *who_and_when, *_list_marks(result))))
     head = f"{_place(result)} {result['score']:.2f} {result['confidence']}" + (f" [{more}]" if more else "")
     if heading.rsplit(" › ", 1)[-1] in snippet:
-        return flatten(head)
+        return toolset.flatten(head)
     is_long = len(heading) > _MAX_HEADING_CHARS
-    return flatten(f"{head} {heading[: _MAX_HEADING_CHARS - 1] + '…' if is_long else heading}")
+    return toolset.flatten(f"{head} {heading[: _MAX_HEADING_CHARS - 1] + '…' if is_long else heading}")
 
 
 def _list_marks(result: Mapping[str, Any]) -> list[str]:
@@ -433,7 +417,7 @@ def _list_marks(result: Mapping[str, Any]) -> list[str]:
 
 
 def _place(lines: Mapping[str, Any]) -> str:
-    return format_citation(quote_path(lines["path"]), lines["startLine"], lines["endLine"])
+    return format_citation(toolset.quote_path(lines["path"]), lines["startLine"], lines["endLine"])
 
 
 def _put_above(which: str, details: Mapping[str, Any]) -> str:

@@ -10,23 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mdrecall.errors import ArgumentError, QueryError, RecallError, ScopeDenied
 from mdrecall.text.markdown import ELLIPSIS, cut_units, shorten, utf16_units
 from mdrecall.text.words import fold, surface_words, tokens
-from mdrecall.tools.toolset import (
-    FunctionTool,
-    Tool,
-    ToolAnswer,
-    action_for_error,
-    answer,
-    answer_failure,
-    error_fields,
-    flatten,
-    indent,
-    object_tool,
-    quote_path,
-    read_flag,
-    read_integer,
-    read_text,
-    render_json,
-)
+from mdrecall.tools import toolset
+from mdrecall.tools.toolset import FunctionTool, Tool, ToolAnswer
 from mdrecall.types import Conversation, ProgressCallback, SearchAnswer, SearchResult, TranscriptRecord
 
 if TYPE_CHECKING:
@@ -50,7 +35,7 @@ _UNITS_BEFORE = 80
 _NO_HIT_ADVICE = "Call it with other words, or call memory_search, which also finds by meaning."
 _TOOLS_WARNING = "Tool calls and their results are not read of conversations with coding agents."
 
-SESSIONS_SEARCH = object_tool(
+SESSIONS_SEARCH = toolset.object_tool(
     "sessions_search",
     "Find what was said in past conversations by its words, in any language: any word may match, and messages with the"
     " exact words come first. Open a hit with sessions_history: give its sessionKey, sessionId and messageId.",
@@ -61,7 +46,7 @@ SESSIONS_SEARCH = object_tool(
     },
     "query",
 )
-SESSIONS_HISTORY = object_tool(
+SESSIONS_HISTORY = toolset.object_tool(
     "sessions_history",
     "Read messages of a past conversation: the last ones, or with messageId those around one. When there are more,"
     " nextOffset reads earlier ones.",
@@ -143,7 +128,7 @@ def read_history(
         "droppedMessages": is_dropped,
         "contentTruncated": is_cut,
         "contentRedacted": page.is_redacted,
-        "bytes": len(render_json({"messages": kept}).encode()),
+        "bytes": len(toolset.render_json({"messages": kept}).encode()),
         "offset": after,
         "hasMore": earlier > 0,
         "totalMessages": page.total,
@@ -160,39 +145,39 @@ def session_tools(memory: "Memory", session_key: str) -> list[Tool]:
 
 
 def _call_search(memory: "Memory", session_key: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-    query = read_text(arguments, "query", required=True)
-    session = read_text(arguments, "sessionKey")
-    limit = read_integer(arguments, "limit", least=1, most=MAX_HITS) or DEFAULT_HITS
+    query = toolset.read_text(arguments, "query", required=True)
+    session = toolset.read_text(arguments, "sessionKey")
+    limit = toolset.read_integer(arguments, "limit", least=1, most=MAX_HITS) or DEFAULT_HITS
     try:
         details = search_sessions(memory, query, session=session, limit=limit, session_key=session_key)
     except QueryError as error:
-        raise ArgumentError(str(error), name=error.name, hint=action_for_error(error)) from error
+        raise ArgumentError(str(error), name=error.name, hint=toolset.action_for_error(error)) from error
     except RecallError as error:
         return _answer_failure(error)
     if not details["results"]:
         details["action"] = f"{details['action']} {_NO_HIT_ADVICE}".strip()
-    return answer(details, plain=format_hits(details))
+    return toolset.answer(details, plain=format_hits(details))
 
 
 def _call_history(memory: "Memory", session_key: str, arguments: Mapping[str, Any]) -> ToolAnswer:
-    session = read_text(arguments, "sessionKey", required=True)
-    message, session_id = read_text(arguments, "messageId"), read_text(arguments, "sessionId")
-    limit = read_integer(arguments, "limit", least=1, most=MAX_MESSAGES) or DEFAULT_MESSAGES
-    offset = read_integer(arguments, "offset", least=0, most=_MAX_OFFSET) or 0
+    session = toolset.read_text(arguments, "sessionKey", required=True)
+    message, session_id = toolset.read_text(arguments, "messageId"), toolset.read_text(arguments, "sessionId")
+    limit = toolset.read_integer(arguments, "limit", least=1, most=MAX_MESSAGES) or DEFAULT_MESSAGES
+    offset = toolset.read_integer(arguments, "offset", least=0, most=_MAX_OFFSET) or 0
     if message and not (message.isascii() and message.isdigit() and len(message) < 16):
         raise ArgumentError(f"messageId {message[:40]!r} is not the number of a message.", name="messageId")
     try:
         asked = {"limit": limit, "offset": offset, "session_id": session_id, "session_key": session_key}
-        number, with_tools = int(message) if message else None, read_flag(arguments, "includeTools")
+        number, with_tools = int(message) if message else None, toolset.read_flag(arguments, "includeTools")
         details = read_history(memory, session, message=number, with_tools=with_tools, **asked)
     except RecallError as error:
         return _answer_failure(error)
-    return answer(details, plain=format_history(details))
+    return toolset.answer(details, plain=format_history(details))
 
 
 def _answer_failure(error: RecallError) -> ToolAnswer:
     status = "forbidden" if isinstance(error, ScopeDenied) else "error"
-    return answer_failure({"status": status} | error_fields(error))
+    return toolset.answer_failure({"status": status} | toolset.error_fields(error))
 
 
 def _find_message(
@@ -269,7 +254,7 @@ def _describe_search(
 def _limit_bytes(details: dict[str, Any]) -> dict[str, Any]:
     """Return an answer with as many of its results as fit."""
     results: list[dict[str, Any]] = details["results"]
-    while results and len(render_json(details).encode("utf-8", "replace")) > MAX_SEARCH_BYTES:
+    while results and len(toolset.render_json(details).encode("utf-8", "replace")) > MAX_SEARCH_BYTES:
         results = results[:-1]
         details = details | {"results": results, "truncated": True}
     return details
@@ -286,7 +271,7 @@ def _message_to_json(record: TranscriptRecord) -> dict[str, Any]:
 
 def _fit_messages(messages: Sequence[dict[str, Any]], anchor: int | None) -> list[dict[str, Any]]:
     """Return as many messages as fit: without the oldest, or without those farthest from one."""
-    sizes = [len(render_json(message).encode("utf-8", "replace")) + 1 for message in messages]
+    sizes = [len(toolset.render_json(message).encode("utf-8", "replace")) + 1 for message in messages]
     first, last = 0, len(messages)
     at = next((place for place, entry in enumerate(messages) if entry["id"] == str(anchor)), last - 1)
     total = sum(sizes)
@@ -315,25 +300,25 @@ def format_hits(details: Mapping[str, Any]) -> str:
     about = [count if hits else f"No messages ({details['reason']}) in {details['scope']}.", details.get("action", "")]
     about += [details[name]["reason"] for name in ("withheld",) if name in details]
     about += [details.get("warning", ""), "Some were left out." if details.get("truncated") else ""]
-    lines = [flatten(" ".join(filter(None, [*about, _MESSAGES_NOTICE if hits else ""])))]
+    lines = [toolset.flatten(" ".join(filter(None, [*about, _MESSAGES_NOTICE if hits else ""])))]
     for hit in hits:
-        place = f"sessionKey={quote_path(hit['sessionKey'])} sessionId={quote_path(hit['sessionId'])}"
+        place = f"sessionKey={toolset.quote_path(hit['sessionKey'])} sessionId={toolset.quote_path(hit['sessionId'])}"
         head = f"{place} messageId={hit['messageId']} {hit['role']} {hit.get('date', '')}"
-        lines += [flatten(head), indent(hit["snippet"])]
+        lines += [toolset.flatten(head), toolset.indent(hit["snippet"])]
     return "\n".join(lines)
 
 
 def format_history(details: Mapping[str, Any]) -> str:
     """Return messages of a conversation, each below a line with its id, role and day."""
     messages = details["messages"]
-    about = [f"{quote_path(details['sessionKey'])}, {len(messages)} of {details['totalMessages']} messages."]
+    about = [f"{toolset.quote_path(details['sessionKey'])}, {len(messages)} of {details['totalMessages']} messages."]
     if details["contentTruncated"] or details["droppedMessages"]:
         about.append("Some text was left out to keep the answer short.")
     if details["hasMore"]:
         about.append(f"Read earlier ones with offset={details['nextOffset']}.")
     about += [details.get("warning", ""), _MESSAGES_NOTICE if messages else ""]
-    lines = [flatten(" ".join(filter(None, about)))]
+    lines = [toolset.flatten(" ".join(filter(None, about)))]
     for message in messages:
         lines.append(f"{message['id']} {message['role']} {message.get('date', '')}".strip())
-        lines.append(indent(message["content"]))
+        lines.append(toolset.indent(message["content"]))
     return "\n".join(lines)

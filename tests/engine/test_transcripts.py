@@ -134,7 +134,7 @@ def test_a_stop_in_the_middle_of_a_conversation_is_told_and_taken_up_again(agent
     report = agent.indexer.sync(stop=lambda: asked.append(True) or len(asked) > 1)  # type: ignore[func-returns-value]
     assert (report.left, report.added, report.removed) == (1, 0, 0)
     assert agent.content()
-    assert agent.indexer.compare(everything=True).new_bytes < (agent.folder / "a.jsonl").stat().st_size
+    assert sum(agent.indexer.compare(everything=True).new_sizes()) < (agent.folder / "a.jsonl").stat().st_size
     agent.indexer.sync()
     assert agent.content() == agent.reindexed()
 
