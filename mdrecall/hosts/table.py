@@ -208,9 +208,9 @@ def _in_settings(site: Site, skills: str) -> Iterator[Piece]:
 
 def _for_opencode(site: Site) -> Iterator[Piece]:
     """A plugin, which tells OpenCode of the server as well."""
-    with open(os.path.join(os.path.dirname(_FILES), "opencode.js"), encoding="utf-8") as file:
-        text = file.read()
-    text = text.replace('const COMMAND = ["mdrecall"]', f"const COMMAND = {json.dumps(list(site.command))}")
+    text = _read("../opencode.js").replace(
+        'const COMMAND = ["mdrecall"]', f"const COMMAND = {json.dumps(list(site.command))}"
+    )
     yield pieces.own_file(site.path("{config}/opencode/plugins/mdrecall.js", ".opencode/plugins/mdrecall.js"), text)
     yield _skill(site.path("{config}/opencode/skills", ".opencode/skills"))
 

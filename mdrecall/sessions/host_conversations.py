@@ -226,7 +226,7 @@ class HostTranscripts:
 
     def __init__(self, folder: str, forgotten: TombstoneFiles | None = None) -> None:
         self._state = HostState(folder)
-        self._cache = AboutCache(os.path.join(folder, CACHE_FILE), forgotten)
+        self._cache = AboutCache(folder, forgotten)
         self._found: dict[str, HostConversation] = {}
 
     @classmethod
@@ -246,19 +246,17 @@ class HostTranscripts:
             found.update((each.path, each) for each in list_wanted(host, wanted, self._cache, issues))
             lost += [f"sessions/{host}" for issue in issues[problems:] if "cannot be" in issue.problem][:1]
         self._cache.save()
-        for each in self._copies():
-            found.setdefault(each.path, each)
+        copies = self._state.copies
+        for host, session, stamp in self._state.list_copies():
+            if host in HOST_NAMES:
+                inside = copy_name(host, session)
+                opener = partial(jsonl.open_jsonl, copies, inside, _read_copy, shown=f"sessions/{inside}")
+                each = HostConversation(host, session, About(), stamp, opener, os.path.join(copies, host))
+                found.setdefault(each.path, each)
         self._found = found
         folders += [each.folder for each in found.values()]
         stamps = {path: each.stamp for path, each in found.items()}
         return Listing(stamps, tuple(issues), tuple(lost), {}, tuple(dict.fromkeys(folders)))
-
-    def _copies(self) -> Iterator[HostConversation]:
-        for host, session, stamp in self._state.list_copies():
-            if host in HOST_NAMES:
-                folder, inside = self._state.copies, copy_name(host, session)
-                opener = partial(jsonl.open_jsonl, folder, inside, _read_copy, shown=f"sessions/{inside}")
-                yield HostConversation(host, session, About(), stamp, opener, os.path.join(folder, host))
 
     def owns(self, path: str) -> bool:
         """True if a path has the form of a conversation's."""
@@ -308,10 +306,10 @@ def export_name(path: str) -> str:
 class AboutCache:
     """What the first records of transcripts say, kept between processes. Losing it costs only time."""
 
-    def __init__(self, path: str, forgotten: TombstoneFiles | None = None) -> None:
+    def __init__(self, folder: str, forgotten: TombstoneFiles | None = None) -> None:
         """``forgotten`` says which titles are not kept."""
         self._forgotten = forgotten
-        self._path = path
+        self._path = os.path.join(folder, CACHE_FILE)
         self._known: dict[str, list[object]] | None = None
         self._has_changed = False
 
@@ -413,7 +411,7 @@ class HostChoice:
         self.host = host
         self.state = HostState(loaded.settings.agent_folder)
         self._settings = loaded.settings
-        self._cache = _open_cache(loaded.settings)
+        self._cache = AboutCache(loaded.settings.agent_folder, open_tombstones(loaded.settings))
         self._wanted = FollowedHost(hosts.find_conversations(host, env), find_project(folder) if folder else ())
 
     def follow(self) -> FollowedHost:
@@ -449,13 +447,10 @@ class HostChoice:
             raise FileMissing(f"{self.host} has no conversations in {root}.", path=root, hint=hint)
 
 
-def _open_cache(settings: Settings) -> AboutCache:
-    return AboutCache(os.path.join(settings.agent_folder, CACHE_FILE), open_tombstones(settings))
-
-
 def summarise_hosts(loaded: Loaded, env: Mapping[str, str], folder: str) -> list[HostSummary]:
     """Return what there is of each host, and how much of it is about the project that a folder is in."""
-    state, cache = HostState(loaded.settings.agent_folder), _open_cache(loaded.settings)
+    folder_of_agent = loaded.settings.agent_folder
+    state, cache = HostState(folder_of_agent), AboutCache(folder_of_agent, open_tombstones(loaded.settings))
     followed, copies = state.list_followed(), [host for host, _, _ in state.list_copies()]
     own = FollowedHost("", find_project(folder))
     summaries = []

@@ -152,11 +152,14 @@ def list_files(
     """
     first, *rest = row.pattern.split("/")
     names = {_NO_NAME.sub("-", folder)[:_NAME_CHARS] for folder in folders} if row.by_folder else set[str]()
-    found = {path: stamp for name in names or {""} for path, stamp in _list(root, "", [name + first, *rest], issues)}
+    found = {
+        path: stamp for name in names or {""} for path, stamp in list_below(root, "", [name + first, *rest], issues)
+    }
     return iter(found.items())
 
 
-def _list(folder: str, prefix: str, patterns: list[str], issues: list[Issue]) -> Iterator[tuple[str, Stamp]]:
+def list_below(folder: str, prefix: str, patterns: list[str], issues: list[Issue]) -> Iterator[tuple[str, Stamp]]:
+    """Yield the path and the stamp of every file below a folder whose parts match. Links are reported, not followed."""
     try:
         with os.scandir(folder) as scanned:
             matching = (entry for entry in scanned if fnmatch.fnmatchcase(entry.name, patterns[0]))
@@ -173,7 +176,7 @@ def _list(folder: str, prefix: str, patterns: list[str], issues: list[Issue]) ->
             continue
         path = prefix + entry.name
         if len(patterns) > 1 and stat.S_ISDIR(found.st_mode):
-            yield from _list(entry.path, f"{path}/", patterns[1:], issues)
+            yield from list_below(entry.path, f"{path}/", patterns[1:], issues)
         elif len(patterns) == 1 and stat.S_ISREG(found.st_mode):
             yield path, stamp_of(found)
         elif stat.S_ISLNK(found.st_mode) and len(patterns) == 1:
@@ -279,7 +282,7 @@ def _ids_of_original(opened: OpenHostFile, own: _Beginning) -> set[str]:
     """Return the ids in those transcripts of the same folder that a transcript begins with copies of."""
     known = set[str]()
     first_id, _, age = own
-    for name, _ in _list(opened.folder, "", [opened.row.pattern.rpartition("/")[2]], []):
+    for name, _ in list_below(opened.folder, "", [opened.row.pattern.rpartition("/")[2]], []):
         if name == opened.name:
             continue
         try:

@@ -8,7 +8,6 @@ was. A file of the same session, which an unfinished migration leaves behind, is
 
 import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import partial
@@ -18,8 +17,8 @@ from typing import NamedTuple
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, PathOutside, ReadError, install_command
 from mdrecall.interfaces import OpenTranscript
-from mdrecall.notes.opening import stamp_of
 from mdrecall.sessions.host_conversations import HOST_NAMES
+from mdrecall.sessions.hosts import list_below
 from mdrecall.sessions.jsonl import OpenJsonl, open_jsonl, parse_blocks, parse_object
 from mdrecall.sessions.openclaw_database import Contents, OpenClawDatabase, Window
 from mdrecall.sessions.openclaw_entries import KnownSessions, SessionFacts
@@ -116,18 +115,13 @@ class OpenClawTranscripts:
         )
 
     def _scan_files(self) -> Listing:
-        stamps: dict[str, Stamp] = {}
-        issues: list[Issue] = []
-        try:
-            with os.scandir(self._folder) as entries:
-                for entry in entries:
-                    if _NAME.fullmatch(entry.name):
-                        _add_entry(entry, stamps, issues)
-        except FileNotFoundError:
+        if not os.path.lexists(self._folder):
             return Listing({}, (), (), {}, (self._folder,))
-        except OSError as error:
-            problem = f"cannot be listed: {error.strerror}"
-            return Listing({}, (Issue(self._folder, problem),), (_FOLDER,), {}, ())
+        issues: list[Issue] = []
+        files = list_below(self._folder, _PREFIX, ["*.jsonl*"], issues)
+        stamps = {path: stamp for path, stamp in files if _is_file_path(path)}
+        if any(issue.path == self._folder for issue in issues):
+            return Listing({}, tuple(issues), (_FOLDER,), {}, ())
         self._entries.refresh()
         return Listing(stamps, tuple(issues), (), {_FOLDER: (self._folder, _FOLDER)}, (self._folder,))
 
@@ -204,13 +198,11 @@ class OpenClawTranscripts:
         if found.session_key or found.chat_type:
             return found
         # A migration takes ``sessions.json`` away, and leaves files of old resets.
-        window = self._known.windows.get(_session_in_file(path, self._known))
-        return self._add_facts(found, window) if window else self._guess(found)
-
-    def _guess(self, found: Conversation) -> Conversation:
-        """Return a conversation that no entry names: a direct one, if the agent has no groups and nothing denies it."""
+        if window := self._known.windows.get(_session_in_file(path, self._known)):
+            return self._add_facts(found, window)
         if not self._one_person or self._known.has_groups or self._entries.has_groups:
             return found
+        # No entry names it: it is a direct one, as the agent has no groups, if nothing denies it.
         return found._replace(chat_type=self.read_chat_type(found.path) or "direct")
 
     def read_chat_type(self, path: str) -> str:
@@ -284,18 +276,6 @@ def _find_turn(file: OpenJsonl, start: int) -> Turn:
             break
         size *= 8
     return Turn()
-
-
-def _add_entry(entry: "os.DirEntry[str]", stamps: dict[str, Stamp], issues: list[Issue]) -> None:
-    path = _PREFIX + entry.name
-    try:
-        found = entry.stat(follow_symlinks=False)
-    except OSError:
-        return
-    if stat.S_ISREG(found.st_mode):
-        stamps[path] = stamp_of(found)
-    elif stat.S_ISLNK(found.st_mode):
-        issues.append(Issue(path, "is a symbolic link, which is not followed"))
 
 
 def read_rules(settings: Settings) -> Rules:
