@@ -224,7 +224,7 @@ class Memory:
         def resolve(name: str) -> NotePath:
             day = name.strip() or today
             new = resolve_daily(workspace, day, ignored)
-            if new is None or files.find_shown(os.path.join(workspace, new.shown)) is None:
+            if new is None or not any(files.find_covering(os.path.join(workspace, new.shown))):
                 new = resolve_note(name, today=today, is_plain=is_plain, ignored=ignored)
             return new if day == today else find_existing(workspace, day, new, self._open_links().find)
 

@@ -19,17 +19,8 @@ from datetime import datetime
 from typing import IO, Any, Literal, NamedTuple, TypeAlias
 
 import mdrecall
+from mdrecall import errors
 from mdrecall.config.settings import Settings
-from mdrecall.errors import (
-    FileMissing,
-    FileTooLarge,
-    FileUnreadable,
-    FileUnwritable,
-    NotAFile,
-    NothingToWrite,
-    ReadError,
-    RecallError,
-)
 from mdrecall.locks import try_flock
 from mdrecall.notes.editing import hash_content, replace_content
 from mdrecall.notes.files import AGENT_FILES, ROOT_FILES, MemoryFiles
@@ -117,7 +108,7 @@ def write_backup(
 ) -> BackupReport:
     """Write the archive ``target``, whole or not at all, readable by its owner only."""
     if os.path.lexists(target) and not overwrite:
-        raise FileUnwritable(f"{target} already exists.", path=target, hint="Give another name.")
+        raise errors.FileUnwritable(f"{target} already exists.", path=target, hint="Give another name.")
     _remove_leftovers(os.path.dirname(target), now.timestamp())
     try:
         with draft(target) as file:
@@ -129,8 +120,8 @@ def write_backup(
             file.publish()
             return report
     except OSError as error:
-        hint = "Nothing was saved. Check the disk and the permissions."
-        raise FileUnwritable(f"Cannot write {target}: {error.strerror or error}.", path=target, hint=hint) from error
+        message, hint = f"Cannot write {target}: {error.strerror or error}.", "Check the disk and the permissions."
+        raise errors.FileUnwritable(message, path=target, hint=f"Nothing was saved. {hint}") from error
 
 
 def _remove_leftovers(folder: str, now_s: float) -> None:
@@ -165,9 +156,9 @@ def _write(
             try:
                 opened = read_below(settings.workspace, path, shown=path, max_bytes=MAX_FILE_BYTES)
                 add(NOTES + path, opened.data, opened.stamp[1])
-            except FileMissing:
+            except errors.FileMissing:
                 continue
-            except ReadError as error:
+            except errors.ReadError as error:
                 left_out.append(str(error))
         saved = len(files)
         if memories:
@@ -177,7 +168,7 @@ def _write(
             add(FORGOTTEN, forgotten)
         if not files:
             message = f"There is nothing to save in {settings.workspace}."
-            raise NothingToWrite(message, path=settings.workspace, hint="Choose the folder with the notes.")
+            raise errors.NothingToWrite(message, path=settings.workspace, hint="Choose the folder with the notes.")
         after = source.scan().stamps
         changing = tuple(sorted(path for path in {*notes, *after} if notes.get(path) != after.get(path)))
         manifest = {
@@ -198,7 +189,7 @@ def _write(
 def open_backup(path: str) -> Iterator[Backup]:
     """Open a backup and check every file of it. Raise ``ReadError`` if it is none, or is damaged."""
     if not os.path.isfile(path):
-        raise FileMissing(f"There is no file {path}.", path=path, hint="Check the path.")
+        raise errors.FileMissing(f"There is no file {path}.", path=path, hint="Check the path.")
     with open_archive(path) as archive:
         found = Backup(path, archive, _read_files(archive, path))
         names = archive.namelist()
@@ -214,7 +205,7 @@ def open_backup(path: str) -> Iterator[Backup]:
 
 def _read_files(archive: zipfile.ZipFile, path: str) -> dict[str, dict[str, Any]]:
     """Return what the manifest says about each file."""
-    foreign = NotAFile(
+    foreign = errors.NotAFile(
         f"{path} is not a backup of mdrecall.", path=path, hint="Name an archive that an export has written."
     )
     if MANIFEST not in archive.namelist() or archive.getinfo(MANIFEST).file_size > _MAX_MANIFEST_BYTES:
@@ -229,13 +220,13 @@ def _read_files(archive: zipfile.ZipFile, path: str) -> dict[str, dict[str, Any]
         raise foreign from None
     if is_later:
         message = f"{path} was written by a later version of mdrecall."
-        raise NotAFile(message, path=path, hint="Update mdrecall.")
+        raise errors.NotAFile(message, path=path, hint="Update mdrecall.")
     return files
 
 
-def _damage_error(path: str, what: str) -> FileUnreadable:
+def _damage_error(path: str, what: str) -> errors.FileUnreadable:
     hint = "Nothing was restored. Copy the archive again, or take another one."
-    return FileUnreadable(f"{path} is damaged: {what}.", path=path, hint=hint)
+    return errors.FileUnreadable(f"{path} is damaged: {what}.", path=path, hint=hint)
 
 
 def restore(found: Backup, settings: Settings, *, overwrite: bool, apply: bool) -> list[Restored]:
@@ -257,7 +248,7 @@ def restore(found: Backup, settings: Settings, *, overwrite: bool, apply: bool) 
             path = name.removeprefix(NOTES)
             try:
                 action, problem = _restore_note(found, settings, path, (ours, theirs), overwrite=overwrite, apply=apply)
-            except RecallError as error:
+            except errors.RecallError as error:
                 action, problem = "failed", str(error)
             done.append(Restored(name, path, action, problem))
         elif name not in (MEMORIES, FORGOTTEN):
@@ -285,20 +276,18 @@ def _restore_note(
         content = masked.encode()
         if not masked.strip():
             return "forgotten", "it was forgotten"
-    workspace = settings.workspace
-    try:
+    workspace, old = settings.workspace, None
+    with suppress(errors.FileMissing):
         old = read_below(workspace, path, shown=path, max_bytes=MAX_FILE_BYTES).data
-    except FileMissing:
-        if apply:
-            create_file(workspace, path, content)
-            _set_time(os.path.join(workspace, path), found.files[NOTES + path])
-        return "new", ""
     if old == content:
         return "same", ""
-    if apply and overwrite:
-        replace_content(workspace, path, content, hash_content(old))
+    if apply and (old is None or overwrite):
+        if old is None:
+            create_file(workspace, path, content)
+        else:
+            replace_content(workspace, path, content, hash_content(old))
         _set_time(os.path.join(workspace, path), found.files[NOTES + path])
-    return "differs", ""
+    return "new" if old is None else "differs", ""
 
 
 def _explain_refusal(path: str) -> str:
@@ -339,13 +328,13 @@ def open_archive(path: str) -> Iterator[zipfile.ZipFile]:
         with zipfile.ZipFile(path) as archive:
             if len(archive.infolist()) > _MAX_MEMBERS:
                 message = f"{path} holds more than {_MAX_MEMBERS:,} files."
-                raise FileTooLarge(message, path=path, hint="Unpack what is needed of it.")
+                raise errors.FileTooLarge(message, path=path, hint="Unpack what is needed of it.")
             yield archive
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError, RuntimeError) as error:
         # What zipfile raises for a damaged archive, an encrypted one, and a packing that it does not know.
         reason = getattr(error, "strerror", None) or str(error).rstrip(".") or type(error).__name__
         hint = "Download it again, or unpack it and name the folder."
-        raise FileUnreadable(f"Cannot read {path}: {reason}.", path=path, hint=hint) from error
+        raise errors.FileUnreadable(f"Cannot read {path}: {reason}.", path=path, hint=hint) from error
 
 
 def open_member(
@@ -356,5 +345,5 @@ def open_member(
     is_bomb = info.file_size > _SMALL_BYTES and info.file_size > max_ratio * max(1, info.compress_size)
     if is_bomb or info.file_size > max_bytes:
         message = f"{name} in {path} would unpack to {info.file_size:,} bytes."
-        raise FileTooLarge(message, path=path, hint="If it is yours, unpack it and name the file.")
+        raise errors.FileTooLarge(message, path=path, hint="If it is yours, unpack it and name the file.")
     return archive.open(info)

@@ -139,7 +139,7 @@ class Curator:
             raise FileUnwritable(message, path=path, hint=hint)
 
     def _place_new(self, path: str, now: datetime) -> Note:
-        """Return where a new note of a name goes."""
+        """Return where a new note of a name goes, if it would be searched there."""
         today = user_time(now, None, self._settings.defaults.user_timezone).date().isoformat()
         listing = self._files.scan()
         is_plain = self._files.is_plain_folder() and bool(listing.stamps)
@@ -148,16 +148,12 @@ class Curator:
         note = resolve_note(asked, today=today, is_plain=is_plain, ignored=self._settings.mdrecall.ignore)
         if folder and folder in listing.places and not folder.startswith(".."):
             # The folder has notes already, so it is meant as it is written.
-            return self._require_searched(f"{folder}/{note.name}", path)
-        return self._require_searched(note.shown, path)
-
-    def _require_searched(self, shown: str, asked: str) -> Note:
-        """Return where a path is, if a note there would be searched."""
+            note = note._replace(folder=folder)
         with suppress(ReadError):
-            for root, inside, path in find_candidates(self._files, self._settings.workspace, shown):
-                return Note(path, root.folder, inside, os.stat(root.folder))
+            for root, inside, shown in find_candidates(self._files, self._settings.workspace, note.shown):
+                return Note(shown, root.folder, inside, os.stat(root.folder))
         hint = "Give a folder whose notes are searched, such as memory/."
-        raise PathRefused(f"A note at {asked.strip()[:80]!r} would not be searched.", path=asked, hint=hint)
+        raise PathRefused(f"A note at {path.strip()[:80]!r} would not be searched.", path=path, hint=hint)
 
 
 def _find_status(root: str, inside: str, shown: str) -> os.stat_result:
@@ -192,14 +188,11 @@ def _count_same(one: Sequence[str], two: Sequence[str]) -> int:
 
 def _decode(data: bytes, path: str) -> str:
     """Return the text of a note that a form can show and send back."""
-    try:
-        text = data.decode()
-    except UnicodeDecodeError:
-        text = "\0"
-    if "\0" in text:
-        hint = "Nothing was written. Save it as UTF-8, or change it with an editor."
-        raise FileUnwritable(f"{path} holds bytes that are not text, which a form would lose.", path=path, hint=hint)
-    return text
+    with suppress(UnicodeDecodeError):
+        if "\0" not in (text := data.decode()):
+            return text
+    hint = "Nothing was written. Save it as UTF-8, or change it with an editor."
+    raise FileUnwritable(f"{path} holds bytes that are not text, which a form would lose.", path=path, hint=hint)
 
 
 def put_into_deleted(workspace: str, path: str, data: bytes, found: os.stat_result, now: datetime) -> DeletedNote:

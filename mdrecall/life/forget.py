@@ -22,16 +22,8 @@ from mdrecall.locks import FileLock, describe_holder
 from mdrecall.memory import Memory
 from mdrecall.notes.tombstones import SALT_BYTES, entry_line, mark_line, open_tombstones, read_machine
 from mdrecall.state_files import make_private_folder
-from mdrecall.text.tombstones import (
-    ANY_SESSION,
-    MAX_UNITS,
-    Days,
-    Entry,
-    Tombstones,
-    build_tombstones,
-    host_key,
-    make_entry,
-)
+from mdrecall.text import tombstones
+from mdrecall.text.tombstones import Days, Entry, Tombstones
 from mdrecall.types import Conversation, ProgressCallback
 from mdrecall.types.documents import parse_citation
 
@@ -148,12 +140,12 @@ class Forgetting:
         matches, participants, sessions = self._match_sessions(request)
         texts = self._texts_of_notes(request)
         at = f"{now:%Y-%m-%dT%H:%M:%SZ}"
-        entry = make_entry(salt, os.urandom(4).hex(), at, request.phrases, sessions, texts)._replace(
+        entry = tombstones.make_entry(salt, os.urandom(4).hex(), at, request.phrases, sessions, texts)._replace(
             agent=self._settings.agent_id, is_masked=request.is_masked, keeps_trash=request.trash_days > 0
         )
         unfinished = sum(not each.is_done for each in known.entries)
         problems: list[str] = []
-        places = self._find_places(build_tombstones([entry]), problems)
+        places = self._find_places(tombstones.build_tombstones([entry]), problems)
         shown = tuple(islice(places, MAX_PLACES))
         more = sum(1 for _ in places)
         is_known, days = self._covers(known, entry), request.trash_days
@@ -170,7 +162,7 @@ class Forgetting:
             if plan.places or not self._covers(self._tombstones.load(), plan.entry):
                 if plan.trash_days:
                     until = f"{now + timedelta(days=plan.trash_days):%Y-%m-%d}"
-                    self._fill_trash(build_tombstones([plan.entry]), until)
+                    self._fill_trash(tombstones.build_tombstones([plan.entry]), until)
                 try:
                     self._tombstones.add_own(self._settings.state_dir, [entry_line(plan.entry)], plan.entry.salt)
                 except StoreUnavailable:
@@ -220,7 +212,7 @@ class Forgetting:
         # Entries that mask and entries that remove, with the trash or without, are cleared one after the other.
         for how in dict.fromkeys((entry.is_masked, entry.keeps_trash) for entry in due):
             some = [entry for entry in due if (entry.is_masked, entry.keeps_trash) == how]
-            self._clear(build_tombstones(some), problems)
+            self._clear(tombstones.build_tombstones(some), problems)
         is_clean = self._purge(progress) and not problems
         if is_clean:
             self._tombstones.add_own(self._settings.state_dir, [mark_line("done", entry.id) for entry in due])
@@ -228,7 +220,7 @@ class Forgetting:
 
     def _covers(self, known: Tombstones, entry: Entry) -> bool:
         """True if this agent has forgotten all of an entry before; another one has not cleared this index."""
-        return build_tombstones(each for each in known.entries if each.agent == entry.agent).covers(entry)
+        return tombstones.build_tombstones(each for each in known.entries if each.agent == entry.agent).covers(entry)
 
     def _clear(self, forgotten: Tombstones, problems: list[str]) -> None:
         gone = [path for path in self._notes.scan().stamps if forgotten.is_forgotten_path(path)]
@@ -255,14 +247,11 @@ class Forgetting:
     def _take_lock(self) -> Iterator[None]:
         """Keep other processes from forgetting at the same time."""
         lock = FileLock(f"{self._settings.index_path}.forgetting")
-        try:
+        with _explain_failure("Cannot write beside the index", "Check the disk and the permissions."):
             make_private_folder(os.path.dirname(lock.path))
             if not lock.acquire(_WAIT_S, "forgetting"):
                 who = describe_holder(lock.holder())
                 raise StoreBusy(f"The memory is locked by {who}.", hint="Try again when it has finished.")
-        except OSError as error:
-            message = f"Cannot write beside the index: {error.strerror or error}."
-            raise StoreUnavailable(message, hint="Check the disk and the permissions.") from error
         try:
             yield
         finally:
@@ -270,13 +259,10 @@ class Forgetting:
 
     def _fill_trash(self, forgotten: Tombstones, until: str) -> None:
         removed = [change.removed for change in self._notes.find(forgotten)]
-        try:
+        hint = "Nothing was forgotten. Check the disk and the permissions."
+        with _explain_failure("The trash cannot be written", hint):
             if removed:
                 keep_removed(self._settings.index_path, forgotten.entries[0].id, until, removed)
-        except OSError as error:
-            message = f"The trash cannot be written: {error.strerror or error}."
-            hint = "Nothing was forgotten. Check the disk and the permissions."
-            raise StoreUnavailable(message, hint=hint) from error
 
     def _find_places(self, forgotten: Tombstones, problems: list[str]) -> Iterator[Place]:
         for change in self._notes.find(forgotten):
@@ -340,8 +326,8 @@ class Forgetting:
         """Return the sessions that are meant, the participants that were found, and the keys of the tombstones."""
         days = Days(request.since, request.until)
         if not request.has_sessions:
-            return [], [], {} if request.phrases or request.paths else {ANY_SESSION: days}
-        keys = {host_key(host): days for host in request.hosts if request.since or request.until}
+            return [], [], {} if request.phrases or request.paths else {tombstones.ANY_SESSION: days}
+        keys = {tombstones.host_key(host): days for host in request.hosts if request.since or request.until}
         matches: list[SessionMatch] = []
         participants: list[str] = []
         resolved: set[str] = set()
@@ -366,6 +352,14 @@ class Forgetting:
 
 
 @contextmanager
+def _explain_failure(what: str, hint: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StoreUnavailable(f"{what}: {error.strerror or error}.", hint=hint) from error
+
+
+@contextmanager
 def _note_problem(place: OtherPlaces, problems: list[str]) -> Iterator[None]:
     """Add a place that cannot be opened to the problems, so that all others are looked at."""
     try:
@@ -376,21 +370,19 @@ def _note_problem(place: OtherPlaces, problems: list[str]) -> Iterator[None]:
 
 def check_request(request: ForgetRequest) -> None:
     """Raise ``QueryError`` if a request is empty, or means two things at once."""
-    from mdrecall.text.tombstones import read_phrase
-
     kinds = [bool(request.phrases), bool(request.paths), request.has_sessions or bool(request.since or request.until)]
     if sum(kinds) != 1:
         message = "Give a text, a path or sessions, one at a time." if any(kinds) else "It is not clear what to forget."
         raise QueryError(message, hint="Give a text, a path of a note, or sessions; days go alone or with sessions.")
     for phrase in request.phrases:
-        readings = read_phrase(phrase)
+        readings = tombstones.read_phrase(phrase)
         if phrase.isascii() and min((sum(map(len, units)) for units in readings), default=0) < _LEAST_LETTERS:
             message = f"{phrase!r} is too short: it would be in too many sentences."
             raise QueryError(message, hint=f"Give at least {_LEAST_LETTERS} letters or digits.", name="text")
         if not readings:
             raise QueryError(f"{phrase!r} has neither letters nor digits.", hint="Give some words.", name="text")
-        if max(map(len, readings)) > MAX_UNITS:
-            message = f"The text has more than {MAX_UNITS:,} words."
+        if max(map(len, readings)) > tombstones.MAX_UNITS:
+            message = f"The text has more than {tombstones.MAX_UNITS:,} words."
             raise QueryError(message, hint="Give a part of it, or the lines of a note.", name="text")
     for name, day in (("since", request.since), ("until", request.until)):
         if day and not _DAY.fullmatch(day):

@@ -19,35 +19,10 @@ from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
+from mdrecall.life import promotion
 from mdrecall.life.journal import drop_entry, load_entry, save_entry
-from mdrecall.life.promotion import (
-    Candidate,
-    Choice,
-    Entry,
-    Record,
-    adds_nothing,
-    explain_refusal,
-    explain_unfit,
-    find_content,
-    find_entries,
-    find_promoted_keys,
-    find_tags,
-    is_writable_key,
-    passes_gates,
-    rank,
-    render_section,
-    shorten_statement,
-    strip_clock,
-    strip_figures,
-)
-from mdrecall.life.recalls import (
-    MAX_DAYS,
-    RecallState,
-    hash_text,
-    is_dated_note,
-    lock_recalls,
-    read_recalls,
-)
+from mdrecall.life.promotion import Candidate, Choice, Entry, Record
+from mdrecall.life.recalls import MAX_DAYS, RecallState, hash_text, is_dated_note, lock_recalls
 from mdrecall.notes.clock import user_moment, user_time
 from mdrecall.notes.editing import find_codec, hash_content, remove_note, replace_content
 from mdrecall.notes.files import ROOT_FILES, MemoryFiles
@@ -115,15 +90,15 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
     collected = collect(settings, home, moment)
     path, data = _read_memory(settings)
     text = decode(data or b"")
-    in_file, promoted = find_promoted_keys(text), RecallState(settings.index_path).promoted
+    in_file, promoted = promotion.find_promoted_keys(text), RecallState(settings.index_path).promoted
     located = {record.key: entry for record, entry in collected}
     dated = [
         record._replace(promoted_on=promoted.get(record.key) or ("earlier" if record.key in in_file else ""))
         for record, _ in collected
     ]
-    candidates = rank(dated, moment.ms, settings.dreaming.recency_half_life_days)
+    candidates = promotion.rank(dated, moment.ms, settings.dreaming.recency_half_life_days)
     if not choice.lists_all:
-        candidates = [one for one in candidates if passes_gates(one, choice)]
+        candidates = [one for one in candidates if promotion.passes_gates(one, choice)]
         candidates = [one for one in candidates if choice.include_promoted or not one.record.promoted_on]
     judge = _Judge(settings, choice, path, text, user_time(now, None, zone).date().isoformat())
     judged = tuple(judge.judge(one, located[one.record.key]) for one in candidates)
@@ -135,7 +110,7 @@ def collect(settings: Settings, home: str, moment: Moment) -> list[Located]:
     """Return every recall record of a workspace with the entry that says it now."""
     find = _open_notes(settings)
     repeated = _find_repeated(find, MemoryFiles(settings, home).scan().stamps, moment)
-    records = read_recalls(settings.index_path)
+    records = RecallState(settings.index_path).records
     return [_locate(record, find, sorted(repeated.get(record.hash, ()))) for record in records]
 
 
@@ -150,7 +125,7 @@ def _open_notes(settings: Settings) -> Callable[[str], list[Entry]]:
             text = decode(read_below(settings.workspace, path, shown=path, max_bytes=max_bytes).data)
         except ReadError:
             return []
-        return find_entries(forgotten.mask(text, path).split("\n"))
+        return promotion.find_entries(forgotten.mask(text, path).split("\n"))
 
     return find
 
@@ -161,7 +136,7 @@ def _find_repeated(find: Callable[[str], list[Entry]], paths: Iterable[str], mom
     for path in filter(is_dated_note, paths):
         day = note_day(path, "")
         for entry in find(path) if day is not None and moment.today - _DAILY_DAYS < day <= moment.today else ():
-            if len(entry.text) <= _DAILY_CHARS and not entry.is_superseded and not explain_unfit(entry.text):
+            if len(entry.text) <= _DAILY_CHARS and not entry.is_superseded and not promotion.explain_unfit(entry.text):
                 found[hash_text(entry.text)].add(format_day(day or 0))
     return found
 
@@ -171,7 +146,7 @@ def _locate(record: Record, find: Callable[[str], list[Entry]], days: list[str])
     nearest = min(there, key=lambda entry: abs(entry.start_line - record.start_line), default=None)
     at, text = nearest or record, nearest.text if nearest else ""
     record = record._replace(
-        start_line=at.start_line, end_line=at.end_line, snippet=text, tags=find_tags(text), daily=len(days),
+        start_line=at.start_line, end_line=at.end_line, snippet=text, tags=promotion.find_tags(text), daily=len(days),
         total_score=record.total_score + _DAILY_SCORE * len(days),
         days=tuple(sorted({*record.days, *days}))[-MAX_DAYS:], recall_days=record.days,
     )  # fmt: skip
@@ -240,24 +215,24 @@ class _Judge:
         self._length = len(text)
         self._day = day
         self._redactor = open_masks(settings)
-        self._promoted = find_promoted_keys(text)
+        self._promoted = promotion.find_promoted_keys(text)
         # The entries of the file are read once for all candidates.
-        entries = find_entries(text.split("\n"))
-        self._contents = [(entry, find_content(strip_figures(entry.text))) for entry in entries]
+        entries = promotion.find_entries(text.split("\n"))
+        self._contents = [(entry, promotion.find_content(promotion.strip_figures(entry.text))) for entry in entries]
         self._chosen: list[tuple[Candidate, AbstractSet[str]]] = []
 
     @property
     def section(self) -> str:
-        return render_section(self._day, (one for one, _ in self._chosen)) if self._chosen else ""
+        return promotion.render_section(self._day, (one for one, _ in self._chosen)) if self._chosen else ""
 
     def judge(self, candidate: Candidate, entry: Entry | None) -> Candidate:
         """Return what becomes of a candidate; ``entry`` is what its note says now."""
-        plain = strip_clock(entry.text) if entry else ""
-        is_fit = entry and not entry.is_superseded and not explain_unfit(plain)
-        judged = candidate._replace(text=shorten_statement(plain) if is_fit else "")
+        plain = promotion.strip_clock(entry.text) if entry else ""
+        is_fit = entry and not entry.is_superseded and not promotion.explain_unfit(plain)
+        judged = candidate._replace(text=promotion.shorten_statement(plain) if is_fit else "")
         judged = judged._replace(refusal=self._explain(judged, entry))
         if not judged.refusal:
-            self._chosen.append((judged, find_content(judged.text)))
+            self._chosen.append((judged, promotion.find_content(judged.text)))
         return judged
 
     def _explain(self, judged: Candidate, entry: Entry | None) -> str:
@@ -266,32 +241,28 @@ class _Judge:
             return f"{self._path} already has it"
         if record.promoted_on and not self._choice.include_promoted:
             return f"it was promoted on {record.promoted_on}"
-        if reason := explain_refusal(judged, self._choice):
+        if reason := promotion.explain_refusal(judged, self._choice):
             return reason
         if entry is None:
             return f"{record.path} does not say it any more"
+        if entry.is_superseded:
+            return "it was superseded"
         if not judged.text:
-            return "it was superseded" if entry.is_superseded else explain_unfit(strip_clock(entry.text))
-        if not is_writable_key(record.key):
+            return promotion.explain_unfit(promotion.strip_clock(entry.text))
+        if not promotion.is_writable_key(record.key):
             return "its file name cannot stand in a comment"
         if self._redactor.redact(judged.text) != judged.text:
             return "it contains what looks like a secret"
-        return self._explain_known(judged) or self._explain_room(judged)
-
-    def _explain_known(self, judged: Candidate) -> str:
-        content = find_content(judged.text)
+        content = promotion.find_content(judged.text)
         for one, known in self._chosen:
-            if adds_nothing(content, known):
+            if promotion.adds_nothing(content, known):
                 return f"{one.citation} says the same"
-        for entry, old in self._contents:
-            if adds_nothing(content, old):
-                return f"{format_citation(self._path, *entry[:2])} already says it"
-        return ""
-
-    def _explain_room(self, judged: Candidate) -> str:
+        for known_entry, old in self._contents:
+            if promotion.adds_nothing(content, old):
+                return f"{format_citation(self._path, *known_entry[:2])} already says it"
         if len(self._chosen) >= self._choice.limit:
             return f"the limit of {self._choice.limit} is reached"
-        length = self._length + len(render_section(self._day, [*(one for one, _ in self._chosen), judged]))
+        length = self._length + len(promotion.render_section(self._day, [*(one for one, _ in self._chosen), judged]))
         if length > self._choice.max_chars:
             most = f"may have {self._choice.max_chars:,} characters"
             return f"{self._path} {most} and would have {length:,}: shorten it to make room"
@@ -316,9 +287,8 @@ def _lock(settings: Settings) -> Iterator[RecallState]:
             yield state
     except OSError as error:
         hint = "Nothing was changed. Check the disk and the permissions, and try again."
-        raise FileUnwritable(
-            f"Cannot promote: {error.strerror or error}.", path=settings.index_path, hint=hint
-        ) from error
+        message = f"Cannot promote: {error.strerror or error}."
+        raise FileUnwritable(message, path=settings.index_path, hint=hint) from error
 
 
 def _write(settings: Settings, made: Plan, day: str) -> None:

@@ -405,8 +405,8 @@ def render_section(day: str, promotions: Iterable[Candidate]) -> str:
         triggers = ", ".join(choose_triggers(text))
         trigger = f" <!-- trigger: {triggers} -->" if triggers else ""
         importance = f" <!-- importance: {importance_of(candidate.score)} -->"
-        lines.append(f"<!-- openclaw-memory-promotion:{record.key} -->")
-        lines.append(f"- {text} {figures}{trigger}{importance}")
+        marker = f"<!-- openclaw-memory-promotion:{record.key} -->"
+        lines += [marker, f"- {text} {figures}{trigger}{importance}"]
     return "\n".join([*lines, ""])
 
 

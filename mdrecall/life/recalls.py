@@ -92,11 +92,6 @@ def record_answer(
         return 0
 
 
-def read_recalls(index_path: str) -> list[Record]:
-    """Return the recall records of an index; none if there is no file, or it cannot be read."""
-    return RecallState(index_path).records
-
-
 def forget_paths(index_path: str, paths: Collection[str]) -> None:
     """Remove every record of some notes, also that something of them was promoted. Raise ``OSError`` if that fails."""
     if not os.path.lexists(recalls_path(index_path)):
@@ -119,6 +114,7 @@ class RecallState:
 
     @property
     def records(self) -> list[Record]:
+        """The recall records; none if there is no file, or it cannot be read."""
         found, stored = [], self.content.get("records")
         for raw in stored if isinstance(stored, list) else ():
             # What is no record is left out.
@@ -164,7 +160,7 @@ def _find_recalled(settings: Settings, query: str, result: SearchResult) -> list
         return []
     wanted = {term.text for term in parse_query(result.query or query) if not term.stop}
     entries = find_entries(decode(opened.data).split("\n"))
-    counts = [(entry, len(wanted.intersection(_find_stems(entry.text)))) for entry in entries]
+    counts = [(entry, _count_words(entry.text, wanted)) for entry in entries]
 
     def choose(first: int, last: int) -> tuple[int, list[Entry]]:
         """Return the most words that an entry among some lines has, and the entries that have as many."""
@@ -178,8 +174,8 @@ def _find_recalled(settings: Settings, query: str, result: SearchResult) -> list
     return beside if more > max(1, most) else best
 
 
-def _find_stems(text: str) -> set[str]:
-    return {stem(word) for token in tokens(text) for word in surface_words(token)}
+def _count_words(text: str, wanted: set[str]) -> int:
+    return len(wanted.intersection(stem(word) for token in tokens(text) for word in surface_words(token)))
 
 
 def _count(records: dict[str, Record], result: SearchResult, entry: Entry, query: str, moment: datetime) -> bool:

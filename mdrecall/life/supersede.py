@@ -18,7 +18,7 @@ from mdrecall.text.days import Moment, Place, note_day
 from mdrecall.text.markdown import INSIDE_BLOCK, heading_title, read_lines
 from mdrecall.text.notes import CURATED_FILES
 from mdrecall.text.statements import Claim, Conflicts, Statement, find_change, find_conflicts, read_statements
-from mdrecall.types import Appended, format_citation
+from mdrecall.types import Appended, SourceName, format_citation
 from mdrecall.types.documents import parse_citation
 
 #: Results of a search that are looked through for the line that a text means, or that it may replace.
@@ -128,7 +128,7 @@ def find_line(memory: Memory, wanted: str, new_text: str = "") -> OldLine:
     except ReadError as error:
         raise ArgumentError(str(error), name="supersedes", hint=error.hint) from error
     cited = [line for line in _list_lines(path, lines) if first <= line.line < first + count]
-    new = _read_new(new_text)
+    new = read_statements(new_text[:_MAX_NEW_CHARS])
     changed = [line for line in cited if len(cited) == 1 or _is_changed(line.text, new)]
     if len(changed) == 1:
         return changed[0]
@@ -160,7 +160,7 @@ def find_replaced(memory: Memory, text: str, appended: Appended) -> list[OldLine
         return []
     own = range(appended.start_line or 0, (appended.end_line or 0) + 1)
     found: dict[str, OldLine] = {}
-    new = _read_new(text)
+    new = read_statements(text[:_MAX_NEW_CHARS])
     # A hint is not worth an error.
     with suppress(RecallError):
         for line in _search_lines(memory, text):
@@ -216,15 +216,14 @@ def list_conflicts(memory: Memory) -> tuple[Conflicts, int, int]:
 def _search_lines(memory: Memory, text: str) -> list[OldLine]:
     """Return the lines of the notes that a search for a text finds."""
     has_sessions = "sessions" in memory.settings.memory_search.sources
-    answer = memory.search(
-        text[:500], max_results=_MAX_RESULTS, min_score=0.0, source="memory" if has_sessions else None
-    )
-    return [
-        line
-        for result in answer
-        for line in _list_lines(result.path, _try_lines(memory, result.path))
-        if result.start_line <= line.line <= result.end_line
-    ]
+    source: SourceName | None = "memory" if has_sessions else None
+    found: list[OldLine] = []
+    for result in memory.search(text[:500], max_results=_MAX_RESULTS, min_score=0.0, source=source):
+        # A note may be gone by now.
+        with suppress(ReadError):
+            lines = _list_lines(result.path, _read_file(memory, result.path)[0])
+            found += [line for line in lines if result.start_line <= line.line <= result.end_line]
+    return found
 
 
 def _list_lines(path: str, lines: list[str]) -> list[OldLine]:
@@ -248,21 +247,8 @@ def _read_file(memory: Memory, path: str) -> tuple[list[str], str]:
     return text.split("\n"), hash_content(data)
 
 
-def _try_lines(memory: Memory, path: str) -> list[str]:
-    """Return the lines of a note; none if it is gone or cannot be read."""
-    try:
-        return _read_file(memory, path)[0]
-    except ReadError:
-        return []
-
-
 def _is_changed(line: str, statements: list[Statement]) -> bool:
     return any(find_change(old, new) for old in read_statements(line) for new in statements)
-
-
-def _read_new(text: str) -> list[Statement]:
-    """Return the statements of a new note; of a long one, those of its beginning."""
-    return read_statements(text[:_MAX_NEW_CHARS])
 
 
 def _plain(line: str) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Collection
+from contextlib import suppress
 from typing import NamedTuple
 
 from mdrecall.errors import ReadError, RecallError
@@ -99,10 +100,8 @@ def _read_triggered(memory: Memory, projects: frozenset[str]) -> list[Recalled]:
 def _search_scores(memory: Memory, message: str) -> dict[str, float]:
     """Return the scores that a search for a message gives to entries, by their citations."""
     settings = memory.settings
-    if settings.memory.backend != "builtin" or not os.path.exists(settings.index_path):
-        return {}
-    try:
-        answer = memory.search(message[:_MAX_MESSAGE_CHARS], max_results=10, min_score=0.0)
-    except RecallError:
-        return {}
-    return {result.citation: result.score for result in reversed(answer.results)}
+    with suppress(RecallError):
+        if settings.memory.backend == "builtin" and os.path.exists(settings.index_path):
+            answer = memory.search(message[:_MAX_MESSAGE_CHARS], max_results=10, min_score=0.0)
+            return {result.citation: result.score for result in reversed(answer.results)}
+    return {}

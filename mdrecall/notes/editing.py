@@ -111,20 +111,14 @@ def open_folder(workspace: str, name: str = "memory") -> Iterator[int]:
     folder = os.open(workspace, _FOLDER)
     try:
         for part in name.split("/") if name else ():
-            folder = _enter(folder, part)
+            with suppress(FileExistsError):
+                os.mkdir(part, dir_fd=folder)
+                sync_folder(folder)
+            above, folder = folder, os.open(part, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
+            os.close(above)
         yield folder
     finally:
         os.close(folder)
-
-
-def _enter(root: int, name: str) -> int:
-    """Open a folder inside an open one, which is closed."""
-    with suppress(FileExistsError):
-        os.mkdir(name, dir_fd=root)
-        sync_folder(root)
-    folder = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=root)
-    os.close(root)
-    return folder
 
 
 @contextmanager

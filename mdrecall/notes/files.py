@@ -9,7 +9,7 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple
@@ -22,6 +22,8 @@ from mdrecall.types import Collection, Document, Issue, Listing, SourceName, Sta
 
 _OBSIDIAN = ".obsidian"
 _DAILY, _TEMPLATES, _IGNORED = f"{_OBSIDIAN}/daily-notes.json", f"{_OBSIDIAN}/templates.json", ".gitignore"
+#: What decides which folders are left out.
+_SIGNS = (_IGNORED, _OBSIDIAN, _TEMPLATES)
 #: Such a file has some hundred bytes; a larger one than this is not read.
 _MAX_BYTES = 1 << 16
 _DAY_FORMAT = "YYYY-MM-DD"
@@ -73,15 +75,6 @@ def find_left_out(workspace: str) -> frozenset[str]:
         folder = "Templates" if settings is None else _text(settings, "folder").strip("/")
         found |= {f"/{folder}": True} if folder else {}
     return frozenset(name for name, is_left_out in found.items() if is_left_out)
-
-
-def _stamp_sources(workspace: str) -> dict[str, Stamp]:
-    """Return what changes whenever ``find_left_out`` may."""
-    stamps: dict[str, Stamp] = {}
-    for name in (_IGNORED, _OBSIDIAN, _TEMPLATES):
-        with suppress(OSError):
-            stamps[name] = stamp_of(os.lstat(os.path.join(workspace, name)))
-    return stamps
 
 
 def _format_day(form: str, day: str) -> str:
@@ -193,15 +186,18 @@ class MemoryFiles:
         return all(root.pattern is None or root.folder != workspace for root in self._extra_roots())
 
     def _find_left_out(self) -> frozenset[str]:
-        stamps = _stamp_sources(self._settings.workspace)
+        workspace, stamps = self._settings.workspace, dict[str, Stamp]()
+        for name in _SIGNS:
+            with suppress(OSError):
+                stamps[name] = stamp_of(os.lstat(os.path.join(workspace, name)))
         if self._holds_no_notes[0] != stamps:
-            self._holds_no_notes = stamps, find_left_out(self._settings.workspace)
+            self._holds_no_notes = stamps, find_left_out(workspace)
         return self._holds_no_notes[1]
 
     def list_signs(self) -> list[Root]:
         """Return the files that decide which folders are left out, as roots, so that a change of one is noticed."""
         workspace = self._settings.workspace
-        return [Root(workspace, name, name != _OBSIDIAN, None, "") for name in (_IGNORED, _OBSIDIAN, _TEMPLATES)]
+        return [Root(workspace, name, name != _OBSIDIAN, None, "") for name in _SIGNS]
 
     def is_plain_folder(self) -> bool:
         """True if the workspace is a folder of Markdown that has neither ``MEMORY.md`` nor ``memory/``."""
@@ -268,15 +264,14 @@ class MemoryFiles:
     def _extra_roots(self) -> list[Root]:
         return [self._extra_root(extra) for extra in self._settings.memory_search.extra_paths]
 
-    def find_shown(self, place: str) -> str | None:
-        """Return the path of a file as results show it, by the first root that covers it; None if none does."""
+    def find_covering(self, place: str) -> Iterator[tuple[Root, str, str]]:
+        """Yield every root that covers a file, with the path inside it and the path as results show it."""
         for root in self.roots():
             inside = path_inside(place, root)
-            if inside is not None and not self.is_ignored(root, inside):
-                return _join(root.prefix, inside)
-        return None
+            if inside is not None and not self._is_ignored(root, inside):
+                yield root, inside, _join(root.prefix, inside)
 
-    def is_ignored(self, root: Root, inside: str) -> bool:
+    def _is_ignored(self, root: Root, inside: str) -> bool:
         """True if a path of a root is in a folder that is left out."""
         folders = path_below(root, inside).split("/")[:-1]
         return not root.is_file and any(

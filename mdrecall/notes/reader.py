@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import accumulate
 
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
-from mdrecall.notes.files import MemoryFiles, Root, path_inside
+from mdrecall.notes.files import MemoryFiles, Root
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.patterns import drop_ending, is_note_file
@@ -93,14 +93,11 @@ def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[t
         raise PathOutside(f"{path!r} is not a path.", path=path, hint="Give a path such as memory/2026-02-10.md.")
     asked = path if os.path.lexists(os.path.join(workspace, path)) else path.strip()
     target = os.path.normpath(os.path.join(workspace, asked))
-    for root in files.roots():
-        inside = path_inside(target, root)
-        if inside is None or files.is_ignored(root, inside):
-            continue
+    for found in files.find_covering(target):
         if not is_note_file(target):
             hint = _suggest(files.scan().stamps, asked, default="Only .md files are read.", is_exact=True)
             raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint=hint)
-        yield root, inside, f"{root.prefix}/{inside}" if root.prefix else inside
+        yield found
 
 
 def _suggest(paths: Iterable[str], asked: str, *, default: str, is_exact: bool = False) -> str:

@@ -195,13 +195,8 @@ def keep_machine(state_dir: str, salt: bytes) -> None:
 
 def entry_line(entry: Entry) -> bytes:
     """Return the line of something that was forgotten."""
-    fields: dict[str, Any] = {
-        "phrases": entry.phrases,
-        "sessions": entry.sessions,
-        "paths": entry.paths,
-        "agent": entry.agent,
-    }
-    fields |= {"masked": entry.is_masked, "trash": entry.keeps_trash}
+    fields: dict[str, Any] = {"phrases": entry.phrases, "sessions": entry.sessions, "paths": entry.paths}
+    fields |= {"agent": entry.agent, "masked": entry.is_masked, "trash": entry.keeps_trash}
     return _dump({"forget": entry.id, "at": entry.at} | {name: value for name, value in fields.items() if value})
 
 

@@ -75,7 +75,8 @@ class FolderQueue:
         if self._file < 0:
             raise _last_error()
         # A user may have 128 of them: one that nobody closes must not stay open.
-        self._close = weakref.finalize(self, os.close, self._file)
+        self.close = weakref.finalize(self, os.close, self._file)
+        """Follows nothing any more; may be called twice."""
         self._pid = os.getpid()
         self._folders: dict[str, int] = {}
         self._watches: set[int] = set()
@@ -125,10 +126,6 @@ class FolderQueue:
                 is_all = is_all and not is_more and len(folders) == 1
                 changed.update(os.path.join(folder, name) for folder in folders)
         return changed if is_all else None
-
-    def close(self) -> None:
-        """Follow nothing any more; may be called twice."""
-        self._close()
 
     def _is_local(self, folder: str) -> bool:
         """True if only this kernel can change what is in a folder."""
@@ -279,7 +276,8 @@ def _renew(listing: Listing, changed: set[str], files: MemoryFiles) -> Listing |
         # Of a file with several names, the others have changed too.
         if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or any("\ud800" <= char <= "\udfff" for char in shown):
             return None
-        if (covered := shown if known else files.find_shown(path)) is not None:
+        covered = shown if known else next((found for _, _, found in files.find_covering(path)), None)
+        if covered is not None:
             # Two paths may lead to the same file, and it is listed once.
             is_new_file = known is None or found.st_ino != known[3]
             if covered != shown or (is_new_file and any(found.st_ino == stamp[3] for stamp in listing.stamps.values())):
@@ -421,18 +419,14 @@ class FolderWatch:
         from watchfiles import Change
 
         for change, path in changes:
+            folder, name = os.path.split(path)
             if path in self._plan.leading:
                 self._touched.add(path)
                 self._stale = self._stale or change is not Change.modified
-            elif self._is_relevant(path):
+            elif folder in self._plan.folders and folder not in self._plan.wanted:
+                continue  # Beside a folder that does not exist yet, nothing is relevant.
+            elif is_note_file(name) or (_inode(path) is not None and not self._is_ignored(name)):
                 self._touched.add(path)
-
-    def _is_relevant(self, path: str) -> bool:
-        """True for a note or a folder of notes; beside a folder that does not exist yet, for nothing."""
-        folder, name = os.path.split(path)
-        if folder in self._plan.folders and folder not in self._plan.wanted:
-            return False
-        return is_note_file(name) or (_inode(path) is not None and not self._is_ignored(name))
 
 
 def _start(folders: Collection[str]) -> "Generator[_Changes, None, None]":

@@ -233,9 +233,7 @@ _SOFTEN = {
     "aliti": "al", "iviti": "ive", "enci": "ence", "anci": "ance", "izer": "ize", "bli": "ble",
     "alli": "al", "ator": "ate", "logi": "log", "eli": "e",
 }  # fmt: skip
-_SHORTEN = {
-    "icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ness": "", "ful": "",
-}  # fmt: skip
+_SHORTEN = {"icate": "ic", "ative": "", "alize": "al", "iciti": "ic", "ical": "ic", "ness": "", "ful": ""}
 # Endings that stems of at least two syllables lose.
 _DROP = (
     "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ism", "ate", "iti", "ous", "ive", "ize",

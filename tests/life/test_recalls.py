@@ -13,11 +13,11 @@ import pytest
 
 from mdrecall.life import recalls
 from mdrecall.life.recalls import (
+    RecallState,
     forget_paths,
     hash_text,
     is_dated_note,
     lock_recalls,
-    read_recalls,
     recalls_path,
     record_answer,
 )
@@ -59,7 +59,7 @@ def test_nothing_is_recorded_unless_asked_for(workspace: Workspace) -> None:
 def test_the_entry_that_has_the_words_of_the_query_is_recorded_and_no_text(recording: Memory) -> None:
     settings = recording.settings
     assert record_answer(settings, "What does Priya prefer?", make_answer((3, 4)), now=NOW) == 1
-    (record,) = read_recalls(settings.index_path)
+    (record,) = RecallState(settings.index_path).records
     assert (record.path, record.start_line, record.end_line) == ("memory/2026-11-14.md", 4, 4)
     assert record.hash == hash_text("Priya prefers tea to coffee.")
     assert (record.recalls, record.total_score, record.max_score) == (1, 0.9, 0.9)
@@ -75,7 +75,7 @@ def test_a_line_beside_the_match_counts_if_it_has_more_of_the_words(recording: M
     record_answer(recording.settings, "Ortiz pump", make_answer((2, 3)), now=NOW)
     record_answer(recording.settings, "pump at night", make_answer((2, 2)), now=NOW)
     record_answer(recording.settings, "buy something", make_answer((3, 3)), now=NOW)
-    found = {record.start_line: record.recalls for record in read_recalls(recording.settings.index_path)}
+    found = {record.start_line: record.recalls for record in RecallState(recording.settings.index_path).records}
     assert found == {1: 1, 3: 2}
 
 
@@ -84,7 +84,7 @@ def test_one_query_counts_once_an_hour(recording: Memory) -> None:
         moment = NOW + timedelta(minutes=minutes)
         record_answer(recording.settings, "the pump", make_answer((3, 3)), now=moment)
         record_answer(recording.settings, " The  PUMP ", make_answer((3, 3)), now=moment)
-    (record,) = read_recalls(recording.settings.index_path)
+    (record,) = RecallState(recording.settings.index_path).records
     assert record.recalls == 3
     assert len(record.queries) == 1
 
@@ -93,7 +93,7 @@ def test_a_moved_entry_keeps_its_record(recording: Memory, workspace: Workspace)
     record_answer(recording.settings, "pump", make_answer((3, 3)), now=NOW)
     workspace.write("memory/2026-11-14.md", "\n\n\n" + NOTE)
     record_answer(recording.settings, "greenhouse", make_answer((6, 6)), now=NOW)
-    (record,) = read_recalls(recording.settings.index_path)
+    (record,) = RecallState(recording.settings.index_path).records
     assert (record.recalls, record.start_line) == (2, 6)
 
 
@@ -139,10 +139,10 @@ def test_the_newest_records_queries_and_days_are_kept(
     for number in range(30):
         answer = make_answer((number + 1, number + 1))
         record_answer(settings, f"w{number}", answer, now=NOW + timedelta(seconds=number))
-    assert {record.start_line for record in read_recalls(settings.index_path)} == set(range(19, 31))
+    assert {record.start_line for record in RecallState(settings.index_path).records} == set(range(19, 31))
     for number in range(40):
         record_answer(settings, f"question {number}", make_answer((30, 30)), now=NOW + timedelta(days=number))
-    last = max(read_recalls(settings.index_path), key=lambda record: record.recalls)
+    last = max(RecallState(settings.index_path).records, key=lambda record: record.recalls)
     assert (len(last.queries), len(last.days), last.days[-1]) == (32, 16, "2026-12-23")
 
 
@@ -155,7 +155,7 @@ def test_a_forgotten_path_loses_its_records_and_its_promotions(recording: Memory
         state.content["promoted"] = {key: "2026-11-14", "memory:memory/2026-11-13.md:1:2": "2026-11-14"}
         state.save()
     forget_paths(index, ["memory/2026-11-14.md"])
-    assert read_recalls(index) == []
+    assert RecallState(index).records == []
     assert b"2026-11-14.md" not in Path(recalls_path(index)).read_bytes()
     assert b"2026-11-13.md" in Path(recalls_path(index)).read_bytes()
 
@@ -165,9 +165,9 @@ def test_a_broken_file_is_no_error_and_is_replaced(recording: Memory, content: b
     path = Path(recalls_path(recording.settings.index_path))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
-    assert read_recalls(recording.settings.index_path) == []
+    assert RecallState(recording.settings.index_path).records == []
     assert record_answer(recording.settings, "pump", make_answer((3, 3)), now=NOW) == 1
-    assert len(read_recalls(recording.settings.index_path)) == 1
+    assert len(RecallState(recording.settings.index_path).records) == 1
 
 
 def test_a_search_does_not_fail_if_nothing_can_be_written(recording: Memory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -181,7 +181,7 @@ def test_a_search_does_not_fail_if_nothing_can_be_written(recording: Memory, mon
 
 def test_the_search_tool_records_what_it_found(recording: Memory) -> None:
     search_memory(recording, "agent:main:main", {"query": "which greenhouse pump must be replaced"})
-    (record,) = read_recalls(recording.settings.index_path)
+    (record,) = RecallState(recording.settings.index_path).records
     assert record.start_line == 3
 
 
@@ -214,7 +214,7 @@ def test_two_processes_lose_no_record(recording: Memory, workspace: Workspace) -
     for writer in writers:
         with writer:
             assert writer.wait(60) == 0
-    (record,) = read_recalls(recording.settings.index_path)
+    (record,) = RecallState(recording.settings.index_path).records
     assert record.recalls == len(record.queries) == 20
 
 
@@ -229,7 +229,7 @@ def test_a_killed_process_leaves_a_whole_file(recording: Memory, workspace: Work
             time.sleep(0.01 * round_number)
             writer.send_signal(signal.SIGKILL)
         assert json.loads(path.read_bytes())["version"] == 1
-        before = read_recalls(recording.settings.index_path)[0].recalls
+        before = RecallState(recording.settings.index_path).records[0].recalls
         late = NOW + timedelta(days=365 * (round_number + 1))
         assert record_answer(recording.settings, "pump", make_answer((3, 3)), now=late) == 1
-        assert read_recalls(recording.settings.index_path)[0].recalls == before + 1
+        assert RecallState(recording.settings.index_path).records[0].recalls == before + 1
