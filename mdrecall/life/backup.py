@@ -205,9 +205,8 @@ def open_backup(path: str) -> Iterator[Backup]:
 
 def _read_files(archive: zipfile.ZipFile, path: str) -> dict[str, dict[str, Any]]:
     """Return what the manifest says about each file."""
-    foreign = errors.NotAFile(
-        f"{path} is not a backup of mdrecall.", path=path, hint="Name an archive that an export has written."
-    )
+    hint = "Name an archive that an export has written."
+    foreign = errors.NotAFile(f"{path} is not a backup of mdrecall.", path=path, hint=hint)
     if MANIFEST not in archive.namelist() or archive.getinfo(MANIFEST).file_size > _MAX_MANIFEST_BYTES:
         raise foreign
     with open_member(archive, MANIFEST, path) as raw:

@@ -310,7 +310,7 @@ class Forgetting:
         for citation in request.paths or (path for path, day in dated.items() if days.holds(day)):
             path, first, count = parse_citation(citation)
             path = path.removeprefix("./")
-            parts = [self._notes.read_text(path, listing)] if path in listing.stamps else []
+            parts = [self._notes.files.read(path, listing).text] if path in listing.stamps else []
             if path in deleted and not (first and parts):
                 parts.append(deleted[path])
             # A run that was killed may have deleted the note already; its tombstones are there.

@@ -78,13 +78,13 @@ class Notes:
     """The notes of a workspace, and the deleted ones."""
 
     def __init__(self, settings: Settings, home: str) -> None:
-        self._files = MemoryFiles(settings, home)
+        self.files = MemoryFiles(settings, home)
         self._workspace = settings.workspace
         self._max_bytes = settings.mdrecall.max_file_bytes
 
     def scan(self) -> Listing:
         """List the notes, and those about single persons, which are not searched but shown to sessions."""
-        listing = self._files.scan()
+        listing = self.files.scan()
         stamps, places = dict(listing.stamps), dict(listing.places)
         for file in glob(os.path.join(escape(self._workspace), "users", "*", "USER.md")):
             path = os.path.relpath(file, self._workspace)
@@ -92,10 +92,6 @@ class Notes:
                 stamps.setdefault(path, stamp_of(os.lstat(file)))
                 places.setdefault(os.path.dirname(path), (self._workspace, ""))
         return listing._replace(stamps=stamps, places=places)
-
-    def read_text(self, path: str, listing: Listing) -> str:
-        """Return the text of a listed note; raise a ``ReadError``."""
-        return self._files.read(path, listing).text
 
     def deleted_texts(self) -> dict[str, str]:
         """Return the text of every deleted note, by the path where it was."""

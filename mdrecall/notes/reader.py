@@ -62,7 +62,9 @@ def select_lines(
     wanted = all_lines[first - 1 : first - 1 + max(1, lines)] if lines else all_lines[first - 1 :]
     if wanted and skipped:
         wanted[0] = wanted[0][skipped:]
-    taken = _count_fitting(wanted, max_chars)
+    # As many lines as fit; at least one, if there is one.
+    used = accumulate(utf16_units(line[: max_chars + 1]) + 1 for line in wanted)
+    taken = next((number for number, units in enumerate(used) if number and units > max_chars + 1), len(wanted))
     kept = wanted[:taken]
     cut = taken == 1 and utf16_units(kept[0][: max_chars + 1]) > max_chars
     shown = cut_units(kept[0], max_chars) if cut else "\n".join(kept)
@@ -79,12 +81,6 @@ def select_lines(
         next_from=after if more else None,
         next_char=skipped + len(shown) if cut else None,
     )
-
-
-def _count_fitting(lines: list[str], max_chars: int) -> int:
-    """Return how many lines fit into ``max_chars`` UTF-16 units; at least one, if there is one."""
-    used = accumulate(utf16_units(line[: max_chars + 1]) + 1 for line in lines)
-    return next((number for number, units in enumerate(used) if number and units > max_chars + 1), len(lines))
 
 
 def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[tuple[Root, str, str]]:

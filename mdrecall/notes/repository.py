@@ -107,9 +107,7 @@ def _read_origin(root: str) -> str:
 
 def _escape(key: str) -> str:
     """Return a key without the characters that end one in an annotation, as OpenClaw writes them."""
-    for char in "%;<>\r\n":
-        key = key.replace(char, f"%{ord(char):02x}")
-    return key
+    return re.sub("[%;<>\r\n]", lambda char: f"%{ord(char[0]):02x}", key)
 
 
 def find_root(folder: str) -> str:

@@ -9,6 +9,7 @@ speaks for the lines right above it. It can name any author except the owner, be
 could claim to be the owner.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -114,19 +115,13 @@ def least_trusted(origins: Iterable[str]) -> Origin:
 def pack_values(values: Marks | Fields) -> str:
     """Return marks or fields as they are stored: JSON without what is empty, or nothing."""
     said = {name: value for name, value in values._asdict().items() if value}
-    if not said:
-        return ""
-    import json
-
-    return json.dumps(said, separators=(",", ":"))
+    return json.dumps(said, separators=(",", ":")) if said else ""
 
 
 def unpack_marks(stored: str) -> Marks:
     """Return stored marks. What a newer version may have added is ignored."""
     if not stored:
         return NO_MARKS
-    import json
-
     said: dict[str, Any] = json.loads(stored)
     said = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
     return Marks(**{name: value for name, value in said.items() if name in Marks._fields})

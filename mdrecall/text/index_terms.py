@@ -74,20 +74,15 @@ a7a0-a7a8/2+1 a7aa=266 ff21-ff3a+20 10400-10427+28
 # all separators.
 _ASCII_RUN = re.compile("[0-9a-z]+")
 # The same words return again and again: as many are remembered as notes in a few languages use.
-_REMEMBERED = 1 << 16
+_stem = lru_cache(1 << 16)(porter_stem)
 
 
 def index_terms(text: str) -> list[str]:
     """Return the terms of a text in reading order, exactly as the full-text index of SQLite would have them."""
     if text.isascii():
-        return list(map(_remember_stem, _ASCII_RUN.findall(text.lower())))
+        return list(map(_stem, _ASCII_RUN.findall(text.lower())))
     pattern, folded = _tables()
-    return [_remember_stem(run.translate(folded)) for run in pattern.findall(text)]
-
-
-@lru_cache(_REMEMBERED)
-def _remember_stem(folded: str) -> str:
-    return porter_stem(folded)
+    return [_stem(run.translate(folded)) for run in pattern.findall(text)]
 
 
 @cache

@@ -7,6 +7,7 @@ A link names a note by its path, by its file name with or without ``.md``, by an
 leave out the first folders. Of several notes of one name, the one nearest to the linking note is meant.
 """
 
+import json
 import posixpath
 import re
 from bisect import bisect_right
@@ -188,8 +189,6 @@ def unpack_fields(stored: str) -> Fields:
     """Return stored fields. What a newer version may have added is ignored."""
     if not stored:
         return NO_FIELDS
-    import json
-
     said: dict[str, Any] = json.loads(stored)
     links = tuple(Link(*link) for link in said.get("links", ()))
     names = {name: tuple(said.get(name, ())) for name in ("tags", "aliases")}

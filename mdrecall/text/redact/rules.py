@@ -262,9 +262,7 @@ class Rule(NamedTuple):
         return _compile(self.pattern, self.flags)
 
 
-@cache
-def _compile(pattern: str, flags: re.RegexFlag) -> re.Pattern[str]:
-    return re.compile(pattern, flags)
+_compile = cache(re.compile)
 
 
 def _token(prefix: str, then: str, flags: re.RegexFlag = _EXACT, check: Check | None = None) -> Rule:
