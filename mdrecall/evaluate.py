@@ -4,13 +4,13 @@ import json
 import math
 import posixpath
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 from mdrecall.config.declare import InvalidValue, either, list_of, record, text
 from mdrecall.errors import QuestionsError, ReadError
 from mdrecall.memory import Memory
 from mdrecall.patterns import is_note_file
-from mdrecall.types import Confidence, Issue, Mode, Progress, ProgressCallback, SearchResult, format_citation
+from mdrecall.types import Confidence, Issue, Progress, ProgressCallback, SearchResult, format_citation
 from mdrecall.types.documents import parse_citation
 
 __all__ = ["Evaluation", "Outcome", "Question", "evaluate", "parse_questions", "read_questions"]
@@ -24,13 +24,6 @@ _QUESTION = record({"query": text(), "expect": either(text(), list_of(text()))},
 _HINT = 'Write one object a line: {"query": "where do we meet?", "expect": ["memory/2026-01-02.md", "MEMORY.md#L3-L9"]}'
 # A file of another format is wrong in every line; more than this would only fill the screen.
 _MAX_PROBLEMS = 20
-
-
-#: For each expectation of a question, the rank (from 1) of the first result that meets it; None if none does.
-Ranks: TypeAlias = tuple[int | None, ...]
-
-#: Means by the name of the figure: ``hit@6``, ``recall@6``, ``mrr``.
-Figures: TypeAlias = dict[str, float]
 
 
 class Expectation(NamedTuple):
@@ -51,39 +44,6 @@ class Expectation(NamedTuple):
         return format_citation(self.path, *(self.lines or (None, None)))
 
 
-def rank_all(expectations: Iterable[Expectation], results: Sequence[SearchResult]) -> Ranks:
-    """Return the rank of the first result that meets each expectation."""
-    return tuple(
-        next((place for place, result in enumerate(results, 1) if expected.is_met_by(result)), None)
-        for expected in expectations
-    )
-
-
-def best_rank(ranks: Ranks) -> int | None:
-    """Return the rank of the first right result."""
-    return min((rank for rank in ranks if rank is not None), default=None)
-
-
-def figure_names(cuts: Iterable[int]) -> list[str]:
-    """Return the figures for these numbers of results, in the order in which they are shown."""
-    cuts = sorted(set(cuts))
-    return [f"{kind}@{cut}" for kind in ("hit", "recall") for cut in cuts] + ["mrr"]
-
-
-def figure(name: str, ranks: Ranks) -> float:
-    """Return one figure of one question."""
-    kind, _, cut = name.partition("@")
-    if kind == "mrr":
-        return 1 / (best_rank(ranks) or math.inf)
-    met = sum(rank is not None and rank <= int(cut) for rank in ranks)
-    return float(met > 0) if kind == "hit" else met / len(ranks)
-
-
-def means(names: Iterable[str], questions: Sequence[Ranks]) -> Figures:
-    """Return the mean of each figure over the questions."""
-    return {name: math.fsum(figure(name, ranks) for ranks in questions) / len(questions) for name in names}
-
-
 class Question(NamedTuple):
     """A query and its right answers."""
 
@@ -98,8 +58,8 @@ class Outcome(NamedTuple):
     """How one question was answered."""
 
     question: Question
-    ranks: Ranks
-    """For each expectation, the rank of the first result that meets it."""
+    ranks: tuple[int | None, ...]
+    """For each expectation, the rank (from 1) of the first result that meets it; None if none does."""
     came_first: str
     """The citation of the first result; empty if there is none."""
     reason: str
@@ -112,7 +72,15 @@ class Outcome(NamedTuple):
     @property
     def rank(self) -> int | None:
         """The rank of the first right result."""
-        return best_rank(self.ranks)
+        return min((rank for rank in self.ranks if rank is not None), default=None)
+
+    def figure(self, name: str) -> float:
+        """Return a figure of this question: ``hit@6``, ``recall@6`` or ``mrr``, the reciprocal rank."""
+        kind, _, cut = name.partition("@")
+        if kind == "mrr":
+            return 1 / (self.rank or math.inf)
+        met = sum(rank is not None and rank <= int(cut) for rank in self.ranks)
+        return float(met > 0) if kind == "hit" else met / len(self.ranks)
 
 
 class Evaluation(NamedTuple):
@@ -133,32 +101,33 @@ class Evaluation(NamedTuple):
         """The outcomes of the questions that no note answers."""
         return tuple(outcome for outcome in self.outcomes if not outcome.question.expect)
 
-    def figures(self, cuts: Iterable[int] = CUTS) -> Figures:
-        """Return the means of hit@k, recall@k and reciprocal rank."""
-        return means(figure_names(cuts), [outcome.ranks for outcome in self.answerable])
+    def figures(self, cuts: Iterable[int] = CUTS) -> dict[str, float]:
+        """Return the means of hit@k, recall@k and reciprocal rank, in the order in which they are shown."""
+        names = [f"{kind}@{cut}" for kind in ("hit", "recall") for cut in sorted(set(cuts))] + ["mrr"]
+        asked = self.answerable
+        return {name: math.fsum(outcome.figure(name) for outcome in asked) / len(asked) for name in names}
 
 
 def evaluate(
     memory: Memory,
     questions: Sequence[Question],
     *,
-    depth: int | None = DEPTH,
-    mode: Mode | None = None,
+    depth: int = DEPTH,
     progress: ProgressCallback | None = None,
 ) -> Evaluation:
-    """Ask every question and rank the right answers among ``depth`` results, or the configured number if that is more.
-
-    Without a depth it is the configured number.
-    """
+    """Ask every question and rank the right answers among ``depth`` results, or as many as are configured."""
     read = memory.settings.memory_search.query.max_results
     outcomes: list[Outcome] = []
     issues: dict[Issue, None] = {}
     modes: dict[str, None] = {}
     paths: set[str] = set()
     for number, question in enumerate(questions, 1):
-        answer = memory.search(question.query, max_results=depth and max(depth, read), mode=mode, progress=progress)
+        answer = memory.search(question.query, max_results=max(depth, read), progress=progress)
         first = answer.results[0] if answer.results else None
-        ranks = rank_all(question.expect, answer.results)
+        ranks = tuple(
+            next((place for place, result in enumerate(answer.results, 1) if expected.is_met_by(result)), None)
+            for expected in question.expect
+        )
         score, citation = (first.score, first.citation) if first else (0.0, "")
         outcomes.append(Outcome(question, ranks, citation, answer.reason, score, answer.confidence))
         issues.update(dict.fromkeys(answer.issues))

@@ -51,19 +51,18 @@ def test_a_note_that_cannot_be_read_is_told_once(workspace: Workspace) -> None:
     assert [issue.path for issue in ask(workspace.memory(), *lines).issues] == ["memory/large.md"]
 
 
-def test_more_results_than_configured_are_looked_at_unless_told_otherwise(workspace: Workspace) -> None:
+def test_more_results_than_configured_are_looked_at(workspace: Workspace) -> None:
     workspace.configure('{"memorySearch": {"query": {"maxResults": 2}}}')
     for number in range(5):
         workspace.write(f"memory/{number}.md", "walrus\n")
     line = '{"query": "walrus", "expect": "memory/4.md"}'
     assert ask(workspace.memory(), line).outcomes[0].rank == 5
-    assert ask(workspace.memory(), line, depth=None).outcomes[0].rank is None
 
 
 def test_as_many_results_are_asked_for_as_are_configured_or_wanted(workspace: Workspace) -> None:
     workspace.write("memory/a.md", "walrus\n")
     line = '{"query": "walrus", "expect": "memory/a.md"}'
-    for configured, depth, asked in ((3, 10, 10), (30, 10, 30), (3, None, None)):
+    for configured, depth, asked in ((3, 10, 10), (30, 10, 30)):
         workspace.configure(f'{{"memorySearch": {{"query": {{"maxResults": {configured}}}}}}}')
         memory: Any = Searched(workspace.memory())
         ask(memory, line, depth=depth)
@@ -87,16 +86,7 @@ class Searched:
 
     def search(self, query: str, **how: Any) -> SearchAnswer:
         self.asked.append(how)
-        return SearchAnswer((), reason="no_match", mode=how["mode"] or "keyword")
+        return SearchAnswer((), reason="no_match", mode="keyword")
 
     def read(self, path: str, **how: Any) -> Any:
         return self.memory.read(path, **how)
-
-
-def test_a_mode_is_passed_on(workspace: Workspace) -> None:
-    workspace.write("memory/a.md", "walrus\n")
-    memory: Any = Searched(workspace.memory())
-    line = '{"query": "walrus", "expect": "memory/a.md"}'
-    assert ask(memory, line, mode="vector").mode == "vector"
-    assert ask(memory, line).mode == "keyword"
-    assert [how["mode"] for how in memory.asked] == ["vector", None]

@@ -128,16 +128,19 @@ def record_metrics() -> Iterator[str]:
         for path, lines in product(("a.md", "b.md", "c.md"), (None, (4, 4), (5, 8), (10, 20), (13, 14)))
     ]
     yield str([one.citation for one in wanted])
-    yield str(evaluate.rank_all(wanted, results))
+    met = ([number for number, one in enumerate(results, 1) if place.is_met_by(one)] for place in wanted)
+    yield str(tuple(min(numbers, default=None) for numbers in met))
     for path, lines in product(("a.md", "b.md", "c.md"), ([], [long], ["}"], ["}", "short line"], ["## intro"], [" "])):
         yield f"{path} {lines} {metrics.chars_until_shown(path, lines, results)}"
     scores: tuple[list[float], ...] = ([], [0.5], [0.1, 0.5, 0.9], [0.5, 0.5, 0.7])
     yield str([metrics.area_under_curve(one, two) for one, two in product(scores, repeat=2)])
     bins = metrics.reliability([(-0.2, False), (0.05, True), (0.1, False), (0.55, True), (0.59, False), (1.0, True)])
     yield f"{[tuple(one) for one in bins]} {metrics.calibration_error(bins)} {metrics.calibration_error([])}"
-    names = evaluate.figure_names((6, 1, 6))
-    reached: list[evaluate.Ranks] = [(1,), (None, 3), (7, 2), (None,)]
-    yield f"{names} {evaluate.means(names, reached)} {[evaluate.best_rank(one) for one in reached]}"
+    question = evaluate.Question("", tuple(wanted))
+    reached = ((1,), (None, 3), (7, 2), (None,))
+    outcomes = tuple(evaluate.Outcome(question, ranks, "", "") for ranks in reached)
+    figures = evaluate.Evaluation(outcomes, "", ()).figures((6, 1, 6))
+    yield f"{list(figures)} {figures} {[one.rank for one in outcomes]}"
 
 
 def record_filters() -> Iterator[str]:
