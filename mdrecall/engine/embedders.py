@@ -350,7 +350,7 @@ def create_reranker(loaded: Loaded) -> Reranker:
         model = expand_home(own.model.strip(), loaded.home)
         if not model:
             raise EmbedderUnavailable("local has no default reranker.", hint=f"Set {_RERANK}.model to a GGUF file.")
-        made: Reranker = import_extra("gguf").open_reranker(model, cache_dir_of(loaded), loaded.hub)
+        made: Reranker = import_extra("gguf").GgufReranker(model, cache_dir=cache_dir_of(loaded), hub=loaded.hub)
         return made
     except (EmbedderError, ConfigError) as error:
         return UnusableReranker(provider, message_with_hint(error))

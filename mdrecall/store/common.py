@@ -16,7 +16,7 @@ from mdrecall.text.days import ms_of_day, note_day
 from mdrecall.text.notes import unpack_fields
 from mdrecall.text.words import JOINERS
 from mdrecall.types import Chunk, Document, IndexedChunk, Job, Match, SourceName, StoredChunk, StoredDocument, Term
-from mdrecall.types.documents import Stamps, file_path
+from mdrecall.types.documents import PART_MARK, PendingChunk, Stamps, file_path, part_path, title_path
 
 #: How the stamps of a source have changed: the paths of removed documents, and stamps that are new or have changed.
 #: None for the paths if they are no longer known, and the stamps are all.
@@ -189,6 +189,16 @@ def unpack_chunk(
 def split_trail(trail: str) -> tuple[str, ...]:
     """Return the headings of a chunk."""
     return tuple(trail.split("\n")) if trail else ()
+
+
+def make_pending(number: int, path: str, trail: str, text: str) -> PendingChunk:
+    """Return a chunk whose vector is missing, with its whole text."""
+    return PendingChunk(number, title_path(path), split_trail(trail), text)
+
+
+def find_parts(path: str, first: int) -> tuple[str, str]:
+    """Return the first path of a transcript's parts from a number on, and the end of them."""
+    return part_path(path, first), f"{path}{PART_MARK}~"
 
 
 def find_times(first: int, last: int) -> tuple[int, int]:

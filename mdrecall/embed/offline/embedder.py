@@ -12,29 +12,20 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import accumulate, chain, islice, pairwise, repeat
 from typing import TYPE_CHECKING, Any
 
-from mdrecall.embed.offline.languages import (
-    Found,
-    Languages,
-    Pieces,
-    find_words,
-    group_parts,
-    has_unspaced,
-    is_token,
-    token_word,
-)
+from mdrecall.embed.offline.languages import Found, Languages, Pieces, find_words, group_parts, has_unspaced, is_token
 from mdrecall.errors import EmbedderUnavailable, ModelFileError, install_command
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import fold
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 if TYPE_CHECKING:
-    from mdrecall.embed.offline.word_vectors import Part, Table
+    from mdrecall.embed.offline.word_vectors import Table
 
 _FOLDER = os.path.dirname(__file__)
 _COMMON = os.path.join("words", "common.i8")
@@ -74,7 +65,7 @@ class OfflineEmbedder:
     @cached_property
     def traits(self) -> Traits:
         """Latin letters are always read; other scripts if there is a word file."""
-        scripts = tuple(sorted({"latin", *self._languages.scripts}))
+        scripts = tuple(sorted({"latin", *(file.card.script for file in self._languages.files.values())}))
         return Traits(never_waits=True, scripts=scripts, unrelated=0.1, related=0.6, unspaced_trust=_UNSPACED_TRUST)
 
     @property
@@ -85,8 +76,8 @@ class OfflineEmbedder:
     def fingerprint(self) -> str:
         """The hashes of the table and of all word files in one, because other files give other vectors."""
         value = int(self._card["sha256"], 16)
-        for digest in self._languages.digests():
-            value ^= int(digest, 16)
+        for file in self._languages.files.values():
+            value ^= int(file.card.digest, 16)
         # Small enough to stand for itself: loading a hash function would take longer than embedding a query.
         common = _read_table(_COMMON)
         for start in range(0, len(common), 32):
@@ -102,7 +93,7 @@ class OfflineEmbedder:
             (number, weights.get(word, 1.0)) for word in found if not is_token(word) for number in self._pieces[word]
         ]
         total = self._sum_rows(pieces)
-        if parts := list(self._foreign_parts(folded, found, languages, weights)):
+        if parts := list(self._languages.parts(folded, found, languages, weights, self.dimensions)):
             foreign = self._sum_rows([piece for part in parts for piece in part.pieces])
             common = sum(map(operator.mul, foreign, self._common))
             total = [own + value - common * axis for own, value, axis in zip(total, foreign, self._common, strict=True)]
@@ -120,22 +111,6 @@ class OfflineEmbedder:
             return _length(self._sum_rows([(piece, 1.0) for piece in pieces]))
 
         return Translator(self._languages, self._pieces, length).shares(query, texts)
-
-    def _foreign_parts(
-        self, folded: str, found: Sequence[str], languages: Found, weights: Mapping[str, float]
-    ) -> "Iterator[Part]":
-        """Yield what the words of other languages add to the vector of a query."""
-        for token in filter(is_token, found):
-            from mdrecall.embed.offline.word_vectors import Part
-
-            weight = weights.get(token_word(token), 1.0)
-            pieces, own = self._languages.part(token, self.dimensions)
-            yield Part(
-                tuple((piece, weight * share) for piece, share in pieces),
-                tuple((dimension, weight * value) for dimension, value in own),
-            )
-        if languages.unspaced:
-            yield from self._languages.cut_parts(folded, languages.unspaced, weights, self.dimensions)
 
     def _sum_rows(self, pieces: Sequence[tuple[int, float]]) -> list[float]:
         """Return the sum of some rows of the table, each with its weight; with numpy if that is loaded already."""
@@ -198,7 +173,7 @@ class OfflineEmbedder:
         """Do without numpy what ``_embed_numpy`` does for many, with the same result."""
         sums = [self._sum_words(find_words(part)) for part in parts]
         whole = [sum(column) for column in zip(*sums, self._sum_words(find_words(title)), strict=True)]
-        length = math.sqrt(sum(value * value for value in whole))
+        length = _length(whole)
         vector = _pack_floats(value / length if length else 0.0 for value in whole)
         return Embedding(vector, b"".join(map(_round_to_int8, sums)))
 

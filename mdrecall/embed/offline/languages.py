@@ -166,15 +166,6 @@ class Languages:
         found = {card.language: WordFile(os.path.join(self._folder, f"{card.language}.words"), card) for card in cards}
         return found | {file.card.language: file for file in added_files(self._added_folder)}
 
-    @property
-    def scripts(self) -> tuple[str, ...]:
-        """The scripts that can be read besides Latin."""
-        return tuple(sorted({file.card.script for file in self.files.values()}))
-
-    def digests(self) -> list[str]:
-        """Return the SHA-256 of each word file."""
-        return [file.card.digest for file in self.files.values()]
-
     @cached_property
     def _common(self) -> dict[str, list[str]]:
         """The languages in Latin letters by their most frequent words."""
@@ -235,6 +226,26 @@ class Languages:
             words += [language + _MARK + word for word in pattern.findall(folded)]
         return words
 
+    def parts(
+        self, folded: str, found: Sequence[str], languages: Found, weights: Mapping[str, float], dimensions: int
+    ) -> "Iterator[Part]":
+        """Yield what the words of other languages add to the vector of a query; ``found`` are its words and tokens."""
+        for token in filter(is_token, found):
+            from mdrecall.embed.offline.word_vectors import Part
+
+            weight = weights.get(token.rpartition(_MARK)[2], 1.0)
+            pieces, own = self.part(token, dimensions)
+            yield Part(
+                tuple((piece, weight * share) for piece, share in pieces),
+                tuple((dimension, weight * value) for dimension, value in own),
+            )
+        if languages.unspaced:
+            from mdrecall.embed.offline.word_vectors import make_part
+
+            cutter = self._cutter(languages.unspaced)
+            for word, weight in _weigh(cutter.cut(folded)[0], weights):
+                yield make_part(cutter.file, word, weight, dimensions)
+
     def part(self, token: str, dimensions: int) -> "Part":
         """Return what a token adds to a vector; the parts of a compound add their meanings."""
         from mdrecall.embed.offline.word_vectors import MEANING, OWN, UNKNOWN_COST, Part, own_direction
@@ -262,14 +273,6 @@ class Languages:
         return split_compound(file, word) if file.card.compounds else []
 
     # --- scripts without spaces
-
-    def cut_parts(self, folded: str, language: str, weights: Mapping[str, float], dimensions: int) -> "Iterator[Part]":
-        """Yield what the words of a query add to its vector; ``weights`` are those of its character pairs."""
-        from mdrecall.embed.offline.word_vectors import make_part
-
-        cutter = self._cutter(language)
-        for word, weight in _weigh(cutter.cut(folded)[0], weights):
-            yield make_part(cutter.file, word, weight, dimensions)
 
     def cut_numbers(self, folded: str) -> Iterator[tuple[WordFile, int]]:
         """Yield the records of the words of a text in scripts without spaces."""
@@ -366,11 +369,6 @@ def _count(characters: str, text: str) -> int:
 def is_token(word: str) -> bool:
     """True if a word is a token of another language."""
     return _MARK in word
-
-
-def token_word(token: str) -> str:
-    """Return the word of a token, or the word itself."""
-    return token.rpartition(_MARK)[2]
 
 
 def group_parts(texts: Iterable[tuple[int, _Part]], most: int) -> Iterator[list[tuple[int, _Part]]]:

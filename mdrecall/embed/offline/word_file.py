@@ -119,10 +119,6 @@ class WordFile:
         """The hashes as unsigned numbers of 32 bits."""
         return self._numbers(self.start, self.card.words)
 
-    @cached_property
-    def _backward(self) -> Any:
-        return self._numbers(self.start + 4 * self.card.words, self.card.backward)
-
     def _numbers(self, start: int, count: int) -> Any:
         return memoryview(self._data)[start : start + 4 * count].cast("I")
 
@@ -144,7 +140,8 @@ class WordFile:
 
     def find_by_piece(self, piece: int) -> Iterator[int]:
         """Yield the numbers of the records of which a piece is a main meaning."""
-        entries, wanted = self._backward, piece << RECORD_BITS
+        entries = self._numbers(self.start + 4 * self.card.words, self.card.backward)
+        wanted = piece << RECORD_BITS
         place = bisect_left(entries, wanted)
         while place < len(entries) and entries[place] >> RECORD_BITS == piece:
             yield entries[place] - wanted

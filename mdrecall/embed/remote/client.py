@@ -9,9 +9,10 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
+from mdrecall.embed.models import UnexpectedAnswer
 from mdrecall.embed.remote.transport import Call, ConnectionLost, TimedOut, Transport, Unusable
 from mdrecall.errors import (
     EmbedderError,
@@ -25,6 +26,7 @@ from mdrecall.errors import (
 )
 from mdrecall.types import Secret
 
+_T = TypeVar("_T")
 #: Retries wait 0.5, 1, 2 … seconds: long enough for a short hiccup, short enough for three within one sync.
 _FIRST_WAIT_S = 0.5
 #: A search waits for its query within a few seconds, so its retries come five times as fast.
@@ -114,6 +116,20 @@ class ProviderClient:
         content = None if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         return self.send(method, path, content, "application/json", policy=policy)
 
+    def ask(self, path: str, body: Any, read: Callable[[Any], _T], *, policy: RetryPolicy) -> _T:
+        """Return what ``read`` takes from an answer; raise ``WrongAnswer`` if it finds nothing to take."""
+        answer = self.request_json("POST", path, body, policy=policy)
+        try:
+            return read(answer)
+        except UnexpectedAnswer as error:
+            # Some servers report errors with status 200.
+            message = _message(answer.get("error")) if isinstance(answer, dict) else ""
+            shown = " ".join(message.split())[:_MAX_MESSAGE_CHARS]
+            problem = self.wrong_answer(str(error) + (f", but {shown!r}" if shown else ""))
+        # Raised here and without the answer, its traceback does not hold that.
+        del answer
+        raise problem
+
     def send(self, method: str, path: str, content: bytes | None, kind: str, *, policy: RetryPolicy) -> Any:
         """Send content of any kind and return the JSON of the answer; raise ``EmbedderError`` if that fails."""
         call = Call(method, path, {"Content-Type": kind} if content else {}, {}, content)
@@ -175,12 +191,6 @@ class ProviderClient:
     def wrong_answer(self, what: str) -> WrongAnswer:
         """Return the error for an answer that cannot be used."""
         return WrongAnswer(self._scrub(f"{self.endpoint.place} sent a wrong answer: {what}."), hint=self._hint)
-
-    def unexpected_answer(self, problem: Exception, answer: Any) -> WrongAnswer:
-        """Return the error for JSON without vectors; some servers report errors with status 200."""
-        message = _message(answer.get("error")) if isinstance(answer, dict) else ""
-        shown = " ".join(message.split())[:_MAX_MESSAGE_CHARS]
-        return self.wrong_answer(str(problem) + (f", but {shown!r}" if shown else ""))
 
     def _complete(self, call: Call, seconds: float, ended: threading.Event) -> Call:
         """Return a call with its whole address and the key."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from mdrecall.embed.models import RECIPE_VERSION, Prompts, UnexpectedAnswer, prompts_for
+from mdrecall.embed.models import RECIPE_VERSION, Prompts, prompts_for
 from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy
 from mdrecall.embed.remote.providers import EmbedRequest, Provider
 from mdrecall.errors import EmbedderError, InputRefused, WrongAnswer
@@ -59,14 +59,10 @@ class RemoteEmbedder:
         self._concurrency = concurrency
         seconds = _QUERY_S if provider.waits_for_model else query_s * _QUERY_SHARE
         self._query = RetryPolicy(seconds, _QUERY_RETRIES, is_total=True)
-        self._dimensions = 0
+        self.dimensions = 0
+        """The length of the vectors; 0 before the first answer."""
         self._max_inputs = provider.request_inputs
         self._lock = threading.Lock()
-
-    @property
-    def dimensions(self) -> int:
-        """The length of the vectors; 0 before the first answer."""
-        return self._dimensions
 
     def make_request(self, texts: Sequence[str], *, is_query: bool = False) -> EmbedRequest:
         """Return the request for some texts, with everything that is configured for it."""
@@ -104,7 +100,7 @@ class RemoteEmbedder:
 
     def prepare(self, stored: int, progress: ProgressCallback | None = None) -> None:
         """Accept only vectors of the stored length; without stored ones, send a request to learn the length."""
-        self._dimensions = stored
+        self.dimensions = stored
         if not stored:
             self._ask([_PING], is_query=False, policy=_BULK)
 
@@ -154,22 +150,11 @@ class RemoteEmbedder:
             raise error(str(refusal), hint=refusal.hint) from None
 
     def _ask(self, texts: Sequence[str], *, is_query: bool, policy: RetryPolicy) -> list[bytes]:
-        rows = self._request_rows(self.make_request(texts, is_query=is_query), policy)
-        if isinstance(rows, WrongAnswer):
-            raise rows
+        path, body = self._row.shape.build(self.make_request(texts, is_query=is_query))
+        rows = self.client.ask(path, body, self._row.shape.read_rows, policy=policy)
         if len(rows) != len(texts):
             raise self.client.wrong_answer(f"{len(rows)} vectors for {len(texts)} texts")
         return self._vectors(rows, is_query=is_query)
-
-    def _request_rows(self, request: EmbedRequest, policy: RetryPolicy) -> list[Any] | WrongAnswer:
-        """Return the vectors of one answer, or its error: raised here, its traceback would hold the answer."""
-        shape = self._row.shape
-        path, body = shape.build(request)
-        answer = self.client.request_json("POST", path, body, policy=policy)
-        try:
-            return shape.read_rows(answer)
-        except UnexpectedAnswer as error:
-            return self.client.unexpected_answer(error, answer)
 
     def _vectors(self, rows: Sequence[Any], *, is_query: bool) -> list[bytes]:
         """Return rows of numbers as vectors of unit length; raise ``WrongAnswer`` if any row is not usable."""
@@ -196,10 +181,10 @@ class RemoteEmbedder:
     def _learn_dimensions(self, length: int) -> None:
         """Require the same length for all vectors of chunks; a query's length is checked where it is compared."""
         with self._lock:
-            if not self._dimensions:
-                self._dimensions = length
-            elif length != self._dimensions:
-                error = self.client.wrong_answer(f"vectors of {length} numbers instead of {self._dimensions} as before")
+            if not self.dimensions:
+                self.dimensions = length
+            elif length != self.dimensions:
+                error = self.client.wrong_answer(f"vectors of {length} numbers instead of {self.dimensions} as before")
                 error.hint = "If the model at this address has changed, index again with force."
                 raise error
 

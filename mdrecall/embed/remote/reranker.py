@@ -1,13 +1,13 @@
 """Reranking by a remote provider: its model reads the query with each text and says how well the text answers it."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from mdrecall.embed.models import ScoreScale, UnexpectedAnswer, read_scores
+from mdrecall.embed.models import ScoreScale, read_scores
 from mdrecall.embed.remote.client import Endpoint, ProviderClient, RetryPolicy
 from mdrecall.embed.remote.providers import bearer_header
-from mdrecall.errors import WrongAnswer
 
 #: A search is waiting, so one more attempt must do.
 _RETRIES = 1
@@ -64,10 +64,10 @@ class RemoteReranker:
 
     def rerank(self, query: str, texts: Sequence[str]) -> list[float | None]:
         """Return how probable it is that each text answers the query; None for a text that the answer leaves out."""
-        scores = self._request_scores(query, texts)
-        if isinstance(scores, WrongAnswer):
-            raise scores
-        return self._scale.to_probabilities(scores)
+        body = {"query": query, "documents": list(texts), self._provider.count_as: len(texts), **self._provider.more}
+        body |= {"model": self._model} if self._model else {}
+        read = partial(read_scores, rows_at=self._provider.rows_at, count=len(texts))
+        return self._scale.to_probabilities(self._client.ask("/rerank", body, read, policy=self._policy))
 
     def interrupt(self) -> None:
         """Cancel every request in progress."""
@@ -76,16 +76,6 @@ class RemoteReranker:
     def close(self) -> None:
         """Close the connections; a later call opens new ones."""
         self._client.close()
-
-    def _request_scores(self, query: str, texts: Sequence[str]) -> list[float | None] | WrongAnswer:
-        """Return the scores of one answer, or its error: raised here, its traceback would hold the answer."""
-        body = {"query": query, "documents": list(texts), self._provider.count_as: len(texts), **self._provider.more}
-        body |= {"model": self._model} if self._model else {}
-        answer = self._client.request_json("POST", "/rerank", body, policy=self._policy)
-        try:
-            return read_scores(answer, self._provider.rows_at, len(texts))
-        except UnexpectedAnswer as error:
-            return self._client.unexpected_answer(error, answer)
 
 
 RERANK_PROVIDERS: Mapping[str, RerankProvider] = {

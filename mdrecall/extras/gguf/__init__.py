@@ -13,17 +13,8 @@ from types import MappingProxyType
 
 from mdrecall.embed.models import RECIPE_VERSION, Prompts, ScoreScale, UnexpectedAnswer, prompts_for, read_scores
 from mdrecall.errors import EmbedderError, InputRefused, ModelFileError
+from mdrecall.extras.gguf import model_file
 from mdrecall.extras.gguf.model import GgufModel, Runtime
-from mdrecall.extras.gguf.model_file import (
-    DEFAULT,
-    HUB,
-    RANKING,
-    UNSPECIFIED,
-    Header,
-    Reference,
-    parse_reference,
-    read_stamp,
-)
 from mdrecall.types import Embedding, EmbedInput, ProgressCallback, Traits
 
 #: Numbers of llama.cpp's pooling types.
@@ -37,20 +28,15 @@ def open_embedder(model_path: str, cache_dir: str, hub: str) -> "GgufEmbedder":
     return GgufEmbedder(model_path, cache_dir=cache_dir, hub=hub)
 
 
-def open_reranker(model: str, cache_dir: str, hub: str) -> "GgufReranker":
-    """Return the reranker of a model."""
-    return GgufReranker(model, cache_dir=cache_dir, hub=hub)
-
-
 class GgufEmbedder:
     """The embedder ``local``. Safe to use from several threads; the model runs in a child process."""
 
     provider = "local"
     traits = Traits(measured=True, input_bytes=2048, request_bytes=8_000)
 
-    def __init__(self, model_path: str | None, *, cache_dir: str, hub: str = HUB) -> None:
+    def __init__(self, model_path: str | None, *, cache_dir: str, hub: str = model_file.HUB) -> None:
         """``model_path`` is the setting ``local.modelPath``; ``cache_dir`` holds downloads."""
-        self.model = (model_path or "").strip() or DEFAULT
+        self.model = (model_path or "").strip() or model_file.DEFAULT
         self.dimensions = 0
         self._hub = hub
         self._model = GgufModel(self.model, _choose_pooling, self._measure, cache_dir=cache_dir, hub=hub)
@@ -64,10 +50,10 @@ class GgufEmbedder:
         """
         parts: list[object] = [self.provider, RECIPE_VERSION]
         try:
-            reference = parse_reference(self.model, self._hub)
+            reference = model_file.parse_reference(self.model, self._hub)
         except ModelFileError:
-            reference = Reference("", url=self.model)
-        parts += [self.model] if reference.url else [reference.name, *(read_stamp(reference.path) or ())[:2]]
+            reference = model_file.Reference("", url=self.model)
+        parts += [self.model] if reference.url else [reference.name, *(model_file.read_stamp(reference.path) or ())[:2]]
         return hashlib.sha256(json.dumps(parts, separators=(",", ":")).encode()).hexdigest()
 
     def prepare(self, stored: int = 0, progress: ProgressCallback | None = None) -> None:
@@ -84,31 +70,29 @@ class GgufEmbedder:
             return []
         return [Embedding(vector) for vector in self._embed(lambda prompts: list(map(prompts.of_passage, passages)))]
 
-    def interrupt(self) -> None:
-        """Cancel the work in progress by ending the model's process."""
-        self.close()
-
     def close(self) -> None:
         """Unload the model, even while it is loading or working; a later call loads it again."""
         self._model.close()
+
+    interrupt = close
 
     def _embed(self, texts: Callable[[Prompts], list[str]]) -> list[bytes]:
         vectors = self._model.run(lambda runtime: runtime.embed(texts(self._prompts(runtime.header))))
         return [_unit(vector) for vector in vectors]
 
-    def _prompts(self, header: Header) -> Prompts:
-        reference = parse_reference(self.model, self._hub)
+    def _prompts(self, header: model_file.Header) -> Prompts:
+        reference = model_file.parse_reference(self.model, self._hub)
         return prompts_for(header.architecture, header.name, self.model if reference.url else reference.name)
 
     def _measure(self, runtime: Runtime) -> None:
         self.dimensions = len(runtime.embed(["text"])[0]) // 4
 
 
-def _choose_pooling(path: str, header: Header) -> int | None:
-    if header.pooling == RANKING:
+def _choose_pooling(path: str, header: model_file.Header) -> int | None:
+    if header.pooling == model_file.RANKING:
         message = f"{path} is a model that ranks texts; it does not make embeddings."
         raise ModelFileError(message, hint="Name an embedding model in memorySearch.local.modelPath.")
-    return _MEAN if header.pooling in (UNSPECIFIED, _NO_POOLING) else None
+    return _MEAN if header.pooling in (model_file.UNSPECIFIED, _NO_POOLING) else None
 
 
 def _unit(vector: bytes) -> bytes:
@@ -125,7 +109,7 @@ class GgufReranker:
 
     place = "The local reranker"
 
-    def __init__(self, model: str, *, cache_dir: str, hub: str = HUB) -> None:
+    def __init__(self, model: str, *, cache_dir: str, hub: str = model_file.HUB) -> None:
         """``model`` is a file, an ``hf:`` reference or an address; ``cache_dir`` holds downloads."""
         self.name = f"local/{model.rpartition('/')[2]}"
         self._model = GgufModel(model, _require_ranking, cache_dir=cache_dir, hub=hub)
@@ -145,13 +129,11 @@ class GgufReranker:
                 if most < _MIN_TEXT_CHARS:
                     raise
 
-    def interrupt(self) -> None:
-        """Cancel the work in progress by ending the model's process."""
-        self.close()
-
     def close(self) -> None:
         """Unload the model, even while it is loading or working; a later call loads it again."""
         self._model.close()
+
+    interrupt = close
 
     def _rerank(self, query: str, texts: Sequence[str]) -> list[float | None]:
         answer = self._model.run(lambda runtime: runtime.rerank(query, texts))
@@ -161,8 +143,8 @@ class GgufReranker:
             raise EmbedderError(f"llama.cpp sent a wrong answer: {error}.", hint="Try another model.") from error
 
 
-def _require_ranking(path: str, header: Header) -> int:
-    if header.pooling != RANKING:
+def _require_ranking(path: str, header: model_file.Header) -> int:
+    if header.pooling != model_file.RANKING:
         message = f"{path} is not marked as a model that ranks texts."
         raise ModelFileError(message, hint="Name a reranker in mdrecall.rerank.model, such as a GGUF of bge-reranker.")
-    return RANKING
+    return model_file.RANKING

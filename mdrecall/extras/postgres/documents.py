@@ -21,23 +21,8 @@ from mdrecall.store import common, vectors
 from mdrecall.text.annotations import unpack_marks
 from mdrecall.text.days import is_of_days
 from mdrecall.text.index_terms import index_terms
-from mdrecall.types import (
-    Chunk,
-    Document,
-    Embedding,
-    IndexedChunk,
-    Match,
-    PendingChunk,
-    SourceCount,
-    SourceName,
-    Space,
-    StoredChunk,
-    StoredDocument,
-    StoredSpace,
-    Term,
-    Transcript,
-)
-from mdrecall.types.documents import PART_MARK, file_path, part_path, title_path
+from mdrecall.types import Embedding, Match, PendingChunk, SourceCount, Space, StoredSpace, Term, Transcript
+from mdrecall.types.documents import Chunk, Document, IndexedChunk, SourceName, StoredChunk, StoredDocument, file_path
 
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
 _CHUNKS_AT_ONCE = 8_192
@@ -331,8 +316,7 @@ def _list_parts(now: Transaction, path: str, first: int) -> list[str]:
         SELECT path FROM mdrecall.documents
         WHERE workspace_id=%s AND gen=%s AND source='sessions' AND path >= %s AND path < %s
     """
-    between = (to_bytes(part_path(path, first)), to_bytes(f"{path}{PART_MARK}~"))
-    return [to_text(part) for (part,) in now.rows(statement, *between)]
+    return [to_text(part) for (part,) in now.rows(statement, *map(to_bytes, common.find_parts(path, first)))]
 
 
 #: A list of as many documents is kept, for questions about a time or a name: about 270 bytes each. An index of 100,000
@@ -474,14 +458,12 @@ _VECTORS_AT_ONCE = 2_048
 _TEXTS = """
     SELECT c.id, (SELECT d.path FROM mdrecall.documents d
         WHERE d.workspace_id = c.workspace_id AND d.gen = c.gen AND d.id = c.document_id), c.trail, c.text
-    FROM mdrecall.chunks c WHERE c.workspace_id=%s AND c.gen=%s AND c.id > %s
+    FROM mdrecall.chunks c WHERE c.workspace_id=%s AND c.gen=%s AND c.id > %s {} ORDER BY c.id LIMIT %s
 """
-_IN_ORDER = "ORDER BY c.id LIMIT %s"
-_VECTOR_OF = """
-    (SELECT v.chunk FROM mdrecall.vectors v WHERE v.workspace_id = c.workspace_id AND v.gen = c.gen
-        AND v.space_id=%s AND v.chunk = c.id)
+_WITHOUT_VECTOR = """
+    AND (SELECT v.chunk FROM mdrecall.vectors v WHERE v.workspace_id = c.workspace_id AND v.gen = c.gen
+        AND v.space_id=%s AND v.chunk = c.id) IS NULL
 """
-_PENDING = f"{_TEXTS} AND {_VECTOR_OF} IS NULL {_IN_ORDER}"
 # A chunk that no longer exists is left out. Of the others, those are counted that had no vector.
 _PUT = """
     WITH made AS (
@@ -544,12 +526,12 @@ class PostgresVectors:
     def pending(self, space: int | None, after: int, limit: int) -> list[PendingChunk]:
         with self._database.reading(self._gen) as now:
             if space is None:
-                found = now.rows(f"{_TEXTS} {_IN_ORDER}", after, limit)
+                found = now.rows(_TEXTS.format(""), after, limit)
             else:
                 after = max(after, _require_stored(now, space).filled_to)
-                found = now.rows(_PENDING, after, space, limit)
+                found = now.rows(_TEXTS.format(_WITHOUT_VECTOR), after, space, limit)
         return [
-            PendingChunk(number, title_path(to_text(path)), common.split_trail(to_text(trail)), to_text(text))
+            common.make_pending(number, to_text(path), to_text(trail), to_text(text))
             for number, path, trail, text in found
         ]
 

@@ -25,21 +25,8 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.vectors import SqliteVectors, check_contents, count_vectors, forget_chunks
 from mdrecall.text.annotations import unpack_marks
 from mdrecall.text.days import is_of_days
-from mdrecall.types import (
-    Chunk,
-    Document,
-    Embedding,
-    IndexedChunk,
-    Job,
-    Match,
-    SourceCount,
-    SourceName,
-    StoredChunk,
-    StoredDocument,
-    Term,
-    Transcript,
-)
-from mdrecall.types.documents import PART_MARK, part_path
+from mdrecall.types import Embedding, Job, Match, SourceCount, StoredChunk, StoredDocument, Term, Transcript
+from mdrecall.types.documents import Chunk, Document, IndexedChunk, SourceName
 
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
 _PUT_DOCUMENT = """
@@ -107,16 +94,19 @@ class SqliteDocuments:
         self, items: Indexed, index_format: str, masks: str = "", *, state: Transcript | None = None, keep: int = 0
     ) -> None:
         settled = [document for document, chunks in items if chunks is None]
-        new = [(document, chunks) for document, chunks in items if chunks is not None]
+        fresh = [(document, chunks) for document, chunks in items if chunks is not None]
         with self._file.writing() as db, sql.transaction(db):
             if settled:
-                _refresh_stamps(db, settled)
+                revision = sql.start_revision(db)
+                for new in settled:
+                    own = revision, new.source, new.path, bytes.fromhex(new.hash)
+                    db.execute(_REFRESH_STAMP, (*new.stamp, new.seen_ns, *own))
             if state is not None:
                 _remove(db, "sessions", _parts(db, state.path, keep))
                 marks = ", ".join("?" * len(state))
                 db.execute(f"INSERT OR REPLACE INTO transcripts({_TRANSCRIPT}) VALUES({marks})", state)
-            if new or state is not None:
-                _put(db, new, index_format, masks)
+            if fresh or state is not None:
+                _put(db, fresh, index_format, masks)
 
     def remove(self, gone: Mapping[SourceName, Iterable[str]], masks: str | None = None) -> None:
         with self._file.writing() as db, sql.transaction(db):
@@ -137,12 +127,6 @@ class SqliteDocuments:
     def transcripts(self) -> Mapping[str, Transcript]:
         with self._file.reading() as db:
             return {row[0]: Transcript(*row) for row in sql.rows(db, f"SELECT {_TRANSCRIPT} FROM transcripts")}
-
-
-def _refresh_stamps(db: apsw.Connection, documents: Iterable[Document]) -> None:
-    revision = sql.start_revision(db)
-    changed = [(*new.stamp, new.seen_ns, revision, new.source, new.path, bytes.fromhex(new.hash)) for new in documents]
-    db.executemany(_REFRESH_STAMP, changed)
 
 
 def _put(
@@ -211,9 +195,8 @@ def _delete_rows(db: apsw.Connection, source: SourceName, path: str) -> None:
 
 def _parts(db: apsw.Connection, path: str, first: int) -> list[str]:
     """Return the paths of a transcript's parts from a number on."""
-    between = (part_path(path, first), f"{path}{PART_MARK}~")
-    found = sql.rows(db, "SELECT path FROM documents WHERE source='sessions' AND path>=? AND path<?", between)
-    return [part for (part,) in found]
+    statement = "SELECT path FROM documents WHERE source='sessions' AND path>=? AND path<?"
+    return [part for (part,) in sql.rows(db, statement, common.find_parts(path, first))]
 
 
 def _chunk_row(chunk: Chunk) -> tuple[Any, ...]:
@@ -400,7 +383,13 @@ class _SqliteTerms:
         return self._known.rows_with(self._db, _render(wanted))
 
     def score(self, word: str, held_by: int) -> dict[int, float]:
-        return _score_matches(self._db, _quote(word), self._known.chunks, held_by)
+        found = list(sql.rows(self._db, _SCORED, (_quote(word), common.ROW_BUDGET)))
+        # Other forms of the word are counted too, so what was found is the better figure unless it was limited.
+        held_by = held_by if len(found) == common.ROW_BUDGET else len(found)
+        others = self._known.chunks - held_by
+        surprise = math.log((others + 0.5) / (held_by + 0.5)) if others > 0 else 0.0
+        divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
+        return {chunk_id: rank / divisor for chunk_id, rank in found}
 
     def find(self, wanted: common.Wanted, among: Sequence[common.Wanted] = ()) -> list[int]:
         query = _render(wanted)
@@ -415,17 +404,6 @@ class _SqliteTerms:
 def _render(wanted: common.Wanted) -> str:
     any_of, is_prefix = wanted
     return f"{_quote(any_of[0])} *" if is_prefix else " OR ".join(map(_quote, any_of))
-
-
-def _score_matches(db: apsw.Connection, expression: str, chunk_count: int, row_count: int) -> dict[int, float]:
-    found = list(sql.rows(db, _SCORED, (expression, common.ROW_BUDGET)))
-    if not found:
-        return {}
-    # Other forms of the word are counted too, so what was found is the better figure unless it was limited.
-    held_by = row_count if len(found) == common.ROW_BUDGET else len(found)
-    surprise = math.log((chunk_count - held_by + 0.5) / (held_by + 0.5)) if chunk_count > held_by else 0.0
-    divisor = -(surprise if surprise > 0 else 1e-6) * _SATURATED
-    return {chunk_id: rank / divisor for chunk_id, rank in found}
 
 
 def _quote(term: str) -> str:

@@ -21,32 +21,15 @@ from typing import TypeAlias
 import apsw
 
 from mdrecall.errors import StoreUnavailable
-from mdrecall.store.common import explain_dropped, explain_replaced, split_trail
+from mdrecall.store import vectors as shared
+from mdrecall.store.common import explain_dropped, explain_replaced, make_pending
 from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.file import IndexFile
-from mdrecall.store.vectors import (
-    PLACES,
-    ChangedVectors,
-    MatrixEngine,
-    VectorBlock,
-    correct_passage_cosines,
-    pack_passages,
-    to_int8,
-    unpack_passages,
-)
 from mdrecall.types import Embedding, PendingChunk, Space, StoredSpace
-from mdrecall.types.documents import title_path
 
 #: SQLite keeps a row on its page if it leaves 35 bytes of it; the other columns and lengths take fewer than 45.
 _BLOCK_BYTES = sql.PAGE_SIZE - 80
 _OFFSET_BYTES = 4
-CREATE_BLOCKS = """
-    CREATE TABLE IF NOT EXISTS vectors_{number}(
-        first INTEGER PRIMARY KEY, last INTEGER NOT NULL, size INTEGER NOT NULL, revision INTEGER NOT NULL,
-        checksum INTEGER NOT NULL, offsets BLOB NOT NULL, vectors BLOB NOT NULL
-    ) STRICT;
-    CREATE INDEX IF NOT EXISTS vectors_{number}_by_revision ON vectors_{number}(revision, size);
-"""
 
 
 def count_vectors(db: apsw.Connection, space: int) -> int:
@@ -54,7 +37,7 @@ def count_vectors(db: apsw.Connection, space: int) -> int:
     return sql.single(db, f"SELECT coalesce(sum(size), 0) FROM vectors_{space}")
 
 
-def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE") -> Iterator[VectorBlock]:
+def read_blocks(db: apsw.Connection, space: int, where: str = "TRUE") -> Iterator[shared.VectorBlock]:
     """Yield blocks in the order of their chunks; raise if one is damaged."""
     statement = f"SELECT checksum, first, offsets, vectors FROM vectors_{space} WHERE {where} ORDER BY first"
     for checksum, first, offsets, vectors in sql.rows(db, statement):
@@ -187,6 +170,13 @@ _SPACES = """
         (SELECT value FROM counters WHERE name='texts')
     FROM spaces WHERE stored ORDER BY id DESC
 """
+CREATE_BLOCKS = """
+    CREATE TABLE IF NOT EXISTS vectors_{number}(
+        first INTEGER PRIMARY KEY, last INTEGER NOT NULL, size INTEGER NOT NULL, revision INTEGER NOT NULL,
+        checksum INTEGER NOT NULL, offsets BLOB NOT NULL, vectors BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX IF NOT EXISTS vectors_{number}_by_revision ON vectors_{number}(revision, size);
+"""
 _TABLES = f"""
     {CREATE_BLOCKS}
     CREATE TABLE IF NOT EXISTS windows_{{number}}(
@@ -200,7 +190,7 @@ _PENDING = f"""
     FROM chunks JOIN documents ON documents.id = document_id
     WHERE chunks.id IN (SELECT value FROM json_each(?)) ORDER BY chunks.id
 """
-_COSINE = f"coalesce(round(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?)), {PLACES}), 0.0)"
+_COSINE = f"coalesce(round(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?)), {shared.PLACES}), 0.0)"
 # Every vector of every block, with its place in the block.
 _EACH_VECTOR = """
     WITH RECURSIVE places(place) AS (
@@ -241,7 +231,7 @@ class SpaceRows:
     def revision(self) -> int:
         return self._file.revision(self.db)
 
-    def changes_since(self, seen: int) -> ChangedVectors | None:
+    def changes_since(self, seen: int) -> shared.ChangedVectors | None:
         now = self.revision()
         if seen > now:
             # A new connection sees the last state: an earlier one was restored if it does not know the revision.
@@ -261,7 +251,7 @@ class SpaceRows:
         found = list(sql.rows(self.db, statement, (str(list(ids)),)))
         for row in found:
             check_row(*row)
-        return {chunk_id: unpack_passages(blob, size) for _, chunk_id, blob in found}
+        return {chunk_id: shared.unpack_passages(blob, size) for _, chunk_id, blob in found}
 
 
 class VecEngine:
@@ -294,7 +284,7 @@ class VecEngine:
             {_EACH_VECTOR.format(space=space.number, size=self._dimensions)}
             SELECT first, place, {_COSINE} AS cosine FROM each ORDER BY cosine DESC, first, place LIMIT ?
         """
-        found = list(sql.rows(space.db, statement, (*to_int8([query]), limit)))
+        found = list(sql.rows(space.db, statement, (*shared.to_int8([query]), limit)))
         chunks = {
             first: read_offsets(first, offsets)
             for number in {first for first, _, _ in found}
@@ -307,18 +297,18 @@ class VecEngine:
         statement = (
             f"{each} SELECT coalesce(avg(1 - vec_distance_cosine(vec_int8(vector), vec_int8(?))), 0.0) FROM each"
         )
-        return float(next(iter(sql.rows(space.db, statement, to_int8([query]))))[0])
+        return float(next(iter(sql.rows(space.db, statement, shared.to_int8([query]))))[0])
 
     def cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, float]:
-        (asked,) = to_int8([query])
+        (asked,) = shared.to_int8([query])
         there = find_vectors(space.db, space.number, ids)
         return {chunk_id: _cosine(space.db, there[chunk_id], asked) for chunk_id in ids if chunk_id in there}
 
     def passage_cosines(self, space: SpaceRows, query: bytes, ids: Sequence[int]) -> dict[int, list[float]]:
-        (asked,) = to_int8([query])
+        (asked,) = shared.to_int8([query])
         size = self._dimensions
         return {
-            chunk_id: correct_passage_cosines(
+            chunk_id: shared.correct_passage_cosines(
                 [_cosine(space.db, blob[at : at + size], asked) for at in range(0, len(blob), size)]
             )
             for chunk_id, blob in space.passages_of(ids).items()
@@ -330,7 +320,7 @@ def _cosine(db: apsw.Connection, vector: bytes, query: bytes) -> float:
     return float(cosine)
 
 
-Engine: TypeAlias = MatrixEngine | VecEngine
+Engine: TypeAlias = shared.MatrixEngine | VecEngine
 
 
 def find_library() -> str:
@@ -387,10 +377,10 @@ class SqliteVectors:
             known_ids = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
             there = {chunk_id for (chunk_id,) in sql.rows(db, known_ids, (str([chunk_id for chunk_id, _ in items]),))}
             known = {chunk_id: made for chunk_id, made in items if chunk_id in there}
-            rounded = to_int8([made.vector for made in known.values()])
+            rounded = shared.to_int8([made.vector for made in known.values()])
             put_vectors(db, space, number, dict(zip(known, rounded, strict=True)))
             passages = {chunk_id: made.passages for chunk_id, made in known.items() if made.passages}
-            packed = pack_passages(list(passages.values()), len(rounded[0]) if rounded else 0)
+            packed = shared.pack_passages(list(passages.values()), len(rounded[0]) if rounded else 0)
             db.executemany(
                 f"INSERT OR REPLACE INTO windows_{space}(chunk_id, checksum, vectors) VALUES(?, ?, ?)",
                 [(each, checksum_row(each, windows), windows) for each, windows in zip(passages, packed, strict=True)],
@@ -469,7 +459,7 @@ class SqliteVectors:
 
                 self._problem = str(error)
                 logging.getLogger(__name__).warning("%s Vectors are searched in this process instead.", error)
-        return MatrixEngine(dimensions)
+        return shared.MatrixEngine(dimensions)
 
 
 def _read_spaces(db: apsw.Connection) -> list[StoredSpace]:
@@ -490,7 +480,7 @@ def _with_texts(db: apsw.Connection, ids: Sequence[int]) -> Iterator[PendingChun
             text = last_text[-overlap:] + own
         else:
             text = sql.shared_text(db, document_id, ordinal, overlap) + own
-        yield PendingChunk(chunk_id, title_path(path), split_trail(trail), text)
+        yield make_pending(chunk_id, path, trail, text)
         last_document, last_id, last_text = document_id, chunk_id, text
 
 
