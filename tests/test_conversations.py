@@ -268,12 +268,7 @@ def test_a_question_about_a_time_lists_conversations_too_and_leaves_notes_their_
 @pytest.mark.parametrize("told", [True, False])
 def test_what_was_said_grows_old(home: Home, told: bool) -> None:
     home.say("new", "the walrus sleeps here", days_ago=0, day=time.strftime("%Y-%m-%d") if told else "")
-    home.say(
-        "old",
-        "the walrus sleeps here",
-        days_ago=0 if told else 900,
-        day="2020-02-10" if told else "",
-    )
+    home.say("old", "the walrus sleeps here", days_ago=0 if told else 900, day="2020-02-10" if told else "")
     decay = {"query.hybrid.temporalDecay.enabled": True}
     with home.open(overrides=decay) as memory:
         found = memory.search("walrus sleeps", explain=True)

@@ -112,10 +112,9 @@ def _locate(host: Host, session: str, env: Mapping[str, str]) -> str:
     from mdrecall.errors import RecallError
     from mdrecall.sessions.hosts import locate_transcript
 
-    try:
+    with suppress(RecallError, OSError):
         return locate_transcript(host.name, session, env)
-    except (RecallError, OSError):
-        return ""
+    return ""
 
 
 def _is_headless(host: Host, transcript: str, env: Mapping[str, str], has_terminal: bool) -> bool:

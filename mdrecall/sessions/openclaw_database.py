@@ -14,6 +14,7 @@ import os
 import re
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from importlib import import_module
 from io import BytesIO
@@ -99,28 +100,20 @@ Event: TypeAlias = tuple[int, dict[str, Any], int, str]
 def find_decompressor() -> Decompress | None:
     """Return what decompresses zstd here; None if nothing can."""
     for name in _ZSTD_MODULES:
-        try:
-            module = import_module(name)
-        except ImportError:
-            continue
-        return partial(_decompress, module)
+        with suppress(ImportError):
+            return partial(_decompress, import_module(name))
     return None
 
 
 def _decompress(module: Any, data: bytes, most: int) -> bytes | None:
+    """Read a frame as a stream: what it claims to hold is not allocated before it is there."""
+    has_file = hasattr(module, "ZstdFile")
     try:
-        with _open(module, data) as stream:
+        with module.ZstdFile(BytesIO(data)) if has_file else module.ZstdDecompressor().stream_reader(data) as stream:
             content: bytes = stream.read(most + 1)
     except (module.ZstdError, EOFError):
         return None
     return content if len(content) <= most else None
-
-
-def _open(module: Any, data: bytes) -> Any:
-    """Return a stream: what a frame claims to hold is not allocated before it is there."""
-    if module.__name__ == "zstandard":
-        return module.ZstdDecompressor().stream_reader(data)
-    return module.ZstdFile(BytesIO(data))
 
 
 class ColdArchives:

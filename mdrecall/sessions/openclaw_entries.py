@@ -177,20 +177,14 @@ def read_entry(folder: str, key: str) -> Entry | None:
 
 
 def update_history(
-    folder: str,
-    key: str,
-    change: Callable[[Entry], FlushHistory],
-    *,
-    now_ms: int | None,
-    create: bool,
-    wait_s: float = WAIT_S,
+    folder: str, key: str, change: Callable[[Entry], FlushHistory], *, now_ms: int | None, create: bool
 ) -> None:
     """Change a session's history; ``now_ms`` is the time of a flush. With ``create``, what is missing is created."""
     path = os.path.realpath(os.path.join(folder, FILE))
     try:
         if create:
             state_files.make_private_folder(folder)
-        with openclaw_lock(f"{path}.lock", wait_s):
+        with openclaw_lock(f"{path}.lock", WAIT_S):
             entries = _read(path)
             name = _find_key(entries, key)
             if name is None and not create:

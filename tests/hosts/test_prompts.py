@@ -8,16 +8,7 @@ from mdrecall.search.query import find_stems
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "go ahead",
-        "yes, do it",
-        "address 28 and 37",
-        "ok thanks",
-        "run the tests",
-        "继续",
-        "ja, mach weiter",
-        "pool",
-    ],
+    ["go ahead", "yes, do it", "address 28 and 37", "ok thanks", "run the tests", "继续", "ja, mach weiter", "pool"],
 )
 def test_a_prompt_that_only_goes_on_says_nothing_to_look_for(text: str) -> None:
     assert read_prompt(text) is None

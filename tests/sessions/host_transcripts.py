@@ -84,10 +84,7 @@ def codex() -> Lines:
             "message", role="user", content=[{"type": "input_text", "text": f"<hook_prompt>{INJECTED}</hook_prompt>"}]
         ),
         done("HookPrompt", INJECTED),
-        {
-            "type": "event_msg",
-            "payload": {"type": "token_count", "info": {"last_token_usage": {"total_tokens": 100}}},
-        },
+        {"type": "event_msg", "payload": {"type": "token_count", "info": {"last_token_usage": {"total_tokens": 100}}}},
         item("message", role="assistant", content=[{"type": "output_text", "text": "summary canary"}]),
         {"timestamp": f"{_T}8Z", "type": "compacted", "payload": {"message": "canary", "replacement_history": []}},
     ]

@@ -97,9 +97,7 @@ class OpenClawStore:
         """Return the reader of the agent's conversations."""
         more: dict[str, Any] = {} if has_zstd else {"find_decompressor": lambda: None}
         return OpenClawTranscripts(
-            str(self.sessions),
-            OpenClawDatabase(str(self.file), str(self.sessions), **more),
-            self.agent,
+            str(self.sessions), OpenClawDatabase(str(self.file), str(self.sessions), **more), self.agent
         )
 
     def begin(

@@ -35,7 +35,7 @@ def store(folder: Path, value: Any) -> Path:
 def write(
     folder: Path, history: FlushHistory, key: str = KEY, *, now_ms: int | None = 77, create: bool = False
 ) -> None:
-    update_history(str(folder), key, lambda _: history, now_ms=now_ms, create=create, wait_s=2)
+    update_history(str(folder), key, lambda _: history, now_ms=now_ms, create=create)
 
 
 def read(folder: Path, key: str = KEY) -> Entry | None:
@@ -271,11 +271,14 @@ def lock(folder: Path, pid: int | None, age_s: float = 0) -> Path:
 @pytest.mark.parametrize(
     ("pid", "age_s"), [(os.getpid(), 0.0), (None, 0.0), (1, 5.0)], ids=["mine", "nobody", "another"]
 )
-def test_what_openclaw_has_locked_is_waited_for_and_left_alone(tmp_path: Path, pid: int | None, age_s: float) -> None:
+def test_what_openclaw_has_locked_is_waited_for_and_left_alone(
+    tmp_path: Path, pid: int | None, age_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mdrecall.sessions.openclaw_entries.WAIT_S", 0.05)
     store(tmp_path, {KEY: {}})
     path = lock(tmp_path, pid, age_s)
     with pytest.raises(SessionsError, match="kept"):
-        update_history(str(tmp_path), KEY, lambda _: FlushHistory(), now_ms=1, create=False, wait_s=0.05)
+        update_history(str(tmp_path), KEY, lambda _: FlushHistory(), now_ms=1, create=False)
     assert path.exists()
 
 
@@ -292,10 +295,11 @@ def test_a_lock_that_was_left_behind_keeps_nobody_out(tmp_path: Path, pid: int |
 _COUNT = """
 import sys
 from mdrecall.sessions.flush import FlushHistory
-from mdrecall.sessions.openclaw_entries import update_history
+from mdrecall.sessions import openclaw_entries
+openclaw_entries.WAIT_S = 60
 for number in range(int(sys.argv[3])):
     history = FlushHistory(flushed_count=number)
-    update_history(sys.argv[1], f"{sys.argv[2]}-{number}", lambda _: history, now_ms=1, create=True, wait_s=60)
+    openclaw_entries.update_history(sys.argv[1], f"{sys.argv[2]}-{number}", lambda _: history, now_ms=1, create=True)
     print(number, flush=True)
 """
 
@@ -320,5 +324,5 @@ def test_a_killed_process_leaves_the_file_whole_and_the_next_one_goes_on(tmp_pat
         told = finish(process).split()
         every = json.loads((tmp_path / FILE).read_text())
         assert all(f"round{number}-{count}" in every for count in told)
-        update_history(str(tmp_path), f"after{number}", lambda entry: entry.history, now_ms=1, create=True, wait_s=10)
+        update_history(str(tmp_path), f"after{number}", lambda entry: entry.history, now_ms=1, create=True)
     assert os.listdir(tmp_path) == [FILE]

@@ -27,11 +27,7 @@ def messages_of(*records: bytes, first: int = 1) -> list[TranscriptRecord]:
 
 
 def test_openclaws_own_example_has_its_lines_and_its_map() -> None:
-    blocks = [
-        {"type": "thinking", "thinking": "hm"},
-        {"type": "text", "text": "Hi "},
-        {"type": "text", "text": KEY},
-    ]
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Hi "}, {"type": "text", "text": KEY}]
     records = [
         b'{"type": "session", "id": "x"}',
         record("user", "Hello\n\n  there   friend"),

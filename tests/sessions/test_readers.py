@@ -97,13 +97,7 @@ def memory(tmp_path: Path, two_formats: None) -> Iterator[Memory]:
     state = tmp_path / "state"
     (tmp_path / "workspace").mkdir()
     config = tmp_path / "mdrecall.json"
-    config.write_text(
-        json.dumps(
-            {
-                "memorySearch": {"sources": ["sessions"], "experimental": {"sessionMemory": True}},
-            }
-        )
-    )
+    config.write_text(json.dumps({"memorySearch": {"sources": ["sessions"], "experimental": {"sessionMemory": True}}}))
     env = {"HOME": str(tmp_path), "OPENCLAW_STATE_DIR": str(state)}
     with Memory.open(tmp_path / "workspace", config=config, env=env) as opened:
         folder = Path(opened.settings.sessions_dir)

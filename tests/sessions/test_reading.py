@@ -33,11 +33,7 @@ def test_of_several_resets_the_latest_counts_whatever_their_names(tmp_path: Path
     write(tmp_path, "a.jsonl.reset.2026-02-10T10-00-00.000Z", "late", at_s=20)
     write(tmp_path, "a.jsonl.reset.2026-02-11T10-00-00.000Z", "early", at_s=10)
     found = find_conversation(reader, "a")
-    assert (found.path, found.session, found.archived) == (
-        "sessions/a.jsonl.reset.2026-02-10T10-00-00.000Z",
-        "a",
-        True,
-    )
+    assert (found.path, found.session, found.archived) == ("sessions/a.jsonl.reset.2026-02-10T10-00-00.000Z", "a", True)
     write(tmp_path, "a.jsonl", "now")
     assert find_conversation(reader, "a").path == "sessions/a.jsonl"
 

@@ -2,14 +2,7 @@
 
 import pytest
 
-from mdrecall.sessions.digest import (
-    DAY_SHARE,
-    LONG_TERM_SHARE,
-    excerpt,
-    hide_superseded,
-    omission_notice,
-    share_budget,
-)
+from mdrecall.sessions.digest import DAY_SHARE, LONG_TERM_SHARE, excerpt, hide_superseded, omission_notice, share_budget
 
 
 @pytest.mark.parametrize(
