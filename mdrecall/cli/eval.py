@@ -25,7 +25,9 @@ def add_eval(parser: CommandParser) -> None:
 
 def run_eval(options: argparse.Namespace) -> int:
     cuts = {*evaluate.CUTS, *(int(name.partition("@")[2]) for name, _ in options.fail_under if "@" in name)}
-    found = _evaluate(options, max(cuts))
+    questions = evaluate.read_questions(options.file)
+    with progress_line("Evaluating") as progress, Memory.of(load_settings(options)) as memory:
+        found = evaluate.evaluate(memory, questions, depth=max(evaluate.DEPTH, *cuts), progress=progress)
     figures = found.figures(cuts)
     below = [(name, figures[name], least) for name, least in options.fail_under if figures[name] < least - 1e-9]
     if options.json:
@@ -47,12 +49,6 @@ def run_eval(options: argparse.Namespace) -> int:
     for name, value, least in below:
         print_warning(f"{name} is {value:.3f}, below {least:g}")
     return 1 if below else 0
-
-
-def _evaluate(options: argparse.Namespace, max_cut: int) -> evaluate.Evaluation:
-    questions = evaluate.read_questions(options.file)
-    with progress_line("Evaluating") as progress, Memory.of(load_settings(options)) as memory:
-        return evaluate.evaluate(memory, questions, depth=max(evaluate.DEPTH, max_cut), progress=progress)
 
 
 def _parse_minimum(text: str) -> tuple[str, float]:

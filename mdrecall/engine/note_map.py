@@ -85,7 +85,8 @@ class NoteMapper:
 
     def _draw(self, space: StoredSpace | None) -> NoteMap:
         documents = sorted(self._documents(), key=lambda each: each.path)
-        chosen = _choose_evenly(documents, _MOST_POINTS)
+        most = min(len(documents), _MOST_POINTS)
+        chosen = [documents[number * len(documents) // most] for number in range(most)]
         means, headings = self._read(space, chosen)
         places_of_drawn = means.any(axis=1).nonzero()[0].tolist()
         drawn = [chosen[place] for place in places_of_drawn]
@@ -139,12 +140,6 @@ def project(rows: Any) -> Any:
         places = numpy.pad(places, ((0, 0), (0, 2 - places.shape[1])))
     spread = places.max(axis=0) - places.min(axis=0)
     return numpy.where(spread > 1e-6, (places - places.min(axis=0)) / numpy.maximum(spread, 1e-6), 0.5)
-
-
-def _choose_evenly(documents: list[StoredDocument], most: int) -> list[StoredDocument]:
-    if len(documents) <= most:
-        return documents
-    return [documents[number * len(documents) // most] for number in range(most)]
 
 
 def _count_tags(documents: Sequence[StoredDocument]) -> tuple[tuple[str, int], ...]:
