@@ -24,7 +24,7 @@ from mdrecall.types import (
     ReadResult,
     SearchAnswer,
     SearchRequest,
-    SourceCount,
+    SourceStatus,
     Status,
     Stop,
     SyncReport,
@@ -368,7 +368,7 @@ class Memory:
     def _home(self) -> str:
         return self.loaded.home if self.loaded else os.sep
 
-    def counts(self) -> tuple[SourceCount, ...]:
+    def counts(self) -> tuple[SourceStatus, ...]:
         """Return how many files and chunks of each source are indexed."""
         return self._index().counts()
 

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from mdrecall.config.environment import expand
 from mdrecall.config.files import UnresolvedValue, read_file, resolve_secret, resolve_text
 from mdrecall.config.layers import look_up
-from mdrecall.config.openclaw_file import find_wire
 from mdrecall.config.settings import Remote, ResolvedValue
 from mdrecall.errors import ConfigError
 from mdrecall.patterns import compile_later
@@ -133,10 +132,6 @@ class Credentials:
         if not isinstance(found, str) or not found.strip():
             raise UnresolvedValue(f"{setting} refers to {place}, where no secret with its id can be read.")
         return found.strip()
-
-    def find_provider(self, name: str) -> str:
-        """Return mdrecall's provider for one that only OpenClaw has; empty if there is none."""
-        return find_wire(name, self._files)
 
     def access(self, provider: str, *, uses_remote: bool) -> Access:
         """Return how a provider is reached; ``uses_remote`` if ``memorySearch.remote`` applies to it.

@@ -9,13 +9,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from mdrecall.config.credentials import Credentials
-from mdrecall.config.environment import (
-    Locations,
-    expand,
-    explain_unread_config,
-    find_locations,
-    list_env_files,
-)
+from mdrecall.config.environment import Locations, expand, explain_unread_config, find_locations, list_env_files
 from mdrecall.config.files import mask_url, read_files, read_variables, substitute
 from mdrecall.config.layers import (
     AgentEntry,

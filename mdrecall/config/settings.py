@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 from mdrecall.config.declare import (
@@ -42,10 +42,6 @@ SECRET = either(
     record({"source": choice("env", "file", "exec", "store"), "provider": text(), "id": text()}, ("source", "id")),
 )
 _EXTRA_PATH = either(text(), record({"path": text(), "pattern": text()}, ("path",)))
-
-
-def _limit_to_20(value: int) -> int:
-    return min(20, value)
 
 
 class Batch(Section):  # memorySearch.remote.batch
@@ -112,7 +108,7 @@ class Hybrid(Section):  # memorySearch.query.hybrid
     enabled: bool = setting(flag(), True, "Combine keyword and vector search; if off, vectors only.")
     vector_weight: float = setting(number(0, 1), 0.35, "The weight of vector search; both are divided by their sum.")
     text_weight: float = setting(number(0, 1), 0.65, "The weight of keyword search.")
-    candidate_multiplier: int = setting(whole(1), 4, "Candidates ranked per result, at most 20.", fix=_limit_to_20)
+    candidate_multiplier: int = setting(whole(1), 4, "Candidates ranked per result, at most 20.", fix=partial(min, 20))
     mmr: Mmr = Mmr()
     temporal_decay: TemporalDecay = TemporalDecay()
 

@@ -23,7 +23,6 @@ from mdrecall.types import (
     ProgressCallback,
     SearchAnswer,
     SearchRequest,
-    SourceCount,
     SourceStatus,
     Status,
     Stop,
@@ -297,10 +296,10 @@ class BuiltinBackend:
         if self._reranker:
             yield self._reranker
 
-    def counts(self) -> tuple[SourceCount, ...]:
+    def counts(self) -> tuple[SourceStatus, ...]:
         counted = {count.source: count for count in self._repair(self._store.chunks.count_by_source)}
         sources = self._settings.memory_search.sources
-        return tuple(counted.get(source, SourceCount(source, 0, 0)) for source in sources)
+        return tuple(counted.get(source, SourceStatus(source, 0, 0)) for source in sources)
 
     def issues(self) -> tuple[Issue, ...]:
         return self._repair(self._refresh.list_issues)
@@ -369,11 +368,10 @@ class BuiltinBackend:
 
 
 def _describe_source(
-    count: SourceCount, found: tuple[bool, int, tuple[Issue, ...]] | None, sizes: ContentSizes
+    count: SourceStatus, found: tuple[bool, int, tuple[Issue, ...]] | None, sizes: ContentSizes
 ) -> SourceStatus:
     is_behind, files, issues = found or (None, None, ())
-    return SourceStatus(
-        *count,
+    return count._replace(
         chunk_bytes=sizes.texts.get(count.source, 0),
         dirty=is_behind,
         eligible=files,

@@ -22,8 +22,8 @@ from mdrecall.types import (
     ProgressCallback,
     SearchAnswer,
     SearchRequest,
-    SourceCount,
     SourceName,
+    SourceStatus,
     Space,
     Stamp,
     Status,
@@ -182,7 +182,7 @@ class BackendWatch(Protocol):
 class Index(Protocol):
     """The index that a backend keeps, for those who inspect and maintain it."""
 
-    def counts(self) -> tuple[SourceCount, ...]:
+    def counts(self) -> tuple[SourceStatus, ...]:
         """Return how many files and chunks of each source are indexed."""
 
     def issues(self) -> tuple[Issue, ...]:
@@ -329,7 +329,7 @@ class ChunkReader(Protocol):
     def count(self, space: int | None = ...) -> int:
         """Return the number of chunks, or of those with a vector in a space: 0 if the space was dropped."""
 
-    def count_by_source(self) -> tuple[SourceCount, ...]:
+    def count_by_source(self) -> tuple[SourceStatus, ...]:
         """Return the number of files and chunks of each source."""
 
     def chunks_of_projects(self) -> Mapping[int, str]:

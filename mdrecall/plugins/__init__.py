@@ -7,7 +7,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded
@@ -28,22 +28,15 @@ CORE, _LANCEDB = "memory-core", "memory-lancedb"
 PLUGINS = (CORE, _LANCEDB)
 
 
-class Hooks(Protocol):
-    """What an agent loop calls around a turn. Hooks never raise: a turn does not depend on the memory."""
+class Hooks:
+    """What an agent loop calls around a turn; these do nothing. Hooks never raise: a turn does not need the memory."""
 
     def before_agent_start(self, prompt: str, session_key: str = "") -> str:
         """Return a text to put before the prompt; empty for none."""
-
-    def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
-        """Take note of a finished turn; ``messages`` is the whole run, oldest first, each with role and content."""
-
-
-class _NoHooks:
-    def before_agent_start(self, prompt: str, session_key: str = "") -> str:
         return ""
 
     def agent_end(self, messages: Sequence[Any], success: bool, session_key: str = "") -> None:
-        return None
+        """Take note of a finished turn; ``messages`` is the whole run, oldest first, each with role and content."""
 
 
 class Diagnostic(NamedTuple):
@@ -60,7 +53,7 @@ class Slot(NamedTuple):
     """What the memory slot gives to a conversation."""
 
     toolset: Toolset = Toolset(())
-    hooks: Hooks = _NoHooks()
+    hooks: Hooks = Hooks()
     diagnostics: tuple[Diagnostic, ...] = ()
     plugin: str = ""
     """The id of the open plugin; empty if there is none."""

@@ -303,6 +303,6 @@ def last_messages(
 ) -> list[TranscriptRecord]:
     """Return the last messages of a transcript without commands; only these are held in memory and redacted."""
     with reader.open(path) as transcript:
-        said = (record for record in transcript.records() if record.is_message and not record.is_command)
+        said = (record for record in transcript.records() if record.is_message and not record.text.startswith("/"))
         last = deque(said, maxlen=count)
     return [record.redact_text(redact) for record in last]

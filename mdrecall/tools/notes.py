@@ -294,10 +294,7 @@ def _call_append(
 
 
 def search_several(
-    memories: Mapping[str, "Callable[[], Memory]"],
-    settings: Settings,
-    session_key: str,
-    arguments: Mapping[str, Any],
+    memories: Mapping[str, "Callable[[], Memory]"], settings: Settings, session_key: str, arguments: Mapping[str, Any]
 ) -> ToolAnswer:
     """Search several memories on behalf of one conversation, for which the rules of each of them hold.
 
@@ -401,19 +398,15 @@ def _head(result: Mapping[str, Any], snippet: str) -> str:
     day, speaker, heading = (result.get(name, "") for name in ("date", "speaker", "heading"))
     who_and_when = ["" if speaker in snippet else speaker, "" if day in result["path"] else day]
     workspace = f"workspace {result['workspace']}" if "workspace" in result else ""
-    more = ", ".join(filter(None, (workspace, *who_and_when, *_list_marks(result))))
+    origin, is_old = result.get("origin", ""), result.get("superseded", False)
+    replaced = f"superseded by {result['supersededBy']}" if result.get("supersededBy") else "superseded"
+    marks = [f"by {origin}" if origin not in ("", "untrusted") else origin, replaced if is_old else ""]
+    more = ", ".join(filter(None, (workspace, *who_and_when, *marks)))
     head = f"{_place(result)} {result['score']:.2f} {result['confidence']}" + (f" [{more}]" if more else "")
     if heading.rsplit(" › ", 1)[-1] in snippet:
         return toolset.flatten(head)
     is_long = len(heading) > _MAX_HEADING_CHARS
     return toolset.flatten(f"{head} {heading[: _MAX_HEADING_CHARS - 1] + '…' if is_long else heading}")
-
-
-def _list_marks(result: Mapping[str, Any]) -> list[str]:
-    """Return what a model must know of an entry besides its text: who wrote it, and that it no longer holds."""
-    origin, is_old = result.get("origin", ""), result.get("superseded", False)
-    replaced = f"superseded by {result['supersededBy']}" if result.get("supersededBy") else "superseded"
-    return [f"by {origin}" if origin not in ("", "untrusted") else origin, replaced if is_old else ""]
 
 
 def _place(lines: Mapping[str, Any]) -> str:

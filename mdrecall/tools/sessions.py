@@ -12,7 +12,7 @@ from mdrecall.text.markdown import ELLIPSIS, cut_units, shorten, utf16_units
 from mdrecall.text.words import fold, surface_words, tokens
 from mdrecall.tools import toolset
 from mdrecall.tools.toolset import FunctionTool, Tool, ToolAnswer
-from mdrecall.types import Conversation, ProgressCallback, SearchAnswer, SearchResult, TranscriptRecord
+from mdrecall.types import Conversation, ProgressCallback, SearchResult, TranscriptRecord
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
@@ -102,8 +102,17 @@ def search_sessions(
     shown = [result for result in found if result.path in known]
     hits = [_find_message(memory, result, known[result.path], query, session_key) for result in shown]
     hits.sort(key=lambda hit: hit[0])
-    unique = list({place: hit for _, place, hit in reversed(hits)}.values())[::-1]
-    return _limit_bytes(_describe_search(memory, found, unique[:limit], session, session_key))
+    results = list({place: hit for _, place, hit in reversed(hits)}.values())[::-1][:limit]
+    limits = " that this one may see" if session_key.strip() else ""
+    everything = f"the conversations of agent {memory.settings.agent_id}{limits}"
+    details: dict[str, Any] = {"results": results, "scope": f"the conversation {session}" if session else everything}
+    if found.withheld:
+        details["withheld"] = {"reason": found.withheld}
+    if not results:
+        details |= {"reason": found.reason or "no_match", "action": found.action}
+    if found.stale:
+        details |= {"indexing": True, "warning": found.stale}
+    return _limit_bytes(details | ({"notice": NOTICE} if results else {}))
 
 
 def read_history(
@@ -195,7 +204,17 @@ def _find_message(
     at = max(range(len(lines)), key=lambda line: (phrase in folded[line], held[line], -line))
     record = _find_record(memory, result, at, len(lines), session_key)
     rank = (phrase not in folded[at], held[at] != len(words))
-    return rank, (result.path, record), _hit_to_json(result, conversation, record, lines[at], words)
+    speaker, _, text = lines[at].partition(": ")
+    hit: dict[str, Any] = {
+        "sessionKey": conversation.session_key or conversation.session,
+        "sessionId": conversation.session,
+        "messageId": str(record),
+        "role": _ROLES.get(speaker) or _ROLES.get(result.speaker, "user"),
+        "timestamp": _day_ms(result.date) or round(conversation.changed_s * 1000),
+        "snippet": _cut_around(text if speaker in _ROLES else lines[at], words),
+        "score": result.score,
+    }
+    return rank, (result.path, record), hit | ({"date": result.date} if result.date else {})
 
 
 def _find_record(memory: "Memory", result: SearchResult, at: int, count: int, session_key: str) -> int:
@@ -210,45 +229,12 @@ def _find_record(memory: "Memory", result: SearchResult, at: int, count: int, se
     return numbers[at] if at < len(numbers) else result.match_start_line
 
 
-def _hit_to_json(
-    result: SearchResult, conversation: Conversation, record: int, line: str, words: Set[str]
-) -> dict[str, Any]:
-    speaker, _, text = line.partition(": ")
-    role = _ROLES.get(speaker) or _ROLES.get(result.speaker, "user")
-    json: dict[str, Any] = {
-        "sessionKey": conversation.session_key or conversation.session,
-        "sessionId": conversation.session,
-        "messageId": str(record),
-        "role": role,
-        "timestamp": _day_ms(result.date) or round(conversation.changed_s * 1000),
-        "snippet": _cut_around(text if speaker in _ROLES else line, words),
-        "score": result.score,
-    }
-    return json | ({"date": result.date} if result.date else {})
-
-
 def _cut_around(text: str, words: Set[str]) -> str:
     """Return as much of a message as a snippet may have, from shortly before the first word of the query on."""
     plain = text.lower()
     first = min((at for word in words if (at := plain.find(word)) >= 0), default=0)
     start = max(0, first - _UNITS_BEFORE) if utf16_units(text) > MAX_SNIPPET_UNITS else 0
     return shorten(ELLIPSIS + text[start:] if start else text, MAX_SNIPPET_UNITS)
-
-
-def _describe_search(
-    memory: "Memory", found: SearchAnswer, results: list[dict[str, Any]], session: str, session_key: str
-) -> dict[str, Any]:
-    agent = memory.settings.agent_id
-    limits = " that this one may see" if session_key.strip() else ""
-    scope = f"the conversation {session}" if session else f"the conversations of agent {agent}{limits}"
-    details: dict[str, Any] = {"results": results, "scope": scope}
-    if found.withheld:
-        details["withheld"] = {"reason": found.withheld}
-    if not results:
-        details |= {"reason": found.reason or "no_match", "action": found.action}
-    if found.stale:
-        details |= {"indexing": True, "warning": found.stale}
-    return details | ({"notice": NOTICE} if results else {})
 
 
 def _limit_bytes(details: dict[str, Any]) -> dict[str, Any]:
@@ -298,8 +284,8 @@ def format_hits(details: Mapping[str, Any]) -> str:
     hits = details["results"]
     count = f"{len(hits)} message{'s' * (len(hits) != 1)} in {details['scope']}."
     about = [count if hits else f"No messages ({details['reason']}) in {details['scope']}.", details.get("action", "")]
-    about += [details[name]["reason"] for name in ("withheld",) if name in details]
-    about += [details.get("warning", ""), "Some were left out." if details.get("truncated") else ""]
+    about += [details.get("withheld", {}).get("reason", ""), details.get("warning", "")]
+    about.append("Some were left out." if details.get("truncated") else "")
     lines = [toolset.flatten(" ".join(filter(None, [*about, _MESSAGES_NOTICE if hits else ""])))]
     for hit in hits:
         place = f"sessionKey={toolset.quote_path(hit['sessionKey'])} sessionId={toolset.quote_path(hit['sessionId'])}"

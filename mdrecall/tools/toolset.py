@@ -89,11 +89,9 @@ ADVICE_BY_ERROR: dict[type[RecallError], str] = {
 
 def parse_object(arguments: object) -> Mapping[str, Any]:
     """Return the arguments as an object: one already, the JSON of one, or none at all."""
-    if arguments is None:
+    if arguments is None or (isinstance(arguments, str | bytes) and not arguments.strip()):
         return {}
     if isinstance(arguments, str | bytes):
-        if not arguments.strip():
-            return {}
         try:
             arguments = json.loads(arguments)
         except (ValueError, RecursionError) as error:

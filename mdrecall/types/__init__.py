@@ -54,7 +54,6 @@ from mdrecall.types.sync import (
     Probe,
     Progress,
     ProgressCallback,
-    SourceCount,
     SourceStatus,
     Status,
     Stop,

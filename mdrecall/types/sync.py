@@ -1,6 +1,6 @@
 """What a memory reports about its work and its state."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mdrecall.types.documents import Issue, SourceName
@@ -51,11 +51,9 @@ class SyncReport(NamedTuple):
 
     def merge(self, other: "SyncReport") -> "SyncReport":
         """Return one report of two syncs: counts and lists are added up, and a flag is set if either sets it."""
-        return SyncReport(*map(_merge_values, self, other))
-
-
-def _merge_values(one: Any, other: Any) -> Any:
-    return one or other if isinstance(one, bool) else one + other
+        pairs: Iterable[tuple[Any, Any]] = zip(self, other, strict=True)
+        merged: Iterable[Any] = (one or two if isinstance(one, bool) else one + two for one, two in pairs)
+        return SyncReport(*merged)
 
 
 class WatchEvent(NamedTuple):
@@ -77,14 +75,6 @@ class Holder(NamedTuple):
     more: dict[str, Any]
     host: str = ""
     """The computer that the process runs on; empty if it is not known."""
-
-
-class SourceCount(NamedTuple):
-    """How many files and chunks of a source are indexed."""
-
-    source: SourceName
-    files: int
-    chunks: int
 
 
 class SourceStatus(NamedTuple):

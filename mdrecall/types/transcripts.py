@@ -48,11 +48,6 @@ class TranscriptRecord(NamedTuple):
         """True if a person or the agent speaks in the record."""
         return bool(self.speaker)
 
-    @property
-    def is_command(self) -> bool:
-        """True if the message is a command to the program, such as ``/new``, rather than a message to the agent."""
-        return self.text.startswith("/")
-
     def redact_text(self, redact: Callable[[str], str]) -> "TranscriptRecord":
         """Return the record with its text redacted."""
         return self._replace(text=redact(self.text)) if self.text else self

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from mdrecall.config.load import load
+from mdrecall.memory import Memory
 from mdrecall.tools import sessions
 from tests.cli.conftest import Run
 from tests.conftest import Workspace
@@ -94,12 +95,8 @@ def test_tools_of_a_coding_agent_are_not_there_and_that_is_said(run: Run, worksp
 
 def test_a_search_with_an_index_that_is_behind_says_so(run: Run, talk: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     run("index")
-    real = sessions._describe_search
-    monkeypatch.setattr(
-        sessions,
-        "_describe_search",
-        lambda memory, found, *more: real(memory, found.replace(stale="It is busy."), *more),
-    )
+    real = Memory.search
+    monkeypatch.setattr(Memory, "search", lambda *asked, **how: real(*asked, **how).replace(stale="It is busy."))
     found = run("sessions", "search", "key")
     assert found.err.splitlines()[1:] == ["It is busy."]
     told = run("sessions", "search", "key", "--json").json

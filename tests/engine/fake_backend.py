@@ -12,7 +12,7 @@ from mdrecall.types import (
     SearchAnswer,
     SearchRequest,
     SearchResult,
-    SourceCount,
+    SourceStatus,
     Status,
     SyncReport,
     WatchEvent,
@@ -99,7 +99,7 @@ class _FakeIndex:
     def __init__(self, backend: FakeBackend) -> None:
         self._backend = backend
 
-    def counts(self) -> tuple[SourceCount, ...]:
+    def counts(self) -> tuple[SourceStatus, ...]:
         return ()
 
     def issues(self) -> tuple[Issue, ...]:

@@ -17,8 +17,8 @@ from mdrecall.types import (
     Mode,
     SearchAnswer,
     SearchRequest,
-    SourceCount,
     SourceName,
+    SourceStatus,
     Space,
     StoredChunk,
     StoredDocument,
@@ -47,7 +47,7 @@ class FakeChunks:
     def count(self, space: int | None = None) -> int:
         return self._total
 
-    def count_by_source(self) -> tuple[SourceCount, ...]:
+    def count_by_source(self) -> tuple[SourceStatus, ...]:
         return ()
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:

@@ -20,7 +20,7 @@ from mdrecall.types import (
     IndexedChunk,
     Link,
     Marks,
-    SourceCount,
+    SourceStatus,
     Transcript,
 )
 from mdrecall.types.documents import part_path
@@ -268,7 +268,7 @@ def test_the_parts_of_a_transcript_are_replaced_from_a_number_on(store: Store) -
     assert found_in(store, "penguin") == set()
     assert found_in(store, "walrus") == {"a.md", state.path}
     assert len(chunk_ids(store, "seal")) == 2
-    assert set(store.chunks.count_by_source()) == {SourceCount("memory", 1, 1), SourceCount("sessions", 1, 3)}
+    assert set(store.chunks.count_by_source()) == {SourceStatus("memory", 1, 1), SourceStatus("sessions", 1, 3)}
     sizes = store.admin.content_sizes()
     assert (sizes.texts["sessions"], sizes.cache) == (3 * sizes.texts["memory"] - 2 * (len("walrus") - len("seal")), 0)
     store.documents.remove({"sessions": [state.path, "s/never.jsonl"]})

@@ -4,7 +4,7 @@ import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -337,9 +337,9 @@ def test_a_long_message_is_shown_from_shortly_before_the_first_word() -> None:
     ],
 )
 def test_a_hit_says_who_spoke_and_when(line: str, speaker: str, date: str, expected: tuple[str, int, str]) -> None:
-    result = SearchResult("s1.jsonl", 1, 1, 0.5, line, "sessions", 1, 1, "", speaker=speaker, date=date)
+    result = SearchResult("s1.jsonl", 3, 3, 0.5, line, "sessions", 3, 3, "", speaker=speaker, date=date)
     talk = Conversation("s1", "s1.jsonl", 9, 5.0, archived=False)
-    json = sessions._hit_to_json(result, talk, 3, line, {"tea"})
+    _, _, json = sessions._find_message(cast(Memory, None), result, talk, "tea", KEY)
     assert (json["role"], json["timestamp"], json["snippet"]) == expected
     assert (json["sessionKey"], json["sessionId"], json["messageId"], json["score"]) == ("s1", "s1", "3", 0.5)
     assert json.get("date", "") == date

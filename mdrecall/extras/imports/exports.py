@@ -34,7 +34,7 @@ def find_json(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
     A file that is named itself need not match. Raise ``ReadError`` if there is nothing to read.
     """
     if os.path.isdir(path):
-        return [found for file in _walk(path) for found in _find_in_file(file, pattern)]
+        return list(_find_in_folder(path, pattern))
     if os.path.isfile(path):
         return _find_in_archive(path, pattern) if _is_archive(path) else [(path, "")]
     if os.path.lexists(path):
@@ -42,26 +42,24 @@ def find_json(path: str, pattern: re.Pattern[str]) -> list[JsonFile]:
     raise FileMissing(f"There is no file or folder {path}.", path=path, hint="Check the path.")
 
 
-def _walk(folder: str) -> Iterator[str]:
+def _find_in_folder(folder: str, pattern: re.Pattern[str]) -> Iterator[JsonFile]:
     for place, folders, names in os.walk(folder, onerror=_raise_unreadable):
         is_deep = os.path.relpath(place, folder).count(os.sep) >= _MAX_DEPTH - 1
         folders[:] = [] if is_deep else sorted(name for name in folders if not name.startswith("."))
         for name in sorted(names):
             file = os.path.join(place, name)
-            if os.path.isfile(file) and not os.path.islink(file):
-                yield file
+            if not os.path.isfile(file) or os.path.islink(file):
+                continue
+            if name.lower().endswith(".zip") and _is_archive(file):
+                yield from _find_in_archive(file, pattern)
+            elif pattern.fullmatch(name):
+                yield file, ""
 
 
 def _raise_unreadable(error: OSError) -> None:
     """Raise what a walk through folders has met."""
     path = str(error.filename)
     raise FileUnreadable(f"Cannot list {path}: {error.strerror}.", path=path) from error
-
-
-def _find_in_file(file: str, pattern: re.Pattern[str]) -> list[JsonFile]:
-    if file.lower().endswith(".zip") and _is_archive(file):
-        return _find_in_archive(file, pattern)
-    return [(file, "")] if pattern.fullmatch(os.path.basename(file)) else []
 
 
 def _is_archive(path: str) -> bool:

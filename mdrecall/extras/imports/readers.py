@@ -17,16 +17,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import BUGS, NotAFile
 from mdrecall.extras.imports.exports import JsonFile, find_json, read_items
 from mdrecall.extras.imports.items import Item
-from mdrecall.extras.imports.sources import (
-    Read,
-    Request,
-    Skipped,
-    dict_of,
-    dicts_of,
-    first_text,
-    seconds_of,
-    text_of,
-)
+from mdrecall.extras.imports.sources import Read, Request, Skipped, dict_of, dicts_of, first_text, seconds_of, text_of
 from mdrecall.sessions.foreign_database import open_snapshot
 
 #: ``conversations.json``, or since 2026 several numbered files; with what Claude remembers.

@@ -119,7 +119,7 @@ class LongTermMemory:
         """The embedder, ready for use; the length of its vectors comes from the stored ones, if there are any."""
         embedder = self.unprepared_embedder
         if not self._is_ready:
-            is_known = self.table.count(f"embedder = {quote(self.identity)}") > 0
+            is_known = self.table.count(self._comparable) > 0
             embedder.prepare(self.table.dimensions() if is_known else 0)
             self._is_ready = True
         return embedder
@@ -289,15 +289,12 @@ class LongTermMemory:
         where = f"{self._live} AND {self._comparable}"
         found = {row.id: Match(row, score) for row, score in self.table.nearest(vector, where, limit)}
         if self.unprepared_embedder.traits.scripts and script_share(text, ("latin",)) < 1:
-            for one in self._match_words(text):
-                if one.row.id not in found or found[one.row.id].score < one.score:
-                    found[one.row.id] = one
+            terms = self._analyser.terms(text)
+            for row in self.table.rows(self._live):
+                score = _share_words(terms, self._analyser.terms(row.text))
+                if score and (row.id not in found or found[row.id].score < score):
+                    found[row.id] = Match(row, score)
         return sorted(found.values(), key=lambda one: (-one.score, -one.row.created_ms, one.row.id))[:limit]
-
-    def _match_words(self, text: str) -> list[Match]:
-        terms = self._analyser.terms(text)
-        rows = self.table.rows(self._live)
-        return [Match(row, score) for row in rows if (score := _share_words(terms, self._analyser.terms(row.text)))]
 
     def _extend(self, row: Row, expires: float | None) -> Row:
         """Return the row with the later of two expiries; no expiry is the latest."""

@@ -12,6 +12,7 @@ from typing import Any
 from mdrecall.config.environment import expand
 from mdrecall.config.files import UnresolvedValue, resolve_text
 from mdrecall.config.load import Loaded
+from mdrecall.config.openclaw_file import find_wire
 from mdrecall.config.settings import PROVIDERS, LanceDb
 from mdrecall.engine.embedders import EmbedderChooser, choose_embedders
 from mdrecall.errors import ArgumentError, ConfigError, PluginError, RecallError
@@ -22,6 +23,7 @@ from mdrecall.extras.lancedb.tools import ltm_tools, relevant_block
 from mdrecall.interfaces import Embedder
 from mdrecall.life.forget_places import Place
 from mdrecall.notes.tombstones import open_masks
+from mdrecall.plugins import Hooks
 from mdrecall.sessions.visibility import parse
 from mdrecall.text.markdown import utf16_units
 from mdrecall.text.tombstones import Tombstones
@@ -38,7 +40,7 @@ _MAX_CAPTURED = 3
 _MAX_SEEN = 20_000
 
 
-class LongTermHooks:
+class LongTermHooks(Hooks):
     """Recalls before a turn and captures after it, in private conversations of one agent."""
 
     def __init__(self, memories: LongTermMemory, settings: LanceDb, agent: str) -> None:
@@ -173,7 +175,7 @@ def _choose_provider(loaded: Loaded) -> tuple[str, dict[str, str]]:
         return ("openai-compatible" if is_elsewhere else "openai"), {}
     if name in PROVIDERS:
         return name, {}
-    if found := loaded.credentials.find_provider(name):
+    if found := find_wire(name, [layer.values for layer in loaded.layers]):
         return found, {found: name}
     hint = f"Set {_SETTING}.embedding.provider to one of {', '.join(PROVIDERS)}, or to one of models.providers."
     raise PluginError(f"mdrecall cannot use the provider {name!r} of {_SETTING}.embedding.", plugin=PLUGIN, hint=hint)

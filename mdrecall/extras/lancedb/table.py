@@ -11,6 +11,7 @@ import re
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from typing import Any, NamedTuple, TypeVar
 
 from mdrecall.errors import PluginError, StoreBusy, StoreError, StoreUnavailable, install_command
@@ -88,7 +89,9 @@ class Table:
             data = self._data(rows, _length(table))
             upsert = table.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
             self._try(lambda: upsert.execute(data), "written to")
-            self._merge_fragments()
+            with suppress(*_LANCEDB_ERRORS):
+                if self._table.stats()["fragment_stats"]["num_small_fragments"] > _MAX_FRAGMENTS:
+                    self.compact(_KEEP_VERSIONS_S)
 
     def replace_all(self, rows: Sequence[tuple[Row, bytes]]) -> None:
         """Replace the whole table, with vectors of another length, in one step."""
@@ -176,8 +179,6 @@ class Table:
 
     def compact(self, older_s: float = _KEEP_NO_VERSIONS_S) -> None:
         """Merge small files and delete versions older than ``older_s``; a failure costs nothing but disk space."""
-        from datetime import timedelta
-
         with suppress(StoreError):
             table = self._open()
             if table is not None:
@@ -185,8 +186,6 @@ class Table:
 
     def purge(self) -> None:
         """Write all rows anew and delete every earlier version and every file that none uses; raise if that fails."""
-        from datetime import timedelta
-
         with self.writing():
             table = self._open()
             if table is None:
@@ -199,11 +198,6 @@ class Table:
 
     def close(self) -> None:
         self._table = self._db = None
-
-    def _merge_fragments(self) -> None:
-        with suppress(*_LANCEDB_ERRORS):
-            if self._table.stats()["fragment_stats"]["num_small_fragments"] > _MAX_FRAGMENTS:
-                self.compact(_KEEP_VERSIONS_S)
 
     def _folder(self) -> str:
         try:
@@ -223,8 +217,6 @@ class Table:
             return self._table
 
     def _connect(self) -> None:
-        from datetime import timedelta
-
         if self._db is None:
             lancedb = import_package("lancedb")
             if self._is_local:
@@ -301,14 +293,11 @@ class Table:
             try:
                 return act()
             except _LANCEDB_ERRORS as error:
-                is_passing = isinstance(error, RuntimeError | OSError) and self._is_there()
-                if not left or not is_passing:
+                is_there = not self._is_local or os.path.isdir(self.uri)
+                if not left or not is_there or not isinstance(error, RuntimeError | OSError):
                     raise self._unavailable(what, error) from error
                 _log.debug("LanceDB failed, trying again: %s", error)
         raise AssertionError("unreachable")
-
-    def _is_there(self) -> bool:
-        return not self._is_local or os.path.isdir(self.uri)
 
     def _unavailable(self, what: str, error: Exception) -> StoreUnavailable:
         reason = str(getattr(error, "strerror", None) or error).partition("\n")[0]

@@ -145,8 +145,8 @@ def forget_memory(memories: LongTermMemory, arguments: Mapping[str, Any]) -> Too
     if not found:
         return _answer({"found": 0}, "No matching memories found.")
     lines = [f"- [{one.row.id[:8]}] {excerpt(one.row.text, _LISTED_UNITS)}" for one in found]
-    kept = ("id", "text", "category", "score")
-    candidates = [{name: value for name, value in _match_to_json(one).items() if name in kept} for one in found]
+    shown = (_match_to_json(one).items() for one in found)
+    candidates = [{name: value for name, value in one if name != "importance"} for one in shown]
     text = f"Found {len(found)} candidates. Call again with the memoryId of one:\n" + "\n".join(lines)
     return _answer({"action": "candidates", "candidates": candidates}, text)
 
@@ -191,20 +191,16 @@ def excerpt(text: str, max_units: int) -> str:
     return escape(cut_units(text, max_units)) + ("…" if utf16_units(text) > max_units else "")
 
 
-def escape_within(text: str, max_units: int | None) -> str:
-    """Return a text escaped, and cut to a length that counts the entities, none of which is cut in half."""
-    escaped = escape(text)
-    if max_units is None or utf16_units(escaped) <= max_units:
-        return escaped
-    return re.sub(r"&[^;]*\Z", "", cut_units(escaped, max_units - 1)) + "…"
-
-
 def number_entries(matches: Iterable[Match], max_units: int | None = None, *, with_scores: bool = False) -> str:
     """Return a line ``1. [category] text (61%)`` for each memory, with at most ``max_units`` of its text."""
     lines = []
     for number, (row, score) in enumerate(matches, 1):
         share = f" ({max(0, round(score * 100))}%)" if with_scores else ""
-        lines.append(f"{number}. [{escape(row.category)}] {escape_within(row.text, max_units)}{share}")
+        text = escape(row.text)
+        if max_units is not None and utf16_units(text) > max_units:
+            # Entities count, and none is cut in half.
+            text = re.sub(r"&[^;]*\Z", "", cut_units(text, max_units - 1)) + "…"
+        lines.append(f"{number}. [{escape(row.category)}] {text}{share}")
     return "\n".join(lines)
 
 

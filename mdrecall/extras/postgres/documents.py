@@ -21,7 +21,7 @@ from mdrecall.store import common, vectors
 from mdrecall.text.annotations import unpack_marks
 from mdrecall.text.days import is_of_days
 from mdrecall.text.index_terms import index_terms
-from mdrecall.types import Embedding, Match, PendingChunk, SourceCount, Space, StoredSpace, Term, Transcript
+from mdrecall.types import Embedding, Match, PendingChunk, SourceStatus, Space, StoredSpace, Term, Transcript
 from mdrecall.types.documents import Chunk, Document, IndexedChunk, SourceName, StoredChunk, StoredDocument, file_path
 
 #: Chunks are collected up to this number before their rows are written, so that memory stays bounded.
@@ -386,9 +386,9 @@ class PostgresChunks:
                 return now.state.chunks
             return now.spaces[space].vectors if space in now.spaces else 0
 
-    def count_by_source(self) -> tuple[SourceCount, ...]:
+    def count_by_source(self) -> tuple[SourceStatus, ...]:
         with self._database.reading(self._gen) as now:
-            return tuple(SourceCount(*row) for row in now.rows(_COUNTS))
+            return tuple(SourceStatus(*row) for row in now.rows(_COUNTS))
 
     def chunks_of_projects(self) -> Mapping[int, str]:
         with self._database.reading(self._gen) as now:

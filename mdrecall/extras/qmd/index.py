@@ -15,7 +15,6 @@ from mdrecall.types import (
     Issue,
     Probe,
     ProgressCallback,
-    SourceCount,
     SourceName,
     SourceStatus,
     Status,
@@ -72,7 +71,7 @@ class QmdIndex:
             db_path=self.database.path,
             extra_paths=tuple(extra.path for extra in self._settings.memory_search.extra_paths),
             sources=tuple(count.source for count in counts),
-            source_counts=tuple(SourceStatus(*count) for count in counts),
+            source_counts=counts,
             cache={},
             fts={"enabled": True, "available": True},
             fallback=None,
@@ -88,13 +87,13 @@ class QmdIndex:
             },
         )
 
-    def counts(self) -> tuple[SourceCount, ...]:
+    def counts(self) -> tuple[SourceStatus, ...]:
         """Return how many documents of each source qmd has; 0 if its index cannot be read."""
         by_source: dict[SourceName, int] = dict.fromkeys((entry.source for entry in self.collections), 0)
         counts = self._count_readable()
         for entry in self.collections:
             by_source[entry.source] += counts.get(entry.name, 0)
-        return tuple(SourceCount(source, count, count) for source, count in by_source.items())
+        return tuple(SourceStatus(source, count, count) for source, count in by_source.items())
 
     def documents(self) -> dict[str, int]:
         """Return how many documents each managed collection has; raise ``BackendUnavailable``."""

@@ -25,7 +25,7 @@ from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.vectors import SqliteVectors, check_contents, count_vectors, forget_chunks
 from mdrecall.text.annotations import unpack_marks
 from mdrecall.text.days import is_of_days
-from mdrecall.types import Embedding, Job, Match, SourceCount, StoredChunk, StoredDocument, Term, Transcript
+from mdrecall.types import Embedding, Job, Match, SourceStatus, StoredChunk, StoredDocument, Term, Transcript
 from mdrecall.types.documents import Chunk, Document, IndexedChunk, SourceName
 
 _STORED = "SELECT id FROM documents WHERE source=? AND path=?"
@@ -323,9 +323,9 @@ class SqliteChunks:
                 return self._recall(db).chunks
             return count_vectors(db, space) if sql.is_stored(db, space) else 0
 
-    def count_by_source(self) -> tuple[SourceCount, ...]:
+    def count_by_source(self) -> tuple[SourceStatus, ...]:
         with self._file.reading() as db:
-            return tuple(SourceCount(*row) for row in sql.rows(db, _COUNTS))
+            return tuple(SourceStatus(*row) for row in sql.rows(db, _COUNTS))
 
     def chunks_of_projects(self) -> Mapping[int, str]:
         with self._file.reading() as db:
