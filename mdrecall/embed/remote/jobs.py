@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import quote, urlsplit
 
-from mdrecall.embed.remote.client import ProviderClient, RetryPolicy
+from mdrecall.embed.remote.client import RetryPolicy
 from mdrecall.embed.remote.embedder import RemoteEmbedder
 from mdrecall.embed.remote.providers import PROVIDERS, gemini_content
 from mdrecall.errors import EmbedderError, KeyRefused, WrongAnswer
@@ -34,8 +34,8 @@ def batch_api_for(embedder: RemoteEmbedder) -> "BatchApi | None":
     return None
 
 
-class FileJobs:
-    """``/files`` and ``/batches``, the batch API of OpenAI and Voyage."""
+class _Jobs:
+    """Everything that is the same in all batch APIs."""
 
     most_texts = _MAX_TEXTS
 
@@ -44,17 +44,42 @@ class FileJobs:
         self._client = embedder.client
         self._is_voyage = embedder.provider == "voyage"
 
+    def _render_lines(self, passages: Mapping[str, EmbedInput], make: _MakeLine) -> bytes:
+        texts = {name: self._embedder.render_text(passage) for name, passage in passages.items()}
+        lines = (json.dumps(make(name, text), ensure_ascii=False) + "\n" for name, text in texts.items())
+        return "".join(lines).encode("utf-8", "replace")
+
+    def _list_jobs(self, path: str, read_page: Callable[[Any], tuple[Any, str]]) -> Iterator[Any]:
+        """Yield the account's jobs, the newest first; ``read_page`` returns those of a page and the next query."""
+        after = ""
+        for _ in range(_MAX_PAGES):
+            found, after = read_page(self._client.request_json("GET", path + after, policy=_ASK))
+            if not isinstance(found, list):
+                raise self._client.wrong_answer("it has no list of jobs")
+            yield from found
+            if not after:
+                return
+
+    def _require_text(self, answer: Any, what: str, name: str) -> str:
+        if found := _text(answer, name):
+            return found
+        raise self._client.wrong_answer(f"it has no {what}")
+
+
+class FileJobs(_Jobs):
+    """``/files`` and ``/batches``, the batch API of OpenAI and Voyage."""
+
     def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
         """Upload texts by name, and return the provider's name for the upload."""
         file_head = f'Content-Disposition: form-data; name="file"; filename="memory-embeddings.{tag}.jsonl"'
-        lines = _render_lines(self._embedder, passages, self._make_line)
+        lines = self._render_lines(passages, self._make_line)
         body, kind = _join_parts(
             "form-data",
             ('Content-Disposition: form-data; name="purpose"', b"batch"),
             (f"{file_head}\r\nContent-Type: application/jsonl", lines),
         )
         answer = self._client.send("POST", "/files", body, kind, policy=_UPLOAD)
-        return _require_text(self._embedder, answer, "file id", "id")
+        return self._require_text(answer, "file id", "id")
 
     def create(self, tag: str, file: str) -> JobState:
         body: dict[str, Any] = {
@@ -73,7 +98,7 @@ class FileJobs:
 
     def find(self, tag: str, file: str) -> JobState | None:
         """Return the job that was created of an upload, in case the answer to its creation was lost."""
-        for entry in _list_jobs(self._client, "/batches?limit=100", self._read_page):
+        for entry in self._list_jobs("/batches?limit=100", self._read_page):
             if _text(entry, "input_file_id") == file or _text(entry, "metadata", "tag") == tag:
                 return self._parse_state(entry)
         return None
@@ -104,7 +129,7 @@ class FileJobs:
         return {"custom_id": name, "method": "POST", "url": "/v1/embeddings", "body": body}
 
     def _parse_state(self, answer: Any) -> JobState:
-        job = _require_text(self._embedder, answer, "job id", "id")
+        job = self._require_text(answer, "job id", "id")
         status = _text(answer, "status")
         outputs = tuple(found for name in ("output_file_id", "error_file_id") if (found := _text(answer, name)))
         counts = _number(answer, "request_counts", "completed"), _number(answer, "request_counts", "total")
@@ -117,18 +142,12 @@ class FileJobs:
         return JobState(job, "running", *counts)
 
 
-class GeminiJobs:
+class GeminiJobs(_Jobs):
     """Uploaded files and ``asyncBatchEmbedContent``, the batch API of Gemini."""
-
-    most_texts = _MAX_TEXTS
-
-    def __init__(self, embedder: RemoteEmbedder) -> None:
-        self._embedder = embedder
-        self._client = embedder.client
 
     def upload(self, tag: str, passages: Mapping[str, EmbedInput]) -> str:
         about = json.dumps({"file": {"displayName": f"memory-embeddings.{tag}", "mimeType": "application/jsonl"}})
-        lines = _render_lines(self._embedder, passages, self._make_line)
+        lines = self._render_lines(passages, self._make_line)
         body, kind = _join_parts(
             "related",
             ("Content-Type: application/json; charset=UTF-8", about.encode()),
@@ -136,7 +155,7 @@ class GeminiJobs:
         )
         path = self._root_url("upload", "/files?uploadType=multipart")
         answer = self._client.send("POST", path, body, kind, policy=_UPLOAD)
-        return _text(answer, "file", "name") or _require_text(self._embedder, answer, "file name", "name")
+        return _text(answer, "file", "name") or self._require_text(answer, "file name", "name")
 
     def create(self, tag: str, file: str) -> JobState:
         body = {"batch": {"displayName": tag, "inputConfig": {"file_name": file}}}
@@ -144,7 +163,7 @@ class GeminiJobs:
         return self._parse_state(self._client.request_json("POST", path, body, policy=_ONCE))
 
     def find(self, tag: str, file: str) -> JobState | None:
-        for entry in _list_jobs(self._client, "/batches?pageSize=100", self._read_page):
+        for entry in self._list_jobs("/batches?pageSize=100", self._read_page):
             parts = (_find(entry, "metadata"), entry)
             if tag in (_text(part, name) for part in parts for name in ("displayName", "display_name")):
                 return self._parse_state(entry)
@@ -192,7 +211,7 @@ class GeminiJobs:
         return {"key": name, "request": {"model": f"models/{request.model}", **gemini_content(request, text)}}
 
     def _parse_state(self, answer: Any) -> JobState:
-        job = _require_text(self._embedder, answer, "job name", "name")
+        job = self._require_text(answer, "job name", "name")
         status = (_text(answer, "metadata", "state") or _text(answer, "state")).rpartition("STATE_")[2].upper()
         stats = _find(answer, "metadata", "batchStats") or _find(answer, "batchStats")
         total, left = _number(stats, "requestCount"), _number(stats, "pendingRequestCount")
@@ -207,12 +226,6 @@ class GeminiJobs:
 
 #: What embeds many texts for less money and without a deadline.
 BatchApi: TypeAlias = FileJobs | GeminiJobs
-
-
-def _render_lines(embedder: RemoteEmbedder, passages: Mapping[str, EmbedInput], make: _MakeLine) -> bytes:
-    texts = {name: embedder.render_text(passage) for name, passage in passages.items()}
-    lines = (json.dumps(make(name, text), ensure_ascii=False) + "\n" for name, text in texts.items())
-    return "".join(lines).encode("utf-8", "replace")
 
 
 def _join_parts(kind: str, *parts: tuple[str, bytes]) -> tuple[bytes, str]:
@@ -291,21 +304,3 @@ def _number(entry: Any, *names: str) -> int:
         return int(_find(entry, *names) or 0)
     except (TypeError, ValueError):
         return 0
-
-
-def _require_text(embedder: RemoteEmbedder, answer: Any, what: str, *names: str) -> str:
-    if found := _text(answer, *names):
-        return found
-    raise embedder.client.wrong_answer(f"it has no {what}")
-
-
-def _list_jobs(client: ProviderClient, path: str, read_page: Callable[[Any], tuple[Any, str]]) -> Iterator[Any]:
-    """Yield the account's jobs, the newest first; ``read_page`` returns those of a page and the query for the next."""
-    after = ""
-    for _ in range(_MAX_PAGES):
-        found, after = read_page(client.request_json("GET", path + after, policy=_ASK))
-        if not isinstance(found, list):
-            raise client.wrong_answer("it has no list of jobs")
-        yield from found
-        if not after:
-            return

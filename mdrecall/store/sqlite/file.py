@@ -15,18 +15,7 @@ import apsw
 
 from mdrecall.errors import CorruptIndex, NewerIndex, StoreBusy, StoreError, StoreUnavailable
 from mdrecall.locks import FileLock, describe_holder
-from mdrecall.store.sqlite import sidecar_files
-from mdrecall.store.sqlite.connect import (
-    IndexLocation,
-    close,
-    closing,
-    connect,
-    connect_empty,
-    connect_unwritable,
-    prepare,
-    restore_length,
-    sweep,
-)
+from mdrecall.store.sqlite import connect, sidecar_files
 from mdrecall.store.sqlite.tables import bump, current_revision, explain_error, rows, transaction, translate_errors
 from mdrecall.types import ContentSizes
 
@@ -47,7 +36,7 @@ class IndexFile:
 
     def __init__(
         self,
-        location: IndexLocation,
+        location: connect.IndexLocation,
         on_change: Callable[[], None],
         check_contents: Callable[[apsw.Connection], None],
     ) -> None:
@@ -115,7 +104,7 @@ class IndexFile:
         except OSError:
             return True
         if shared_bytes < self._shared_bytes:
-            restore_length(self._location.path, self._shared_bytes)
+            connect.restore_length(self._location.path, self._shared_bytes)
         self._shared_bytes = max(shared_bytes, self._shared_bytes)
         return True
 
@@ -136,7 +125,7 @@ class IndexFile:
             if not self._home.disposable:
                 sidecar_files.sweep(self.path)
             try:
-                prepare(self._home, create=False)
+                connect.prepare(self._home, create=False)
             except CorruptIndex:
                 return False
             except StoreUnavailable:
@@ -157,10 +146,10 @@ class IndexFile:
                 # SQLite would apply the changes in the side files of the old database to the new one.
                 sidecar_files.remove(self.path)
             try:
-                prepare(self._home, create=True)
+                connect.prepare(self._home, create=True)
             except CorruptIndex:
                 self._quarantined_path = sidecar_files.quarantine(self.path)
-                prepare(self._home, create=True)
+                connect.prepare(self._home, create=True)
             self._record_identity()
 
     def recreate(self, problem: StoreUnavailable | None = None) -> bool:
@@ -185,7 +174,7 @@ class IndexFile:
                 self._quarantined_path = sidecar_files.quarantine(self.path)
             elif self._scratch:
                 sidecar_files.remove(self._location.path)
-            prepare(self._location, create=True)
+            connect.prepare(self._location, create=True)
             self._record_identity()
         return True
 
@@ -195,7 +184,7 @@ class IndexFile:
             if self._problem is not None and self._is_open():
                 return
             try:
-                close(connect_unwritable(self._home))
+                connect.close(connect.connect_unwritable(self._home))
                 self._read_only = True
                 self._record_problem(problem)
             except (StoreError, apsw.Error):
@@ -220,10 +209,10 @@ class IndexFile:
             location = self._home._replace(path=os.path.join(scratch, "index.sqlite"), is_ours=True, disposable=True)
             sidecar_files.copy(self.path, location.path)
             try:
-                prepare(location, create=True)
+                connect.prepare(location, create=True)
             except CorruptIndex:
                 sidecar_files.remove(location.path)
-                prepare(location, create=True)
+                connect.prepare(location, create=True)
         except (OSError, StoreError):
             raise problem from None
         self._scratch, self._location = scratch, location
@@ -237,8 +226,9 @@ class IndexFile:
             sidecar_files.make_folder(self.path)
             if not lock.acquire(0, "opening the index"):
                 return False
-            prepare(self._home, create=True)
-            with translate_errors(self.path), closing(connect(self._home, writable=True)) as db, transaction(db):
+            connect.prepare(self._home, create=True)
+            opened = connect.closing(connect.connect(self._home, writable=True))
+            with translate_errors(self.path), opened as db, transaction(db):
                 bump(db, "cache")
         except (OSError, StoreError):
             return False
@@ -263,7 +253,7 @@ class IndexFile:
         for connection in readers:
             # A connection that another thread is using right now is closed when that thread releases it.
             with suppress(apsw.ThreadingViolationError):
-                close(connection)
+                connect.close(connection)
         self._leave_fallback()
 
     def _close_writer(self) -> None:
@@ -271,13 +261,13 @@ class IndexFile:
         writer, self._writer = self._writer, None
         if writer is not None and self._thread_lock.acquire(blocking=False):
             self._thread_lock.release()
-            close(writer)
+            connect.close(writer)
 
     def _close_own_reader(self) -> None:
         db: apsw.Connection | None = getattr(self._local, "db", None)
         if db is not None:
             self._local.db = None
-            close(db)
+            connect.close(db)
 
     def renew_writer(self) -> None:
         """Make the next write use a new connection, which has nothing cached."""
@@ -361,7 +351,7 @@ class IndexFile:
             generation, db = self._generation, self.connection()
         except StoreBusy:
             # A process that is writing will create it. Until then, there is nothing in it.
-            generation, db = -1, connect_empty(self._home)
+            generation, db = -1, connect.connect_empty(self._home)
         with self._open_lock:
             self._readers.add(db)
         self._local.db, self._local.generation, self._local.at_end = db, generation, _CloseAtEnd(db)
@@ -371,18 +361,20 @@ class IndexFile:
         """Return a new connection to read."""
         if not self._read_only:
             try:
-                return connect(self._location, writable=False)
+                return connect.connect(self._location, writable=False)
             except StoreUnavailable as problem:
                 if self._scratch:
                     raise
                 with self._open_lock:
                     self._opened = None
                 self._fall_back(problem)
-        return connect_unwritable(self._location) if self._read_only else connect(self._location, writable=False)
+            if not self._read_only:
+                return connect.connect(self._location, writable=False)
+        return connect.connect_unwritable(self._location)
 
     def latest(self) -> AbstractContextManager[apsw.Connection]:
         """Give a new connection, which sees the last state of the index; this thread may see an earlier one."""
-        return closing(self.connection())
+        return connect.closing(self.connection())
 
     @contextmanager
     def writing(self) -> Iterator[apsw.Connection]:
@@ -399,7 +391,7 @@ class IndexFile:
                     self.require_writable()
                 with self._open_lock:
                     self._close_writer()
-                    self._writer, self._writer_of = connect(self._location, writable=True), self._generation
+                    self._writer, self._writer_of = connect.connect(self._location, writable=True), self._generation
             # A temporary index needs no lock; if the index itself has replaced it meanwhile, that one does.
             with self.write_lock("writing"), translate_errors(self.path):
                 yield self._writer
@@ -453,12 +445,12 @@ class IndexFile:
         """Delete the index and everything that belongs to it; never a file that is not an index."""
         if os.path.lexists(self.path):
             with suppress(CorruptIndex, NewerIndex, StoreUnavailable):
-                prepare(self._home, create=False)
+                connect.prepare(self._home, create=False)
         with self.write_lock("deleting the index"), self.rebuild_lock("deleting the index"):
             self.close()
             sidecar_files.delete_all(self.path)
         sidecar_files.sweep(self.path)
-        sweep(self.path)
+        connect.sweep(self.path)
 
 
 class _Reading:
@@ -493,7 +485,7 @@ class _CloseAtEnd:
 
     def __del__(self) -> None:
         with suppress(apsw.Error, StoreError):
-            close(self._db)
+            connect.close(self._db)
 
 
 def _is_in_use(db: apsw.Connection) -> bool:
