@@ -18,7 +18,7 @@ from mdrecall.interfaces import DocumentWriter, OpenTranscript, TranscriptReader
 from mdrecall.notes.repository import project_of
 from mdrecall.notes.tombstones import TombstoneFiles
 from mdrecall.text.annotations import least_trusted
-from mdrecall.text.chunk import chunk_markdown, title_text
+from mdrecall.text.chunk import iter_chunks, title_text
 from mdrecall.text.words import Analyser
 from mdrecall.types import (
     PASTED,
@@ -271,7 +271,7 @@ class TranscriptIndexer:
         return document, list(self._chunks(text, part.messages, project))
 
     def _chunks(self, text: str, messages: list[TranscriptRecord], project: str) -> Iterator[IndexedChunk]:
-        for chunk in chunk_markdown(text, tokens=self._size.tokens, overlap=self._size.overlap):
+        for chunk in iter_chunks(text, tokens=self._size.tokens, overlap=self._size.overlap):
             own = messages[chunk.start_line - 1 : chunk.end_line]
             records = tuple(message.number for message in own)
             day = next((message.day for message in own if message.day), "")

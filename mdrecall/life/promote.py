@@ -12,7 +12,7 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias
@@ -120,12 +120,11 @@ def _open_notes(settings: Settings) -> Callable[[str], list[Entry]]:
 
     @cache
     def find(path: str) -> list[Entry]:
-        try:
+        with suppress(ReadError):
             max_bytes = settings.mdrecall.max_file_bytes
             text = decode(read_below(settings.workspace, path, shown=path, max_bytes=max_bytes).data)
-        except ReadError:
-            return []
-        return promotion.find_entries(forgotten.mask(text, path).split("\n"))
+            return promotion.find_entries(forgotten.mask(text, path).split("\n"))
+        return []
 
     return find
 
@@ -218,7 +217,7 @@ class _Judge:
         self._promoted = promotion.find_promoted_keys(text)
         # The entries of the file are read once for all candidates.
         entries = promotion.find_entries(text.split("\n"))
-        self._contents = [(entry, promotion.find_content(promotion.strip_figures(entry.text))) for entry in entries]
+        self._contents = [(entry, promotion.find_content(entry.text)) for entry in entries]
         self._chosen: list[tuple[Candidate, AbstractSet[str]]] = []
 
     @property
@@ -271,13 +270,12 @@ class _Judge:
 
 def _read_memory(settings: Settings) -> tuple[str, bytes | None]:
     """Return the path and the content of ``MEMORY.md``; None if there is no such file."""
-    there = [name for name in ROOT_FILES if os.path.lexists(os.path.join(settings.workspace, name))]
-    path = there[0] if there else ROOT_FILES[0]
-    try:
-        opened = read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes)
-    except FileMissing:
-        return path, None
-    return path, opened.data
+    workspace, max_bytes = settings.workspace, settings.mdrecall.max_file_bytes
+    there = (name for name in ROOT_FILES if os.path.lexists(os.path.join(workspace, name)))
+    path = next(there, ROOT_FILES[0])
+    with suppress(FileMissing):
+        return path, read_below(workspace, path, shown=path, max_bytes=max_bytes).data
+    return path, None
 
 
 @contextmanager

@@ -35,6 +35,8 @@ _MAX_READ_CHARS = 1_000
 
 _SENTENCE_ENDS = (".", "!", "?", "。", "！", "？")
 _COMMENT = compile_later(r"<!--.*?(?:-->|$)", re.DOTALL)
+# Comments, and the figures that promotion writes behind an entry.
+_UNREAD = compile_later(r"<!--.*?(?:-->|$)|\[score=[^\]]*\]", re.DOTALL)
 _ITEM = compile_later(r"\s*(?:[-*+]|\d{1,9}[.)])\s+")
 _TABLE = compile_later(r"\s*(?:\||:?-{2,}:?\s*\|)")
 _UNDERLINE = compile_later(r"\s*(?:={2,}|-{2,}|\*{3,}|_{3,}|(?:[-*_]\s){2,}[-*_])\s*")
@@ -199,7 +201,7 @@ def adds_nothing(new: AbstractSet[str], old: AbstractSet[str]) -> bool:
 
 def find_content(text: str) -> frozenset[str]:
     """Return the words of a text that count, in a form that is the same for all their endings."""
-    words = [word for token in tokens(_COMMENT.sub(" ", text)) for word in surface_words(token)]
+    words = [word for token in tokens(_UNREAD.sub(" ", text)) for word in surface_words(token)]
     stop = find_stop_words(words) - _NEGATIONS
     return frozenset(word if word in _NEGATIONS else stem(word) for word in words if word not in stop)
 
@@ -371,7 +373,6 @@ _MAX_CHARS = 640
 #: A cut after a sentence or a word is taken if it leaves at least this share of the text.
 _SENTENCE_SHARE, _WORD_SHARE = 0.55, 0.65
 _MARKER = re.compile(r"<!--\s*openclaw-memory-promotion:([^\n]*?)\s*-->", re.IGNORECASE)
-_FIGURES = re.compile(r"\[score=[^\]]*\]")
 _NO_COMMENT = re.compile(r"<!--+|--+>")
 _ENDS = (".", "!", "?", "。", "！", "？", "…")
 
@@ -413,11 +414,6 @@ def render_section(day: str, promotions: Iterable[Candidate]) -> str:
 def find_promoted_keys(memory: str) -> frozenset[str]:
     """Return the keys of what was promoted into a text."""
     return frozenset(key for key in map(str.strip, _MARKER.findall(memory)) if key)
-
-
-def strip_figures(text: str) -> str:
-    """Return an entry without the figures that promotion has written behind it."""
-    return _FIGURES.sub("", text).strip()
 
 
 #: OpenClaw keeps as many tags of a text, and makes triggers of the first three.

@@ -77,14 +77,9 @@ class FolderQueue:
         # A user may have 128 of them: one that nobody closes must not stay open.
         self.close = weakref.finalize(self, os.close, self._file)
         """Follows nothing any more; may be called twice."""
-        self._pid = os.getpid()
+        self.pid = os.getpid()
         self._folders: dict[str, int] = {}
         self._watches: set[int] = set()
-
-    @property
-    def is_own(self) -> bool:
-        """True in the process that opened the queue: a forked one would take the events away from it."""
-        return self._pid == os.getpid()
 
     def watch(self, folder: str) -> None:
         """Follow a folder, not those below it; raise ``OSError`` if its changes would not all be noticed."""
@@ -162,7 +157,8 @@ class FollowedFiles:
     def scan(self) -> Listing:
         """List every memory file with its stamp."""
         with self._lock:
-            if self._queue and not self._queue.is_own:
+            # A forked process would take the events away from the one that opened the queue.
+            if self._queue and self._queue.pid != os.getpid():
                 self._queue.close()
                 self._queue = self._kept = None
             # Another thread may forget it meanwhile.

@@ -67,15 +67,11 @@ class _Pieces(NamedTuple):
         return self.totals[place + 1] - self.totals[place]
 
 
-def chunk_markdown(text: str, *, tokens: int, overlap: int) -> list[Chunk]:
-    """Cut a document into chunks of at most ``tokens``, with about ``overlap`` repeated between neighbours."""
-    return list(iter_chunks(text, tokens=tokens, overlap=overlap))
-
-
 def iter_chunks(text: str, *, tokens: int, overlap: int, entries: Collection[int] = ()) -> Iterator[Chunk]:
     """Yield the chunks of a document one by one, so that those of a long one are never in memory together.
 
-    ``entries`` are lines that a chunk always begins at, without a part of the chunk before.
+    Each has at most ``tokens``, and about ``overlap`` are repeated between neighbours. ``entries`` are lines that a
+    chunk always begins at, without a part of the chunk before.
     """
     limit = max(MIN_CHUNK_UNITS, tokens * UNITS_PER_TOKEN)
     carry = min(max(0, overlap), tokens - 1) * UNITS_PER_TOKEN
@@ -132,9 +128,8 @@ def _block_chunks(
 @lru_cache(_MOST_TITLES)
 def title_text(path: str) -> str:
     """Return the path, for ``memory/2026-02-10.md`` with ``February 10``, so that a question with a date finds it."""
-    name = path.rsplit("/", 1)[-1]
+    date = _DATE.search(path.rsplit("/", 1)[-1])
     path = path[-TITLE_CHARS:]
-    date = _DATE.search(name)
     if date and 1 <= int(date[2]) <= 12:
         return f"{path} {_MONTHS[int(date[2]) - 1]} {int(date[3])}"
     return path
@@ -205,8 +200,8 @@ def _split(line: str, limit: int, shape: Line) -> Iterator[tuple[int, int, Line]
         while len(part) > 1 and units(part) > step:
             part = part[: len(part) // 2]
         end = start + len(part)
-        newline = 1 if end == len(line) else 0
-        yield start, units(part) + newline, Line(cut, part.isspace(), 0, "")
+        ends_line = end == len(line)
+        yield start, units(part) + ends_line, Line(cut, part.isspace(), 0, "")
         start, cut = end, _INSIDE_LINE
 
 

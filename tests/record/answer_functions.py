@@ -26,7 +26,7 @@ from mdrecall.search.stages import (
     places_in_files,
 )
 from mdrecall.text.annotations import line_origins, path_origin
-from mdrecall.text.chunk import chunk_markdown, iter_chunks, title_text
+from mdrecall.text.chunk import iter_chunks, title_text
 from mdrecall.text.markdown import is_role, is_user, split_line, split_passages
 from mdrecall.text.notes import read_fields
 from mdrecall.text.words import common_beginning, porter_stem, stem
@@ -255,20 +255,20 @@ def record_chunks() -> Iterator[str]:
     limits = ((1, 0), (8, 4), (8, 8), (9, 99), (12, 1), (12, 3), (12, 6), (20, -1), (40, 10))
     for number, text in enumerate(CUT_NOTES):
         for tokens, repeated in limits[:: 1 if len(text) > 20 else 9]:
-            found = chunk_markdown(text, tokens=tokens, overlap=repeated)
+            found = list(iter_chunks(text, tokens=tokens, overlap=repeated))
             shown = [f"{one[0]}-{one[1]}:{len(one[2])}" + (f"+{one[3]}" if one[3] else "") for one in found]
             yield f"{number} {tokens} {repeated}: {len(shown)}: {' '.join(shown[:9])} … {' '.join(shown[9:][-3:])}"
         entries = [list(iter_chunks(text, tokens=20, overlap=6, entries=lines)) for lines in ((2,), (1, 4, 5), (99,))]
         yield " / ".join(" ".join(f"{one[0]}-{one[1]}{''.join(one[4])[-6:]}" for one in found) for found in entries)
     edges = ("x" * 32, "x" * 33, "x " * 16, "x" * 31 + "\ny", "é" * 32, "猫" * 8, "猫" * 9)
-    yield str([[(one[0], len(one[2])) for one in chunk_markdown(text, tokens=8, overlap=0)] for text in edges])
+    yield str([[(one[0], len(one[2])) for one in iter_chunks(text, tokens=8, overlap=0)] for text in edges])
     long = (
         "# Top\n" + ("words " * 1_500 + "\n") * 29,
         "no end " * 37_000,
         "```\n" + "x" * 255_998 + "\ny",
     )
     for text in long:
-        last = chunk_markdown(text, tokens=60_000, overlap=0)
+        last = list(iter_chunks(text, tokens=60_000, overlap=0))
         yield str([(one[0], one[1], len(one[2]), one[3], one[4]) for one in last])
     paths = ("memory/2026-02-10.md", "2026-13-01.md", "2026-00-01.md", "12026-02-10.md", "2026-12-05/x.md", "x" * 600)
     yield str([title[-30:] if len(title := title_text(path)) < 500 else len(title) for path in paths])

@@ -10,7 +10,7 @@ from mdrecall.search.recency import quiet_time_words
 from mdrecall.search.results import run_stages
 from mdrecall.search.score import Query, ReadChunk, rank, similarity, strengths, weigh
 from mdrecall.search.stages import Candidate, RankingContext, RankingOptions, describe_doubt, to_results
-from mdrecall.text.chunk import chunk_markdown
+from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.days import ms_of_day
 from mdrecall.text.markdown import split_passages
 from mdrecall.text.words import Analyser, is_unspaced_text
@@ -73,7 +73,7 @@ def make_chunks() -> list[StoredChunk]:
     chunks: list[StoredChunk] = []
     for path, text in NOTES.items():
         is_session = path.startswith("sessions/")
-        for cut in chunk_markdown(text, tokens=60, overlap=10):
+        for cut in iter_chunks(text, tokens=60, overlap=10):
             records = tuple(range(2 * cut.start_line, 2 * cut.end_line + 1, 2)) if is_session else ()
             number = len(chunks) + 1
             mtime_ns = int(ms_of_day(TODAY - 3 * number) * 1e6)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 from mdrecall.interfaces import Store
 from mdrecall.search.query import parse_query
 from mdrecall.store.sqlite import SqliteStore, find_library
-from mdrecall.text.chunk import chunk_markdown
+from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.words import Analyser
 from mdrecall.types import Document, Embedding, IndexedChunk, Space, StoredSpace
 from tests.postgres_server import POOLER, POSTGRES
@@ -69,7 +69,7 @@ def indexed(path: str, text: str, tokens: int = 400) -> tuple[Document, list[Ind
     analyser = Analyser()
     chunks = [
         IndexedChunk(chunk, *analyser.indexable(chunk.text), path)
-        for chunk in chunk_markdown(text, tokens=tokens, overlap=tokens // 5)
+        for chunk in iter_chunks(text, tokens=tokens, overlap=tokens // 5)
     ]
     return Document("memory", path, text, "ab" * 32, STAMP, 10_000_000_000), chunks
 

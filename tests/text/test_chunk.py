@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mdrecall.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, chunk_markdown, units
+from mdrecall.text.chunk import MIN_CHUNK_UNITS, UNITS_PER_TOKEN, iter_chunks, units
 from mdrecall.text.markdown import BETWEEN_LINES, BLOCK, HEADING_CHARS, LIST_ITEM, find_trails, read_lines
 from tests.conftest import examples
 
@@ -10,7 +10,7 @@ L8 = "\n".join(f"line{number}" for number in range(1, 9))
 
 
 def spans(text: str, tokens: int, overlap: int) -> list[tuple[int, int, int]]:
-    return [(c.start_line, c.end_line, len(c.text)) for c in chunk_markdown(text, tokens=tokens, overlap=overlap)]
+    return [(c.start_line, c.end_line, len(c.text)) for c in iter_chunks(text, tokens=tokens, overlap=overlap)]
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_golden_chunks_that_differ_on_purpose_are_bounded_and_hold_no_blank_
 def test_a_short_document_is_one_chunk_without_the_blank_lines_around_it(
     text: str, first: int, last: int, kept: str
 ) -> None:
-    (chunk,) = chunk_markdown(text, tokens=400, overlap=80)
+    (chunk,) = iter_chunks(text, tokens=400, overlap=80)
     assert (chunk.start_line, chunk.end_line, chunk.text) == (first, last, kept)
 
 
@@ -70,21 +70,21 @@ def test_a_line_that_only_looks_like_a_list_item_is_a_plain_line(line: str) -> N
 
 def test_a_chunk_of_a_long_line_has_no_newline_that_the_source_lacks() -> None:
     line = "word " * 2000
-    for chunk in chunk_markdown(line, tokens=400, overlap=80):
+    for chunk in iter_chunks(line, tokens=400, overlap=80):
         assert "\n" not in chunk.text
         assert chunk.text in line
 
 
 def test_long_lines_are_cut_between_words() -> None:
     line = " ".join(f"word{number:04d}" for number in range(1000))
-    for chunk in chunk_markdown(line, tokens=50, overlap=10):
+    for chunk in iter_chunks(line, tokens=50, overlap=10):
         assert all(len(word) == 8 for word in chunk.text.split())
 
 
 def test_cuts_are_made_before_a_heading_rather_than_inside_its_section() -> None:
     paragraph = "\n".join(f"sentence number {number} of the section" for number in range(25))
     text = f"# One\n\n{paragraph}\n\n## Two\n\n{paragraph}\n"
-    chunks = chunk_markdown(text, tokens=400, overlap=80)
+    chunks = list(iter_chunks(text, tokens=400, overlap=80))
     assert chunks[1].text.startswith("## Two")
     assert chunks[1].overlap == 0
     assert chunks[1].trail == ("# One",)
@@ -93,7 +93,7 @@ def test_cuts_are_made_before_a_heading_rather_than_inside_its_section() -> None
 def test_cuts_are_not_made_inside_a_fence_when_there_is_a_better_place() -> None:
     prose = "\n".join("some prose on a line of its own" for _ in range(30))
     code = "```python\n# not a heading\n" + "\n".join(f"value_{n} = {n}" for n in range(20)) + "\n```"
-    chunks = chunk_markdown(f"{prose}\n\n{code}\n\nafter", tokens=300, overlap=0)
+    chunks = list(iter_chunks(f"{prose}\n\n{code}\n\nafter", tokens=300, overlap=0))
     holders = [chunk for chunk in chunks if "value_" in chunk.text]
     assert len(holders) == 1
     assert holders[0].text.startswith("```python")
@@ -101,7 +101,7 @@ def test_cuts_are_not_made_inside_a_fence_when_there_is_a_better_place() -> None
 
 def test_a_comment_in_a_fence_is_not_a_heading() -> None:
     body = "\n".join("text line that fills the chunk up" for _ in range(60))
-    chunks = chunk_markdown(f"# Real\n\n```\n# comment\n```\n\n{body}", tokens=200, overlap=0)
+    chunks = list(iter_chunks(f"# Real\n\n```\n# comment\n```\n\n{body}", tokens=200, overlap=0))
     assert all("# comment" not in chunk.trail for chunk in chunks)
     assert chunks[-1].trail == ("# Real",)
 
@@ -109,7 +109,7 @@ def test_a_comment_in_a_fence_is_not_a_heading() -> None:
 def test_the_trail_follows_the_levels_of_headings() -> None:
     filler = "\n".join("a line of filler text to make the section long" for _ in range(12))
     text = f"# A\n{filler}\n## B\n{filler}\n### C\n{filler}\n## D\n{filler}\n"
-    trails = {chunk.text.split("\n")[0]: chunk.trail for chunk in chunk_markdown(text, tokens=150, overlap=0)}
+    trails = {chunk.text.split("\n")[0]: chunk.trail for chunk in iter_chunks(text, tokens=150, overlap=0)}
     assert trails["## B"] == ("# A",)
     assert trails["### C"] == ("# A", "## B")
     assert trails["## D"] == ("# A",)
@@ -118,12 +118,12 @@ def test_the_trail_follows_the_levels_of_headings() -> None:
 def test_underlined_headings_count() -> None:
     filler = "\n".join("a line of filler text to make the section long" for _ in range(12))
     text = f"Title\n=====\n\n{filler}\n\nPart\n----\n\n{filler}\n\n{filler}\n"
-    assert chunk_markdown(text, tokens=150, overlap=0)[-1].trail == ("# Title", "## Part")
+    assert list(iter_chunks(text, tokens=150, overlap=0))[-1].trail == ("# Title", "## Part")
 
 
 def test_front_matter_is_kept_and_its_lines_are_no_headings() -> None:
     text = "---\ntitle: Notes\n# a comment in it\n---\n" + "\n".join(f"body line {n}" for n in range(300))
-    chunks = chunk_markdown(text, tokens=100, overlap=0)
+    chunks = list(iter_chunks(text, tokens=100, overlap=0))
     assert chunks[0].text.startswith("---\ntitle: Notes\n# a comment in it\n---")
     assert chunks[-1].trail == ()
 
@@ -132,14 +132,14 @@ def test_a_character_of_an_unspaced_script_counts_as_a_token() -> None:
     assert units("東京") == 8
     assert units("tokyo") == 5
     assert units("😀") == 2
-    assert max(len(chunk.text) for chunk in chunk_markdown("東" * 5000, tokens=400, overlap=0)) <= 400
+    assert max(len(chunk.text) for chunk in iter_chunks("東" * 5000, tokens=400, overlap=0)) <= 400
 
 
 def test_a_character_that_costs_more_than_a_part_of_a_line_still_fits_into_a_chunk() -> None:
     """A rare Han character counts five quarters of a token; the parts of a line in the smallest chunk only four."""
     rare = "\U00020000"
     assert units(rare) == 5
-    chunks = chunk_markdown(rare * 10, tokens=8, overlap=0)
+    chunks = list(iter_chunks(rare * 10, tokens=8, overlap=0))
     assert [chunk.text for chunk in chunks] == [rare * 6, rare * 4]
 
 
@@ -147,9 +147,9 @@ def test_a_character_that_costs_more_than_a_part_of_a_line_still_fits_into_a_chu
 def test_ten_megabytes_and_a_million_characters_in_a_line_are_fine() -> None:
     many_lines = "\n".join(f"- item {number} of a very long list" for number in range(300_000))
     assert len(many_lines) > 10_000_000
-    chunks = chunk_markdown(many_lines, tokens=400, overlap=80)
+    chunks = list(iter_chunks(many_lines, tokens=400, overlap=80))
     assert chunks[-1].end_line == 300_000
-    assert len(chunk_markdown("x" * 1_000_000, tokens=400, overlap=80)) > 600
+    assert len(list(iter_chunks("x" * 1_000_000, tokens=400, overlap=80))) > 600
 
 
 markdown_lines = st.lists(
@@ -169,7 +169,7 @@ def test_chunks_cover_every_line_that_is_not_blank_and_are_exact_and_bounded(
     text = "\n".join(lines)
     limit = max(MIN_CHUNK_UNITS, tokens * UNITS_PER_TOKEN)
     covered: set[int] = set()
-    for chunk in chunk_markdown(text, tokens=tokens, overlap=overlap):
+    for chunk in iter_chunks(text, tokens=tokens, overlap=overlap):
         source = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
         assert chunk.text in source
         if chunk.start_line != chunk.end_line:
@@ -187,7 +187,7 @@ def test_the_text_of_a_document_is_stored_once_and_can_be_put_together_again(
     lines: list[str], tokens: int, overlap: int
 ) -> None:
     held = ""
-    for chunk in chunk_markdown("\n".join(lines), tokens=tokens, overlap=overlap):
+    for chunk in iter_chunks("\n".join(lines), tokens=tokens, overlap=overlap):
         assert held.endswith(chunk.text[: chunk.overlap])
         held += chunk.text[chunk.overlap :]
     assert "".join(held.split()) == "".join("".join(lines).split())
@@ -208,11 +208,9 @@ def test_no_chunk_ends_between_two_blank_lines(blank: str) -> None:
 
 def test_a_long_heading_is_cut_where_it_is_repeated() -> None:
     text = f"# {'w ' * 100_000}\n\n" + "a line below it\n" * 500
-    assert all(
-        len(line) <= HEADING_CHARS for chunk in chunk_markdown(text, tokens=100, overlap=0) for line in chunk.trail
-    )
+    assert all(len(line) <= HEADING_CHARS for chunk in iter_chunks(text, tokens=100, overlap=0) for line in chunk.trail)
     fenced = "`" * 100_000 + "\n" + "code\n" * 500
-    assert max(len("".join(chunk.trail)) for chunk in chunk_markdown(fenced, tokens=100, overlap=0)) == HEADING_CHARS
+    assert max(len("".join(chunk.trail)) for chunk in iter_chunks(fenced, tokens=100, overlap=0)) == HEADING_CHARS
 
 
 def test_a_document_of_several_blocks_is_cut_like_a_short_one() -> None:
@@ -220,7 +218,7 @@ def test_a_document_of_several_blocks_is_cut_like_a_short_one() -> None:
     text = f"# Title\n\n## Part\n\n{body}\n\n```\n# comment\n{body}\n```\n\n{'word ' * 100_000}\n\n# End\n\n---\n\nlast"
     assert len(text) > 4 * 256_000
     lines, covered = text.split("\n"), set[int]()
-    chunks = chunk_markdown(text, tokens=400, overlap=80)
+    chunks = list(iter_chunks(text, tokens=400, overlap=80))
     for chunk in chunks:
         assert chunk.text in "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
         assert chunk.text.count("\n") == chunk.end_line - chunk.start_line
@@ -236,7 +234,7 @@ def test_a_document_of_several_blocks_is_cut_like_a_short_one() -> None:
 
 def test_what_is_repeated_leaves_room_for_the_line_that_follows() -> None:
     text = "\n".join(["a" * 20] * 6 + ["b" * 110])
-    chunks = chunk_markdown(text, tokens=32, overlap=16)
+    chunks = list(iter_chunks(text, tokens=32, overlap=16))
     ends = [chunk.end_line for chunk in chunks]
     assert ends == sorted(set(ends)), "a chunk that ends no later than the one before says nothing new"
     assert all(len(chunk.text) <= 128 for chunk in chunks)
@@ -248,4 +246,4 @@ def test_what_is_repeated_leaves_room_for_the_line_that_follows() -> None:
 )
 def test_an_underlined_title_is_one_at_the_top_or_below_a_blank_line(above: str, trail: tuple[str, ...]) -> None:
     text = f"{above}Title\n=====\n\n" + "a line below it\n" * 40
-    assert chunk_markdown(text, tokens=32, overlap=0)[-1].trail == trail
+    assert list(iter_chunks(text, tokens=32, overlap=0))[-1].trail == trail

@@ -162,8 +162,7 @@ def _split_lines(text: str, one: Finding) -> Iterator[Finding]:
         yield one
         return
     for line in _LINES.finditer(text, one.start, one.end):
-        bare = line[0].strip()
-        if bare:
+        if bare := line[0].strip():
             start = line.start() + line[0].index(bare)
             yield Finding(start, start + len(bare), one.kind, True)
 
