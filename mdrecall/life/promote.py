@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, TypeAlias
 
 from mdrecall.config.settings import Settings
-from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
+from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable
 from mdrecall.life import promotion
 from mdrecall.life.journal import drop_entry, load_entry, save_entry
 from mdrecall.life.promotion import Candidate, Choice, Entry, Record
-from mdrecall.life.recalls import MAX_DAYS, RecallState, hash_text, is_dated_note, lock_recalls
+from mdrecall.life.recalls import MAX_DAYS, RecallState, hash_text, is_dated_note, lock_recalls, read_entries
 from mdrecall.notes.clock import user_moment, user_time
 from mdrecall.notes.editing import find_codec, hash_content, remove_note, replace_content
 from mdrecall.notes.files import ROOT_FILES, MemoryFiles
@@ -108,25 +108,10 @@ def plan(settings: Settings, home: str, choice: Choice, now: datetime | None = N
 
 def collect(settings: Settings, home: str, moment: Moment) -> list[Located]:
     """Return every recall record of a workspace with the entry that says it now."""
-    find = _open_notes(settings)
+    find = cache(partial(read_entries, settings, forgotten=open_tombstones(settings).load()))
     repeated = _find_repeated(find, MemoryFiles(settings, home).scan().stamps, moment)
     records = RecallState(settings.index_path).records
     return [_locate(record, find, sorted(repeated.get(record.hash, ()))) for record in records]
-
-
-def _open_notes(settings: Settings) -> Callable[[str], list[Entry]]:
-    """Return a function that gives the entries of a note, read once and without what was forgotten."""
-    forgotten = open_tombstones(settings).load()
-
-    @cache
-    def find(path: str) -> list[Entry]:
-        with suppress(ReadError):
-            max_bytes = settings.mdrecall.max_file_bytes
-            text = decode(read_below(settings.workspace, path, shown=path, max_bytes=max_bytes).data)
-            return promotion.find_entries(forgotten.mask(text, path).split("\n"))
-        return []
-
-    return find
 
 
 def _find_repeated(find: Callable[[str], list[Entry]], paths: Iterable[str], moment: Moment) -> dict[str, set[str]]:

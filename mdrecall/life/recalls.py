@@ -22,6 +22,7 @@ from mdrecall.patterns import NOTE_ENDING_PATTERN
 from mdrecall.search.query import parse_query
 from mdrecall.sessions.visibility import parse
 from mdrecall.state_files import load, make_private_folder, save
+from mdrecall.text.tombstones import Tombstones
 from mdrecall.text.words import stem, surface_words, tokens
 from mdrecall.types import SearchAnswer, SearchResult
 
@@ -149,17 +150,21 @@ def lock_recalls(index_path: str, wait_s: float) -> Iterator[RecallState]:
         lock.release()
 
 
+def read_entries(settings: Settings, path: str, forgotten: Tombstones | None = None) -> list[Entry]:
+    """Return the entries of a note, without what was forgotten; none if it cannot be read."""
+    try:
+        text = decode(read_below(settings.workspace, path, shown=path, max_bytes=settings.mdrecall.max_file_bytes).data)
+    except ReadError:
+        return []
+    return find_entries((forgotten.mask(text, path) if forgotten else text).split("\n"))
+
+
 def _find_recalled(settings: Settings, query: str, result: SearchResult) -> list[Entry]:
     """Return the entries among the lines of a result that have the most words of the query."""
     if not is_dated_note(result.path):
         return []
-    try:
-        max_bytes = settings.mdrecall.max_file_bytes
-        opened = read_below(settings.workspace, result.path, shown=result.path, max_bytes=max_bytes)
-    except ReadError:
-        return []
     wanted = {term.text for term in parse_query(result.query or query) if not term.stop}
-    entries = find_entries(decode(opened.data).split("\n"))
+    entries = read_entries(settings, result.path)
     counts = [(entry, _count_words(entry.text, wanted)) for entry in entries]
 
     def choose(first: int, last: int) -> tuple[int, list[Entry]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page
 
-from mdrecall.extras.page.timeline import _show_item
+from mdrecall.extras.page.timeline import _show_item, _size
 from mdrecall.types import Conversation, NoteFile
 from tests.conftest import Workspace
 from tests.page.axe import find_faults
@@ -155,3 +155,11 @@ def test_a_long_conversation_has_pages_and_a_long_message_a_page_of_its_own(tmp_
     assert "end59." in body
     assert body.count("<article") == 1
     assert len(last.encode()) < 100_000
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(0, "0 bytes"), (9_999, "9,999 bytes"), (10_000, "10 KB"), (9_999_499, "9,999 KB"), (10_000_000, "10 MB")],
+)
+def test_a_size_is_shown_in_its_unit(size: int, shown: str) -> None:
+    assert _size(size) == shown

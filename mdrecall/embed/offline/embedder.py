@@ -12,7 +12,7 @@ import os
 import sys
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from importlib.util import find_spec
 from itertools import accumulate, chain, islice, pairwise, repeat
@@ -100,8 +100,7 @@ class OfflineEmbedder:
         for part in parts:
             for dimension, value in part.own:
                 total[dimension] += value
-        length = _length(total)
-        return _pack_floats(value / length if length else 0.0 for value in total)
+        return _pack_unit(total)
 
     def translated_shares(self, query: str, texts: Sequence[str]) -> list[float]:
         """Return for each text the share of a query's words that it holds, as they are or translated."""
@@ -173,9 +172,7 @@ class OfflineEmbedder:
         """Do without numpy what ``_embed_numpy`` does for many, with the same result."""
         sums = [self._sum_words(find_words(part)) for part in parts]
         whole = [sum(column) for column in zip(*sums, self._sum_words(find_words(title)), strict=True)]
-        length = _length(whole)
-        vector = _pack_floats(value / length if length else 0.0 for value in whole)
-        return Embedding(vector, b"".join(map(_round_to_int8, sums)))
+        return Embedding(_pack_unit(whole), b"".join(map(_round_to_int8, sums)))
 
     def _sum_words(self, words: Sequence[str]) -> list[int]:
         """Return the sum of the vectors of words."""
@@ -380,8 +377,10 @@ def _to_int8(rows: Any) -> Any:
     return numpy.rint(scaled, out=scaled).astype(numpy.int8)
 
 
-def _pack_floats(values: Iterable[float]) -> bytes:
-    return array.array("f", values).tobytes()
+def _pack_unit(vector: Sequence[float]) -> bytes:
+    """Return the bytes of a vector, made one unit long unless it is all zeros."""
+    length = _length(vector) or 1.0
+    return array.array("f", [value / length for value in vector]).tobytes()
 
 
 class _Places(dict[str, int]):

@@ -9,14 +9,7 @@ from itertools import islice
 
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, RecallError
 from mdrecall.extras.page.page import Answer, Html, Page, Redirect, Visit, hide, join, require_owner, tag
-from mdrecall.life.curate import (
-    Curator,
-    DeletedNote,
-    Note,
-    find_deleted,
-    list_deleted,
-    remove_deleted,
-)
+from mdrecall.life.curate import Curator, DeletedNote, find_deleted, list_deleted, remove_deleted
 
 _log = logging.getLogger(__name__)
 #: Comparing two texts takes time that grows with the product of their lines.
@@ -128,6 +121,7 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
         problem = tag("p", "The note is not there any more. Nothing was written.", class_="problem", role="alert")
         form = _new_form(visit, path, text)
         return Page(title, join(tag("h1", title), problem, form), "notes", 409)
+    shown = "\n".join(islice(now.text.split("\n"), _MAX_LINES))
     message = (
         "Somebody else has changed this note since you opened it, so nothing was saved. Your text is below. Copy what"
         " you need from the other version into it, then save."
@@ -142,7 +136,7 @@ def _show_conflict(visit: Visit, curator: Curator, path: str, text: str) -> Page
             tag("h2", "Your text"),
             _edit_form(visit, now.path, text, now.hash),
             tag("h2", "The version on the disk"),
-            _show_version(now),
+            tag("pre", shown, tabindex=0, role="region", aria_label="The version on the disk"),
         ),
         "notes",
         409,
@@ -160,11 +154,6 @@ def show_difference(old: str, new: str) -> Html:
     if not lines:
         return tag("p", "The text is the same.", class_="quiet")
     return tag("pre", lines, class_="difference", tabindex=0, role="region", aria_label="Differences")
-
-
-def _show_version(note: Note) -> Html:
-    shown = "\n".join(islice(note.text.split("\n"), _MAX_LINES))
-    return tag("pre", shown, tabindex=0, role="region", aria_label="The version on the disk")
 
 
 def _edit_form(visit: Visit, path: str, text: str, known: str) -> Html:

@@ -112,13 +112,14 @@ def _show_plan(visit: Visit, plan: ForgetPlan, *, has_changed: bool = False) -> 
     fields = {name: visit.form.get(name, "") for name in ("text", "path", "how", "keep")}
     button = tag("button", f"Forget it in {count:,} places" if count > 1 else "Forget it", class_="danger")
     back = tag("a", "Cancel", href=visit.url("forget"), class_="button plain")
+    warnings = dict.fromkeys(place.warning for place in plan.places if place.warning)
     act = tag("div", button, back, class_="row") if plan.has_work else tag("p", "It was forgotten before.")
     body = join(
         tag("h1", title),
         tag("p", notice, class_="problem", role="alert") if notice else None,
         [_show_places(visit, kind, [each for each in plan.places if each.kind == kind]) for kind in _KINDS],
         tag("p", f"And {plan.more:,} more places.", class_="quiet") if plan.more else None,
-        _warn(plan),
+        tag("ul", (tag("li", each) for each in warnings), class_="warning") if warnings else None,
         visit.form_tag("forget-apply", hide(**fields, token=plan.token), act, class_="decide"),
         _show_named(visit),
         tag("p", "What says it in other words stays. Search for it, and forget its note or edit it.", class_="quiet"),
@@ -154,23 +155,17 @@ def _name_place(visit: Visit, place: Place) -> Child:
     return name
 
 
-def _warn(plan: ForgetPlan) -> Html | None:
-    warnings = dict.fromkeys(place.warning for place in plan.places if place.warning)
-    return tag("ul", (tag("li", each) for each in warnings), class_="warning") if warnings else None
-
-
 def _show_named(visit: Visit) -> Html | None:
-    """Return the notes that have it in their name, which only goes with the note."""
+    """Return the notes that have it in their name, which only goes with the note, each with a button to forget it."""
     words = fold(visit.form.get("text", "").strip())
     named = [note.path for note in visit.memory.notes() if words and words in fold(note.path)][:_MAX_FOUND]
-    rows = [tag("li", tag("a", path, href=visit.url("note", path=path)), _offer(visit, path)) for path in named]
+    kept = {name: visit.form.get(name, "") for name in ("how", "keep")}
+    button = tag("button", "Forget this note", class_="plain")
+    rows = []
+    for path in named:
+        offer = visit.form_tag("forget", hide(path=path, **kept), button)
+        rows.append(tag("li", tag("a", path, href=visit.url("note", path=path)), offer))
     return _show_section("Notes that have it in their name", rows)
-
-
-def _offer(visit: Visit, path: str) -> Html:
-    """Return a button that shows what it means to forget a note."""
-    hidden = hide(path=path, how=visit.form.get("how", ""), keep=visit.form.get("keep", ""))
-    return visit.form_tag("forget", hidden, tag("button", "Forget this note", class_="plain"))
 
 
 def _show_forgotten(visit: Visit, forgotten: Sequence[Forgotten]) -> Html | None:

@@ -87,7 +87,8 @@ class Guard:
 
     async def _respond(self, request: "Request") -> "Response | None":
         """Return the response to a request that goes no further; None if it may go on."""
-        if not self._names_us(request):
+        hosts = request.headers.getlist("host")
+        if len(hosts) != 1 or not self._is_host(hosts[0]):
             return _refuse(421, "This server does not go by that name.", "Use the address that mdrecall has printed.")
         if self._is_foreign(request):
             return _refuse(403, "Another website has sent this request.", "Open the page from its own address.")
@@ -99,10 +100,6 @@ class Guard:
         if self._has_cookie(request):
             return None
         return self._ask_for_token()
-
-    def _names_us(self, request: "Request") -> bool:
-        hosts = request.headers.getlist("host")
-        return len(hosts) == 1 and self._is_host(hosts[0])
 
     def _is_foreign(self, request: "Request") -> bool:
         """True if a page of another website has made the request. Only a link from elsewhere may lead to the entry."""

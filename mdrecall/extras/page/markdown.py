@@ -248,7 +248,8 @@ class _Renderer:
             case "hr":
                 return join(self._line(*self._lines_of(token)), tag("hr"))
             case "image":
-                return _show_picture(token)
+                # Its description and address: it is not loaded, because the address may be a website's.
+                return tag("span", "Picture: ", token.content, f" ({token.attrGet('src')})", class_="picture quiet")
             case "wiki_link":
                 return self._wiki_link(token.content)
             case "comment" if token.map:
@@ -270,7 +271,9 @@ class _Renderer:
             if child is None or (is_break and not depth):
                 content = self.render(children[since:place])
                 if "is_done" in token.meta and not since:
-                    content = join(_show_task(is_done=token.meta["is_done"]), content)
+                    label = "done" if (is_done := token.meta["is_done"]) else "to do"
+                    box = tag("input", type="checkbox", disabled=True, checked=is_done, aria_label=label)
+                    content = join(box, content)
                 pieces += [tag("br") if pieces else None, self._line(start, line, content)]
                 start, since = line + 1, place + 1
             if child is not None:
@@ -320,15 +323,6 @@ class _Renderer:
         folder = "" if target.startswith("/") else posixpath.dirname(self._urls.path)
         path = posixpath.normpath(posixpath.join(folder, target.lstrip("/") if not folder else target))
         return tag("a", children, href=self._urls.note(path, slug(heading) if heading else ""), class_="wiki")
-
-
-def _show_picture(token: "Token") -> Html:
-    """Return the description and address of a picture, which is not loaded: the address may be a website's."""
-    return tag("span", "Picture: ", token.content, f" ({token.attrGet('src')})", class_="picture quiet")
-
-
-def _show_task(*, is_done: bool) -> Html:
-    return tag("input", type="checkbox", disabled=True, checked=is_done, aria_label="done" if is_done else "to do")
 
 
 def _label_comment(content: str) -> Html:

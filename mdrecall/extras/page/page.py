@@ -68,6 +68,8 @@ PREFIX = "/ui"
 ENTER = f"{PREFIX}/enter"
 STATIC = f"{PREFIX}/static/"
 CSRF_FIELD = "csrf"
+#: No file has more lines, and int() refuses thousands of digits.
+_MAX_DIGITS = 9
 
 
 class Page(NamedTuple):
@@ -114,6 +116,11 @@ class Visit(NamedTuple):
     def url(self, view: str, **params: str | int | float | None) -> str:
         """Return the address of a view of this memory; parameters that are empty or None are left out."""
         return make_url(self.name, view, **params)
+
+    def number(self, name: str) -> int:
+        """Return a number of the address; 0 if it is none, or longer than any that makes sense."""
+        value = self.query.get(name, "")
+        return int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else 0
 
     def show_time(self, time: float | str) -> Html:
         """Return a time, in seconds since 1970 or as ISO 8601, as the user's clock has it."""
@@ -223,8 +230,7 @@ def show_pages(
     The links keep the parameters ``kept``. There are none if everything is on one page.
     """
     last = max(0, (len(items) - 1) // per_page)
-    asked = visit.query.get("page", "")
-    number = min(last, int(asked)) if asked.isascii() and asked.isdigit() and len(asked) < 9 else 0
+    number = min(last, visit.number("page"))
     shown = items[number * per_page : (number + 1) * per_page]
     if not last:
         return shown, None

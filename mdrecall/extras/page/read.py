@@ -76,8 +76,6 @@ def _list(visit: Visit, notes: Sequence[NoteFile]) -> Html:
     return tabulate(rows, tag("thead", head))
 
 
-#: No file has more lines, and int() refuses thousands of digits.
-_MAX_DIGITS = 9
 #: How many notes near in meaning are listed, and how much of a note stands for what it is about.
 _MAX_NEAR, _NEAR_CHARS = 8, 600
 #: A note that everything links to would bury the rest of the page.
@@ -96,8 +94,8 @@ def show_note(visit: Visit) -> Page:
     except RecallError:
         # Only a shared index holds it.
         found = None
-    first = _read_number(visit, "from")
-    cited = first, max(first, _read_number(visit, "to"))
+    first = visit.number("from")
+    cited = first, max(first, visit.number("to"))
     parts = split_note(note.text)
     number = _choose_part(visit, parts, cited)
     part = parts[number]
@@ -204,7 +202,7 @@ def _show_actions(visit: Visit, path: str, part: int, *, has_raw: bool, can_togg
 
 def _choose_part(visit: Visit, parts: list[Part], cited: tuple[int, int]) -> int:
     """Return the index of the part that the address asks for, by number, by heading or by a line to mark."""
-    if number := _read_number(visit, "part"):
+    if number := visit.number("part"):
         return min(number, len(parts)) - 1
     if heading := visit.query.get("heading"):
         return find_heading(parts, heading)
@@ -274,12 +272,6 @@ def _show_near(visit: Visit, path: str) -> Html:
     return tag("div", tag("h2", "Near in meaning"), tag("ul", items) if items else nothing, class_="panel")
 
 
-def _read_number(visit: Visit, name: str) -> int:
-    """Return a number of the address; 0 if it is none."""
-    value = visit.query.get(name, "")
-    return int(value) if value.isascii() and value.isdigit() and len(value) <= _MAX_DIGITS else 0
-
-
 #: How many messages a page shows, and how many characters of them in all, so that it stays light.
 _MESSAGES, _MAX_CHARS = 50, 40_000
 #: A message may hold a whole file; all of it is one click away.
@@ -289,7 +281,7 @@ _MAX_MESSAGE_CHARS = 4_000
 def show_conversation(visit: Visit) -> Page:
     """Return messages of a conversation: one, those around a record, or the last ones before an offset."""
     session = visit.query.get("session", "")
-    offset, record, only = (_read_number(visit, name) for name in ("offset", "record", "only"))
+    offset, record, only = (visit.number(name) for name in ("offset", "record", "only"))
     limit = 1 if only else _MESSAGES
     found = visit.memory.read_messages(
         session, limit=limit, offset=offset, record=only or record or None, session_key=visit.session_key

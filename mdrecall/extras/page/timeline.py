@@ -6,6 +6,7 @@ The calendar is SVG: sizes are attributes and colours are classes, because the p
 from bisect import bisect_left
 from collections.abc import Mapping
 from functools import lru_cache
+from math import inf
 from typing import TypeAlias
 
 from mdrecall.errors import ArgumentError, RecallError
@@ -134,12 +135,17 @@ def _name_day(number: int) -> str:
 
 def _count_items(items: DayItems) -> str:
     counts = ((len(items[0]), "note"), (len(items[1]), "conversation"))
-    return ", ".join((*(plural(number, noun) for number, noun in counts if number), f"{_count_bytes(items):,} bytes"))
+    return ", ".join((*(plural(number, noun) for number, noun in counts if number), _size(_count_bytes(items))))
 
 
 def _count_bytes(items: DayItems) -> int:
     """Return about how much text a day holds."""
     return sum(each.bytes for kind in items for each in kind)
+
+
+def _size(size: int) -> str:
+    units = ((10_000, 1, "bytes"), (10_000_000, 1_000, "KB"), (inf, 1_000_000, "MB"))
+    return next(f"{size / unit:,.0f} {name}" for below, unit, name in units if size < below)
 
 
 def _link_neighbours(visit: Visit, days: list[int], number: int, year: int) -> Html:

@@ -87,7 +87,9 @@ class QmdAnswers:
         total = sum(counts.values())
         if not total:
             return mark_answer(self._explain_empty_index(refresh), "search")
-        if refresh.stale and self._is_mostly_unindexed(total):
+        # The first update is in progress, and most notes are not in the index yet.
+        is_first = self._updater.is_updating and self._updater.status()["lastUpdateAt"] is None
+        if refresh.stale and is_first and total < len(self._index.files.scan().stamps) / 2:
             raise BackendNotReady("qmd is building its first index.")
         mode, degraded = self._choose_mode(request.mode)
         most = max(1, min(limits.max_results, request.max_results or limits.max_results))
@@ -263,11 +265,6 @@ class QmdAnswers:
             workspace = self._settings.workspace
             action = f"There is nothing to search yet: write notes into MEMORY.md or memory/ in {workspace}."
         return SearchAnswer((), reason="index_empty", action=action)
-
-    def _is_mostly_unindexed(self, total: int) -> bool:
-        """True if the first update is in progress and most notes are not in the index yet."""
-        is_first = self._updater.is_updating and self._updater.status()["lastUpdateAt"] is None
-        return is_first and total < len(self._index.files.scan().stamps) / 2
 
 
 def mark_answer(answer: SearchAnswer, mode: QmdMode) -> SearchAnswer:

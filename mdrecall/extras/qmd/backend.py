@@ -5,6 +5,7 @@ The modules that run qmd are imported only if there is a qmd.
 
 import os
 import threading
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -87,13 +88,11 @@ class QmdBackend:
 
     def start(self) -> None:
         """Start qmd, its server and its updates, which takes long. A failure is reported by the first search."""
-        try:
+        with suppress(BackendUnavailable):
             running = self.ensure_running()
             if running.server is not None:
                 running.server.warm_up()
             running.updater.start()
-        except BackendUnavailable:
-            return
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         """Return the best passages for a query; raise ``BackendUnavailable``."""
