@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mdrecall.config import settings
 from mdrecall.errors import (
     ProgramBusy,
     ProgramFailed,
@@ -33,10 +34,8 @@ class Porter:
         env = {"PATH": os.environ["PATH"], "MCPORTER_CONFIG": "/foreign", "TMPDIR": str(folder)}
         self.porter = Mcporter(
             Program((str(self.fake.path),), env=env, cwd="/"),
-            server_name="qmd",
-            start_daemon=start_daemon,
-            qmd_command=("node", "/x/qmd.js"),
-            qmd_env=QMD_ENV,
+            Program(("node", "/x/qmd.js"), env=QMD_ENV),
+            settings.Mcporter()._replace(server_name="qmd", start_daemon=start_daemon),
             folder=str(self.folder),
             index=str(folder / "index.sqlite"),
         )
@@ -181,9 +180,7 @@ def test_the_whole_ends_when_it_must(porter: Porter) -> None:
 
 def test_a_missing_mcporter_is_told(tmp_path: Path) -> None:
     program = Program(("mcporter-that-is-not-there",), env={"PATH": "/bin"}, cwd="/")
-    porter = Mcporter(
-        program, server_name="qmd", start_daemon=True, qmd_command=("qmd",), qmd_env={}, folder=str(tmp_path / "m")
-    )
+    porter = Mcporter(program, Program(("qmd",), env={}), settings.Mcporter(), folder=str(tmp_path / "m"))
     with pytest.raises(ProgramMissing) as told:
         porter.call("query", {}, timeout_s=1)
     assert "mcporter" in told.value.hint

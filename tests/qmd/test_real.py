@@ -11,6 +11,7 @@ from typing import Any
 import apsw
 import pytest
 
+from mdrecall.config import settings
 from mdrecall.errors import ProgramBusy, ProgramFailed, ProgramStopped, ProgramTimedOut
 from mdrecall.extras.qmd.mcporter import Mcporter
 from mdrecall.extras.qmd.process import WORK_DIR, Program, config_path, index_path, parse_command, require_version
@@ -45,10 +46,8 @@ def session_of(agent: Agent) -> Session:
 def porter_of(agent: Agent, start_daemon: bool = True) -> Mcporter:
     return Mcporter(
         agent.program((agent.tools.mcporter,)),
-        server_name="qmd",
-        start_daemon=start_daemon,
-        qmd_command=(agent.tools.qmd,),
-        qmd_env=agent.env,
+        agent.program((agent.tools.qmd,)),
+        settings.Mcporter()._replace(server_name="qmd", start_daemon=start_daemon),
         folder=str(agent.qmd_dir / "mcporter"),
     )
 

@@ -176,7 +176,7 @@ class QmdBackend:
         index, export = self.index, open_export(self._loaded)
         collections = Collections(program, index.collections, settings, index.database, require)
         updater = self._make_updater(program, collections, export)
-        server = self._open_server(command, env)
+        server = self._open_server(program)
         names = [entry.name for entry in index.collections]
         search = QmdSearch(program, require=require, names=names, ensure=collections.ensure, server=server)
         wait_ms = self.update_wait_ms
@@ -201,27 +201,21 @@ class QmdBackend:
         is_configured = self._loaded.values["memory.qmd.update.debounceMs"].origin != "default"
         return Updater(collections, update, embedding, rules, debounces_keywords=is_configured)
 
-    def _open_server(self, command: tuple[str, ...], env: dict[str, str]) -> "Session | Mcporter | None":
+    def _open_server(self, qmd: Program) -> "Session | Mcporter | None":
         """Return the client of a server that keeps running."""
         settings = self._settings
         mcporter, index = settings.memory.qmd.mcporter, index_path(settings.qmd_dir)
         if mcporter.enabled:
             from mdrecall.extras.qmd.mcporter import Mcporter
 
-            return Mcporter(
-                Program(("mcporter",), env=self._loaded.environment),
-                server_name=mcporter.server_name,
-                start_daemon=mcporter.start_daemon,
-                qmd_command=command,
-                qmd_env=env,
-                folder=os.path.join(self.state_dir, "mcporter"),
-                index=index,
-            )
+            program = Program(("mcporter",), env=self._loaded.environment)
+            folder = os.path.join(self.state_dir, "mcporter")
+            return Mcporter(program, qmd, mcporter, folder=folder, index=index)
         if self._one_shot or not settings.mdrecall.qmd.session:
             return None
         from mdrecall.extras.qmd.session import Session
 
-        return Session(command, env=env, index=index)
+        return Session(qmd.command, env=qmd.env, index=index)
 
     def _find_updater(self) -> "Updater | str":
         """Return what updates qmd's index, or why there is none."""

@@ -6,10 +6,11 @@ import os
 import shutil
 import tempfile
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from mdrecall import state_files
+from mdrecall.config.settings import Mcporter as McporterRules
 from mdrecall.errors import BackendUnavailable, ProgramStopped, ProgramTimedOut, ProgramUnreadable
 from mdrecall.extras.qmd.database import file_identity
 from mdrecall.extras.qmd.process import WORK_DIR, Output, Program, parse_tool_result, translate_failure
@@ -29,24 +30,13 @@ class Mcporter:
     itself after ten idle minutes. Without a daemon every call starts its own qmd.
     """
 
-    def __init__(
-        self,
-        program: Program,
-        *,
-        server_name: str,
-        start_daemon: bool,
-        qmd_command: Sequence[str],
-        qmd_env: Mapping[str, str],
-        folder: str,
-        index: str = "",
-    ) -> None:
+    def __init__(self, program: Program, qmd: Program, rules: McporterRules, *, folder: str, index: str = "") -> None:
         """``index`` is the path of the index that qmd uses."""
         self._command = program.command
         self._outer_env = program.env
-        self._server = server_name
-        self._start_daemon = start_daemon
-        self._qmd_command = tuple(qmd_command)
-        self._qmd_env = qmd_env
+        self._server = rules.server_name
+        self._start_daemon = rules.start_daemon
+        self._qmd = qmd
         self._folder = folder
         self.config_path = os.path.join(folder, "mcporter.json")
         self._config_flag = ("--config", self.config_path)
@@ -108,12 +98,12 @@ class Mcporter:
         It names the identity of the index, so that the daemon also restarts when the index has been replaced, which
         its qmd would not notice.
         """
-        own = {name: value for name, value in self._qmd_env.items() if name in _PASSED_ON or name.startswith("QMD_")}
+        own = {name: value for name, value in self._qmd.env.items() if name in _PASSED_ON or name.startswith("QMD_")}
         if found := file_identity(self._index):
             own["MDRECALL_INDEX"] = ":".join(map(str, found))
         server = {
-            "command": self._qmd_command[0] if self._qmd_command else "",
-            "args": [*self._qmd_command[1:], "mcp"],
+            "command": self._qmd.command[0] if self._qmd.command else "",
+            "args": [*self._qmd.command[1:], "mcp"],
             "cwd": WORK_DIR,
             "env": own,
             "lifecycle": "keep-alive" if self._start_daemon else "ephemeral",
