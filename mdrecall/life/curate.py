@@ -165,10 +165,7 @@ def _find_status(root: str, inside: str, shown: str) -> os.stat_result:
 
 
 def merge_text(data: bytes, text: str, path: str) -> bytes:
-    """Return a file's content with the text of a form. Lines before and after the change stay byte for byte.
-
-    Raise ``FileUnwritable`` if the file holds what a form would lose.
-    """
+    """Return a file's content with the text of a form, other lines byte for byte; raise ``FileUnwritable``."""
     before = _decode(data, path)
     bom = _BOM if before.startswith(_BOM) else ""
     old, new = _LINES.findall(before.removeprefix(_BOM)), _LINES.findall(text)

@@ -204,10 +204,7 @@ class Forgetting:
         return restored if removed is not None else None
 
     def _finish(self, progress: ProgressCallback | None, problems: list[str]) -> bool:
-        """Clear every place of the entries that are not done, and mark them as done if nothing is left.
-
-        ``problems`` gets the places that cannot be opened.
-        """
+        """Clear every place of the entries that are not done; ``problems`` gets the places that cannot be opened."""
         due = [entry for entry in self._tombstones.load().entries if not entry.is_done]
         # Entries that mask and entries that remove, with the trash or without, are cleared one after the other.
         for how in dict.fromkeys((entry.is_masked, entry.keeps_trash) for entry in due):

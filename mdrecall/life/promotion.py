@@ -190,10 +190,7 @@ def _is_sentence(text: str, words: Sequence[str]) -> bool:
 
 
 def adds_nothing(new: AbstractSet[str], old: AbstractSet[str]) -> bool:
-    """True if a text says no more than an older one: every word of it that counts is there, and no negation differs.
-
-    Both are given as what ``find_content`` returns of them.
-    """
+    """True if the ``find_content`` of a text is in that of an older one, as good as all, and no negation differs."""
     if not new or new & _NEGATIONS != old & _NEGATIONS:
         return False
     return new <= old or (old <= new and len(old) >= _SAME_SHARE * len(new))

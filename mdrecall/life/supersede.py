@@ -96,10 +96,7 @@ def _take_back(memory: Memory, appended: Appended) -> None:
 
 
 def mark_line(memory: Memory, old: OldLine, *, by: str, now: datetime | None = None) -> bool:
-    """Mark a line as replaced by a path or citation; False if it is marked already.
-
-    Raise ``FileChanged`` if the line is no longer what it was.
-    """
+    """Mark a line as replaced; False if it is marked already. Raise ``ArgumentError`` if it is not what it was."""
     lines, before = _read_file(memory, old.path)
     if old.line > len(lines) or lines[old.line - 1].rstrip("\r") != old.text:
         raise _no_line_error(f"{old.citation} is no longer the line that it was.")

@@ -326,10 +326,7 @@ def _length(vector: Sequence[float]) -> float:
 
 
 def _sample(passage: EmbedInput, title: str, parts: Sequence[str]) -> str:
-    """Return what tells the language of a chunk, folded: its beginning, unless characters to cut come only later.
-
-    ``title`` and ``parts`` are those of the chunk, folded.
-    """
+    """Return what tells the language of a chunk, folded: its beginning, unless characters to cut come only later."""
     text = "\n".join(passage)
     start = text[:_SAMPLE_CHARS]
     if text.isascii() or not has_unspaced(text):

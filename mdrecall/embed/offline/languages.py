@@ -150,10 +150,7 @@ class Languages:
     """The word files that are there, each opened when a text needs it."""
 
     def __init__(self, folder: str, is_english: Callable[[str], bool], added_folder: str = "") -> None:
-        """``folder`` has the files that come with mdrecall, ``added_folder`` those of the user.
-
-        ``is_english`` is true of words that the table knows as a whole.
-        """
+        """``folder`` has our word files, ``added_folder`` the user's; ``is_english`` is true of words in the table."""
         self._folder = folder
         self._added_folder = added_folder
         self._is_english = is_english

@@ -232,10 +232,7 @@ class ProviderClient:
             raise self._interrupted_error()
 
     def _status_error(self, status: int, retry_after: str, body: bytes) -> tuple[EmbedderError, float | None]:
-        """Return the error for an answer with an error status, and the seconds to wait before a retry.
-
-        They are 0 for the usual wait, and None if a retry will not help.
-        """
+        """Return the error for a status, and how long to wait before a retry: 0 as usual, None if it cannot help."""
         text = self._error_text(body)
         message = f"{self.endpoint.place} returned status {status}" + (f": {text.rstrip('.')}." if text else ".")
         codes, retry_delay = _error_details(body)

@@ -80,10 +80,7 @@ def name_note(item: Item) -> str:
 
 
 def render_note(item: Item, source: str, clean: Callable[[str], str]) -> str:
-    """Return an item with a clean title as a note of its own, without a mark; empty if nothing is left of it.
-
-    ``clean`` masks what must not be written, such as secrets.
-    """
+    """Return an item with a clean title as a note without a mark, masked by ``clean``; empty if nothing is left."""
     text = clean(item.text).strip()
     if not text:
         return ""

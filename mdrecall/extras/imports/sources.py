@@ -47,10 +47,7 @@ SOURCES = {"claude-mem": "its database", "mem0": "its memories as JSON", "chatgp
 
 
 def find_path(source: str, path: str, *, home: str, cwd: str, env: Mapping[str, str]) -> str:
-    """Return the file or folder to read: the given one, else claude-mem's usual one.
-
-    Raise ``FileMissing`` if there is no such source, or nothing to read.
-    """
+    """Return the file or folder to read: the given one, else claude-mem's usual one. Raise ``FileMissing``."""
     if source in _MARKDOWN:
         hint = "Add its folder to memorySearch.extraPaths, or copy it into memory/."
         raise FileMissing(f"The memory of {source} is Markdown and needs no import.", path=source, hint=hint)

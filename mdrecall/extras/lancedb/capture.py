@@ -165,19 +165,13 @@ _IGNORE_UNSPACED = (
 
 
 def compile_triggers(phrases: Sequence[str]) -> re.Pattern[str] | None:
-    """Return a pattern of more phrases that make a message worth keeping; None without any.
-
-    They are taken literally. In scripts with spaces they match whole words, in any case.
-    """
+    """Return a pattern of the user's own phrases: literal, whole words where there are spaces; None without any."""
     plain = [folded for phrase in phrases if (folded := fold(" ".join(phrase.split())))]
     return re.compile(_either(plain, re.escape)) if plain else None
 
 
 def is_worth_keeping(text: str, max_units: int, more: re.Pattern[str] | None = None) -> bool:
-    """True if a user's message sounds like something to remember, and does not try to steer the agent.
-
-    ``more`` are the triggers that the user has added.
-    """
+    """True if a message has a trigger, ours or one of ``more``, and does not try to steer the agent."""
     if not _MIN_UNITS <= utf16_units(text) <= max_units or _looks_generated(text):
         return False
     plain = _normalize(text)
@@ -198,10 +192,7 @@ def categorize(text: str) -> Category:
 
 
 def list_user_texts(messages: Iterable[Any]) -> Iterator[str]:
-    """Yield what users say in the messages of a conversation; a message of another shape is skipped.
-
-    A block of memories that was put before a prompt is left out.
-    """
+    """Yield what users say in messages of a known shape, without the memories that were put before a prompt."""
     for message in messages:
         if isinstance(message, Mapping) and message.get("role") == "user":
             content = message.get("content")

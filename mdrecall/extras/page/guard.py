@@ -46,10 +46,7 @@ class Guard:
     def __init__(
         self, app: "ASGIApp", hosts: Callable[[str], bool], origins: Sequence[str], port: int, server_token: str = ""
     ) -> None:
-        """``hosts`` is true of a Host header that names this server; ``server_token`` is asked for in a form.
-
-        Without a server token there is a one-time link instead.
-        """
+        """``hosts`` is true of a Host header of ours. Without a ``server_token`` to ask for, a link works once."""
         self._app = app
         self._is_host = hosts
         self._origins = frozenset(origins)

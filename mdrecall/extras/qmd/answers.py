@@ -158,10 +158,7 @@ class QmdAnswers:
     def _read_documents(
         self, hits: Iterable[RawHit], is_wanted: _Filter | None, visible: Visible, issues: list[Issue]
     ) -> Iterator[QmdDocument]:
-        """Yield each wanted file once. One that is missing, too large or a symbolic link becomes an issue.
-
-        Transcripts that are not ``visible`` are not read.
-        """
+        """Yield each wanted and visible file once; one that is missing, too large or a symbolic link is an issue."""
         paths = self._index.paths
         seen = set()
         chars = 0

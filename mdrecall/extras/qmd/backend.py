@@ -110,10 +110,7 @@ class QmdBackend:
         self.ensure_running().answers.probe()
 
     def sync(self, *, force: bool = False, progress: ProgressCallback | None = None, stop: Stop = never) -> SyncReport:
-        """Let qmd read the files and make missing vectors, unless it has done so a moment ago and nothing has changed.
-
-        With ``force`` every collection is added again.
-        """
+        """Let qmd read what has changed and make missing vectors; with ``force`` every collection is added again."""
         running = self.ensure_running()
         before = self.index.database.hashes()
         if not force and running.updater.is_current():

@@ -96,10 +96,7 @@ def is_damaged(error: ProgramFailed | ProgramUnreadable) -> bool:
 
 
 def quarantine(database: QmdDatabase) -> str:
-    """Move a damaged index aside, with its sidecar files, and return its new path; empty if there was none.
-
-    qmd builds a new one from the files with its next update.
-    """
+    """Move a damaged index aside, so that qmd builds a new one; return its new path, or nothing if there was none."""
     if not database.exists():
         return ""
     number = 1

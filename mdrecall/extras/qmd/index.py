@@ -40,10 +40,7 @@ class QmdIndex:
         list_setup_issues: Callable[[], tuple[Issue, ...]],
         stop: Callable[[], None],
     ) -> None:
-        """``watcher`` returns the status of the process that watches the files, and ``stop`` ends every qmd.
-
-        ``list_setup_issues`` returns which collections could not be added.
-        """
+        """``watcher`` returns its status, ``list_setup_issues`` the collections not added; ``stop`` ends every qmd."""
         settings = loaded.settings
         self._loaded = loaded
         self._settings = settings

@@ -304,10 +304,7 @@ def require_version(program: Program, state_path: str, *, timeout_s: float) -> N
 
 
 def check_qmd(settings: Settings, environment: Mapping[str, str], home: str) -> str:
-    """Return what the configured qmd prints as its version, once it has opened an index in a temporary folder.
-
-    Raise ``BackendUnavailable`` if that fails, or if it is too old.
-    """
+    """Return the version of the configured qmd, once it has opened an index elsewhere; raise ``BackendUnavailable``."""
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="mdrecall-qmd-") as scratch:

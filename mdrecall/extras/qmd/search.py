@@ -153,10 +153,7 @@ class QmdSearch:
     def search(
         self, query: str, mode: Mode, *, limit: int, within_s: float, names: Sequence[str] | None = None
     ) -> tuple[tuple[RawHit, ...], tuple[Issue, ...]]:
-        """Return what is found within ``within_s`` in all or some collections, best first, each file once.
-
-        Raise ``BackendUnavailable``.
-        """
+        """Return what is found within ``within_s`` in all or some collections; raise ``BackendUnavailable``."""
         parsed = _Query(
             mode,
             _QUERY_PREFIX.sub(r"\1 ", _LEADING_DASH.sub("", " ".join(query.split()))),

@@ -245,10 +245,7 @@ class Embedding:
         return True
 
     def state(self) -> tuple[float, int, float, str]:
-        """Return the outcome of the runs so far. Times are in seconds since 1970, or 0.
-
-        When embedding last finished, how often it has failed since then, when it is tried again, and the last error.
-        """
+        """Return when embedding last finished, its failures since, when it is tried again, and the last error."""
         saved = load(self._state_path)
         try:
             return float(saved["at"]), int(saved["failures"]), float(saved["nextTry"]), str(saved["error"])
@@ -304,10 +301,7 @@ class Updater:
         debounces_keywords: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """``debounces_keywords`` is True if the update before a keyword search is debounced too.
-
-        That update is quick, so by default it is not.
-        """
+        """``debounces_keywords`` puts off the update before a keyword search too, which is quick."""
         self._collections = collections
         self._update = update
         self.is_behind = update.is_behind
