@@ -20,7 +20,9 @@ CUTS = (1, 3, 6, 10)
 #: How many results are looked at by default: as many as the largest of the cuts needs.
 DEPTH = 10
 
-_QUESTION = record({"query": text(), "expect": either(text(), list_of(text()))}, ("query", "expect"))
+# Files often number their questions and name their kind; neither matters here.
+_FIELDS = {"query": text(), "expect": either(text(), list_of(text())), "id": text(), "category": text()}
+_QUESTION = record(_FIELDS, ("query", "expect"))
 _HINT = 'Write one object a line: {"query": "where do we meet?", "expect": ["memory/2026-01-02.md", "MEMORY.md#L3-L9"]}'
 # A file of another format is wrong in every line; more than this would only fill the screen.
 _MAX_PROBLEMS = 20

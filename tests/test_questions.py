@@ -27,6 +27,11 @@ def test_a_question_has_a_query_and_expectations() -> None:
     assert parse_questions(line) == (Question("where?", (Expectation("a.md"), Expectation("MEMORY.md", (3, 9))), 1),)
 
 
+def test_the_number_and_the_kind_of_a_question_are_ignored() -> None:
+    line = '{"id": "q1", "category": "places", "query": "walrus", "expect": "MEMORY.md"}'
+    assert parse_questions(line) == parse_questions(GOOD)
+
+
 def test_blank_lines_and_comments_are_left_out_and_line_ends_may_be_windows() -> None:
     text = f"\ufeff// first\r\n\r\n  # second\r\n{GOOD}\r\n".encode()
     assert [question.line for question in parse_questions(text)] == [4]

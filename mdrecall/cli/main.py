@@ -72,6 +72,11 @@ ALIASES = {
 _WITHOUT_COMMAND = ("-h", "--help", "-V", "--version")
 #: Options whose commands are not answered for another process: they say so, take long, or change the process.
 _ONLY_THERE = ("no_warm", "deep", "index", "verbose", "all_agents", "demo")
+#: What people type who know other programs.
+_OTHER_NAMES = {
+    "restore": "import backup", "backup": "export", "add": "note", "remember": "note", "delete": "forget",
+    "remove": "forget", "supersede": "note --supersedes", "undo": "promote --undo",
+}  # fmt: skip
 _SEE_HELP = "Run `mdrecall --help` to see the commands."
 _MORE_HELP = """\
 options:
@@ -158,7 +163,8 @@ def _find_problem(name: str | None, arguments: list[str]) -> str:
 def _suggest_command(name: str) -> str:
     import difflib
 
-    close = difflib.get_close_matches(name.lower(), (*COMMANDS, *ALIASES), n=1, cutoff=0.6)
+    other = _OTHER_NAMES.get(name.lower())
+    close = [other] if other else difflib.get_close_matches(name.lower(), (*COMMANDS, *ALIASES), n=1, cutoff=0.6)
     return f" Did you mean `mdrecall {' '.join(ALIASES.get(close[0], close))}`?" if close else ""
 
 
