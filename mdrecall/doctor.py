@@ -1,11 +1,13 @@
 """Checks of everything a memory needs, each with a verdict and a suggested fix."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Literal, NamedTuple
 
 import mdrecall
+from mdrecall.config.environment import find_locations
 from mdrecall.config.load import Loaded, load
 from mdrecall.errors import BackendUnavailable, ConfigError, ProgramMissing, RecallError
 from mdrecall.memory import Memory
@@ -55,6 +57,18 @@ def examine(
             yield from _check_memory(memory, keywords, loaded)
     except RecallError as error:
         yield Finding("memory", "wrong", str(error), error.hint)
+    yield from _find_old_indexes(loaded)
+
+
+def _find_old_indexes(loaded: Loaded) -> Iterator[Finding]:
+    """Yield a finding for each index whose folder is gone: the text of its notes is still in it."""
+    from mdrecall.store.sqlite.sidecar_files import find_orphans
+
+    folder = os.path.join(find_locations(loaded.environment, "/").own_state_dir, "index")
+    for path, workspace in find_orphans(folder):
+        message = f"notes that were in {workspace}, which is gone, are still in {path}"
+        fix = "If the folder will not come back, delete the files whose names begin with that of the index."
+        yield Finding("old index", "note", message, fix)
 
 
 def _check_memory(memory: Memory, keywords: Memory, loaded: Loaded) -> Iterator[Finding]:

@@ -225,11 +225,11 @@ ROOMS = {
     "plugins": (134, 1),
     "search": (2341, 6),
     "sessions": (4474, 16),
-    "store": (3186, 10),
+    "store": (3206, 10),
     "text": (4784, 16),
     "tools": (1118, 4),
     "types": (1097, 6),
-    ".": (2534, 15),
+    ".": (2548, 15),
 }
 #: Files of mdrecall that take part in a call, and calls of its functions, when the same was asked before. Calls are
 #: rounded up: they differ a little between versions of Python.

@@ -204,3 +204,16 @@ def test_only_several_agents_have_headings_and_json_has_none(
     assert [line for line in capsys.readouterr().out.splitlines() if line.startswith("Agent ")] == headings
     assert doctor.run_doctor(argparse.Namespace(json=True)) == 0
     assert [finding["agentId"] for finding in json.loads(capsys.readouterr().out)] == agents
+
+
+def test_an_index_whose_folder_is_gone_is_named(workspace: Workspace, run: Run, tmp_path: Path) -> None:
+    old = tmp_path / "old"
+    old.mkdir()
+    (old / "MEMORY.md").write_text("The walrus sleeps.\n")
+    assert run("index", "--workspace", str(old)).code == 0
+    assert "old index" not in run("doctor").out
+    (old / "MEMORY.md").unlink()
+    old.rmdir()
+    (line,) = [line for line in run("doctor").out.splitlines() if "old index" in line]
+    assert "old, which is gone, are still in" in line
+    assert ".sqlite" in line

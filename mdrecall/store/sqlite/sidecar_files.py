@@ -3,7 +3,7 @@
 import os
 import stat
 import time
-from contextlib import suppress
+from contextlib import closing, suppress
 
 from mdrecall.errors import StoreUnavailable
 from mdrecall.locks import FileLock, is_alive
@@ -161,3 +161,23 @@ def _quarantined_files(path: str) -> list[str]:
     except OSError:
         return []
     return [os.path.join(folder, entry) for entry in entries if entry.startswith(name + _QUARANTINED)]
+
+
+def find_orphans(folder: str) -> list[tuple[str, str]]:
+    """Return the indexes in a folder whose workspace does not exist, and that workspace; nothing is written."""
+    from urllib.parse import quote
+
+    import apsw
+
+    names = sorted(os.listdir(folder)) if os.path.isdir(folder) else []
+    found = []
+    for path in (os.path.join(folder, name) for name in names if name.endswith(".sqlite")):
+        # Immutable: SQLite then creates no side file and takes no lock. What is no index or not readable is left alone.
+        with suppress(apsw.Error):
+            flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+            with closing(apsw.Connection(f"file:{quote(path)}?immutable=1", flags=flags)) as db:
+                known = db.execute("SELECT value FROM meta WHERE key = 'workspace'").fetchall()
+            workspace = str(known[0][0]) if known else folder
+            if not os.path.isdir(workspace):
+                found.append((path, workspace))
+    return found
