@@ -207,7 +207,7 @@ ROOMS = {
     "adapters": (311, 8),
     "cli": (4280, 21),
     "config": (2639, 10),
-    "embed": (3267, 16),
+    "embed": (3270, 16),
     "engine": (5545, 20),
     "extras": (1, 1),
     "extras/gguf": (748, 4),

@@ -122,13 +122,16 @@ class ProviderClient:
         try:
             return read(answer)
         except UnexpectedAnswer as error:
-            # Some servers report errors with status 200.
-            message = _message(answer.get("error")) if isinstance(answer, dict) else ""
-            shown = " ".join(message.split())[:_MAX_MESSAGE_CHARS]
-            problem = self.wrong_answer(str(error) + (f", but {shown!r}" if shown else ""))
-        # Raised here and without the answer, its traceback does not hold that.
+            problem = self._explain_unexpected(answer, str(error))
+        # Raised here and without the answer, its traceback does not hold that: servers may repeat a key.
         del answer
         raise problem
+
+    def _explain_unexpected(self, answer: Any, expected: str) -> EmbedderError:
+        """Return the error for an answer without what was asked for. Some servers report errors with status 200."""
+        message = _message(answer.get("error")) if isinstance(answer, dict) else ""
+        shown = " ".join(message.split())[:_MAX_MESSAGE_CHARS]
+        return self.wrong_answer(expected + (f", but {shown!r}" if shown else ""))
 
     def send(self, method: str, path: str, content: bytes | None, kind: str, *, policy: RetryPolicy) -> Any:
         """Send content of any kind and return the JSON of the answer; raise ``EmbedderError`` if that fails."""
