@@ -49,7 +49,8 @@ def filled(openclaw: OpenClaw) -> OpenClaw:
     assert openclaw.run("memory", "index", "--force").code == 0
     # A search writes a recall record, without which there is nothing to promote or to explain.
     assert openclaw.run("memory", "search", "--query", "greenhouse pump", "--json").code == 0
-    assert run_ours(openclaw, "index").code == 0
+    (openclaw.state / "mdrecall.json").write_text('{"mdrecall": {"recalls": {"record": true}}}')
+    assert run_ours(openclaw, "search", "greenhouse pump").code == 0
     return openclaw
 
 
@@ -57,7 +58,8 @@ def run_ours(openclaw: OpenClaw, *arguments: str) -> Finished:
     done = subprocess.run(
         [sys.executable, "-m", "mdrecall", *arguments],
         cwd=openclaw.state / "workspace",
-        env=openclaw.env | {"PYTHONPATH": os.pathsep.join(sys.path)},
+        env=openclaw.env
+        | {"PYTHONPATH": os.pathsep.join(sys.path), "MDRECALL_CONFIG": str(openclaw.state / "mdrecall.json")},
         capture_output=True,
         text=True,
         check=False,
