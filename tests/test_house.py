@@ -217,7 +217,7 @@ ROOMS = {
     "extras/page": (2612, 12),
     "extras/postgres": (2683, 6),
     "extras/qmd": (3115, 13),
-    "hosts": (1945, 9),
+    "hosts": (1950, 10),
     "interfaces": (510, 1),
     "life": (2822, 11),
     "mcp_server": (2151, 10),

@@ -25,7 +25,7 @@ Handler = Callable[[HookCall], Iterable[Answer]]
 
 
 def _show_memory(call: HookCall) -> Iterable[Answer]:
-    from mdrecall.hosts.recall import show_memory
+    from mdrecall.hosts.start import show_memory
 
     return show_memory(call)
 
