@@ -75,7 +75,7 @@ def _prepare(base: Path, files: int) -> dict[str, str]:
     subprocess.run(["git", "init", "-q"], cwd=shop, check=True)
     env = {"PATH": os.environ["PATH"], "HOME": str(base), "MDRECALL_STATE_DIR": str(base / "state")}
     (base / "state").mkdir()
-    config = {"agents": {"defaults": {"workspace": str(notes)}}, "mdrecall": {"hosts": {"prompt": True}}}
+    config = {"agents": {"defaults": {"workspace": str(notes)}}}
     (base / "state" / "mdrecall.json").write_text(json.dumps(config))
     subprocess.run([_program(), "index"], cwd=notes, env=env, check=True, stdout=subprocess.DEVNULL)
     return env

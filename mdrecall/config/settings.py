@@ -399,7 +399,7 @@ class StoreOptions(Section, dropped=("fallback",)):  # mdrecall.store
 class HostOptions(Section):  # mdrecall.hosts
     session_start: bool = setting(flag(), True, "Show the model what matters of the memory when a session starts.")
     prompt: bool = setting(
-        flag(), False, "Search the memory for each prompt, and show what fits; for that, keep what you say in sessions."
+        flag(), True, "Search the memory for each prompt, and show what fits; for that, keep what you say in sessions."
     )
     digest: bool = setting(flag(), True, "Write what was asked, done and decided into the note of the day.")
     flush: bool = setting(flag(), True, "Ask the model to write down what matters before its context is full.")

@@ -230,7 +230,6 @@ def test_a_workspace_that_is_gone_is_logged_and_not_seen(notes: Workspace, hook:
 
 def test_without_space_on_the_disk_the_answer_is_given(notes: Workspace, hook: Hook) -> None:
     notes.memory().sync()
-    notes.configure("{mdrecall: {hosts: {prompt: true}}}")
 
     def fill_disk() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))

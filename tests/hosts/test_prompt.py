@@ -16,7 +16,6 @@ PROMPT = "how many connections does the database pool have?"
 
 @pytest.fixture
 def hooks(workspace: Workspace) -> Hooks:
-    workspace.configure("{mdrecall: {hosts: {prompt: true}}}")
     workspace.write("memory/pool.md", "# Database pool\n\nThe database pool has twelve connections.\n")
     workspace.write("memory/garden.md", "# Garden\n\nThe tomatoes need water.\n")
     workspace.write("memory/decisions.md", "# Decisions\n\nDEC-0054: we deploy on Tuesdays, never on Fridays.\n")
@@ -68,8 +67,8 @@ def test_a_sub_agent_is_shown_nothing(hooks: Hooks) -> None:
     assert hooks.answer("prompt", "codex", prompt=PROMPT, agent_id="a3") == ("", "")
 
 
-def test_it_is_off_by_default(hooks: Hooks) -> None:
-    hooks.workspace.configure("{}")
+def test_it_can_be_switched_off(hooks: Hooks) -> None:
+    hooks.workspace.configure("{mdrecall: {hosts: {prompt: false}}}")
     assert hooks.answer("prompt", prompt=PROMPT) == ("", "")
 
 
