@@ -13,7 +13,7 @@ from typing import NamedTuple, TypeVar
 
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sessions.messages import Kind, find_marked, visible_text
-from mdrecall.text.annotations import read_annotated
+from mdrecall.text.annotations import line_origins, read_annotated
 from mdrecall.types import HostRecord, Marks, Step, TranscriptRecord
 
 #: The share of the remaining budget for each kind of note, in their order. What lasts gets half, a newer day more than
@@ -186,8 +186,9 @@ _ASSIGNMENT = re.compile(r"\w+=\S*")
 _TO_FILE = re.compile(r">\s*(?!&|/dev/null)[^\s>]|\bsed\b.*\s-i")
 # What `git commit` prints: [main a828e60] Keep 12 connections
 _COMMIT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
+_MARK_START = "<!-- mdrecall:digest "
 _MARK = re.compile(
-    r"^<!-- mdrecall:digest host=(\S+) session=(\S+)(?: project=(\S+))? lines=\d{1,12}-(\d{1,12}) -->\s*$", re.MULTILINE
+    rf"^{_MARK_START}host=(\S+) session=(\S+)(?: project=(\S+))? lines=\d{{1,12}}-(\d{{1,12}}) -->\s*$", re.MULTILINE
 )
 _HEADING = "## Session "
 _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f]")
@@ -218,6 +219,26 @@ class Digest(NamedTuple):
     """The time of the last record that has one."""
 
 
+class Section(NamedTuple):
+    """A digest in a note."""
+
+    project: str
+    """The key of its project as the mark has it: see ``is_of``. Empty if the mark does not say."""
+    host: str
+    session: str
+    heading: str
+    lines: tuple[str, ...]
+    """What stands between the heading and the mark."""
+    first: int
+    """The number of its first line in the note, from 1."""
+    last: int
+    """The number of the line with the mark."""
+
+    def is_of(self, projects: Collection[str]) -> bool:
+        """True if it is about one of these projects."""
+        return self.project in map(_write_key, projects)
+
+
 class _Message(NamedTuple):
     number: int
     text: str
@@ -240,21 +261,36 @@ def find_mark(note: str, host: str, session: str) -> int:
     return max((int(found[4]) for found in _MARK.finditer(note) if (found[1], found[2]) == ours), default=0)
 
 
+def find_sections(note: str) -> list[Section]:
+    """Return the digests in a note, the first one first. A line that follows a mark is part of none."""
+    if _MARK_START not in note:
+        return []
+    lines = note.split("\n")
+    origins = line_origins(lines)
+    found: list[Section] = []
+    for number, line in enumerate(lines, start=1):
+        if not (mark := _MARK.match(line)):
+            continue
+        first, above = number, found[-1].last if found else 0
+        while first - 1 > above and origins.get(first - 1) == "digest":
+            first -= 1
+        heading, *items = lines[first - 1 : number - 1] or [""]
+        shown = tuple(filter(None, (item.strip() for item in items)))
+        found.append(Section(mark[3] or "", mark[1], mark[2], heading.strip(), shown, first, number))
+    return found
+
+
 def hide_digests(note: str, projects: Collection[str]) -> str:
     """Return a note without the marks of digests, and with blank lines for the digests of other projects.
 
     One that does not say whose it is counts as another's: its text would reach a model that is not meant to have it.
     """
-    if "<!-- mdrecall:digest " not in note:
+    if not (sections := find_sections(note)):
         return note
-    own = {_write_key(project) for project in projects}
     lines = note.split("\n")
-    for number, line in enumerate(lines):
-        if found := _MARK.match(line):
-            first = number
-            while found[3] not in own and first and not lines[first].startswith(_HEADING):
-                first -= 1
-            lines[first : number + 1] = [""] * (number + 1 - first)
+    for section in sections:
+        first = section.last if section.is_of(projects) else section.first
+        lines[first - 1 : section.last] = [""] * (section.last + 1 - first)
     return "\n".join(lines)
 
 

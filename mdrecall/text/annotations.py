@@ -182,8 +182,10 @@ def _first_line(lines: Sequence[str], above: int, last: int, *, has_heading: boo
     that.
     """
     first = last
+    # Whoever adds a heading below that of a digest does not end the digest.
+    headings = ("# ", "## ") if has_heading else "#"
     while first > above and (has_heading or lines[first - 1].strip()):
-        if lines[first - 1].startswith("#"):
+        if lines[first - 1].startswith(headings):
             return first
         first -= 1
     rest = first

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.sessions.digest import Origin, _item, find_mark, make_digest, safe_name
+from mdrecall.sessions.digest import Origin, _item, find_mark, find_sections, hide_digests, make_digest, safe_name
 from mdrecall.text.redact import redact
 from mdrecall.types import HostRecord, Step
 
@@ -222,6 +222,25 @@ def test_the_mark_of_a_session_is_the_last_line_of_all_its_digests_in_a_note() -
     assert find_mark(note, "codex", "b") == 0
     assert find_mark(f"quoted {one}\n", "codex", "a") == 0
     assert find_mark(one.replace("10", "9" * 5000), "codex", "a") == 0
+
+
+def test_the_sections_of_a_note_are_found_and_nothing_of_the_person_is_in_one() -> None:
+    one = digest(at(1, asked("fix the pool")), origin=ORIGIN._replace(project="github.com/ada/my shop"))
+    two = digest(at(2, asked("mend the queue")), origin=ORIGIN._replace(session="b")).replace("- ", "### mine\n- ", 1)
+    note = f"# Tuesday\n\nbefore\n\n{one}after the mark\n\n{two}"
+    first, second = find_sections(note.replace("\n", "\r\n"))
+    assert (first.host, first.session, first.project) == ("claude-code", "5f0c1234-aaaa", "github.com/ada/my%20shop")
+    assert first.is_of(["x", "github.com/ada/my shop"])
+    assert not second.is_of(["github.com/ada/my shop"])
+    assert first.heading.startswith("## Session 09:00 shop@main")
+    assert first.lines == ('- Asked: "fix the pool" (L1)',)
+    assert second.lines == ("### mine", '- Asked: "mend the queue" (L2)')
+    assert note.split("\n")[first.last] == "after the mark"
+    assert find_sections("no digest") == []
+    hidden = hide_digests(note, ["github.com/ada/my shop"])
+    assert [line for line in hidden.split("\n") if line] == [
+        "# Tuesday", "before", first.heading, *first.lines, "after the mark"
+    ]  # fmt: skip
 
 
 def test_an_id_of_a_session_becomes_a_safe_name() -> None:
