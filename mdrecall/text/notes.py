@@ -15,11 +15,19 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, drop_ending
-from mdrecall.text.annotations import least_trusted, line_origins, merge_marks, path_origin, read_annotated
+from mdrecall.text.annotations import (
+    BROKEN_PROJECT,
+    WISHES,
+    least_trusted,
+    line_origins,
+    merge_marks,
+    path_origin,
+    read_annotated,
+)
 from mdrecall.text.chunk import iter_chunks
 from mdrecall.text.markdown import LIST_ITEM, read_lines
 from mdrecall.text.words import fold
-from mdrecall.types import NO_FIELDS, Chunk, Fields, Link, StoredChunk
+from mdrecall.types import NO_FIELDS, NO_MARKS, Chunk, Fields, Link, StoredChunk
 
 #: The files of the workspace that people curate entry by entry. Only their triggers and importances count.
 CURATED_FILES = frozenset(("MEMORY.md", "USER.md"))
@@ -28,10 +36,17 @@ CURATED_FILES = frozenset(("MEMORY.md", "USER.md"))
 def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iterator[Chunk]:
     """Yield the chunks of a note without its annotations, each with what they say about its lines.
 
-    An entry of a curated file is a chunk of its own, and so is an annotated entry of any other note.
+    An entry of a curated file is a chunk of its own, and so is an annotated entry of any other note. All of a file with
+    the wishes of a project is about the project that its title names.
     """
     is_curated = path in CURATED_FILES
     plain, marks_of = read_annotated(text, is_curated=is_curated)
+    if path.startswith(f"{WISHES}-"):
+        project = marks_of[1].project if 1 in marks_of else BROKEN_PROJECT
+        marks_of = {
+            number: marks_of.get(number, NO_MARKS)._replace(project=project or BROKEN_PROJECT)
+            for number in range(1, plain.count("\n") + 2)
+        }
     everywhere = path_origin(path)
     origins = line_origins(text.split("\n")) if not everywhere and "<!-- " in text else {}
     entries = _find_entries(plain, marks_of, is_curated=is_curated)
