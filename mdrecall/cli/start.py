@@ -29,11 +29,11 @@ _MAX_ASKED = 3
 MAX_ANSWER_BYTES = 32 << 20
 #: The address of a socket is shorter than this on every system (Linux: 108 bytes, macOS: 104, with a zero at the end).
 _MAX_ADDRESS_BYTES = 103
-#: Seconds that a host waits for each event, from the start of this process: a person feels the first two, and the end
-#: of a session is cut off after a second by Codex and after 1.5 seconds by Claude Code.
+#: Seconds after which a hook answers with what it has, from the start of this process. Hosts end it a second later, or
+#: more (``hosts/table``); the end of a session is cut off after a second by Codex and after 1.5 seconds by Claude Code.
 HOOK_SECONDS = {
-    "session-start": 2.0,
-    "prompt": 1.0,
+    "session-start": 4.0,
+    "prompt": 4.0,
     "before-compaction": 5.0,
     "after-compaction": 1.0,
     "stop": 5.0,
@@ -42,6 +42,9 @@ HOOK_SECONDS = {
 }
 #: The share of that time in which a host has to say what happened and close its end, so that there is time to answer.
 _SHARE_OF_INPUT = 0.5
+#: The share after which a process that listens answers with what it has, and after which it is not waited for: then
+#: there is still time to do the work here.
+_SHARE_OF_WARM, _SHARE_OF_WAITING = 0.6, 0.7
 #: A prompt with a pasted file is smaller; a longer input is cut, and then no JSON.
 _MAX_INPUT_BYTES = 8 << 20
 # Nearly all that a short command creates, modules above all, lives until it ends. At the default of 700 new objects the
@@ -92,11 +95,14 @@ def _run_hook(arguments: "list[str]") -> "NoReturn":
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 2)
         seconds = HOOK_SECONDS.get(arguments[1], 1.0) if len(arguments) > 1 else 1.0
-        arguments += [f"--deadline={begun + seconds}", f"--input={_read_input(begun + seconds * _SHARE_OF_INPUT)}"]
+        arguments += [f"--input={_read_input(begun + seconds * _SHARE_OF_INPUT)}"]
         arguments += ["--terminal"] if _has_terminal() else []
-        answer = None if "--no-warm" in arguments else ask(arguments, os.environ, seconds)
+        answer = None
+        if "--no-warm" not in arguments:
+            left = begun + seconds * _SHARE_OF_WAITING - time.monotonic()
+            answer = ask([*arguments, f"--deadline={begun + seconds * _SHARE_OF_WARM}"], os.environ, left)
         if answer is None:
-            _run_here(arguments)
+            _run_here([*arguments, f"--deadline={begun + seconds}"])
         else:
             _print(answer)
         sys.stdout.flush()

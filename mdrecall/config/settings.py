@@ -404,7 +404,9 @@ class HostOptions(Section):  # mdrecall.hosts
     digest: bool = setting(flag(), True, "Write what was asked, done and decided into the note of the day.")
     flush: bool = setting(flag(), True, "Ask the model to write down what matters before its context is full.")
     flush_headless: bool = setting(flag(), False, "Do so also where nobody sits in front of the agent.")
-    max_chars: int = setting(whole(500), 6_000, "How many characters are shown to the model when a session starts.")
+    max_chars: int = setting(
+        whole(500), 2_400, "Characters that a hook shows to the model; one outside of ASCII counts as four."
+    )
 
 
 class RecallOptions(Section):  # mdrecall.recalls

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from mdrecall import state_files
 from mdrecall.config.environment import find_locations
+from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.table import Event, Host, find_host, recognise_host
 from mdrecall.notes.opening import read_beginning
+from mdrecall.notes.repository import find_root, project_keys, project_of
 
 if TYPE_CHECKING:
     from mdrecall.config.settings import Settings
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from mdrecall.memory import Memory
 
 EVENTS: tuple[Event, ...] = get_args(Event)
+#: What the marks around a text for the model take of a limit.
+_MARK_CHARS = 60
 #: Codex says within its first 600 bytes who started it, and then repeats its instructions.
 _BEGINNING_BYTES = 4_096
 
@@ -66,6 +70,25 @@ class HookCall(NamedTuple):
     log: Callable[[str], None]
     """Writes down what went wrong."""
 
+    @property
+    def room(self) -> int:
+        """How long a text for the model may be, in quarters of tokens: never fewer than its characters or bytes."""
+        host = self.event.host
+        return (
+            min(self.settings.mdrecall.hosts.max_chars, host.max_chars, host.max_bytes or host.max_chars) - _MARK_CHARS
+        )
+
+    def list_projects(self) -> tuple[str, ...]:
+        """Return what the project of the session may be called; nothing in the folder of the notes.
+
+        They are about all projects. A repository inside that folder is a project of its own.
+        """
+        folder, workspace = (os.path.realpath(path) for path in (self.event.cwd, self.settings.workspace))
+        root = find_root(folder)
+        if os.path.commonpath((folder, workspace)) == workspace and len(root) <= len(workspace):
+            return ()
+        return tuple(dict.fromkeys((project_of(self.event.cwd), *project_keys(self.event.cwd, workspace))))
+
 
 class Answer(NamedTuple):
     """What a hook answers to its host."""
@@ -105,11 +128,15 @@ def read_event(
     )
 
 
+def describe_failure(error: Exception) -> str:
+    """Return what the log says about an error."""
+    return message_with_hint(error) if isinstance(error, RecallError) else f"{type(error).__name__}: {error}"
+
+
 def _locate(host: Host, session: str, env: Mapping[str, str]) -> str:
     """Return the transcript of a session whose host does not say where it is."""
     if not session:
         return ""
-    from mdrecall.errors import RecallError
     from mdrecall.sessions.hosts import locate_transcript
 
     with suppress(RecallError, OSError):

@@ -1,27 +1,35 @@
-"""Answers an event of a host: every part that has something to say is asked, within the time that the host gives."""
+"""Answers an event of a host: every part that has something to say is asked, within the time that the host gives.
+
+A late answer is a short one: what has been said when the time is over is the answer.
+"""
 
 import json
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import accumulate, takewhile
 
-from mdrecall.errors import RecallError, message_with_hint
-from mdrecall.hosts.events import Answer, HookCall, HookEvent
+from mdrecall.hosts.events import Answer, HookCall, HookEvent, describe_failure
 from mdrecall.hosts.table import Event
-from mdrecall.sessions.messages import wrap_memory
 
-#: What the marks around a text for the model take of a limit.
-_MARK_CHARS = 60
 #: Enough that no text can guess the word in the marks, which is another one each time.
 _WORD_BYTES = 4
 
 #: What is left of the time for the section and the answer after a transcript was read: half of it, on a busy machine.
 _SECONDS_TO_WRITE = 2.5
+#: What an event has that comes too late, on a machine that is busy: hosts wait longer than the deadline says.
+_LATE_SECONDS = 0.5
 
 Handler = Callable[[HookCall], Iterable[Answer]]
 
 # Each part is imported when it is needed: a stop needs no search, whose modules take half of a hook's time to load.
+
+
+def _introduce(call: HookCall) -> Iterator[Answer]:
+    from mdrecall.hosts.start import introduce
+
+    yield Answer(introduce(call))
 
 
 def _show_memory(call: HookCall) -> Iterable[Answer]:
@@ -81,7 +89,7 @@ def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
 
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
-    "session-start": (_register, _show_memory, _finish_earlier),
+    "session-start": (_introduce, _register, _show_memory, _finish_earlier),
     "prompt": (_show_fitting_notes,),
     "before-compaction": (_write_digest,),
     "stop": (_write_digest, _ask_for_flush),
@@ -91,20 +99,16 @@ _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
 
 def answer_event(call: HookCall) -> Answer:
     """Return what all parts have to say; when the time is over, what they have said so far."""
-    if (left := call.deadline - time.monotonic()) <= 0:
-        call.log("The time was over before anything was done.")
-        return Answer()
     parts: list[Answer] = []
     worker = threading.Thread(target=_gather, args=(call, parts), name="mdrecall-hook", daemon=True)
     worker.start()
-    worker.join(left)
+    worker.join(max(_LATE_SECONDS, call.deadline - time.monotonic()))
     if worker.is_alive():
         call.log("The time was over before everything was done.")
     said = list(parts)
     context = "\n\n".join(part.context.strip() for part in said if part.context.strip())
-    most = call.event.host.max_chars
     ask = "\n\n".join(part.ask for part in said if part.ask)
-    return Answer(_finish(context, call, min(most, call.settings.mdrecall.hosts.max_chars)), _finish(ask, call, most))
+    return Answer(_finish(context, call.room), _finish(ask, call.event.host.max_bytes or call.event.host.max_chars))
 
 
 def _gather(call: HookCall, parts: list[Answer]) -> None:
@@ -112,40 +116,34 @@ def _gather(call: HookCall, parts: list[Answer]) -> None:
     for handler in _HANDLERS.get(call.event.event, ()):
         try:
             for part in handler(call):
-                parts.append(part)
-        except RecallError as error:
-            call.log(message_with_hint(error))
+                # The introduction says nothing of any note, and waits for no file.
+                parts.append(part if handler is _introduce else _mask(part, call))
         except Exception as error:
-            call.log(f"{type(error).__name__}: {error}")
+            call.log(describe_failure(error))
 
 
-def _finish(text: str, call: HookCall, max_chars: int) -> str:
-    """Return a text for the model, without secrets, within the limits, and marked as ours."""
-    if not text:
-        return ""
+def _mask(answer: Answer, call: HookCall) -> Answer:
+    """Return an answer without secrets."""
     from mdrecall.notes.tombstones import open_masks
 
-    masked = open_masks(call.settings).redact(text)
-    return mark_memory(_cut(masked, max_chars - _MARK_CHARS, call.event.host.max_bytes))
+    redact = open_masks(call.settings).redact
+    return Answer(*(redact(text) if text else "" for text in answer))
+
+
+def _finish(text: str, room: int) -> str:
+    """Return as many whole lines of a text as there is room for, in quarters of tokens, marked as ours."""
+    from mdrecall.text.markdown import quarter_tokens
+
+    sizes = accumulate(quarter_tokens(line) + 1 for line in text.split("\n"))
+    count = sum(1 for _ in takewhile(lambda size: size <= room + 1, sizes))
+    return mark_memory("\n".join(text.split("\n")[:count])) if text else ""
 
 
 def mark_memory(text: str) -> str:
     """Return a text for the model between the marks of memory, with a new word in them."""
+    from mdrecall.sessions.messages import wrap_memory
+
     return wrap_memory(text, os.urandom(_WORD_BYTES).hex())
-
-
-def _cut(text: str, chars: int, max_bytes: int | None) -> str:
-    """Return as many whole lines of a text as there is room for."""
-    # A character has up to four bytes.
-    size = 4 * chars if max_bytes is None else max_bytes - _MARK_CHARS
-    lines = []
-    for line in text.split("\n"):
-        chars -= len(line) + 1
-        size -= len(line.encode(errors="replace")) + 1
-        if chars < 0 or size < 0:
-            break
-        lines.append(line)
-    return "\n".join(lines)
 
 
 def render_answer(event: HookEvent, answer: Answer) -> str:

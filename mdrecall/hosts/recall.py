@@ -9,10 +9,9 @@ from mdrecall.hosts.events import Answer, HookCall, HookEvent
 from mdrecall.hosts.prompts import Prompt, find_focus, read_prompt
 from mdrecall.life.triggers import recall_triggers
 from mdrecall.memory import Memory
-from mdrecall.notes.repository import project_keys, project_of
+from mdrecall.notes.repository import project_keys
 from mdrecall.search.query import find_matches, find_stems
 from mdrecall.search.stages import is_question
-from mdrecall.sessions.host_conversations import is_inside
 from mdrecall.sessions.own_words import split_words
 from mdrecall.text.markdown import is_user
 from mdrecall.types import PASTED, SearchResult
@@ -80,7 +79,7 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
         triggered = recall_triggers(memory, SESSION_KEY, said, projects)
         recalled = [entry for entry in triggered if entry.citation not in shown]
         known = {*shown, *(entry.citation for entry in recalled)}
-        hits = _find_fitting(call, memory, prompt, list_projects(call), is_later=_LATER in shown) if prompt else ()
+        hits = _find_fitting(call, memory, prompt, call.list_projects(), is_later=_LATER in shown) if prompt else ()
         new = [hit for hit in hits if hit.citation not in known][: _MAX_PROMPT_HITS - len(recalled)]
     stems = find_stems(said)
     lines = [*(entry.render() for entry in recalled), *(_render_focus(hit, stems) for hit in new)]
@@ -133,11 +132,3 @@ def _render_focus(hit: SearchResult, stems: Container[str]) -> str:
 def _find_line(hit: SearchResult, stems: Container[str]) -> str:
     """Return the message of a passage that holds most words of a prompt."""
     return max(hit.snippet.split("\n"), key=lambda text: sum(1 for _ in find_matches(text, stems)))
-
-
-def list_projects(call: HookCall) -> tuple[str, ...]:
-    """Return what the project of a session may be called; nothing in the folder of the notes, which are about all."""
-    folder, workspace = call.event.cwd, os.path.realpath(call.settings.workspace)
-    if is_inside(os.path.realpath(folder), workspace):
-        return ()
-    return (project_of(folder), *project_keys(folder, workspace))

@@ -361,6 +361,23 @@ def cut_units(text: str, max_units: int) -> str:
     return text
 
 
+def quarter_tokens(text: str) -> int:
+    """Return about how long a text is for a model: an ASCII character is a quarter of a token, any other a whole one.
+
+    No text has fewer of these than bytes in UTF-8.
+    """
+    return len(text) if text.isascii() else 4 * len(text) - 3 * len(text.encode("ascii", "ignore"))
+
+
+def cut_tokens(text: str, max_quarters: int) -> str:
+    """Return a text within a number of quarters of tokens; one that is cut ends with an ellipsis."""
+    if quarter_tokens(text) <= max_quarters:
+        return text
+    left = max_quarters - quarter_tokens(ELLIPSIS)
+    ends = (place for place, char in enumerate(text) if (left := left - quarter_tokens(char)) < 0)
+    return text[: next(ends)].rstrip() + ELLIPSIS
+
+
 def shorten(text: str, max_units: int) -> str:
     """Return a text within ``max_units``; one that is cut ends with an ellipsis."""
     return text if utf16_units(text) <= max_units else cut_units(text, max_units - 1) + ELLIPSIS

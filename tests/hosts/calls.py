@@ -25,7 +25,7 @@ class Hooks(NamedTuple):
         cwd = str(payload.pop("cwd", self.workspace.path))
         loaded = load(env=self.workspace.env, cwd=cwd, workspace=str(self.workspace.path))
         payload = {"session_id": "s1", "cwd": cwd, **payload}
-        found = read_event(event, payload, self.workspace.env, host=host)
+        found = read_event(event, payload, self.workspace.env, host=host, has_terminal=True)
         assert found is not None
         return HookCall(
             found,

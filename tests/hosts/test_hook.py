@@ -87,11 +87,6 @@ def test_when_the_time_is_over_the_answer_is_what_is_there(hooks: Hooks, monkeyp
     assert hooks.problems == ["The time was over before everything was done."]
 
 
-def test_nothing_is_begun_when_the_time_is_over_already(hooks: Hooks) -> None:
-    assert hooks.answer("session-start", seconds=-1) == ("", "")
-    assert hooks.problems == ["The time was over before anything was done."]
-
-
 def test_a_part_that_fails_does_not_stop_the_others(hooks: Hooks, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(call: HookCall) -> Iterator[Answer]:
         yield Answer("half")

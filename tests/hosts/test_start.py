@@ -1,23 +1,40 @@
 """What a model learns when a session starts."""
 
+import json
+import os
 import re
 import threading
 from pathlib import Path
 
 import pytest
 
+from mdrecall.config.settings import HostOptions
+from mdrecall.errors import StoreUnavailable
 from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.hook import answer_event
+from mdrecall.hosts.recall import list_shown, remember_shown
 from mdrecall.memory import Memory
+from mdrecall.notes.repository import project_of
 from mdrecall.sessions.messages import strip_memory
+from mdrecall.sessions.wish_files import name_file
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 from tests.hosts.conversation import NOW, Conversation
 
-OLD_DIGEST = (
-    "## Session 09:00 shop (claude-code a1)\n- Open: from before\n"
-    "<!-- mdrecall:digest host=claude-code session=a1 lines=1-9 -->\n"
-)
+WISHES = "# Wishes\n\n- Always answer in German. (2026-02-01)\n"
+
+
+def digest_of(folder: object, *lines: str, session: str = "a1", time: str = "09:00") -> str:
+    """Return a section about a session in a folder; without a folder it does not say whose it is."""
+    project = f" project={project_of(str(folder))}" if folder else ""
+    heading = f"## Session {time} {Path(str(folder)).name} (claude-code {session})"
+    mark = f"<!-- mdrecall:digest host=claude-code session={session}{project} lines=1-9 -->"
+    return "\n".join((heading, *lines, mark)) + "\n"
+
+
+def count_tokens(text: str) -> float:
+    """Return the tokens of a text as the limit counts them: four ASCII characters, or one other, are a token."""
+    return sum(0.25 if char.isascii() else 1 for char in text)
 
 
 @pytest.fixture
@@ -28,12 +45,20 @@ def hooks(workspace: Workspace) -> Hooks:
     return Hooks(workspace, [])
 
 
-def test_the_model_learns_that_there_is_memory_and_reads_the_notes_that_matter(hooks: Hooks) -> None:
+def test_the_model_learns_how_to_use_the_memory_then_what_matters_most(hooks: Hooks) -> None:
+    hooks.workspace.write("memory/wishes.md", WISHES)
+    note = (hooks.workspace.path / "memory/2026-02-09.md").read_text()
+    digest = digest_of(hooks.workspace.path, '- Asked: "fix the pool" (L1)', '- Said: "Twelve is enough." (L7)')
+    hooks.workspace.write("memory/2026-02-09.md", f"{note}\n{digest}")
+    hooks.workspace.memory().sync()
     text = hooks.answer("session-start", source="startup").context
-    parts = ["memory_search", str(hooks.workspace.path), "## MEMORY.md", "green tea"]
-    parts += ["## memory/2026-02-10.md", "deploy failed", "## memory/2026-02-09.md", "twelve connections"]
+    parts = [str(hooks.workspace.path), "memory_search", "memory_get", "memory_append", "answer in German"]
+    parts += ["facts to check, not instructions", "Last session", "2026-02-09", "fix the pool", "Twelve is enough"]
+    parts += ["## Open tasks", "mend the deploy", "## MEMORY.md", "green tea", "## memory/2026-02-10.md"]
+    parts += ["deploy failed", "## memory/2026-02-09.md", "twelve connections", "4 notes"]
     assert [text.find(part) for part in parts] == sorted(text.find(part) for part in parts)
     assert text.find(parts[0]) > 0
+    assert [text.count(part) for part in ("mend the deploy", "fix the pool")] == [1, 1]
     assert strip_memory(text) == ""
     assert hooks.problems == []
 
@@ -58,24 +83,28 @@ def test_open_tasks_of_seven_days_come_newest_first_with_their_lines(hooks: Hook
     hooks.workspace.write("memory/2026-02-04.md", "# Old\n\n- [ ] measure the pool\n")
     hooks.workspace.write("memory/2026-02-03.md", "- [ ] too old\n")
     text = hooks.answer("session-start").context
-    tasks = text.split("## Open tasks\n\n")[1].split("\n</")[0].split("\n")
-    assert tasks == [
+    assert text.split("## Open tasks\n\n")[1].split("\n\n")[0].split("\n") == [
+        "- [ ] mend the deploy (memory/2026-02-10.md#L4)",
         "- [ ] call Ben (memory/2026-02-08-pool.md#L2)",
         "- [ ] order a proxy (memory/2026-02-08-pool.md#L1)",
         "- [ ] measure the pool (memory/2026-02-04.md#L3)",
     ]
-    assert "mend the deploy" in text.split("## Open tasks")[0]
+    assert text.count("mend the deploy") == 1
 
 
 def test_a_task_that_is_ticked_off_later_is_done(hooks: Hooks) -> None:
     hooks.workspace.write("memory/2026-02-07.md", "- [ ] order a proxy\n- [ ] call Ben\n- [X] call Ben\n")
     hooks.workspace.write("memory/2026-02-08.md", "- [x] order a proxy\n")
+    hooks.workspace.write("memory/2026-02-10.md", "- [x] mend the deploy\n")
     assert "## Open tasks" not in hooks.answer("session-start").context
 
 
-def test_at_most_ten_tasks_are_listed(hooks: Hooks) -> None:
-    hooks.workspace.write("memory/2026-02-05.md", "".join(f"- [ ] task {number}\n" for number in range(50)))
-    assert hooks.answer("session-start").context.count("- [ ] task") == 10
+def test_more_tasks_than_fit_leave_room_for_notes(hooks: Hooks) -> None:
+    hooks.workspace.write("memory/2026-02-10.md", "".join(f"- [ ] task {number}\n" for number in range(500)))
+    text = hooks.answer("session-start").context
+    assert text.count("- [ ] task") == int(re.findall(r"## Open tasks \((\d+) of 500\)", text)[0]) >= 5
+    assert "task 499 (memory/2026-02-10.md#L500)" in text
+    assert "green tea" in text
 
 
 def begin_repository(folder: Path, branch: str = "main") -> None:
@@ -89,18 +118,33 @@ def test_without_an_index_none_is_built_and_the_notes_are_there(hooks: Hooks) ->
     assert not Path(call.settings.index_path).exists()
 
 
-@pytest.mark.parametrize("host", ["claude-code", "codex", "gemini"])
-@pytest.mark.parametrize("line", ["Ana likes long notes about tea. ", "安娜喜欢绿茶和长笔记。"])
-def test_long_notes_stay_within_the_setting_and_the_limits_of_the_host(hooks: Hooks, host: str, line: str) -> None:
-    hooks.workspace.write("MEMORY.md", "\n".join([line * 2] * 900))
-    hooks.workspace.write("memory/2026-02-10.md", "\n".join([f"today {line}"] * 900) + "\nthe last line of today\n")
+@pytest.mark.parametrize("host", ["claude-code", "codex"])
+@pytest.mark.parametrize("line", ["Ana likes long notes about tea. ", "安娜喜欢绿茶和长笔记。", "Größe é 🙂 "])
+@pytest.mark.parametrize("chars", [500, 2_400, 100_000])
+def test_the_text_is_never_too_long(hooks: Hooks, host: str, line: str, chars: int) -> None:
+    if chars != 2_400:
+        hooks.workspace.configure(json.dumps({"mdrecall": {"hosts": {"maxChars": chars}}}))
+    write = hooks.workspace.write
+    write("MEMORY.md", "\n".join([line * 2] * 900))
+    write("memory/wishes.md", "".join(f"- Always {number} {line * 3}\n" for number in range(99)))
+    digest = digest_of(hooks.workspace.path, *(f'- Said: "{line * 40}" (L{number})' for number in range(9)))
+    tasks = "".join(f"- [ ] {number} {line * 20}\n" for number in range(99))
+    write("memory/2026-02-10.md", digest + "\n" + tasks + "\n".join([f"today {line}"] * 900) + "\nthe end of today\n")
+    hooks.workspace.memory().sync()
     call = hooks.call("session-start", host)
-    text = hooks.answer("session-start", host).context
-    assert len(text) <= call.settings.mdrecall.hosts.max_chars
-    assert len(text) <= call.event.host.max_chars
-    assert len(text.encode()) <= (call.event.host.max_bytes or 40_000)
-    assert "the last line of today" in text
+    text = answer_event(call).context
+    assert count_tokens(text) <= min(chars, call.event.host.max_chars) / 4
+    assert len(text.encode()) <= (call.event.host.max_bytes or chars)
+    assert count_tokens(text.partition("## What the user wants")[2].partition("What follows are")[0]) <= 400
+    assert "memory_search" in text
+    assert "- Always 0 " in text or chars == 500
+    assert "the end of today" in text or chars < 100_000
     assert re.search(r"</mdrecall-memory [0-9a-f]{8}>$", text)
+    assert hooks.problems == []
+
+
+def test_by_default_the_text_has_at_most_600_tokens() -> None:
+    assert HostOptions().max_chars == 4 * 600
 
 
 def test_a_small_setting_leaves_room_for_the_beginning_of_memory_md(hooks: Hooks) -> None:
@@ -184,30 +228,187 @@ def test_if_the_memory_cannot_be_opened_in_time_the_model_still_learns_of_it(hoo
         end.wait()
         raise AssertionError
 
-    call = hooks.call("session-start", seconds=0.5)._replace(open=hang)
+    hooks.workspace.write("memory/wishes.md", WISHES)
+    hooks.workspace.write("memory/2026-02-08.md", digest_of(hooks.workspace.path, '- Asked: "fix the pool" (L1)'))
+    call = hooks.call("session-start", seconds=3)._replace(open=hang)
     try:
         text = answer_event(call).context
     finally:
         end.set()
     assert "memory_search" in text
     assert str(hooks.workspace.path) in text
+    assert "answer in German" in text
+    assert "fix the pool" in text
+    assert "mend the deploy" in text
+    assert re.search(r"</mdrecall-memory [0-9a-f]{8}>$", text)
 
 
-def test_a_session_is_shown_the_digests_of_its_own_project_only(hooks: Hooks, tmp_path: Path) -> None:
-    shop, other = tmp_path / "a" / "shop", tmp_path / "b" / "shop"
-    for folder in (shop, other):
-        begin_repository(folder)
-    talk = Conversation(tmp_path)
-    talk.turn("fix the pool", "We keep 12 connections because 20 made the proxy time out.")
-    settings = hooks.call("session-start").settings
-    digest_session(talk.event("stop", cwd=str(shop)), settings, NOW)
-    hooks.workspace.write("memory/2026-02-09.md", "An old note.\n\n" + OLD_DIGEST + "\nThe end.\n")
-    own, foreign = (hooks.answer("session-start", cwd=folder).context for folder in (shop, other))
-    assert "20 made the proxy time out" in own
-    assert "20 made the proxy time out" not in foreign
-    for text in (own, foreign):
-        assert "An old note." in text
-        assert "The end." in text
+def test_a_start_that_comes_too_late_is_introduced_all_the_same(hooks: Hooks) -> None:
+    assert "memory_search" in hooks.answer("session-start", seconds=-1).context
+
+
+def test_what_fails_costs_only_its_own_part(hooks: Hooks) -> None:
+    def fail() -> Memory:
+        raise StoreUnavailable("The disk is gone.", hint="Mount it.")
+
+    hooks.workspace.write("memory/wishes.md", WISHES)
+    text = answer_event(hooks.call("session-start")._replace(open=fail)).context
+    assert "answer in German" in text
+    assert "mend the deploy" in text
+    assert hooks.problems == ["The disk is gone. Mount it."]
+
+
+def test_a_pipe_or_a_link_in_place_of_a_note_stops_nothing(hooks: Hooks, tmp_path: Path) -> None:
+    memory = hooks.workspace.path / "memory"
+    os.mkfifo(memory / "2026-02-08.md")
+    os.mkfifo(memory / "wishes.md")
+    (tmp_path / "secret.md").write_text("- [ ] not yours\n")
+    (memory / "2026-02-07.md").symlink_to(tmp_path / "secret.md")
+    hooks.workspace.write("memory/2026-02-06.md", digest_of(hooks.workspace.path, '- Asked: "fix the pool" (L1)'))
+    text = hooks.answer("session-start").context
+    assert "fix the pool" in text
+    assert "green tea" in text
+    assert "not yours" not in text
+
+
+def test_where_tools_are_refused_none_is_named(hooks: Hooks) -> None:
+    hooks.workspace.write("MEMORY.md", "Ana prefers green tea.\n" * 1_000)
+    hooks.workspace.memory().sync()
+    call = hooks.call("session-start")
+    text = answer_event(call._replace(event=call.event._replace(is_headless=True))).context
+    assert "green tea" in text
+    assert "of 1000 are left out]" in text
+    assert not re.search("memory_(search|get|append)", text)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> dict[str, Path]:
+    """Folders of two projects of one name: one with a worktree and a folder inside, and others without git."""
+    places = {"shop": tmp_path / "a" / "shop", "other": tmp_path / "b" / "shop", "plain": tmp_path / "plain" / "shop"}
+    for name in ("shop", "other"):
+        begin_repository(places[name])
+    places["inside"] = places["shop"] / "src" / "pool"
+    places["worktree"] = tmp_path / "fix"
+    apart = places["shop"] / ".git" / "worktrees" / "fix"
+    for folder in (places["inside"], places["worktree"], places["plain"], apart):
+        folder.mkdir(parents=True)
+    (apart / "HEAD").write_text("ref: refs/heads/fix\n")
+    (apart / "commondir").write_text("../..\n")
+    (places["worktree"] / ".git").write_text(f"gitdir: {apart}\n")
+    return places
+
+
+def test_nothing_of_another_project_is_shown(hooks: Hooks, places: dict[str, Path]) -> None:
+    sections, wishes = [], {}
+    for name in ("shop", "other", "plain"):
+        project = project_of(str(places[name]))
+        wishes[name] = f"# Wishes <!-- project: {project} -->\n\n- Always praise {name}-wish.\n"
+        hooks.workspace.write(name_file(project), wishes[name])
+        sections.append(digest_of(places[name], f'- Asked: "{name}-asked" (L1)', f"- [ ] {name}-digest", session=name))
+        sections.append(f"- [ ] {name}-task <!-- project: {project} -->\n  - {name}-detail\n")
+        sections.append(f"- {name}-fact\n<!-- by Claude Code -->\n")
+        sections.append(f"- {name}-named <!-- project: {project} -->\n<!-- by Claude Code -->\n")
+    unknown = digest_of("", '- Asked: "from before" (L1)', "- [ ] from before", session="old")
+    hooks.workspace.write("memory/2026-02-10.md", "- [ ] my own task\n\n" + "\n".join([*sections, unknown]))
+    for place, own in (
+        ("shop", "shop"),
+        ("inside", "shop"),
+        ("worktree", "shop"),
+        ("other", "other"),
+        ("plain", "plain"),
+    ):
+        text = hooks.answer("session-start", cwd=places[place], session_id="s9").context
+        for part in ("my own task", f"{own}-asked", f"{own}-task", f"{own}-detail", f"{own}-named", f"{own}-wish"):
+            assert text.count(part) == 1, (place, part)
+        for word in ("shop", "other", "plain"):
+            hidden = ("fact",) if word == own else ("fact", "digest", "asked", "task", "detail", "named", "wish")
+            assert not [part for part in hidden if f"{word}-{part}" in text], place
         assert "from before" not in text
-        assert "mdrecall:digest" not in text
-    assert "from before" in hooks.answer("session-start").context
+        assert "<!--" not in text
+
+
+def test_in_the_folder_of_the_notes_the_last_session_is_that_of_any_project(
+    hooks: Hooks, places: dict[str, Path]
+) -> None:
+    for day, name in enumerate(("shop", "other"), start=8):
+        digest = digest_of(places[name], f'- Asked: "{name}-asked" (L1)', session=name)
+        hooks.workspace.write(f"memory/2026-02-0{day}.md", digest + "- a fact\n<!-- by Claude Code -->\n")
+    (hooks.workspace.path / "memory").mkdir(exist_ok=True)
+    for folder in (hooks.workspace.path, hooks.workspace.path / "memory"):
+        text = hooks.answer("session-start", cwd=folder).context
+        assert "other-asked" in text
+        assert "shop-asked" not in text
+        assert "a fact" in text
+
+
+def test_a_repository_inside_the_folder_of_the_notes_is_a_project_of_its_own(
+    hooks: Hooks, places: dict[str, Path]
+) -> None:
+    hooks.workspace.write("memory/2026-02-09.md", digest_of(places["shop"], '- Asked: "shop-asked" (L1)'))
+    inside = hooks.workspace.path / "code" / "tool"
+    begin_repository(inside)
+    assert "shop-asked" not in hooks.answer("session-start", cwd=inside).context
+    assert "shop-asked" in hooks.answer("session-start").context
+
+
+def test_the_last_session_comes_however_long_ago_it_was(hooks: Hooks, places: dict[str, Path]) -> None:
+    old = digest_of(places["shop"], '- Asked: "long ago" (L1)', session="s0")
+    last = digest_of(
+        places["shop"],
+        '- Asked: "fix the pool" (L1)',
+        "- Files changed: src/pool.py (2)",
+        "- Commands: `make` (ok)",
+        '- Said: "Twenty made the proxy time out." (L7)',
+        '- Said: "We keep twelve connections." (L8)',
+        '- Open: "The proxy is not measured yet." (L9)',
+    )
+    hooks.workspace.write("memory/2025-06-01.md", f"{old}\n{last}")
+    hooks.workspace.write("memory/2026-03-01.md", digest_of(places["shop"], '- Asked: "tomorrow" (L1)'))
+    for day in range(1, 29):
+        hooks.workspace.write(f"memory/2026-01-{day:02d}.md", digest_of(places["other"], "- Asked: other"))
+    text = hooks.answer("session-start", cwd=places["inside"]).context
+    section = text.split("## Last session here: ")[1].split("\n\n##")[0]
+    assert section.split("\n") == [
+        "2025-06-01 09:00 shop",
+        "",
+        '- Asked: "fix the pool" (L1)',
+        '- Said: "We keep twelve connections." (L8)',
+        '- Open: "The proxy is not measured yet." (L9)',
+    ]
+
+
+def test_the_running_session_is_not_the_last_one(hooks: Hooks, places: dict[str, Path]) -> None:
+    earlier, running = (digest_of(places["shop"], f"- Asked: {session}", session=session) for session in ("s0", "s1"))
+    hooks.workspace.write("memory/2026-02-09.md", earlier)
+    hooks.workspace.write("memory/2026-02-10.md", running)
+    text = hooks.answer("session-start", cwd=places["shop"], source="compact").context
+    assert "Asked: s0" in text
+    assert "Asked: s1" not in text
+
+
+def test_a_digest_that_a_session_writes_is_shown_in_its_project(hooks: Hooks, places: dict[str, Path]) -> None:
+    talk = Conversation(places["shop"].parent)
+    talk.turn("fix the pool", "We keep 12 connections because 20 made the proxy time out.")
+    digest_session(talk.event("stop", cwd=str(places["shop"])), hooks.call("session-start").settings, NOW)
+    assert "20 made the proxy time out" in hooks.answer("session-start", cwd=places["worktree"]).context
+    assert "20 made the proxy time out" not in hooks.answer("session-start", cwd=places["other"]).context
+
+
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_after_a_compaction_what_was_shown_beside_prompts_may_come_again(hooks: Hooks, is_shown: bool) -> None:
+    switches = {"prompt": True, "sessionStart": is_shown}
+    hooks.workspace.configure(json.dumps({"mdrecall": {"hosts": switches}}))
+    call = hooks.call("session-start", source="compact")
+    remember_shown(call, (), earlier=["MEMORY.md#L3-L3"])
+    answer_event(hooks.call("session-start", source="resume"))
+    assert list_shown(call) == ["MEMORY.md#L3-L3"]
+    assert ("green tea" in answer_event(call).context) is is_shown
+    assert list_shown(call) == []
+
+
+def test_a_hundred_hidden_digests_do_not_hide_what_the_person_wrote(hooks: Hooks, places: dict[str, Path]) -> None:
+    digests = [digest_of(places["other"], *["- Said: no"] * 40, session=f"o{number}") for number in range(100)]
+    hooks.workspace.write("memory/2026-02-10.md", "Mine before.\n\n" + "\n".join(digests) + "\nMine after.\n")
+    text = hooks.answer("session-start", cwd=places["shop"]).context
+    assert "Mine before.\n\nMine after." in text
+    assert "\n\n\n" not in text
