@@ -74,6 +74,7 @@ def _prepare(base: Path, files: int) -> dict[str, str]:
     shop.mkdir()
     subprocess.run(["git", "init", "-q"], cwd=shop, check=True)
     env = {"PATH": os.environ["PATH"], "HOME": str(base), "MDRECALL_STATE_DIR": str(base / "state")}
+    env["CLAUDE_CODE_SESSION_ATTENDED"] = "1"
     (base / "state").mkdir()
     config = {"agents": {"defaults": {"workspace": str(notes)}}}
     (base / "state" / "mdrecall.json").write_text(json.dumps(config))
@@ -98,6 +99,7 @@ def _run(event: str, base: Path, env: dict[str, str], session: str) -> Cost:
     turn = {"type": "user", "timestamp": at, "message": {"role": "user", "content": "fix the pool"}}
     transcript.write_text(json.dumps(turn) + "\n")
     said = {"session_id": session, "cwd": str(base / "shop"), "transcript_path": str(transcript), "prompt": PROMPT}
+    said["source"] = "startup"
     before, begun = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     command = [_program(), "hook", event, "--host", "claude-code"]
     done = subprocess.run(

@@ -117,6 +117,11 @@ class _Reader(NamedTuple):
 
     def read(self, path: str, choose_lines: Callable[[str, str], str] | None = None) -> str:
         """Return a note without what no longer holds and what is of other projects; empty if it cannot be read."""
+        loaded = self.memory.loaded
+        is_here = os.path.lexists(os.path.join(self.memory.settings.workspace, path))
+        if not is_here and not (loaded and loaded.shared_store):
+            # Whoever asks for a note that is missing is told of others, for which all are looked at.
+            return ""
         try:
             text = self.read_raw(path)
             return self._hide(path, choose_lines(path, text) if choose_lines else text)

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import accumulate, takewhile
 
 from mdrecall.hosts.events import Answer, HookCall, HookEvent, describe_failure
@@ -113,21 +114,21 @@ def answer_event(call: HookCall) -> Answer:
 
 def _gather(call: HookCall, parts: list[Answer]) -> None:
     """Ask one part after the other; one that fails does not stop the others."""
+
+    @cache
+    def open_redact() -> Callable[[str], str]:
+        from mdrecall.notes.tombstones import open_masks
+
+        return open_masks(call.settings).redact
+
     for handler in _HANDLERS.get(call.event.event, ()):
         try:
             for part in handler(call):
                 # The introduction says nothing of any note, and waits for no file.
-                parts.append(part if handler is _introduce else _mask(part, call))
+                is_fixed = handler is _introduce
+                parts.append(part if is_fixed else Answer(*(text and open_redact()(text) for text in part)))
         except Exception as error:
             call.log(describe_failure(error))
-
-
-def _mask(answer: Answer, call: HookCall) -> Answer:
-    """Return an answer without secrets."""
-    from mdrecall.notes.tombstones import open_masks
-
-    redact = open_masks(call.settings).redact
-    return Answer(*(redact(text) if text else "" for text in answer))
 
 
 def _finish(text: str, room: int) -> str:

@@ -95,15 +95,16 @@ def excerpt(path: str, text: str, room: int, *, from_end: bool, measure: Callabl
     """
     lines = text.rstrip("\n").split("\n") if text.strip() else []
     # Every line has an end but the last one of the whole text.
-    left, count, is_blank = room + (measure(squeeze(text)) <= room), 0, True
-    for line in reversed(lines) if from_end else lines:
-        left -= 0 if is_blank and not line.strip() else measure(line) + 1
-        if left < 0:
-            break
-        is_blank = not line.strip()
-        count += 1
-    if not any(line.strip() for line in (lines[-count:] if from_end else lines[:count])):
-        count = 0
+    left, count, above = room + (measure(squeeze(text)) <= room), 0, 0
+    for number, line in enumerate(reversed(lines) if from_end else lines, start=1):
+        if line.strip():
+            # A blank line counts if it stands between two that are shown.
+            left -= measure(line) + 1 + (0 < above < number - 1)
+            if left < 0:
+                break
+            count = above = number
+        elif above:
+            count = number
     first = len(lines) - count + 1 if from_end else 1
     return Excerpt(path, squeeze("\n".join(lines[first - 1 : first - 1 + count])), first, first + count - 1, len(lines))
 

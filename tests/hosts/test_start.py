@@ -361,20 +361,34 @@ def test_the_last_session_comes_however_long_ago_it_was(hooks: Hooks, places: di
         '- Said: "Twenty made the proxy time out." (L7)',
         '- Said: "We keep twelve connections." (L8)',
         '- Open: "The proxy is not measured yet." (L9)',
+        time="09:00–09:40",
     )
     hooks.workspace.write("memory/2025-06-01.md", f"{old}\n{last}")
     hooks.workspace.write("memory/2026-03-01.md", digest_of(places["shop"], '- Asked: "tomorrow" (L1)'))
     for day in range(1, 29):
         hooks.workspace.write(f"memory/2026-01-{day:02d}.md", digest_of(places["other"], "- Asked: other"))
     text = hooks.answer("session-start", cwd=places["inside"]).context
-    section = text.split("## Last session here: ")[1].split("\n\n##")[0]
+    section = text.split("## Last session, ")[1].split("\n\n##")[0]
     assert section.split("\n") == [
-        "2025-06-01 09:00 shop",
+        "2025-06-01",
         "",
+        "09:00–09:40 shop",
         '- Asked: "fix the pool" (L1)',
-        '- Said: "We keep twelve connections." (L8)',
         '- Open: "The proxy is not measured yet." (L9)',
+        '- Said: "We keep twelve connections." (L8)',
     ]
+
+
+def test_a_digest_with_a_title_is_shown_with_its_outcome_and_what_is_open(
+    hooks: Hooks, places: dict[str, Path]
+) -> None:
+    items = ("- Outcome: The pool has 12.", "- Wanted: No mocks.", "- Decided: No proxy.", "- Open: measure it")
+    digest = digest_of(places["shop"], *items, "- Files: src (3)", "- Commits: a1b2c3d Fix it")
+    hooks.workspace.write("memory/2026-02-09.md", digest.replace(" (claude-code a1)", "@main: Fix the pool (of Ana)"))
+    text = hooks.answer("session-start", cwd=places["shop"]).context
+    assert text.split("## Last session, ")[1].split("\n\n##")[0].split("\n") == [
+        "2026-02-09", "", "09:00 shop@main: Fix the pool (of Ana)", "- Outcome: The pool has 12.", "- Open: measure it"
+    ]  # fmt: skip
 
 
 def test_the_running_session_is_not_the_last_one(hooks: Hooks, places: dict[str, Path]) -> None:
