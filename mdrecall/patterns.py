@@ -15,6 +15,10 @@ NOTE_ENDING = NOTE_ENDINGS[0]
 NOTE_ENDING_PATTERN = f"(?:{'|'.join(NOTE_ENDINGS)})".replace(".", r"\.")
 
 
+#: Shows the Markdown that coding agents keep themselves, as ``hosts/<agent>/<project>/<file>``.
+HOST_FOLDER = "hosts"
+
+
 def is_note_file(path: str) -> bool:
     """True if a file is a note by its name."""
     return path.endswith(NOTE_ENDINGS)
@@ -23,6 +27,12 @@ def is_note_file(path: str) -> bool:
 def drop_ending(path: str) -> str:
     """Return the path of a note without its ending; any other path as it is."""
     return next((path.removesuffix(ending) for ending in NOTE_ENDINGS if path.endswith(ending)), path)
+
+
+def host_of(path: str) -> str:
+    """Return the coding agent that keeps a file itself, by the path that results show; empty for any other file."""
+    found = _HOST_FILE.match(path)
+    return found[1] if found else ""
 
 
 class _LatePattern:
@@ -44,6 +54,9 @@ class _LatePattern:
 def compile_later(pattern: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
     """Return what a compiled pattern is used for: its methods. A wrong pattern is reported only when it is used."""
     return cast("re.Pattern[AnyStr]", _LatePattern(pattern, flags))
+
+
+_HOST_FILE = compile_later(rf"{HOST_FOLDER}/(claude-code|codex|copilot|gemini|opencode|qwen)/[^/]+/")
 
 
 def matches_glob(path: str, pattern: str) -> bool:

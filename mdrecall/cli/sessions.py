@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 from mdrecall.cli.options import CommandParser, add_common, load_settings, open_memory
 from mdrecall.cli.output import confirm_deletion, plural, printable, progress_line, shorten_home, show, style
 from mdrecall.context import save_session
+from mdrecall.engine.conversations import open_files
 from mdrecall.errors import QueryError
+from mdrecall.patterns import host_of
 from mdrecall.tools import sessions as tools
 from mdrecall.wire import read_to_json, to_json
 
@@ -152,7 +155,9 @@ def run_hosts(options: argparse.Namespace) -> int:
     env, folder = {"HOME": loaded.home, **os.environ}, os.getcwd()
     if options.action == "list":
         summaries = summarise_hosts(loaded, env, folder)
-        return show(options, [_host_to_json(each) for each in summaries], *map(_describe_host, summaries))
+        files = Counter(map(host_of, open_files(loaded.settings, loaded.home).scan().stamps))
+        record = [_host_to_json(each) | {"files": files[each.host]} for each in summaries]
+        return show(options, record, *(_describe_host(each, files[each.host]) for each in summaries))
     if options.host not in HOST_NAMES:
         asked = f"{options.host!r} is not a host." if options.host else "Which host?"
         raise QueryError(asked, hint=f"Name one of: {', '.join(HOST_NAMES)}.")
@@ -160,13 +165,14 @@ def run_hosts(options: argparse.Namespace) -> int:
     return {"forget": _forget_host, "follow": _follow_host, "import": _import_host}[options.action](options, choice)
 
 
-def _describe_host(summary: "HostSummary") -> str:
+def _describe_host(summary: "HostSummary", files: int) -> str:
     name = style(f"{summary.host:12}", "bold")
     if not summary.root:
         return f"{name}  not found"
     notes = [f"{plural(summary.conversations, 'conversation')}, {summary.of_folder} of this project"]
     notes += [f"followed for {_list_folders(summary.followed.folders)}"] if summary.followed is not None else []
     notes += [f"{summary.imported} imported"] if summary.imported else []
+    notes += [f"{plural(files, 'file')} of its own searched"] if files else []
     return f"{name}  {'; '.join(notes)}"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
+from mdrecall.config.workspace import HOSTS_FILE
 from mdrecall.errors import ReadError, ScopeDenied
 from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
@@ -13,6 +15,7 @@ from mdrecall.types import EVERYTHING, Conversation, SearchAnswer, SearchRequest
 
 if TYPE_CHECKING:
     from mdrecall.interfaces import TranscriptReader
+    from mdrecall.notes.files import MemoryFiles
     from mdrecall.notes.tombstones import Masks
 
 
@@ -58,9 +61,19 @@ def deny_by_scope(settings: Settings, key: str) -> SearchAnswer | None:
     return SearchAnswer((), reason="scope_denied", action=denial, backend="qmd") if denial else None
 
 
+def open_files(settings: Settings, home: str) -> MemoryFiles:
+    """Return the memory files with those that followed hosts keep themselves, to search and to read them."""
+    from mdrecall.notes.files import MemoryFiles
+
+    if not os.path.exists(os.path.join(settings.agent_folder, HOSTS_FILE)):
+        return MemoryFiles(settings, home)
+    from mdrecall.sessions.host_notes import HostNotes
+
+    return MemoryFiles(settings, home, HostNotes(settings))
+
+
 def load_note(settings: Settings, home: str, path: str) -> tuple[str, str]:
     """Return the path of a note as results show it, and its text without what was forgotten; raise a ``ReadError``."""
-    from mdrecall.notes.files import MemoryFiles
     from mdrecall.notes.reader import read_memory_file
     from mdrecall.notes.tombstones import open_tombstones
 
@@ -72,7 +85,7 @@ def load_note(settings: Settings, home: str, path: str) -> tuple[str, str]:
         return found
     mask = open_tombstones(settings).load().mask
     return read_memory_file(
-        MemoryFiles(settings, home), settings.workspace, path, max_bytes=settings.mdrecall.max_file_bytes, mask=mask
+        open_files(settings, home), settings.workspace, path, max_bytes=settings.mdrecall.max_file_bytes, mask=mask
     )
 
 

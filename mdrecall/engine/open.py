@@ -13,7 +13,7 @@ from mdrecall.config.settings import Settings
 from mdrecall.embed.offline import OfflineEmbedder
 from mdrecall.engine.builtin import BuiltinBackend
 from mdrecall.engine.chunk_embedder import ChunkEmbedder, EmbedsChunks, FallbackEmbedder
-from mdrecall.engine.conversations import deny_by_scope
+from mdrecall.engine.conversations import deny_by_scope, open_files
 from mdrecall.engine.embedders import Embedding, choose_embedders, languages_dir_of
 from mdrecall.engine.indexer import Indexer, describe_index_format
 from mdrecall.engine.refresh import IndexRefresh
@@ -73,7 +73,8 @@ def _open_qmd_with_fallback(loaded: Loaded, *, one_shot: bool) -> IndexedBackend
 def open_builtin(loaded: Loaded, *, one_shot: bool = False) -> BuiltinBackend:
     """Open the builtin backend, whichever one the settings ask for."""
     settings = loaded.settings
-    files = MemoryFiles(settings, loaded.home)
+    # What hosts keep on this machine does not go into an index that others share.
+    files = MemoryFiles(settings, loaded.home) if loaded.shared_store else open_files(settings, loaded.home)
     store = _build_store(loaded, one_shot)
     analyser = Analyser()
     followed = None if one_shot else _follow(loaded, files)

@@ -43,6 +43,7 @@ STAGES: tuple[Stage, ...] = (
     stages.score_candidates,  # worth and age become a probability; best first
     stages.drop_low_scores,  # the minimum score
     stages.merge_neighbours,  # passages that follow each other become one result
+    stages.drop_repeated,  # what a coding agent keeps and a note says too comes once
     stages.spread_over_files,  # which results there are: from its fourth on, a file counts less
     stages.limit_per_file,  # thinning: a few passages of each file
     stages.diversify_results,  # repetitions move down

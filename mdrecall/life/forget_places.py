@@ -8,12 +8,14 @@ from glob import escape, glob
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from mdrecall.config.settings import Settings
+from mdrecall.engine.conversations import open_files
 from mdrecall.errors import FileChanged, ReadError
 from mdrecall.life.curate import list_trash_files, original_path, remove_empty_folders
 from mdrecall.life.journal import RemovedText, journal_folder
 from mdrecall.notes.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
 from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.opening import decode, read_below, stamp_of
+from mdrecall.patterns import host_of
 from mdrecall.sessions.host_conversations import CACHE_FILE, HostState, copy_name
 from mdrecall.state_files import draft
 from mdrecall.text.tombstones import FORGOTTEN, Span, Tombstones, cut_line, mask_spans
@@ -30,7 +32,8 @@ class Place(NamedTuple):
     """A place that holds what is to be forgotten, and what will happen there."""
 
     kind: str
-    """``note``, ``deletion`` (a deleted note), ``transcript``, ``copy``, ``state``, or ``memory`` (long-term)."""
+    """``note``, ``deletion`` (a deleted note), ``host`` (a file that a coding agent keeps), ``transcript``, ``copy``,
+    ``state``, or ``memory`` (long-term)."""
     path: str
     start_line: int
     end_line: int
@@ -79,6 +82,7 @@ class Notes:
 
     def __init__(self, settings: Settings, home: str) -> None:
         self.files = MemoryFiles(settings, home)
+        self._with_hosts = open_files(settings, home)
         self._workspace = settings.workspace
         self._max_bytes = settings.mdrecall.max_file_bytes
 
@@ -110,6 +114,22 @@ class Notes:
             with suppress(ReadError):
                 if change := self._change(note, forgotten):
                     yield change
+
+    def host_texts(self) -> dict[str, tuple[str, str]]:
+        """Return where each file that a coding agent keeps is, and its text as it is searched, by its path."""
+        found, listing = dict[str, tuple[str, str]](), self._with_hosts.scan()
+        for path in filter(host_of, listing.stamps):
+            with suppress(ReadError):
+                found[path] = os.path.join(*listing.locate(path)), self._with_hosts.read(path, listing).text
+        return found
+
+    def find_in_hosts(self, forgotten: Tombstones) -> Iterator[Place]:
+        """Yield the lines of what coding agents keep that hold something to forget. They are masked, not edited."""
+        for path, (file, text) in self.host_texts().items():
+            for start, end in forgotten.find_spans(text, path):
+                if said := text[start:end].strip():
+                    line, warning = text.count("\n", 0, start) + 1, f"{host_of(path)} itself keeps it: {file}"
+                    yield Place("host", path, line, line, "leave out of the index", _shorten(said), warning)
 
     def clear(self, forgotten: Tombstones) -> None:
         """Remove or mask what is to be forgotten. Raise a ``WriteError`` if a note cannot be written."""

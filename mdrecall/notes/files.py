@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from mdrecall.config.settings import ExtraPath, Settings
 from mdrecall.errors import NotMarkdown, ReadError
 from mdrecall.notes.opening import LARGEST, decode, is_binary, read_below, stamp_of
-from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, compile_later, is_note_file, matches_glob
-from mdrecall.types import Collection, Document, Issue, Listing, SourceName, Stamp
+from mdrecall.patterns import NOTE_ENDING, NOTE_ENDINGS, compile_later, host_of, is_note_file, matches_glob
+from mdrecall.types import Collection, Document, Issue, Listing, Marks, Origin, SourceName, Stamp
 
 _OBSIDIAN = ".obsidian"
 _DAILY, _TEMPLATES, _IGNORED = f"{_OBSIDIAN}/daily-notes.json", f"{_OBSIDIAN}/templates.json", ".gitignore"
@@ -124,10 +124,25 @@ class Root(NamedTuple):
     """True if it is not a problem when it is missing."""
     left_out: frozenset[str] = frozenset()
     """Folders that hold no notes: a name anywhere, or a path below ``folder`` that begins with ``/``."""
+    host: str = ""
+    """The coding agent that keeps it; nothing is written there."""
+    project: str | None = None
+    """The folder of the project that such a file is about; empty if that is not known, None if it is about all."""
+    origin: Origin = ""
 
     def leaves_out(self, path: str) -> bool:
         """True if a folder, given by its path below ``folder``, holds no notes."""
         return f"/{path}" in self.left_out or path.rpartition("/")[2] in self.left_out
+
+
+class KeptByHosts(Protocol):
+    """The Markdown files that coding agents keep themselves."""
+
+    def roots(self) -> Iterable[Root]:
+        """Return every file and folder that exists."""
+
+    def read(self, folder: str, inside: str, text: str) -> tuple[str, tuple[tuple[int, Marks], ...]]:
+        """Return the text of a file as it is shown, and its parts."""
 
 
 class _Scan:
@@ -156,9 +171,11 @@ class MemoryFiles:
 
     name: SourceName = "memory"
 
-    def __init__(self, settings: Settings, home: str) -> None:
+    def __init__(self, settings: Settings, home: str, hosts: KeptByHosts | None = None) -> None:
+        """``hosts`` are the files that coding agents keep. Whoever writes notes leaves them out."""
         self._settings = settings
         self._home = home
+        self._hosts = hosts
         self._holds_no_notes: tuple[object, frozenset[str]] = (None, frozenset())
         self.left_out: tuple[str, ...] = ()
         """The folders that the last scan left out because they hold no notes."""
@@ -172,7 +189,8 @@ class MemoryFiles:
             roots.append(Root(workspace, "", False, None, "", left_out=self._find_left_out()))
         # A file outside of every other root is searched because it is in a collection.
         collections = (self._extra_root(extra) for extra, _ in self._settings.mdrecall.collections.values())
-        return tuple(dict.fromkeys([*roots, *self._extra_roots(), *collections]))
+        hosts = self._hosts.roots() if self._hosts else ()
+        return tuple(dict.fromkeys([*roots, *self._extra_roots(), *collections, *hosts]))
 
     def is_whole_folder(self) -> bool:
         """True if every Markdown file of the workspace is searched, because nothing says which ones are notes.
@@ -251,7 +269,12 @@ class MemoryFiles:
         if is_binary(opened.data):
             raise NotMarkdown(f"{path} is not text.", path=path, hint="Give it another ending, or save it as UTF-8.")
         digest = hashlib.sha256(opened.data).hexdigest()
-        return Document(self.name, path, decode(opened.data), digest, opened.stamp, seen_ns)
+        text, parts = self.clean(path, folder, inside, decode(opened.data))
+        return Document(self.name, path, text, digest, opened.stamp, seen_ns, parts=parts)
+
+    def clean(self, path: str, folder: str, inside: str, text: str) -> tuple[str, tuple[tuple[int, Marks], ...]]:
+        """Return the text of a file as it is shown, and its parts if a coding agent keeps it."""
+        return self._hosts.read(folder, inside, text) if self._hosts and host_of(path) else (text, ())
 
     def collections(self) -> tuple[Collection, ...]:
         """Return the named collections of the settings, each with its path as results show it."""
@@ -266,8 +289,11 @@ class MemoryFiles:
 
     def find_covering(self, place: str) -> Iterator[tuple[Root, str, str]]:
         """Yield every root that covers a file, with the path inside it and the path as results show it."""
+        shown = _relative(place, self._settings.workspace)
         for root in self.roots():
-            inside = path_inside(place, root)
+            # What a host keeps is not shown where it lies.
+            is_host = root.host and shown.startswith(f"{root.prefix}/")
+            inside = path_inside(os.path.join(root.folder, shown[len(root.prefix) + 1 :]) if is_host else place, root)
             if inside is not None and not self._is_ignored(root, inside):
                 yield root, inside, _join(root.prefix, inside)
 
@@ -299,9 +325,11 @@ class MemoryFiles:
         place = os.path.join(root.folder, root.inside)
         shown = _join(root.prefix, root.inside) or "."
         watched = root.folder if root.is_file else place
-        scan.folders[watched] = None
-        if scan.enter:
-            scan.enter(watched)
+        # A single file of a host lies among many others, in a folder where much happens.
+        if not (root.host and root.is_file):
+            scan.folders[watched] = None
+            if scan.enter:
+                scan.enter(watched)
         above = root.inside.split("/")[:-1]
         if any(os.path.islink(os.path.join(root.folder, *above[:depth])) for depth in range(1, len(above) + 1)):
             scan.add_issue(shown, "is reached through a symbolic link, which is not followed")

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from mdrecall.errors import FileBusy, NothingToWrite, PathRefused
 from mdrecall.notes.editing import WAIT_S, append_to, open_folder, write_beside, write_error
 from mdrecall.notes.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
-from mdrecall.patterns import NOTE_ENDING, is_note_file
+from mdrecall.patterns import NOTE_ENDING, host_of, is_note_file
 from mdrecall.types import Appended
 
 _DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -67,7 +67,7 @@ def resolve_note(file: str, *, today: str, is_plain: bool = False, ignored: Cont
         return NotePath("", _refuse_agent_file(_note_name(name, file), file))
     if folders and folders[0].casefold() == MEMORY_FOLDER:
         folders = folders[1:]
-    if not _are_good_folders(folders, ignored):
+    if not _are_good_folders(folders, ignored) or host_of(asked):
         raise PathRefused(f"{_quote(asked)} is not a note that may be written.", path=file, hint=_HINT)
     found = _note_name(name, file)
     return NotePath("/".join((MEMORY_FOLDER, *folders)), _refuse_agent_file(found, file) if folders else found)

@@ -41,7 +41,7 @@ def read_memory_file(
         except SymlinkRefused as link:
             refused = refused or link
         else:
-            return shown, mask(decode(opened.data), shown)
+            return shown, mask(files.clean(shown, root.folder, inside, decode(opened.data))[0], shown)
     if refused is None:
         hint = _suggest(files.scan().stamps, path, default=_OUTSIDE, is_exact=True)
         refused = PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
+from mdrecall.patterns import host_of
 from mdrecall.search.query import QueryTimes, remove_spans
 from mdrecall.search.score import find_cost
 from mdrecall.search.stages import Candidate, RankingContext, identifier_share, score_of, shown_span
@@ -289,10 +290,10 @@ def _find_lines(entry: Candidate, beginnings: Sequence[str], least: int) -> list
     """Return the lines of a candidate that hold at least ``least`` words of the query.
 
     A conversation between people has none: a sentence in it seldom says what it is about, and what one person says does
-    not replace what another has said. A digest has none either: it quotes.
+    not replace what another has said. A digest has none either: it quotes. What a coding agent keeps replaces no note.
     """
-    is_digest = entry.chunk.marks.origin == "digest"
-    if is_digest or (entry.passage.speaker and not is_role(entry.passage.speaker)):
+    is_quote = entry.chunk.marks.origin == "digest" or host_of(entry.chunk.path)
+    if is_quote or (entry.passage.speaker and not is_role(entry.passage.speaker)):
         return []
     span = shown_span(entry)
     text = entry.chunk.text[span.start : span.end]

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from typing import NamedTuple, TypeAlias
 
-from mdrecall.patterns import NOTE_ENDING_PATTERN
+from mdrecall.patterns import NOTE_ENDING_PATTERN, compile_later, host_of
 from mdrecall.search.query import NO_TIMES, QueryTimes, is_in_collection
 from mdrecall.search.score import (
     Features,
@@ -31,7 +31,7 @@ from mdrecall.text.markdown import (
     show_around,
     utf16_units,
 )
-from mdrecall.text.words import fold
+from mdrecall.text.words import fold, tokens
 from mdrecall.types import Collection, Marks, Match, Mode, SearchAnswer, SearchResult, StoredChunk, Why, confidence_of
 
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
@@ -42,6 +42,10 @@ _QUESTION_FACTOR = 0.4
 _STATEMENT = r"[.!…](?=\s)|[。！]"
 # Below this, a best match is right about every fourth time.
 _WEAK = 0.2
+# A text that holds this much of another, word for word, says nothing else.
+_SAME_SHARE = 0.9
+# What a fact of a coding agent says about itself.
+_FRONT_MATTER = compile_later(r"\A---\n.*?\n---\n", re.DOTALL)
 # All results together show about this much: the fewer there are, the more of the lines around each.
 _SHOWN_UNITS = 4_000
 
@@ -282,6 +286,28 @@ def shown_span(entry: Candidate) -> Passage:
     return entry.passage._replace(
         start=every[0].start, end=every[-1].end, first_line=every[0].first_line, last_line=every[-1].last_line
     )
+
+
+def drop_repeated(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:
+    """Drop what a coding agent keeps if another candidate says it too, which takes its place if that is better."""
+    if not any(host_of(entry.chunk.path) for entry in candidates):
+        return list(candidates)
+    kept: list[tuple[Candidate, str]] = []
+    for entry in candidates:
+        said = entry, f" {' '.join(tokens(fold(_FRONT_MATTER.sub('', _shown_text(entry)))))} "
+        if not any(_repeats(*said, *other) for other in kept):
+            place = next((number for number, other in enumerate(kept) if _repeats(*other, *said)), len(kept))
+            kept[place : place + 1] = [said]
+    return [entry for entry, _ in kept]
+
+
+def _repeats(entry: Candidate, words: str, other: Candidate, others: str) -> bool:
+    """True if a coding agent keeps an entry that another one holds, nearly whole, or that only points to the other."""
+    (folder, _, _), (others_folder, _, name) = (each.chunk.path.rpartition("/") for each in (entry, other))
+    if not host_of(entry.chunk.path):
+        return False
+    points_to = folder == others_folder and f"({name})" in _shown_text(entry)
+    return points_to or words in others or (others in words and len(others) >= _SAME_SHARE * len(words))
 
 
 def drop_low_scores(candidates: Sequence[Candidate], context: RankingContext) -> list[Candidate]:

@@ -313,10 +313,16 @@ class AboutCache:
         self._known: dict[str, list[object]] | None = None
         self._has_changed = False
 
+    def list_known(self, root: str) -> Iterator[tuple[str, About]]:
+        """Yield the transcripts below a folder that have been read, and what each says about itself."""
+        self._known = load(self._path) if self._known is None else self._known
+        for file, known in self._known.items():
+            if is_inside(file, root) and isinstance(known, list) and len(known) == 5:
+                yield file, About(str(known[1]), str(known[2]), str(known[3]), known[4] is True)
+
     def read(self, row: HostFiles, root: str, path: str, stamp: Stamp) -> About:
         """Return what a transcript says about itself, from its file if it has not said everything yet."""
-        if self._known is None:
-            self._known = load(self._path)
+        self._known = load(self._path) if self._known is None else self._known
         file = os.path.join(root, path)
         known = self._known.get(file)
         if isinstance(known, list) and len(known) == 5 and known[0] == stamp[3]:

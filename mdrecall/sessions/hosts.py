@@ -151,11 +151,16 @@ def list_files(
     If only some folders are wanted, transcripts that are certainly about others may be left out.
     """
     first, *rest = row.pattern.split("/")
-    names = {_NO_NAME.sub("-", folder)[:_NAME_CHARS] for folder in folders} if row.by_folder else set[str]()
+    names = set(map(make_folder_name, folders)) if row.by_folder else set[str]()
     found = {
         path: stamp for name in names or {""} for path, stamp in list_below(root, "", [name + first, *rest], issues)
     }
     return iter(found.items())
+
+
+def make_folder_name(folder: str) -> str:
+    """Return the beginning of the name that a host gives to its folder for conversations about a folder."""
+    return _NO_NAME.sub("-", folder)[:_NAME_CHARS]
 
 
 def list_below(folder: str, prefix: str, patterns: list[str], issues: list[Issue]) -> Iterator[tuple[str, Stamp]]:

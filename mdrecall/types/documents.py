@@ -123,6 +123,8 @@ class Document(NamedTuple):
     seen_ns: int
     """When the stamp was taken."""
     fields: Fields = NO_FIELDS
+    parts: "tuple[tuple[int, Marks], ...]" = ()
+    """The first line of each part, with the marks of its lines; none if the lines of the text say that themselves."""
 
 
 #: Who wrote a text; empty if that is not known.

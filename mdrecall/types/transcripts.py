@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple
 
-from mdrecall.patterns import compile_later
+from mdrecall.patterns import compile_later, host_of
 from mdrecall.types.documents import Issue
 
 _AGENT_ID = compile_later(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -137,8 +137,9 @@ class Visible(NamedTuple):
         return self.paths is None or path in self.paths
 
     def filter_issues(self, issues: Sequence[Issue]) -> tuple[Issue, ...]:
-        """Return the issues that do not name a transcript which may not be seen."""
-        return tuple(issue for issue in issues if not issue.path.startswith("sessions/") or self.has(issue.path))
+        """Return the issues that name neither a transcript which may not be seen, nor the project of a coding agent."""
+        some = (issue for issue in issues if not host_of(issue.path))
+        return tuple(issue for issue in some if not issue.path.startswith("sessions/") or self.has(issue.path))
 
 
 #: Every transcript is visible.

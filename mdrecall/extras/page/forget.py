@@ -18,6 +18,7 @@ _MAX_LISTED = 100
 _KINDS = {
     "note": "Notes",
     "deletion": "Deleted notes",
+    "host": "Files that coding agents keep",
     "transcript": "Conversations",
     "copy": "Copies of conversations",
     "state": "Files of mdrecall",
