@@ -29,6 +29,7 @@ def add_hook(parser: CommandParser) -> None:
     parser.value("--host", "HOST", f"the coding agent: {names} (default: detected)", default="")
     parser.add_argument("--input", help=argparse.SUPPRESS)
     parser.add_argument("--deadline", type=float, help=argparse.SUPPRESS)
+    parser.add_argument("--begun", type=float, default=0.0, help=argparse.SUPPRESS)
     parser.add_argument("--terminal", action="store_true", help=argparse.SUPPRESS)
     add_common(parser, warm=True, automatic=True, json=False)
     parser.set_defaults(is_told=True)
@@ -58,9 +59,8 @@ def run_hook(options: argparse.Namespace) -> int:
 
 def log_failure(arguments: list[str], error: BaseException) -> None:
     """Write down that a hook could not be run at all."""
-    shown = " ".join(
-        argument for argument in arguments[1:] if not argument.startswith(("--input=", "--deadline=", "--terminal"))
-    )
+    internal = ("--input=", "--deadline=", "--begun=", "--terminal")
+    shown = " ".join(argument for argument in arguments[1:] if not argument.startswith(internal))
     reason = "it cannot be understood" if isinstance(error, SystemExit) else f"{type(error).__name__}: {error}"
     log_problem(find_log(os.environ, os.getcwd()), datetime.now(UTC), shown, f"The command did not run: {reason}.")
 
@@ -88,7 +88,7 @@ def _answer(
         caller.open(loaded)
 
     deadline = time.monotonic() + _SECONDS if options.deadline is None else options.deadline
-    call = HookCall(event, loaded.settings, lambda: (caller.open or _open)(loaded), now, deadline, log)
+    call = HookCall(event, loaded.settings, lambda: (caller.open or _open)(loaded), now, deadline, log, options.begun)
     return render_answer(event, answer_event(call))
 
 

@@ -69,6 +69,8 @@ class HookCall(NamedTuple):
     """When the host must have its answer, by the monotonic clock."""
     log: Callable[[str], None]
     """Writes down what went wrong."""
+    begun: float = 0.0
+    """When the host called, by the monotonic clock; 0 if that is not known."""
 
     @property
     def room(self) -> int:

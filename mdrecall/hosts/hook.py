@@ -8,14 +8,19 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache
 from itertools import accumulate, takewhile
 
+from mdrecall import state_files
 from mdrecall.hosts.events import Answer, HookCall, HookEvent, describe_failure
 from mdrecall.hosts.table import Event
 
 #: Enough that no text can guess the word in the marks, which is another one each time.
 _WORD_BYTES = 4
+
+#: A file name has at most 255 characters.
+_MAX_NAME_CHARS = 200
 
 #: What is left of the time for the section and the answer after a transcript was read: half of it, on a busy machine.
 _SECONDS_TO_WRITE = 2.5
@@ -46,6 +51,36 @@ def _show_fitting_notes(call: HookCall) -> Iterable[Answer]:
     from mdrecall.hosts.recall import show_fitting_notes
 
     return show_fitting_notes(call)
+
+
+def _switch(call: HookCall) -> Iterator[Answer]:
+    """Switch memory off or on for a session, if the prompt says nothing else."""
+    from mdrecall.sessions.own_words import find_switch
+
+    switch = find_switch(call.event.prompt)
+    if not switch or not call.event.session or call.event.is_subagent:
+        return
+    try:
+        if switch == "on":
+            with suppress(FileNotFoundError):
+                os.unlink(_off_path(call))
+        else:
+            state_files.save(_off_path(call), {})
+    except OSError as error:
+        yield Answer(f"Memory cannot be switched {switch}, tell the user: {error.strerror or error}.")
+    else:
+        rule = "" if switch == "on" else " Use no memory tools. If the user types `memory on`, it is on again."
+        yield Answer(f"Memory is {switch} in this session.{rule}")
+
+
+def _is_off(call: HookCall) -> bool:
+    return bool(call.event.session) and os.path.exists(_off_path(call))
+
+
+def _off_path(call: HookCall) -> str:
+    """Return the path of the empty file that says that memory is off in this session."""
+    name = call.event.session.encode(errors="replace").hex()[:_MAX_NAME_CHARS]
+    return os.path.join(call.settings.state_dir, "mdrecall-hosts", f"{call.event.host.name}-{name}.off")
 
 
 def _register(call: HookCall) -> Iterable[Answer]:
@@ -91,11 +126,15 @@ def _ask_for_flush(call: HookCall) -> Iterator[Answer]:
 
 _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
     "session-start": (_introduce, _register, _show_memory, _finish_earlier),
-    "prompt": (_show_fitting_notes,),
+    "prompt": (_switch, _show_fitting_notes),
     "before-compaction": (_write_digest,),
     "stop": (_write_digest, _ask_for_flush),
     "session-end": (_write_digest,),
 }
+
+
+# What is done even if memory is off in a session. What is said meanwhile is left out when its transcript is read.
+_KEEPING = (_switch, _register, _finish_earlier, _write_digest)
 
 
 def answer_event(call: HookCall) -> Answer:
@@ -116,17 +155,26 @@ def _gather(call: HookCall, parts: list[Answer]) -> None:
     """Ask one part after the other; one that fails does not stop the others."""
 
     @cache
-    def open_redact() -> Callable[[str], str]:
+    def open_filter() -> Callable[[str], str]:
+        """Return what takes secrets out of a text and, at the start of a session, silenced lines."""
         from mdrecall.notes.tombstones import open_masks
 
-        return open_masks(call.settings).redact
+        redact = open_masks(call.settings).redact
+        if call.event.event != "session-start":
+            return redact
+        from mdrecall.hosts.shown import Silenced
+
+        hide = Silenced(call.settings).hide
+        return lambda text: redact(hide(text))
 
     for handler in _HANDLERS.get(call.event.event, ()):
         try:
+            if handler not in _KEEPING and _is_off(call):
+                continue
             for part in handler(call):
                 # The introduction says nothing of any note, and waits for no file.
                 is_fixed = handler is _introduce
-                parts.append(part if is_fixed else Answer(*(text and open_redact()(text) for text in part)))
+                parts.append(part if is_fixed else Answer(*(text and open_filter()(text) for text in part)))
         except Exception as error:
             call.log(describe_failure(error))
 

@@ -68,6 +68,8 @@ class Prompt(NamedTuple):
     """The least score of a passage that the person has said."""
     needs_rare: bool
     """True if a passage must hold one of the rarest words of the prompt."""
+    kind: str
+    """What the person reads about it: ``a question``."""
 
 
 def read_prompt(text: str) -> Prompt | None:
@@ -76,18 +78,19 @@ def read_prompt(text: str) -> Prompt | None:
     words = [word for word in find_stems(query) if word not in _PLAIN and not word.isdigit()]
     # An identifier such as DEC-0054 is enough.
     if any(map(str.isdigit, "".join(read_naming(query, parse_query(query)).identifiers))):
-        return Prompt(query, _REQUEST_FLOOR, needs_rare=True)
+        return Prompt(query, _REQUEST_FLOOR, needs_rare=True, kind="an identifier")
     if len(words) < _LEAST_WORDS:
         return None
     folded = fold(query)
     is_asked = query.endswith(_QUESTION_MARKS) or _ASKING.match(folded)
     if _PAST.search(folded):
-        return Prompt(query, _PAST_FLOOR, needs_rare=False)
+        return Prompt(query, _PAST_FLOOR, needs_rare=False, kind="about the past")
     if _REQUEST.match(folded):
-        return Prompt(query, _REQUEST_FLOOR, needs_rare=True)
+        return Prompt(query, _REQUEST_FLOOR, needs_rare=True, kind="a request")
     if is_asked or (not query.isascii() and _ASKING_UNSPACED.search(query)):
-        return Prompt(query, _QUESTION_FLOOR, needs_rare=False)
-    return Prompt(query, _ORDER_FLOOR, needs_rare=True) if len(words) >= _LEAST_ORDER_WORDS else None
+        return Prompt(query, _QUESTION_FLOOR, needs_rare=False, kind="a question")
+    is_long = len(words) >= _LEAST_ORDER_WORDS
+    return Prompt(query, _ORDER_FLOOR, needs_rare=True, kind="an order") if is_long else None
 
 
 def find_focus(text: str, stems: Container[str], chars: int) -> str:

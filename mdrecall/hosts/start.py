@@ -67,11 +67,12 @@ def show_memory(call: HookCall) -> Iterator[Answer]:
         start.list_wishes,
         start.find_session,
         start.list_tasks,
-        start.forget_shown,
+        start.record,
         start.choose_notes,
+        start.record,
         start.count,
     )
-    for part in parts if call.settings.mdrecall.hosts.session_start else (start.forget_shown,):
+    for part in parts if call.settings.mdrecall.hosts.session_start else (start.record,):
         try:
             yield Answer(part())
         except Exception as error:
@@ -101,6 +102,8 @@ class _Start:
         self._room = call.room - quarter_tokens(introduce(call)) - 2
         self._notice = _NOTICE
         self._tasks: list[Task] = []
+        #: The place of each line that is shown, its text, and what it is.
+        self._shown: list[tuple[str, str, str]] = []
         self._texts: dict[str, str] = {}
         self._bytes_left = _MAX_BYTES
 
@@ -127,9 +130,13 @@ class _Start:
 
     def list_wishes(self) -> str:
         """Return what the person wants in every session."""
-        from mdrecall.sessions.wish_files import render_wishes
+        from mdrecall.sessions.wish_files import name_file, read_wishes, render_wishes
 
-        return self._take(render_wishes(self._settings, self._projects, min(_MAX_WISH_TOKENS, self._room // 4)))
+        text = render_wishes(self._settings, self._projects, min(_MAX_WISH_TOKENS, self._room // 4))
+        for project in ("", *self._projects) if text else ():
+            wishes = ((f"{name_file(project)}#L{line}", wish) for line, wish in read_wishes(self._settings, project))
+            self._shown += [(place, wish.text, "wish") for place, wish in wishes if f"\n- {wish.text}" in text]
+        return self._take(text)
 
     def find_session(self) -> str:
         """Return the last session of this project in three lines; in the folder of the notes, of any project."""
@@ -143,7 +150,8 @@ class _Start:
                     label = re.compile(rf"^## Session | \({re.escape(section.host)} \S+\)$")
                     title = label.sub("", section.heading)
                     lines = [cut_tokens(line, _MAX_SESSION_LINE) for line in (title, *_choose_lines(section.lines))]
-                    return self._take_notes(f"## Last session, {_day_of(path)}", lines, _MAX_SESSION)
+                    heading, places = f"## Last session, {_day_of(path)}", [path] * len(lines)
+                    return self._take_notes(heading, lines, _MAX_SESSION, places, "last session")
         return ""
 
     def list_tasks(self) -> str:
@@ -160,15 +168,15 @@ class _Start:
                 if task[2] not in seen | done:
                     self._tasks.append((path, number, task[2]))
                 seen.add(task[2])
-        return self._take_notes("## Open tasks", [_render_task(task) for task in self._tasks], _MAX_TASKS)
+        places = [f"{path}#L{line}" for path, line, _ in self._tasks]
+        return self._take_notes("## Open tasks", list(map(_render_task, self._tasks)), _MAX_TASKS, places, "open task")
 
-    def forget_shown(self) -> str:
-        """Forget what was shown beside prompts: the model does not have it, or has lost it in a compaction."""
-        # A new session has been shown nothing yet, and what knows of it takes long to load.
-        if self._call.event.source != "startup" and self._settings.mdrecall.hosts.prompt:
-            from mdrecall.hosts.recall import remember_shown
+    def record(self) -> str:
+        """Record what is shown. What was shown beside prompts is not known any more, or was lost in a compaction."""
+        from mdrecall.hosts.shown import Shown, record_shown
 
-            remember_shown(self._call, ())
+        record_shown(self._call, [Shown(place, text, why=why) for place, text, why in self._shown])
+        self._shown = []
         return ""
 
     def choose_notes(self) -> str:
@@ -193,6 +201,9 @@ class _Start:
                 projects=self._projects,
                 choose_lines=choose_lines,
             )
+        for part in context.parts:
+            lines = enumerate(part.text.split("\n"), part.first_line)
+            self._shown += [(f"{part.path}#L{line}", text, "note") for line, text in lines if text.strip("#- ")]
         return self._take(self._introduce_notes(context.render(can_read=has_tools(self._call))))
 
     def count(self) -> str:
@@ -212,11 +223,12 @@ class _Start:
         self._room -= quarter_tokens(text) + 2 if text else 0
         return text
 
-    def _take_notes(self, title: str, lines: Sequence[str], most: int) -> str:
-        """Return a title with as many lines as there is room for."""
+    def _take_notes(self, title: str, lines: Sequence[str], most: int, places: Sequence[str], why: str) -> str:
+        """Return a title with as many lines as there is room for. Each has a place; ``why`` says what they are."""
         room = min(most, self._room - len(self._notice)) - quarter_tokens(title) - len(_SOME_OF) - 1
         sizes = accumulate(quarter_tokens(line) + 1 for line in lines)
         count = sum(1 for _ in takewhile(lambda size: size <= room, sizes))
+        self._shown += [(place, line, why) for place, line in zip(places[:count], lines, strict=False)]
         some = _SOME_OF.format(count, len(lines)) if count < len(lines) else ""
         return self._take(self._introduce_notes("\n".join((title + some, "", *lines[:count])))) if count else ""
 

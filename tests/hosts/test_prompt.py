@@ -84,20 +84,13 @@ def test_a_prompt_of_any_length_of_own_words_gets_at_most_three_short_passages(h
     assert "…" in text
 
 
-def test_only_so_many_sessions_and_passages_are_remembered(hooks: Hooks) -> None:
-    for number in range(45):
-        assert hooks.answer("prompt", prompt=PROMPT, session_id=f"s{number}").context
-    assert hooks.answer("prompt", prompt=PROMPT, session_id="s44").context == ""
-    assert hooks.answer("prompt", prompt=PROMPT, session_id="s0").context
-
-
 def test_a_state_folder_that_cannot_be_written_is_logged_and_the_answer_is_given(hooks: Hooks) -> None:
     folder = hooks.call("prompt").settings.state_dir
     hooks.workspace.state.joinpath("workspaces").mkdir(exist_ok=True)
     with open(folder, "w"):
         pass
     assert "twelve connections" in hooks.answer("prompt", prompt=PROMPT).context
-    assert any("cannot be remembered" in problem for problem in hooks.problems)
+    assert any("cannot be recorded" in problem for problem in hooks.problems)
 
 
 def test_a_superseded_line_is_never_shown(hooks: Hooks, workspace: Workspace) -> None:

@@ -12,7 +12,7 @@ from mdrecall.config.settings import HostOptions
 from mdrecall.errors import StoreUnavailable
 from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.hook import answer_event
-from mdrecall.hosts.recall import list_shown, remember_shown
+from mdrecall.hosts.shown import Shown, Silenced, describe_log, list_shown, record_shown
 from mdrecall.memory import Memory
 from mdrecall.notes.repository import project_of
 from mdrecall.sessions.messages import strip_memory
@@ -413,11 +413,34 @@ def test_after_a_compaction_what_was_shown_beside_prompts_may_come_again(hooks: 
     switches = {"prompt": True, "sessionStart": is_shown}
     hooks.workspace.configure(json.dumps({"mdrecall": {"hosts": switches}}))
     call = hooks.call("session-start", source="compact")
-    remember_shown(call, (), earlier=["MEMORY.md#L3-L3"])
+    record_shown(hooks.call("prompt"), [Shown("memory/pool.md#L3-L5", "The pool has twelve connections.")])
     answer_event(hooks.call("session-start", source="resume"))
-    assert list_shown(call) == ["MEMORY.md#L3-L3"]
+    assert list_shown(call) == ({"memory/pool.md#L3-L5"}, True)
     assert ("green tea" in answer_event(call).context) is is_shown
-    assert list_shown(call) == []
+    shown, is_later = list_shown(call)
+    assert "memory/pool.md#L3-L5" not in shown
+    assert not is_later
+
+
+def test_every_line_of_the_start_is_in_the_log_with_its_place(hooks: Hooks, places: dict[str, Path]) -> None:
+    hooks.workspace.write("memory/wishes.md", "# Wishes\n\n- Always write tests first. (2026-02-01)\n- Be brief\n")
+    digest = digest_of(places["shop"], "- Asked: fix the pool of the shop", "- Said: it has 12 connections now")
+    hooks.workspace.write("memory/2026-02-09.md", f"- [ ] Buy a new bread knife\n\n{digest}\n")
+    context = hooks.answer("session-start", cwd=places["shop"]).context
+    [session] = describe_log(hooks.workspace.memory(), 10)
+    lines = [line for answer in session["answers"] for line in answer["lines"]]
+    found = {line["text"]: (line["why"], line["citation"]) for line in lines}
+    assert found["Always write tests first"] == ("wish", "memory/wishes.md#L3")
+    assert found["Be brief"] == ("wish", "memory/wishes.md#L4")
+    assert found["Buy a new bread knife"] == ("open task", "memory/2026-02-09.md#L1")
+    assert any("12 connections now" in text and why == "last session" for text, (why, _) in found.items())
+    assert any("green tea" in text and why == "note" for text, (why, _) in found.items())
+    assert all(text.split()[0] in context for text in found)
+    silenced = Silenced(hooks.call("prompt").settings)
+    for text, (_, place) in found.items():
+        silenced.add(place, text)
+    left = hooks.answer("session-start", cwd=places["shop"], session_id="s2").context
+    assert not [text for text in found if text in left]
 
 
 def test_a_hundred_hidden_digests_do_not_hide_what_the_person_wrote(hooks: Hooks, places: dict[str, Path]) -> None:
