@@ -85,6 +85,7 @@ _SLOW = (
     "hosts/test_install.py",
     "hosts/test_model.py",
     "hosts/test_plugin.py",
+    "hosts/test_projects.py",
     "hosts/test_prompt.py::test_only_so_many",
     "hosts/test_real_digest.py",
     "hosts/test_scenario.py",

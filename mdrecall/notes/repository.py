@@ -53,8 +53,9 @@ def project_of(folder: str) -> str:
     """Return the one key of the project that a conversation in a folder is about.
 
     A worktree belongs to its repository, and a folder that is in none is a project of its own. A conversation without a
-    folder has a key that nobody asks for.
+    folder has a key that nobody asks for. A link is the same project as what it leads to.
     """
+    folder = os.path.realpath(folder) if folder else ""
     root = find_root(folder)
     origin = _read_origin(root) if root else ""
     return origin or f"path:{_escape(find_main_root(root) or folder or BROKEN_PROJECT)}"

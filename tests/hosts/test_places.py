@@ -1,0 +1,93 @@
+"""Where sessions take place, and what they share: in repositories, worktrees and other folders, as hosts call hooks."""
+
+import shutil
+import subprocess
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from benchmarks.recall import Machine, Session, run
+
+EIGHT_DAYS = timedelta(days=8)
+QUESTION = "On which port does the staging database listen?"
+#: What was said in each place. All of it would answer the question.
+PORTS = {"shop": "6544", "observatory": "7391", "moved": "5813", "letters": "9302", "home": "4475"}
+
+
+def git(folder: Path, *arguments: str) -> None:
+    who = ["-c", "user.name=ana", "-c", "user.email=ana@example.org"]
+    subprocess.run(["git", *who, *arguments], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
+    """Somebody who has talked in several places eight days ago. One of the repositories was moved since."""
+    machine = Machine(tmp_path_factory.mktemp("places"), {}, follow=True)
+    shop = machine.project("shop")
+    git(shop, "commit", "--allow-empty", "-m", "Begin")
+    git(shop, "worktree", "add", "../hotfix")
+    for folder in (shop / "src", machine.home / "code" / "hotfix" / "src", machine.home / "letters"):
+        folder.mkdir()
+    (machine.home / "link").symlink_to(shop)
+    git(machine.project("moved"), "remote", "add", "origin", "git@example.org:ana/till.git")
+    places = {"home": machine.home, "letters": machine.home / "letters"}
+    for name, port in PORTS.items():
+        words = f"On {name}: the staging database listens on port {port}, and {name}ish Vega watches it."
+        talk(machine, places.get(name) or machine.project(name), f"said-in-{name}", words)
+    shutil.move(machine.project("moved"), machine.home / "code" / "till")
+    return machine
+
+
+def talk(machine: Machine, folder: Path, session: str, words: str) -> None:
+    turns = [("user", words), ("assistant", f"Noted: {words}")]
+    with machine.entered(folder):
+        for _ in machine.live(folder, Session(session, datetime.now(UTC) - EIGHT_DAYS, turns)):
+            pass
+        run(["index"])
+
+
+def ask(machine: Machine, folder: Path) -> str:
+    """All that a model is told in a session whose first prompt is the question."""
+    session = "ask-" + "".join(char for char in str(folder) if char.isalnum())[-60:]
+    with machine.entered(folder):
+        start = machine.hook("session-start", folder, session, source="startup")
+        return start + machine.hook("prompt", folder, session, prompt=QUESTION)
+
+
+def read_known(told: str) -> list[str]:
+    """The places of which a text says something."""
+    return [name for name, port in PORTS.items() if port in told or f"{name}ish" in told]
+
+
+@pytest.mark.parametrize(
+    ("folder", "known"),
+    [
+        ("code/shop", ["shop"]),
+        ("code/shop/src", ["shop"]),
+        ("code/hotfix", ["shop"]),
+        ("code/hotfix/src", ["shop"]),
+        ("link/src", ["shop"]),
+        ("code/observatory", ["observatory"]),
+        ("code/till", ["moved"]),
+        ("letters", ["letters"]),
+        ("", ["home"]),
+        ("code", []),
+    ],
+)
+def test_a_session_knows_what_was_said_in_its_project_and_in_no_other(
+    machine: Machine, folder: str, known: list[str]
+) -> None:
+    assert read_known(ask(machine, machine.home / folder)) == known
+
+
+def test_repositories_below_a_folder_of_notes_know_nothing_of_each_other(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {}, follow=True)
+    for name in ("shop", "observatory"):
+        folder = machine.notes / name
+        (folder / "src").mkdir(parents=True)
+        git(folder, "init")
+        words = f"On {name}: the staging database listens on port {PORTS[name]}, and {name}ish Vega watches it."
+        talk(machine, folder, f"said-in-{name}", words)
+    assert read_known(ask(machine, machine.notes / "shop" / "src")) == ["shop"]
+    assert read_known(ask(machine, machine.notes)) == ["shop", "observatory"]
