@@ -4,7 +4,7 @@ The message says what is wrong, and ``hint`` what to do about it. A caller would
 ``__all__``, which are public. The others say more exactly what happened: in reports, and in an answer as its type.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 __all__ = [
     "ArgumentError", "BackendUnavailable", "ConfigError", "EmbedderError", "FileBusy", "FileMissing", "MemoryClosed",
@@ -16,9 +16,14 @@ __all__ = [
 class RecallError(Exception):
     """The base of all errors; ``hint`` says what to do."""
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str | Callable[[], str] = "") -> None:
+        """A hint that takes long to find is a function, which is called only if somebody reads it."""
         super().__init__(message)
-        self.hint = hint
+        self._hint = hint
+
+    @property
+    def hint(self) -> str:
+        return self._hint if isinstance(self._hint, str) else self._hint()
 
 
 def message_with_hint(error: RecallError) -> str:
@@ -113,7 +118,7 @@ class QuestionsError(RecallError):
 class ReadError(RecallError):
     """A file cannot be read; ``path`` is the requested path."""
 
-    def __init__(self, message: str, *, path: str, hint: str = "") -> None:
+    def __init__(self, message: str, *, path: str, hint: str | Callable[[], str] = "") -> None:
         super().__init__(message, hint=hint)
         self.path = path
 

@@ -65,8 +65,9 @@ class TimeSearch:
 
         How rare a word is depends on these chunks only, so that conversations do not change what notes are found.
         """
-        if self.transcripts is None and self._source is None:
-            return None
+        if self.transcripts is None:
+            own = frozenset(self._chunks.chunks_of(self._source)) if self._source else None
+            return None if own is None or len(own) == self._chunks.count() else own
         documents = self._chunks.list_documents()
         visible = [each.id for each in documents if self._source in (None, each.source) and self._is_visible(each)]
         return None if len(visible) == len(documents) else frozenset(self._chunks.chunks_of(visible))
@@ -274,8 +275,8 @@ class ScopedChunks:
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         return self._chunks.load([chunk for chunk in ids if chunk not in self._hidden])
 
-    def chunks_of(self, documents: Iterable[int]) -> list[int]:
-        return [chunk for chunk in self._chunks.chunks_of(documents) if chunk not in self._hidden]
+    def chunks_of(self, chosen: Iterable[int] | SourceName) -> list[int]:
+        return [chunk for chunk in self._chunks.chunks_of(chosen) if chunk not in self._hidden]
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         visible = []

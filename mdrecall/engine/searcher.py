@@ -60,8 +60,9 @@ STAGES: tuple[Stage, ...] = (
 # change their order. A chunk gives about four passages, so one chunk for each result is four candidates for it.
 _MIN_CHUNKS = 16
 _USUAL_MULTIPLIER = 4
-# Candidates of some chunks are looked for among this many times more, if those are too many to compare one by one.
-_WIDER = 60
+# Candidates of some chunks are looked for among this many times more, if those are too many to compare one by one; of
+# most chunks among a few times more.
+_WIDER, _WIDER_OF_MOST = 60, 4
 # With temporal decay, this many times more candidates are ranked, because the newest may be among the weaker ones.
 _WIDER_WITH_DECAY = 4
 # The vectors of as many chunks within a range of days are compared one by one; of more, the nearest are searched.
@@ -308,7 +309,8 @@ class _Search:
             return dict([entry for entry in near if entry[0] not in self._hidden][:limit] if self._hidden else near)
         if len(within) > _MAX_COMPARED:
             found: list[tuple[int, float]] = []
-            for count in (_WIDER * limit, self._chunks.count()):
+            every = self._chunks.count()
+            for count in (min(_WIDER, _WIDER_OF_MOST * every // len(within)) * limit, every):
                 near = vectors.nearest(embedded, count)
                 found = [entry for entry in near if entry[0] in within][:limit]
                 if len(found) == limit or len(near) < count:

@@ -333,10 +333,7 @@ class ChunkReader(Protocol):
         """Return the number of files and chunks of each source."""
 
     def chunks_of_projects(self) -> Mapping[int, str]:
-        """Return the chunks whose marks name a project, each with its projects. The mapping never changes.
-
-        The call is cheap: it runs before every search.
-        """
+        """Return the chunks whose marks name a project, each with its projects; cheap, as every search asks for it."""
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks by number, in the given order. A chunk that no longer exists is left out."""
@@ -347,8 +344,11 @@ class ChunkReader(Protocol):
         With ``days`` it takes no longer the more documents there are.
         """
 
-    def chunks_of(self, documents: Iterable[int]) -> list[int]:
-        """Return the numbers of the chunks of documents, in the given order and then in that of reading."""
+    def chunks_of(self, chosen: Iterable[int] | SourceName) -> list[int]:
+        """Return the numbers of the chunks of documents, in the given order and then in that of reading.
+
+        Those of a source are in any order; this is cheap, as every search asks for it.
+        """
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         """Return the chunks that each term occurs in, in the order of the terms.

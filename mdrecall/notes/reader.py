@@ -1,7 +1,8 @@
 """Reads memory files and nothing else: the lines that the tool memory_get returns, and the links between notes."""
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import accumulate
 
 from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, SymlinkRefused
@@ -36,14 +37,14 @@ def read_memory_file(
         try:
             opened = read_below(root.folder, inside, shown=shown, max_bytes=max_bytes)
         except FileMissing as missing:
-            hint = _suggest(files.scan().stamps, shown, default=_NOT_FOUND)
+            hint = partial(_suggest, files, shown, default=_NOT_FOUND)
             refused = refused or FileMissing(str(missing), path=shown, hint=hint)
         except SymlinkRefused as link:
             refused = refused or link
         else:
             return shown, mask(files.clean(shown, root.folder, inside, decode(opened.data))[0], shown)
     if refused is None:
-        hint = _suggest(files.scan().stamps, path, default=_OUTSIDE, is_exact=True)
+        hint = partial(_suggest, files, path, default=_OUTSIDE, is_exact=True)
         refused = PathOutside(f"{path.strip()} is not one of the memory files.", path=path, hint=hint)
     raise refused
 
@@ -91,17 +92,17 @@ def find_candidates(files: MemoryFiles, workspace: str, path: str) -> Iterator[t
     target = os.path.normpath(os.path.join(workspace, asked))
     for found in files.find_covering(target):
         if not is_note_file(target):
-            hint = _suggest(files.scan().stamps, asked, default="Only .md files are read.", is_exact=True)
+            hint = partial(_suggest, files, asked, default="Only .md files are read.", is_exact=True)
             raise NotMarkdown(f"{asked} is not a Markdown file (.md).", path=asked, hint=hint)
         yield found
 
 
-def _suggest(paths: Iterable[str], asked: str, *, default: str, is_exact: bool = False) -> str:
+def _suggest(files: MemoryFiles, asked: str, *, default: str, is_exact: bool = False) -> str:
     """Return a hint that names the notes that have the name of a path in another folder, else a similar name."""
     from difflib import get_close_matches
 
     named: dict[str, list[str]] = {}
-    for path in sorted(paths):
+    for path in sorted(files.scan().stamps):
         named.setdefault(_bare_name(path), []).append(path)
     name = _bare_name(asked.strip())
     close = [name] if name in named or is_exact else get_close_matches(name, named, n=_MAX_SUGGESTIONS)
@@ -127,7 +128,8 @@ class LinkedNotes:
         path = table.find(name.strip())
         if path is None:
             asked = name.strip()[:80]
-            hint = _suggest(self._known, asked, default="Give the path of a note, its name, or an alias of it.")
+            default = "Give the path of a note, its name, or an alias of it."
+            hint = partial(_suggest, self._files, asked, default=default)
             raise FileMissing(f"There is no note {asked!r}.", path=name, hint=hint)
         return table.links_of(path)
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from itertools import count
 from typing import TypeVar
-from urllib.parse import quote
 
 import apsw
 
@@ -82,6 +81,8 @@ def _connect(path: str) -> apsw.Connection:
 
 
 def _begin(path: str, how: str) -> apsw.Connection:
+    from urllib.parse import quote
+
     connection = apsw.Connection(f"file:{quote(path)}?{how}", flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
     try:
         connection.set_busy_timeout(_WAIT_MS)

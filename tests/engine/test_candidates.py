@@ -64,8 +64,10 @@ class FakeChunks:
         ]
         return [document for document in found if days is None or is_of_days(document, days)]
 
-    def chunks_of(self, documents: Iterable[int]) -> list[int]:
-        return list(documents)
+    def chunks_of(self, chosen: Iterable[int] | SourceName) -> list[int]:
+        if isinstance(chosen, str):
+            return [number for number, (source, *_) in self._chunks.items() if source == chosen]
+        return list(chosen)
 
     def chunks_of_projects(self) -> Mapping[int, str]:
         return {}

@@ -10,7 +10,7 @@ from mdrecall.engine.scope import TimeSearch, _cut, put_first
 from mdrecall.search.query import DayLimits, NoteFilter, parse_query, read_naming, read_times
 from mdrecall.search.stages import RankingOptions
 from mdrecall.text.days import EPOCH, Moment, is_of_days
-from mdrecall.types import SearchAnswer, SearchResult, StoredChunk, StoredDocument
+from mdrecall.types import SearchAnswer, SearchResult, SourceName, StoredChunk, StoredDocument
 from tests.conftest import values_of
 
 
@@ -32,8 +32,10 @@ class ListedChunks:
         ]
         return [document for document in found if days is None or is_of_days(document, days)]
 
-    def chunks_of(self, documents: Iterable[int]) -> list[int]:
-        return [100 * number + place for number in documents for place in range(len(self._texts[self._paths[number]]))]
+    def chunks_of(self, chosen: Iterable[int] | SourceName) -> list[int]:
+        if isinstance(chosen, str):
+            chosen = [each.id for each in self.list_documents() if each.source == chosen]
+        return [100 * number + place for number in chosen for place in range(len(self._texts[self._paths[number]]))]
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         found = []

@@ -254,6 +254,13 @@ def test_a_name_without_its_folder_is_suggested_with_it(workspace: Workspace, pa
     assert "Did you mean memory/people/priya.md?" in caught.value.hint
 
 
+def test_what_is_meant_is_looked_up_only_when_somebody_reads_the_hint(workspace: Workspace) -> None:
+    with pytest.raises(ReadError) as caught:
+        workspace.memory().read("memory/pria.md")
+    workspace.write("memory/people/priya.md", "text")
+    assert caught.value.hint == "Did you mean memory/people/priya.md?"
+
+
 def test_only_a_note_with_a_similar_name_is_suggested(workspace: Workspace) -> None:
     for path in ("memory/日本.md", "memory/latin.md", "memory/people/priya.md", "memory/pets/priya.md"):
         workspace.write(path, "text")

@@ -294,6 +294,9 @@ def test_documents_are_listed_with_their_head_and_their_chunks_in_order(store: S
     assert [chunk.path for chunk in chunks] == ["s/a.jsonl"] + ["a.md"] * (len(chunks) - 1)
     assert sorted(chunk.start_line for chunk in chunks[1:]) == [chunk.start_line for chunk in chunks[1:]]
     assert store.chunks.chunks_of([listed["empty.md"].id]) == store.chunks.chunks_of([]) == []
+    assert store.chunks.chunks_of("sessions") == [chunks[0].id]
+    store.documents.remove({"memory": ["a.md"]})
+    assert store.chunks.chunks_of("memory") == store.chunks.chunks_of([listed["plain.md"].id])
 
 
 def test_documents_are_found_by_the_day_that_they_are_about(store: Store) -> None:

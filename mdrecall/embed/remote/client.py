@@ -191,9 +191,9 @@ class ProviderClient:
         """Close the connections. It may be called twice; a later request opens new ones."""
         self._transport.close()
 
-    def wrong_answer(self, what: str) -> WrongAnswer:
+    def wrong_answer(self, what: str, *, hint: str = "") -> WrongAnswer:
         """Return the error for an answer that cannot be used."""
-        return WrongAnswer(self._scrub(f"{self.endpoint.place} sent a wrong answer: {what}."), hint=self._hint)
+        return WrongAnswer(self._scrub(f"{self.endpoint.place} sent a wrong answer: {what}."), hint=hint or self._hint)
 
     def _complete(self, call: Call, seconds: float, ended: threading.Event) -> Call:
         """Return a call with its whole address and the key."""

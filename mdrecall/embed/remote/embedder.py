@@ -184,9 +184,9 @@ class RemoteEmbedder:
             if not self.dimensions:
                 self.dimensions = length
             elif length != self.dimensions:
-                error = self.client.wrong_answer(f"vectors of {length} numbers instead of {self.dimensions} as before")
-                error.hint = "If the model at this address has changed, index again with force."
-                raise error
+                problem = f"vectors of {length} numbers instead of {self.dimensions} as before"
+                hint = "If the model at this address has changed, index again with force."
+                raise self.client.wrong_answer(problem, hint=hint)
 
 
 def _clean(text: str) -> str:

@@ -357,7 +357,6 @@ _OF_DAYS = f"""
         UNION ALL SELECT id FROM mdrecall.documents
         WHERE {_OWN} AND source = 'sessions' AND mtime_ns BETWEEN %s AND %s))
 """
-# With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
 _OF_PROJECTS = f"""SELECT id, marks FROM mdrecall.chunks WHERE {_OWN} AND strpos(marks, '"project":') > 0"""
 _CHUNKS_OF = """
     SELECT c.id FROM unnest(%s::int8[]) WITH ORDINALITY wanted(number, place) JOIN mdrecall.chunks c
@@ -373,7 +372,7 @@ class PostgresChunks:
         self._gen = gen
         self._blocks = BlockCache()
         self._listed: tuple[tuple[int, int], dict[bytes, StoredDocument]] = (-1, -1), {}
-        self._of_projects: tuple[tuple[int, int], dict[int, str]] | None = None
+        self._of_projects: tuple[tuple[int, int], dict[int, str]] = (-1, -1), {}
 
     @contextmanager
     def snapshot(self) -> Iterator[None]:
@@ -392,8 +391,7 @@ class PostgresChunks:
 
     def chunks_of_projects(self) -> Mapping[int, str]:
         with self._database.reading(self._gen) as now:
-            key = now.gen, now.state.revision
-            if self._of_projects is None or self._of_projects[0] != key:
+            if self._of_projects[0] != (key := (now.gen, now.state.revision)):
                 self._of_projects = key, {row[0]: unpack_marks(row[1]).project for row in now.rows(_OF_PROJECTS)}
             return self._of_projects[1]
 
@@ -416,10 +414,11 @@ class PostgresChunks:
             self._listed = key, known
         return list(known.values())
 
-    def chunks_of(self, documents: Iterable[int]) -> list[int]:
+    def chunks_of(self, chosen: Iterable[int] | SourceName) -> list[int]:
+        if isinstance(chosen, str):
+            chosen = [each.id for each in self.list_documents() if each.source == chosen]
         with self._database.reading(self._gen) as now:
-            found = now.db.execute(_CHUNKS_OF, (list(documents), now.workspace, now.gen)).fetchall()
-        return [number for (number,) in found]
+            return [number for (number,) in now.db.execute(_CHUNKS_OF, (list(chosen), now.workspace, now.gen))]
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         with self._database.reading(self._gen) as now:

@@ -23,7 +23,6 @@ from mdrecall.store.sqlite import tables as sql
 from mdrecall.store.sqlite.connect import IndexLocation
 from mdrecall.store.sqlite.file import IndexFile
 from mdrecall.store.sqlite.vectors import SqliteVectors, check_contents, count_vectors, forget_chunks
-from mdrecall.text.annotations import unpack_marks
 from mdrecall.text.days import is_of_days
 from mdrecall.types import Embedding, Job, Match, SourceStatus, StoredChunk, StoredDocument, Term, Transcript
 from mdrecall.types.documents import Chunk, Document, IndexedChunk, SourceName
@@ -51,7 +50,6 @@ _REFRESH_STAMP = """
 # Rows are collected up to this number, so that a long document is never in memory with all its chunks.
 _ROWS_AT_ONCE = 1_000
 _TRANSCRIPT = "path, size, mtime_ns, inode, until, tail, record, parts, seal"
-
 
 _STAMPS = "SELECT path, abs(seen_ns - mtime_ns) > ?, size, mtime_ns, ctime_ns, inode FROM documents"
 # Nearly all documents are of one source: to read them in the order of their paths, by the index, takes longer.
@@ -81,13 +79,10 @@ class SqliteDocuments:
             return self._stamps.get(source, settle_ns, self._file.revision(db), read_changes)
 
     def known_documents(self, source: SourceName, paths: Sequence[str] | None = None) -> Mapping[str, tuple[str, str]]:
-        statement = "SELECT path, hash, recipe FROM documents WHERE source=?"
-        values: list[str] = [source]
-        if paths is not None:
-            statement += " AND path IN (SELECT value FROM json_each(?))"
-            values.append(json.dumps(paths))
+        chosen = "" if paths is None else " AND path IN (SELECT value FROM json_each(?))"
+        statement = f"SELECT path, hash, recipe FROM documents WHERE source=?{chosen} ORDER BY path"
         with self._file.reading() as db:
-            found = sql.rows(db, f"{statement} ORDER BY path", values)
+            found = sql.rows(db, statement, (source, json.dumps(paths)) if chosen else (source,))
             return {path: (digest.hex(), index_format) for path, digest, index_format in found}
 
     def put(
@@ -219,9 +214,9 @@ _CHUNKS = f"""
     FROM chunks JOIN documents ON documents.id = chunks.document_id
     WHERE chunks.id IN (SELECT value FROM json_each(?))
 """
-# With the condition of the index ``chunks_of_projects``, which is empty in most workspaces.
-_OF_PROJECTS = """SELECT id, marks FROM chunks WHERE instr(marks, '"project":') > 0"""
-
+# With the condition of the index ``chunks_of_projects``. It has every chunk of a conversation with a coding agent.
+_OF_PROJECTS = """SELECT id, coalesce(marks ->> 'project', '') FROM chunks WHERE instr(marks, '"project":') > 0"""
+_OF_SOURCE = "SELECT chunks.id FROM documents JOIN chunks ON document_id = documents.id WHERE source=?"
 # As much of a note as its front matter needs. Other notes are listed without a text: there may be very many.
 _DOCUMENTS = f"""
     SELECT documents.id, source, path, mtime_ns,
@@ -237,7 +232,7 @@ _OF_DAYS = f"""
         UNION ALL SELECT id FROM documents WHERE source = 'sessions' AND mtime_ns BETWEEN ? AND ?
     )
 """
-_CHUNKS_OF = "SELECT id FROM chunks WHERE document_id=? ORDER BY ordinal"
+_CHUNKS_OF = "SELECT chunks.id FROM json_each(?) JOIN chunks ON document_id = value ORDER BY key, ordinal"
 
 # Occurrences in the title count as much as those in the text, camelCase parts a little less.
 _COLUMN_WEIGHTS = "1.0, 0.7, 1.0"
@@ -251,7 +246,7 @@ _PLAIN = f"SELECT rowid {_NEWEST}"
 # Rows are counted up to here: at about 60 ns a row, counting a million of them would be felt.
 _MOST_COUNTED = 100_000
 _COUNT = "SELECT count(*), max(rowid) FROM (SELECT rowid FROM keyword WHERE keyword MATCH ? LIMIT ?)"
-# A list of as many documents is kept until the index changes, for questions about a time; 8 MB of them at most.
+# A list of as many documents or chunks is kept until the index changes; 8 MB of documents at most.
 _MOST_LISTED = 30_000
 # The counts of as many terms are remembered until the index changes; a few hundred kilobytes.
 _MOST_REMEMBERED = 5_000
@@ -276,15 +271,21 @@ class _Remembered:
         self.revision = revision
         self.chunks = sql.single(db, "SELECT count(*) FROM chunks")
         self._last_id = sql.single(db, "SELECT coalesce(max(id), 0) FROM chunks")
-        self.projects_of = {number: unpack_marks(marks).project for number, marks in sql.rows(db, _OF_PROJECTS)}
+        self._kept: dict[str, Any] = {}
         self._rows: dict[str, int] = {}
         self._loaded: dict[int, StoredChunk] = {}
         self._loaded_chars = 0
 
+    def keep(self, name: str, read: Callable[[], Any]) -> Any:
+        """Return what was read before under a name, else read it; a very long list is not kept."""
+        found = self._kept[name] if name in self._kept else read()
+        if len(found) <= _MOST_LISTED:
+            self._kept[name] = found
+        return found
+
     def load(self, db: apsw.Connection, ids: Sequence[int]) -> list[StoredChunk]:
         """Return chunks in the given order. A chunk that no longer exists is left out."""
-        loaded = self._loaded
-        found = {chunk_id: loaded[chunk_id] for chunk_id in ids if chunk_id in loaded}
+        found = {chunk_id: self._loaded[chunk_id] for chunk_id in ids if chunk_id in self._loaded}
         if missing := [chunk_id for chunk_id in ids if chunk_id not in found]:
             for chunk in _load(db, missing):
                 found[chunk.id] = chunk
@@ -312,7 +313,6 @@ class SqliteChunks:
     def __init__(self, file: IndexFile) -> None:
         self._file = file
         self._remembered: _Remembered | None = None
-        self._listed: tuple[int, tuple[StoredDocument, ...]] | None = None
 
     def snapshot(self) -> AbstractContextManager[None]:
         return self._file.snapshot()
@@ -329,7 +329,7 @@ class SqliteChunks:
 
     def chunks_of_projects(self) -> Mapping[int, str]:
         with self._file.reading() as db:
-            return self._recall(db).projects_of
+            return dict(self._recall(db).keep("projects", lambda: list(sql.rows(db, _OF_PROJECTS))))
 
     def load(self, ids: Sequence[int]) -> list[StoredChunk]:
         with self._file.reading() as db:
@@ -341,17 +341,16 @@ class SqliteChunks:
                 each = (row for day in days for row in sql.rows(db, _OF_DAYS, (*day, *common.find_times(*day))))
                 by_number = {row[0]: common.unpack_document(*row) for row in each}
                 return [document for document in by_number.values() if is_of_days(document, days)]
-            revision = self._file.revision(db)
-            if self._listed and self._listed[0] == revision:
-                return list(self._listed[1])
-            found = [common.unpack_document(*row) for row in sql.rows(db, _DOCUMENTS)]
-        if len(found) <= _MOST_LISTED:
-            self._listed = revision, tuple(found)
-        return found
+            every = partial(sql.rows, db, _DOCUMENTS)
+            return list(self._recall(db).keep("documents", lambda: [common.unpack_document(*row) for row in every()]))
 
-    def chunks_of(self, documents: Iterable[int]) -> list[int]:
+    def chunks_of(self, chosen: Iterable[int] | SourceName) -> list[int]:
         with self._file.reading() as db:
-            return [chunk_id for number in documents for (chunk_id,) in sql.rows(db, _CHUNKS_OF, (number,))]
+            if isinstance(chosen, str):
+                found = self._recall(db).keep(chosen, lambda: list(sql.rows(db, _OF_SOURCE, (chosen,))))
+            else:
+                found = sql.rows(db, _CHUNKS_OF, (str(list(chosen)),))
+            return [number for (number,) in found]
 
     def match_terms(self, terms: Sequence[Term]) -> list[Match]:
         with self._file.reading() as db:
