@@ -9,11 +9,12 @@ from contextlib import suppress
 from itertools import pairwise
 
 from mdrecall.cli.options import CommandParser, make_selection
-from mdrecall.cli.output import print_warning, shorten_home
-from mdrecall.config.environment import expand, find_locations, find_program_folders, shorten
-from mdrecall.config.load import load
+from mdrecall.cli.output import print_rows, print_warning, shorten_home
+from mdrecall.config.environment import Locations, expand, find_locations, find_program_folders, shorten
+from mdrecall.config.load import Loaded, load
 from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, has_notes
-from mdrecall.errors import RecallError
+from mdrecall.errors import RecallError, WorkspaceError
+from mdrecall.hosts import consent
 from mdrecall.hosts import install as hosts
 from mdrecall.hosts.pieces import Piece
 from mdrecall.hosts.table import INSTALLABLE, Site, list_pieces
@@ -50,6 +51,8 @@ def add_install(parser: CommandParser) -> None:
     parser.flag("--remove", "remove mdrecall from the program, whose files are then as they were")
     about = "the folder for the notes, which agents then use by default (default: the configured one, else the current"
     parser.value("--workspace", "DIR", f"{about} folder if it has notes, else {_DEFAULT_WORKSPACE})")
+    about = "search the conversations of the program, also earlier ones; nothing is asked then"
+    parser.value("--conversations", "", about, action=argparse.BooleanOptionalAction, default=None)
 
 
 def run_install(options: argparse.Namespace) -> int:
@@ -61,8 +64,18 @@ def run_install(options: argparse.Namespace) -> int:
     if options.dry_run:
         return _print_diff(change, *shared)
     state = "now" if change.files else "already"
-    for each in (*shared, change):
+    is_wanted = _choose_conversations(options, site, workspace)
+    for each in shared:
         hosts.apply_install(each)
+    # What they say decides which memory the host uses.
+    loaded = load(is_automatic=True)
+    memory = loaded.settings.agent_folder
+    earlier = (hosts.read_options(site, _state_dir()) or {}).get("memory", memory)
+    hosts.apply_install(change._replace(site=site._replace(options={"memory": memory})))
+    if earlier != memory:
+        _undo_conversations(site, earlier)
+    if is_wanted is not None:
+        _switch_conversations(site, loaded, is_on=is_wanted)
     print(f"mdrecall is {state} installed for {options.host}. Memory: {shorten_home(workspace)}.")
     _print_new(change, *shared)
     if step := _NEXT_STEPS.get((options.host, options.scope)):
@@ -70,14 +83,57 @@ def run_install(options: argparse.Namespace) -> int:
     for server in _list_yaml(site):
         lines = render(server.place, server.values)
         print(f"Add to {shorten_home(server.path)}, which mdrecall does not edit:\n\n{lines}")
+    if parts := list(consent.list_parts(site, loaded.settings)):
+        print(f"What it does in {options.host} (settings go to {shorten_home(_locations().own_config)}):")
+        print_rows({part.name.capitalize(): part.line for part in parts})
     scope = " --scope project" if options.scope == "project" else ""
     print(f"Restart {options.host} to load it. To undo this, run `mdrecall install {options.host}{scope} --remove`.")
     return 0
 
 
+def _choose_conversations(options: argparse.Namespace, site: Site, workspace: str) -> bool | None:
+    """Return if conversations are to be searched; None if that was decided before, or cannot be done.
+
+    It is asked once, on a terminal. Without one they are, as the lines about it say.
+    """
+    from mdrecall.sessions.host_conversations import HOST_NAMES, HostState
+
+    if options.host not in HOST_NAMES:
+        return None
+    if options.conversations is not None:
+        return bool(options.conversations)
+    with suppress(WorkspaceError):
+        state = HostState(load(workspace=workspace).settings.agent_folder)
+        if consent.has_answer(state, options.host, consent.folders_of(site)):
+            return None
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    where = "in this project" if options.scope == "project" else "in each project"
+    question = f"Search the conversations of {options.host} {where}, also earlier ones? They stay on this machine."
+    try:
+        return input(f"{question} [Y/n] ").strip().lower() in ("", "y", "yes")
+    except EOFError:
+        return False
+
+
+def _switch_conversations(site: Site, loaded: Loaded, *, is_on: bool) -> None:
+    """Search the conversations of a program, for this project or for all, or keep nothing of them."""
+    from mdrecall.sessions.host_conversations import FollowedHost, HostState
+    from mdrecall.sessions.hosts import find_conversations
+
+    state = HostState(loaded.settings.agent_folder)
+    if is_on:
+        # A program that has never been started has no folder yet; it is read as soon as there is one.
+        root = find_conversations(site.host, {"HOME": loaded.home, **os.environ})
+        consent.allow(state, site.host, FollowedHost(root, consent.folders_of(site), is_installed=True))
+    else:
+        consent.refuse(state, site.host, consent.folders_of(site))
+
+
 def _remove(options: argparse.Namespace) -> int:
-    if options.workspace is not None:
-        raise RecallError("--workspace does not work with --remove.", hint="Leave it out.")
+    given = {"--workspace": options.workspace, "--conversations": options.conversations}
+    if wrong := [name for name, value in given.items() if value is not None]:
+        raise RecallError(f"{wrong[0]} does not work with --remove.", hint="Leave it out.")
     site = _make_site(options.host, options.scope, (_NAME,))
     changes = [hosts.plan_removal(site, _state_dir()), *hosts.plan_release(site, _state_dir())]
     if options.dry_run:
@@ -85,8 +141,21 @@ def _remove(options: argparse.Namespace) -> int:
     for server in _list_yaml(site):
         where = shorten_home(server.path)
         print_warning(f"mdrecall does not edit {where}. Remove mdrecall from {server.place.table} in it yourself.")
-    done = f"mdrecall is no longer installed for {options.host}. Your notes and the index are as they were."
+    done = f"mdrecall is no longer installed for {options.host}. Your notes are as they were."
+    memory = (hosts.read_options(site, _state_dir()) or {}).get("memory")
+    if memory and _undo_conversations(site, memory):
+        done += f" The conversations of {options.host} are no longer searched."
     return _take_back(changes, done, f"mdrecall is not installed for {options.host}.")
+
+
+def _undo_conversations(site: Site, memory: str) -> bool:
+    """Undo what an installation has switched on or off in a memory; True if conversations are no longer searched."""
+    from mdrecall.sessions.host_conversations import HostState
+
+    state = HostState(memory)
+    before = state.list_followed().get(site.host)
+    consent.undo_install(state, site.host, consent.folders_of(site))
+    return state.list_followed().get(site.host) != before
 
 
 def _print_diff(*changes: hosts.Change) -> int:
@@ -116,8 +185,12 @@ def _make_site(host: str, scope: str, command: tuple[str, ...]) -> Site:
     return Site(host, scope, find_program_folders(os.environ, os.getcwd()), os.getcwd(), command)
 
 
+def _locations() -> Locations:
+    return find_locations(os.environ, os.getcwd())
+
+
 def _state_dir() -> str:
-    return find_locations(os.environ, os.getcwd()).own_state_dir
+    return _locations().own_state_dir
 
 
 def _list_yaml(site: Site) -> list[Piece]:
@@ -162,7 +235,7 @@ def _choose_shared(shared: Site, folder: str, home: str) -> dict[str, str]:
     chosen = {"note": note} if earlier.get("note") == note or not has_notes(folder, home) else {}
     if shared.scope == "project":
         return chosen
-    path = find_locations(os.environ, os.getcwd()).own_config
+    path = _locations().own_config
     previous = earlier.get("previous")
     if previous is None:
         previous = _read_value(path, "agents", "defaults", "workspace")

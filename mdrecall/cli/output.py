@@ -9,7 +9,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -95,6 +95,13 @@ def print_issues(issues: Iterable[Issue], limit: int = 20) -> None:
         print_warning(text)
     if len(texts) > limit:
         print(f"  … and {len(texts) - limit:,} more", file=sys.stderr)
+
+
+def print_rows(rows: Mapping[str, str]) -> None:
+    """Print a line for each row, with its label in front."""
+    width = max(map(len, rows), default=0) + 1
+    for label, value in rows.items():
+        print(f"  {label + ':':{width}} {shorten_home(value)}")
 
 
 def print_warning(text: str) -> None:

@@ -319,12 +319,13 @@ def _write_pending(settings: Settings) -> str | None:
 
 def _keep_words(progress: Progress, settings: Settings, said: list[TranscriptRecord]) -> None:
     """Keep what the person said, so that it can be found where conversations are not followed."""
+    from mdrecall.hosts.consent import is_refused
     from mdrecall.sessions.host_conversations import HostState
     from mdrecall.sessions.host_formats import About
 
-    if settings.mdrecall.hosts.prompt and said:
-        about = About(progress.folder, progress.place)
-        HostState(settings.agent_folder).keep_words(progress.host, progress.session, about, said)
+    state = HostState(settings.agent_folder)
+    if settings.mdrecall.hosts.prompt and said and not is_refused(state, progress.host, progress.folder):
+        state.keep_words(progress.host, progress.session, About(progress.folder, progress.place), said)
 
 
 def _read_on(

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, get_args
 
 from mdrecall import state_files
 from mdrecall.config.environment import find_locations
+from mdrecall.config.workspace import locate_receipt
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.table import Event, Host, find_host, recognise_host
 from mdrecall.notes.opening import read_beginning
@@ -55,6 +56,8 @@ class HookEvent(NamedTuple):
     """True if the model goes on only because a hook asked it to at an earlier stop."""
     is_headless: bool = False
     """True if nobody sits in front of the host, as far as it can be known."""
+    may_search: bool = True
+    """True if the model may search the memory without a question."""
 
 
 class HookCall(NamedTuple):
@@ -115,11 +118,12 @@ def read_event(
     event = next((event for event in EVENTS if event == name), None)
     if row is None or event is None or event not in row.events:
         return None
+    cwd = _get_text(payload, "cwd")
     return HookEvent(
         host=row,
         event=event,
         session=session,
-        cwd=_get_text(payload, "cwd"),
+        cwd=cwd,
         transcript=transcript or _locate(row, session, env),
         prompt=_get_text(payload, "prompt"),
         source=_get_text(payload, "source"),
@@ -127,7 +131,15 @@ def read_event(
         is_subagent=event == "subagent-stop" or bool(_get_text(payload, "agent_id", "agentId")),
         is_stop_active=any(payload.get(name) is True for name in ("stop_hook_active", "stopHookActive")),
         is_headless=_is_headless(row, transcript, env, has_terminal),
+        may_search=_may_search(row, env, cwd),
     )
+
+
+def _may_search(host: Host, env: Mapping[str, str], cwd: str) -> bool:
+    """True if a host asks for no tool that only reads, or was told so when mdrecall was installed in it."""
+    state, projects = find_locations(env, cwd).own_state_dir, {"user": "", "project": find_root(cwd) or cwd}
+    receipts = (locate_receipt(state, host.name, projects[scope]) for scope in host.granted)
+    return not host.granted or any(map(os.path.exists, receipts))
 
 
 def describe_failure(error: Exception) -> str:

@@ -74,6 +74,28 @@ def json_value(path: str, keys: tuple[str, ...], value: Any, previous: Any) -> P
     return Piece(path, add, take)
 
 
+def json_items(path: str, keys: tuple[str, ...], items: tuple[str, ...]) -> Piece:
+    """Return entries of a list in a JSON file that may hold those of others."""
+
+    def read(text: str) -> list[Any]:
+        found = config_text.get_value(text, keys)
+        if found is not None and not isinstance(found, list):
+            raise ValueError(f"{'.'.join(keys)} is not a list")
+        return found or []
+
+    def add(before: str) -> str:
+        missing = [item for item in items if item not in read(before)]
+        return config_text.set_value(before, keys, [*read(before), *missing]) if missing else before
+
+    def take(text: str) -> str:
+        left = [item for item in read(text) if item not in items]
+        if left or not read(text):
+            return text if left == read(text) else config_text.set_value(text, keys, left)
+        return config_text.remove_empty(config_text.remove_value(text, keys), Place("json", ".".join(keys[:-1]), ""))
+
+    return Piece(path, add, take)
+
+
 def hook_entries(path: str, groups: Mapping[str, Any]) -> Piece:
     """Return hooks in a JSON file that may hold those of others; a group is added to the list of each event."""
 

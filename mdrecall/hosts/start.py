@@ -54,7 +54,7 @@ def introduce(call: HookCall) -> str:
     return (
         f"You have a long-term memory{where}. Before you answer anything about earlier work, decisions, dates, people,"
         " preferences or todos, run memory_search; read only the lines you need with memory_get."
-        f" {source} Keep what should last with memory_append, if you have it."
+        f" {source}{'' if call.event.is_headless else ' Keep what should last with memory_append, if you have it.'}"
     )
 
 
@@ -85,8 +85,8 @@ def _is_told(call: HookCall) -> bool:
 
 
 def has_tools(call: HookCall) -> bool:
-    """True if the model may use the tools of the memory: where nobody is there to permit them, they are refused."""
-    return not call.event.is_headless
+    """True if the model may search the memory: where nobody can permit it, an installation must have done so."""
+    return not call.event.is_headless or call.event.may_search
 
 
 Task = tuple[str, int, str]

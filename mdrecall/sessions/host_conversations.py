@@ -1,8 +1,9 @@
 """The conversations of coding agents as transcripts of a memory: those that are followed, and those that were imported.
 
 They are private, so nothing is read until somebody asks for it. ``hosts.json`` says which hosts are followed, and for
-which folders. What was imported once is copied, with secrets masked and without tool output, because a host may delete
-its own files. Line ``n`` of a copy is record ``n`` of the original, so that citations stay valid.
+which folders; ``hosts-off.json`` says where somebody does not want that. What was imported once is copied, with secrets
+masked and without tool output, because a host may delete its own files. Line ``n`` of a copy is record ``n`` of the
+original, so that citations stay valid.
 
 The path of a conversation is ``sessions/<host>/<session>.jsonl``, wherever and however the host keeps it. If it is both
 followed and imported, the host's own file is read as long as it exists.
@@ -12,7 +13,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -53,10 +54,15 @@ class FollowedHost(NamedTuple):
     """The folder with its transcripts, or its database."""
     folders: tuple[str, ...] = ()
     """The folders whose conversations are read; empty for all of them."""
+    refused: tuple[str, ...] = ()
+    """Folders whose conversations are not read, although they are among them."""
+    is_installed: bool = False
+    """True if only an installation has switched it on: its removal switches it off."""
 
     def wants(self, about: About) -> bool:
         """True if a conversation is one of those to read."""
-        return not about.is_subagent and (not self.folders or any(is_inside(about.folder, at) for at in self.folders))
+        is_asked_for = not self.folders or is_in_any(about.folder, self.folders)
+        return not about.is_subagent and is_asked_for and not is_in_any(about.folder, self.refused)
 
 
 def is_inside(path: str, folder: str) -> bool:
@@ -64,18 +70,30 @@ def is_inside(path: str, folder: str) -> bool:
     return bool(path) and (path == folder or path.startswith(folder.rstrip(os.sep) + os.sep))
 
 
+def is_in_any(path: str, folders: Iterable[str]) -> bool:
+    """True if a path is one of some folders or lies in one, by their names alone."""
+    return any(is_inside(path, folder) for folder in folders)
+
+
 class HostState:
     """The hosts of one agent's memory, below the folder of the agent."""
 
     def __init__(self, folder: str) -> None:
         self._path = os.path.join(folder, HOSTS_FILE)
+        self.refused_path = os.path.join(folder, "hosts-off.json")
+        """The file with the folders, by host, in which nothing may be kept of what is said; ``/`` for all."""
         self.copies = os.path.join(folder, _COPIES)
 
     def list_followed(self) -> dict[str, FollowedHost]:
         """Return the hosts that are followed, by name."""
-        entries = load(self._path).get("follow")
+        entries, refused = load(self._path).get("follow"), load(self.refused_path)
         return {
-            host: FollowedHost(entry["root"], tuple(at for at in entry.get("folders") or () if isinstance(at, str)))
+            host: FollowedHost(
+                entry["root"],
+                tuple(at for at in entry.get("folders") or () if isinstance(at, str)),
+                tuple(at for at in refused.get(host) or () if at != os.sep),
+                entry.get("by") == "install",
+            )
             for host, entry in (entries if isinstance(entries, dict) else {}).items()
             if isinstance(entry, dict) and isinstance(entry.get("root"), str)
         }
@@ -86,13 +104,14 @@ class HostState:
         before = known.get(host)
         is_narrower = before is not None and not before.folders
         folders = () if is_narrower or not wanted.folders else (*(before.folders if before else ()), *wanted.folders)
-        known[host] = FollowedHost(wanted.root, tuple(dict.fromkeys(folders)))
-        self._save(known)
+        is_installed = wanted.is_installed and (before is None or before.is_installed)
+        known[host] = FollowedHost(wanted.root, tuple(dict.fromkeys(folders)), is_installed=is_installed)
+        self.save(known)
         return known[host]
 
     def switch_on(self) -> None:
         """Let imported conversations be searched, without following a host."""
-        self._save(self.list_followed())
+        self.save(self.list_followed())
 
     def forget(self, host: str) -> None:
         """Follow a host no longer, and delete the copies of its conversations."""
@@ -104,12 +123,20 @@ class HostState:
             shutil.rmtree(os.path.join(self.copies, host))
         with suppress(OSError):
             os.rmdir(self.copies)
-        self._save(known)
+        self.save(known)
 
-    def _save(self, known: Mapping[str, FollowedHost]) -> None:
+    def save(self, known: Mapping[str, FollowedHost]) -> None:
+        """Follow these hosts and no others."""
         with _writing(self._path):
             if known or os.path.isdir(self.copies):
-                entries = {host: {"root": at.root, "folders": list(at.folders)} for host, at in known.items()}
+                entries = {
+                    host: {
+                        "root": at.root,
+                        "folders": list(at.folders),
+                        "by": "install" if at.is_installed else "person",
+                    }
+                    for host, at in known.items()
+                }
                 save(self._path, {"follow": entries})
             elif os.path.exists(self._path):
                 os.unlink(self._path)
