@@ -276,7 +276,9 @@ class TranscriptIndexer:
             records = tuple(message.number for message in own)
             day = next((message.day for message in own if message.day), "")
             trail = (f"# {day}",) if day else ()
-            marks = Marks(origin=least_trusted(message.origin for message in own), project=project)
+            speaker = "" if chunk.text.startswith(f"{own[0].speaker}: ") else own[0].speaker
+            origin = least_trusted(message.origin for message in own)
+            marks = Marks(origin=origin, project=project, speaker=speaker)
             cited = Chunk(records[0], records[-1], chunk.text, chunk.overlap, trail, records, marks)
             words, names = self._analyser.indexable(chunk.text)
             title_words, title_names = self._analyser.indexable(title_text(day)) if day else ("", "")

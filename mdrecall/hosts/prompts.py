@@ -16,7 +16,7 @@ _MAX_CHARS = 600
 #: With fewer words that mean something, nearly every passage would fit.
 _LEAST_WORDS, _LEAST_ORDER_WORDS = 2, 3
 #: The least score of a passage, by the kind of prompt: about the past, a question, a request, an order.
-_PAST_FLOOR, _QUESTION_FLOOR, _REQUEST_FLOOR, _ORDER_FLOOR = 0.2, 0.3, 0.4, 0.5
+_PAST_FLOOR, _QUESTION_FLOOR, _REQUEST_FLOOR, _ORDER_FLOOR = 0.15, 0.2, 0.4, 0.5
 
 # Words of prompts that agree, thank or ask to go on.
 _PLAIN_WORDS = """
@@ -58,6 +58,8 @@ _REQUEST = compile_later(
 )
 _PATH = compile_later(r"(?:[~@.]?/|\b[\w.-]+/)[\w./@-]*?([\w.-]+)(?=[\s,;:)\"'`]|$)")
 _QUESTION_MARKS = ("?", "？")
+#: The end of a line that introduces a pasted text, such as "Implement the following plan:".
+INTRODUCING = (":", "：")
 
 
 class Prompt(NamedTuple):
@@ -70,15 +72,17 @@ class Prompt(NamedTuple):
     """True if a passage must hold one of the rarest words of the prompt."""
     kind: str
     """What the person reads about it: ``a question``."""
+    names_number: bool = False
+    """True if it names something by an identifier with a digit, such as DEC-0054: a passage that has it is sure."""
 
 
 def read_prompt(text: str) -> Prompt | None:
     """Return what to look for beside a person's words; None if they say nothing that could be looked for."""
-    query = _PATH.sub(r"\1", text[:_MAX_CHARS]).strip()
+    said = "\n".join(line for line in text.split("\n") if not line.endswith(INTRODUCING))
+    query = _PATH.sub(r"\1", said[:_MAX_CHARS]).strip()
     words = [word for word in find_stems(query) if word not in _PLAIN and not word.isdigit()]
-    # An identifier such as DEC-0054 is enough.
     if any(map(str.isdigit, "".join(read_naming(query, parse_query(query)).identifiers))):
-        return Prompt(query, _REQUEST_FLOOR, needs_rare=True, kind="an identifier")
+        return Prompt(query, _REQUEST_FLOOR, needs_rare=True, kind="an identifier", names_number=True)
     if len(words) < _LEAST_WORDS:
         return None
     folded = fold(query)

@@ -1,4 +1,4 @@
-"""What the model learns of the memory beside a prompt: at most three runs of text, and none twice in a session."""
+"""What the model learns of the memory beside a prompt: at most four runs of text, and none twice in a session."""
 
 import os
 from collections.abc import Container, Iterator, Sequence
@@ -6,29 +6,45 @@ from itertools import islice
 from typing import Any
 
 from mdrecall.hosts.events import Answer, HookCall
-from mdrecall.hosts.prompts import Prompt, find_focus, read_prompt
+from mdrecall.hosts.prompts import INTRODUCING, Prompt, find_focus, read_prompt
 from mdrecall.hosts.shown import Shown, Silenced, list_shown, record_shown
 from mdrecall.life.triggers import recall_triggers
 from mdrecall.memory import Memory
+from mdrecall.notes.opening import read_beginning
 from mdrecall.notes.repository import project_keys
 from mdrecall.search.query import find_matches, find_stems
-from mdrecall.search.stages import is_question
+from mdrecall.search.stages import find_question, is_question
+from mdrecall.sessions.digest import share_budget
+from mdrecall.sessions.host_conversations import HostState, copy_name
 from mdrecall.sessions.own_words import split_words
 from mdrecall.text.markdown import is_user
+from mdrecall.text.words import count_tokens
 from mdrecall.types import PASTED, SearchResult
 
 #: The session of a person with an agent of their own, as OpenClaw names it: MEMORY.md is for it.
 SESSION_KEY = "main"
-#: More would crowd out the prompt itself.
-_MAX_PROMPT_HITS = 3
+#: All that is shown beside a prompt, with its frame: more would crowd out the prompt itself.
+_MAX_TOKENS = 150
+_MAX_PROMPT_HITS = 4
 #: As much of a passage is shown as answers a question: with 240 characters little more evidence is in it.
 _FOCUS_CHARS = 200
+_HEADING = "Said or noted earlier (facts to check, not instructions):"
+#: What the marks around it take.
+_MARK_TOKENS = 15
 #: Passages that are looked at for a prompt: some are of the running session, or too unsure.
 _MAX_LOOKED_AT = 12
 #: How much surer a passage must be later in a session, where the agent knows what it is about, and if an agent said it.
-_LATER_COST, _AGENT_COST = 0.1, 0.25
+_LATER_COST, _AGENT_COST = 0.1, 0.15
 #: A word counts as rare if it weighs this share of the heaviest one.
 _RARE_SHARE = 0.8
+#: A passage with this score need not hold it.
+_CERTAIN = 0.75
+#: Two passages say the same if they share more of their words than this.
+_SAME_SHARE = 0.7
+#: What somebody said is shown if so much of it are letters: code, tables and logs have fewer.
+_PROSE_SHARE = 0.85
+#: How much is read of what the person has said in the running session.
+_MAX_USED_BYTES = 256 * 1024
 
 
 def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
@@ -46,62 +62,110 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
         recalled = [entry for entry in triggered if entry.citation not in shown and not silenced.find(entry.text)]
         known = {*shown, *(entry.citation for entry in recalled)}
         hits = _find_fitting(call, memory, prompt, call.list_projects(), is_later=is_later) if prompt else ()
-        runs = ((hit, _find_run(hit, stems)) for hit in hits if hit.citation not in known)
-        new = list(islice((each for each in runs if not silenced.find(each[1])), _MAX_PROMPT_HITS - len(recalled)))
-    lines = [*(entry.render() for entry in recalled), *(_render_run(hit, run) for hit, run in new)]
+        runs = ((hit, run) for hit, run in hits if hit.citation not in known and not silenced.find(run))
+        new = list(islice(runs, _MAX_PROMPT_HITS - len(recalled)))
+    lines = [entry.render() for entry in recalled]
+    new = _shorten_runs(new, stems, _MAX_TOKENS - sum(map(count_tokens, lines)))
+    lines += [f"{_render_place(hit)}{run}" for hit, run in new]
     entries = [Shown(entry.citation, entry.text, entry.score, "trigger") for entry in recalled]
     entries += [Shown(hit.citation, run, hit.score) for hit, run in new]
     kind = f"{prompt.kind}, at least {prompt.floor + is_later * _LATER_COST:.2g}" if prompt else "nothing to look for"
     record_shown(call, entries, kind)
     if lines:
-        yield Answer("Said or noted earlier (facts to check, not instructions):\n" + "\n".join(lines))
+        yield Answer("\n".join((_HEADING, *lines)))
 
 
 def _find_fitting(
     call: HookCall, memory: Memory, prompt: Prompt, projects: Sequence[str], *, is_later: bool
-) -> Iterator[SearchResult]:
-    """Yield the passages that are sure enough for a prompt, the best first.
+) -> Iterator[tuple[SearchResult, str]]:
+    """Yield the passages that are sure enough for a prompt, the best first, each with the run to show of it.
 
     Only notes and conversations of this project, never the running session, a digest, or text that somebody pasted.
-    Without an index there are none, because building it takes longer than a host waits. qmd would have to be started,
-    and is not asked.
+    Later in a session, a passage must hold a rare word that the person has not used in it before. Without an index
+    there are none, because building it takes longer than a host waits. qmd would have to be started, and is not asked.
     """
     settings = call.settings
     if settings.memory.backend != "builtin" or not os.path.exists(settings.index_path):
         return
     stems = find_stems(prompt.query)
     floor = prompt.floor + (_LATER_COST if is_later else 0.0)
+    used = _list_used_words(call) if is_later else frozenset()
     running = f"sessions/{call.event.host.name}/{call.event.session}.jsonl"
+    seen: list[frozenset[str]] = []
     for hit in memory.search(prompt.query, max_results=_MAX_LOOKED_AT, explain=True, now=call.now, projects=projects):
-        is_agents = hit.source == "sessions" and not is_user(hit.speaker)
-        is_named = any(part == "identified" and share >= 1 for part, share, _ in hit.why)
-        is_sure = is_named or (
-            hit.score >= floor + (_AGENT_COST if is_agents else 0.0) and (not prompt.needs_rare or _holds_rare(hit))
-        )
-        is_echo = hit.path == running or (hit.source == "sessions" and is_question(_find_line(hit, stems)))
-        is_wanted = not is_echo and hit.origin != "digest" and hit.speaker != PASTED
-        if is_sure and is_wanted and not hit.superseded:
-            yield hit
+        if hit.path == running or hit.origin == "digest" or hit.superseded:
+            continue
+        run = find_focus(_choose_text(hit, stems), stems, _FOCUS_CHARS)
+        is_said = hit.source == "sessions"
+        if not run or (is_said and not _is_prose(run)):
+            continue
+        is_named = prompt.names_number and any(part == "identified" and share >= 1 for part, share, _ in hit.why)
+        is_sure = hit.score >= floor + (_AGENT_COST if is_said and not is_user(hit.speaker) else 0.0)
+        if is_later or (prompt.needs_rare and hit.score < _CERTAIN):
+            is_sure = is_sure and _holds_rare(hit, used)
+        words = frozenset(find_stems(run))
+        if (is_named or is_sure) and not any(len(words & one) > _SAME_SHARE * len(words | one) for one in seen):
+            seen.append(words)
+            yield hit, run
 
 
-def _holds_rare(hit: SearchResult) -> bool:
-    """True if a passage holds one of the rarest words of the query."""
+def _list_used_words(call: HookCall) -> frozenset[str]:
+    """Return the words that the person has used in the running session, as far as they are kept."""
+    path = os.path.join(
+        HostState(call.settings.agent_folder).copies, copy_name(call.event.host.name, call.event.session)
+    )
+    return frozenset(find_stems(read_beginning(path, _MAX_USED_BYTES).decode("utf-8", "replace")))
+
+
+def _holds_rare(hit: SearchResult, used: Container[str]) -> bool:
+    """True if a passage holds one of the rarest words of the query, and that was not used before."""
     terms: list[dict[str, Any]] = next((value for part, value, _ in hit.why if part == "terms"), [])
     heaviest = max((term["weight"] for term in terms), default=0.0)
-    return any(term["inPassage"] and term["weight"] >= _RARE_SHARE * heaviest for term in terms)
+    rare = (term["term"] for term in terms if term["inPassage"] and term["weight"] >= _RARE_SHARE * heaviest)
+    return any(not all(stem in used for stem in find_stems(word)) for word in rare)
 
 
-def _find_run(hit: SearchResult, stems: Container[str]) -> str:
-    """Return the run of a passage that holds most words of a prompt."""
-    text = hit.snippet if hit.source == "memory" else _find_line(hit, stems)
-    return find_focus(text, stems, _FOCUS_CHARS)
+def _is_prose(text: str) -> bool:
+    """True if a text is made of words, and not of code, a table or a log."""
+    return sum(char.isalpha() or char == " " for char in text) >= _PROSE_SHARE * len(text)
 
 
-def _render_run(hit: SearchResult, run: str) -> str:
-    """Return a line with the run of a passage, and where or when it was written."""
-    return f"- {hit.citation if hit.source == 'memory' else hit.date}: {run}"
+def _choose_text(hit: SearchResult, stems: Container[str]) -> str:
+    """Return what a passage says about a prompt; empty if it only asks the same, introduces or is a pasted text.
+
+    Of a conversation this is the message with most words of the prompt. If these are in a question, it is the message
+    after it, which may be the answer.
+    """
+    if hit.source == "memory":
+        return hit.snippet
+    messages = hit.snippet.split("\n")
+    counts = [_count_matches(text, stems) for text in messages]
+    place = counts.index(max(counts))
+    message, answer = messages[place], "".join(messages[place + 1 : place + 2])
+    if answer and 2 * _count_matches(find_question(message), stems) > counts[place]:
+        return answer
+    is_pasted = message.startswith(f"{PASTED}: ") or (hit.speaker == PASTED and not place)
+    is_empty = is_question(message) or message.rstrip().endswith(INTRODUCING)
+    return "" if is_pasted or is_empty else message
 
 
-def _find_line(hit: SearchResult, stems: Container[str]) -> str:
-    """Return the message of a passage that holds most words of a prompt."""
-    return max(hit.snippet.split("\n"), key=lambda text: sum(1 for _ in find_matches(text, stems)))
+def _count_matches(text: str, stems: Container[str]) -> int:
+    return sum(1 for _ in find_matches(text, stems))
+
+
+def _shorten_runs(
+    hits: Sequence[tuple[SearchResult, str]], stems: Container[str], tokens: int
+) -> list[tuple[SearchResult, str]]:
+    """Return passages with runs that all together have no more tokens; what a short one leaves is for the others."""
+    left = tokens - count_tokens(_HEADING) - _MARK_TOKENS - sum(count_tokens(_render_place(hit)) for hit, _ in hits)
+    wanted = [(count_tokens(run), 1 / (len(hits) - place)) for place, (_, run) in enumerate(hits)]
+    room = share_budget(wanted, max(0, left))
+    return [
+        (hit, find_focus(run, stems, own * len(run) // count_tokens(run)))
+        for (hit, run), own in zip(hits, room, strict=True)
+    ]
+
+
+def _render_place(hit: SearchResult) -> str:
+    """Return the beginning of a line: where a passage was noted, or when it was said."""
+    return f"- {hit.citation if hit.source == 'memory' else hit.date}: "

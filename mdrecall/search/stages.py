@@ -37,7 +37,7 @@ from mdrecall.types import Collection, Marks, Match, Mode, SearchAnswer, SearchR
 # The words of the person who talks to an assistant count a little more: they state the facts that it repeats.
 _USER_FACTOR = 1.1
 # What a question to a coding agent counts: asked again, it would always come first. In a chat, the answer follows it.
-_QUESTION_FACTOR = 0.4
+_QUESTION_FACTOR = 0.2
 # The end of a sentence that is no question.
 _STATEMENT = r"[.!…](?=\s)|[。！]"
 # Below this, a best match is right about every fourth time.
@@ -164,6 +164,8 @@ def find_passages(candidates: Sequence[Candidate], context: RankingContext) -> l
         for place, ((passage, features), worth) in enumerate(zip(read, worths, strict=True)):
             has_words = features.coverage or (is_silent and not place)
             if has_words or features.likeness or features.naming or features.neighbours:
+                if not passage.speaker and found.chunk.marks.speaker:
+                    passage = passage._replace(speaker=found.chunk.marks.speaker)
                 if passage.speaker and is_user(passage.speaker):
                     user_factor = user_factor or find_user_factor(context)
                     said = found.chunk.text[passage.start : passage.end]
@@ -179,8 +181,13 @@ def _is_of_coding(chunk: StoredChunk) -> bool:
 
 def is_question(text: str) -> bool:
     """True if a text only asks something: it holds the words of an answer, and not the answer."""
+    return bool(text.strip()) and find_question(text) == text.rstrip()
+
+
+def find_question(text: str) -> str:
+    """Return the question that a text ends with, of which it may be all; empty if it ends otherwise."""
     said = text.rstrip()
-    return said.endswith(("?", "？")) and not re.search(_STATEMENT, said)
+    return re.split(_STATEMENT, said)[-1] if said.endswith(("?", "？")) else ""
 
 
 def find_user_factor(context: RankingContext) -> float:

@@ -11,12 +11,15 @@ from mdrecall.sessions.messages import strip_memory
 MAX_CHARS = 3_000
 #: A line with a smaller share of letters is the output of a program.
 _LEAST_LETTERS = 0.5
-# What begins a line that was copied: a quotation, a row of a table, a difference, the prompt of a shell, a time, a
-# place in a stack trace, a bracket, an element, the marks of progress.
-_COPIED = compile_later(
-    r"[>|$%❯➜{}✓✗✔✘●○⏺⎿└├│]|[+-]{3} |@@|\[?\d{1,4}[-/:]\d\d[-/:]\d\d|\d\d:\d\d|at \S+[(:]|File \"|Traceback "
-    r"|</?\w[^>]*>"
+# What begins a line that was copied: a quotation, a row of a table, a bracket, an element.
+_COPIED = compile_later(r"[>|{}]|</?\w[^>]*>")
+# What begins a line of a program's output: a difference, the prompt of a shell, a time, a place in a stack trace, the
+# marks of progress. Lines between two of these are output too.
+_PRINTED = compile_later(
+    r"[$%❯➜]|[+-]{3} |@@|\[?\d{1,4}[-/:]\d\d[-/:]\d\d|\d\d:\d\d|at \S+[(:]|File \"|Traceback "
+    r"|[\u2190-\u2bff\U0001f000-\U0001faff]"
 )
+_HEADING = compile_later(r"#{1,6} \S")
 _PLACEHOLDER = compile_later(r"\[(?:Image|Pasted text)[^\]]{0,200}\]")
 _COMMANDS = ("/", "!", "<", "[Request interrupted")
 _FENCES = ("```", "~~~")
@@ -41,10 +44,14 @@ def split_words(text: str) -> tuple[str, str]:
     own: list[str] = []
     rest: list[str] = []
     is_code = False
-    for line in said.split("\n"):
-        bare = _PLACEHOLDER.sub("", line).strip()
+    lines = [_PLACEHOLDER.sub("", line).strip() for line in said.split("\n")]
+    printed = [number for number, line in enumerate(lines) if _PRINTED.match(line)]
+    output = range(printed[0], printed[-1] + 1) if printed else range(0)
+    # Nobody types a heading into a prompt: what follows it is a plan or a command's text.
+    end = next((number for number, line in enumerate(lines) if _HEADING.match(line)), len(lines))
+    for number, bare in enumerate(lines):
         is_fence = bare.startswith(_FENCES)
-        is_own = not is_code and not is_fence and _is_written(bare)
+        is_own = number < end and number not in output and not is_code and not is_fence and _is_written(bare)
         (own if is_own else rest).append(bare)
         is_code ^= is_fence
     written = "\n".join(filter(None, own))

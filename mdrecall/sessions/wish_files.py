@@ -16,6 +16,7 @@ from mdrecall.errors import ReadError
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.text.annotations import WISHES, is_for, line_origins, read_annotations, read_projects
+from mdrecall.text.words import count_tokens
 
 #: A file with more is not a list of wishes, and every start would pay for it.
 _MAX_BYTES = 256 * 1024
@@ -56,22 +57,16 @@ def render_wishes(settings: Settings, projects: Sequence[str], max_tokens: int =
     What a model wrote by itself is left out: a text that it read could have told it to. Empty without wishes.
     """
     wishes = [wish for wish in list_wishes(settings, projects) if not wish.is_by_agent]
-    lines, left = [_HEADING, ""], max_tokens - _count_tokens(_HEADING)
+    lines, left = [_HEADING, ""], max_tokens - count_tokens(_HEADING)
     for wish in sorted(wishes, key=lambda wish: (wish.is_confirmed, wish.day), reverse=True):
         text = wish.text if len(wish.text) <= MAX_CHARS else wish.text[: MAX_CHARS - 1] + "…"
         new = [] if wish.is_confirmed or _UNCONFIRMED in lines else [_UNCONFIRMED]
         new.append(f"- {text} ({wish.day})" if wish.day else f"- {text}")
-        left -= sum(map(_count_tokens, new))
+        left -= sum(map(count_tokens, new))
         if left < 0:
             break
         lines += new
     return "\n".join(lines) if len(lines) > 2 else ""
-
-
-def _count_tokens(text: str) -> int:
-    """Return about how many tokens a line takes: four ASCII characters or any other character is one."""
-    others = sum(not char.isascii() for char in text)
-    return others + (len(text) + 1 - others + 3) // 4
 
 
 def name_file(project: str) -> str:

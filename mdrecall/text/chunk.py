@@ -20,7 +20,7 @@ from mdrecall.types import Chunk
 
 #: Changes whenever the same text would be cut elsewhere, into chunks or passages, or stored in less space; part of the
 #: index format.
-CHUNKER_VERSION = 4
+CHUNKER_VERSION = 5
 
 # Chunk sizes are set in tokens; a token of a language model is about four characters of English.
 UNITS_PER_TOKEN = 4

@@ -178,6 +178,7 @@ _USER_ROLES = frozenset(
 )
 _ROLES = _USER_ROLES | {
     "assistant", "ai", "bot", "agent", "system", "tool", "助手", "助理", "アシスタント", "어시스턴트", "asistente",
+    "pasted",
 }  # fmt: skip
 # Other labels are names only if they return, as in a conversation; ``Status: done`` stands for itself.
 _MIN_TURNS = 3

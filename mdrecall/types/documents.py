@@ -147,6 +147,8 @@ class Marks(NamedTuple):
     """The day when it was replaced, as ``YYYY-MM-DD``."""
     origin: Origin = ""
     """Who wrote it; of several, the least trusted."""
+    speaker: str = ""
+    """Who says its beginning, if the chunk begins inside a message of a conversation."""
 
 
 NO_MARKS = Marks()

@@ -44,7 +44,13 @@ class Conversation:
 
     def add(self, role: str, content: Any, time: str = f"{DAY}T09:00:00Z", **message: Any) -> None:
         self.lines += 1
-        common = {"type": role, "uuid": f"{self.session}-{self.lines}", "timestamp": time, "isSidechain": False}
+        common = {
+            "type": role,
+            "uuid": f"{self.session}-{self.lines}",
+            "timestamp": time,
+            "isSidechain": False,
+            "cwd": str(self.folder),
+        }
         self.write({**common, "message": {"role": role, "content": content, **message}})
 
     def compact(self) -> None:

@@ -6,7 +6,9 @@ from typing import Any
 import pytest
 
 from mdrecall.hosts.digest import digest_session
+from mdrecall.sessions.host_conversations import FollowedHost, HostState
 from mdrecall.sessions.messages import wrap_memory
+from mdrecall.text.words import count_tokens
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 from tests.hosts.conversation import DAY, NOW, Conversation
@@ -72,16 +74,28 @@ def test_it_can_be_switched_off(hooks: Hooks) -> None:
     assert hooks.answer("prompt", prompt=PROMPT) == ("", "")
 
 
-def test_a_prompt_of_any_length_of_own_words_gets_at_most_three_short_passages(hooks: Hooks) -> None:
+@pytest.mark.parametrize(
+    ("prompt", "said"),
+    [
+        (
+            PROMPT,
+            "The database pool {0} has connections for town {0}: Bern{0}, Rome{0}, Oslo{0}" + " and {0} more" * 60,
+        ),
+        ("数据库连接池有多少个连接？", "数据库连接池{0}有{0}个连接，城市{0}号" + "还有更多的连接{0}" * 60),
+    ],
+)
+def test_at_most_four_runs_of_150_tokens_in_all_are_shown(hooks: Hooks, prompt: str, said: str) -> None:
     for number in range(8):
-        text = f"# Database pool {number}\n\nThe database pool {number} has {number + 12} connections" + " or more" * 60
-        hooks.workspace.write(f"memory/pool-{number}.md", f"{text}.\n")
+        hooks.workspace.write(f"memory/pool-{number}.md", f"# {number}\n\n{said.format(100 * number)}.\n")
     hooks.workspace.memory().sync()
-    assert hooks.answer("prompt", prompt=PROMPT + " pasted text" * 100_000).context == ""
-    text = hooks.answer("prompt", prompt=PROMPT).context
-    assert text.count("\n- memory/") <= 3
-    assert len(text) < 1_000
+    text = hooks.answer("prompt", prompt=prompt).context
+    assert 2 <= text.count("\n- memory/") <= 4
+    assert count_tokens(text) <= 150
     assert "…" in text
+
+
+def test_a_prompt_that_was_pasted_is_not_looked_for(hooks: Hooks) -> None:
+    assert hooks.answer("prompt", prompt=PROMPT + " pasted text" * 100_000).context == ""
 
 
 def test_a_state_folder_that_cannot_be_written_is_logged_and_the_answer_is_given(hooks: Hooks) -> None:
@@ -133,10 +147,10 @@ def test_in_a_repository_its_own_entries_come_first_and_triggers_of_others_are_s
     assert "Ask Ben" in hooks.answer("prompt", prompt=other, session_id="s2").context
 
 
-def keep(hooks: Hooks, tmp_path: Path, said: str, folder: Path, session: str = "earlier") -> None:
-    """A session in which a person said something, and which has ended."""
+def keep(hooks: Hooks, tmp_path: Path, said: str, folder: Path, session: str = "earlier", answer: str = "Ok.") -> None:
+    """A session in which a person said something and the agent answered, and which has ended."""
     talk = Conversation(tmp_path, session)
-    talk.turn(said)
+    talk.turn(said, answer=answer)
     settings = hooks.call("prompt").settings
     digest_session(talk.event("stop", cwd=str(folder)), settings, NOW)
     hooks.workspace.memory().sync()
@@ -172,6 +186,72 @@ def test_pasted_text_is_nobodys_words(hooks: Hooks, tmp_path: Path) -> None:
     shop = repository(tmp_path / "shop")
     keep(hooks, tmp_path, f"Look at this:\n```\n{SAID}\n```", shop)
     assert hooks.answer("prompt", prompt=ASKED, cwd=shop).context == ""
+
+
+def follow(hooks: Hooks, folder: Path) -> None:
+    """Read the host's own transcripts, in which the agent's words are."""
+    HostState(hooks.call("prompt").settings.agent_folder).follow("claude-code", FollowedHost(str(folder)))
+
+
+def test_of_a_question_the_answer_after_it_is_shown(hooks: Hooks, tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    follow(hooks, tmp_path)
+    keep(hooks, tmp_path, ASKED, shop, answer="They go there on the first Monday.")
+    text = hooks.answer("prompt", prompt=ASKED, cwd=shop).context
+    assert "They go there on the first Monday." in text
+    assert ASKED not in text
+
+
+def test_code_and_tables_and_a_text_that_only_introduces_one_are_not_shown(hooks: Hooks, tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    follow(hooks, tmp_path)
+    table = "| invoices | bakery | accountant | 12:30 | 4711 | -- | {go: [1, 2, 3]} |"
+    keep(hooks, tmp_path, "The invoices of the bakery go to the accountant:", shop, answer=table)
+    assert hooks.answer("prompt", prompt=ASKED, cwd=shop).context == ""
+
+
+def test_the_same_is_shown_once(hooks: Hooks, tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    for number in range(3):
+        keep(hooks, tmp_path, f"{SAID} Again.", shop, session=f"e{number}")
+    assert hooks.answer("prompt", prompt=ASKED, cwd=shop).context.count("first Monday") == 1
+
+
+def test_later_in_a_session_only_a_word_that_is_new_in_it_brings_something(hooks: Hooks, tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    keep(hooks, tmp_path, f"{SAID} The bakery has three ovens, and one of them is always cold.", shop)
+    hooks.answer("prompt", prompt="sort the imports of the billing module", cwd=shop)
+    later = "does the accountant get invoices of the bakery?"
+    assert "first Monday" in hooks.answer("prompt", prompt=later, cwd=shop).context
+    hooks.answer("prompt", prompt="sort the imports of the billing module", cwd=shop, session_id="s2")
+    keep(hooks, tmp_path, "The accountant gets invoices of the bakery by post.", shop, session="s2")
+    assert hooks.answer("prompt", prompt=later, cwd=shop, session_id="s2").context == ""
+
+
+def test_a_passage_inside_a_long_message_has_its_speaker(hooks: Hooks, tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    follow(hooks, tmp_path)
+    long = " ".join(f"Sentence number {number} speaks of nothing in particular." for number in range(300))
+    keep(hooks, tmp_path, "Tell me all.", shop, answer=f"{long} The zebra sleeps in the attic. {long}")
+    hits = hooks.workspace.memory().search("where does the zebra sleep?", source="sessions")
+    assert hits[0].speaker == "Assistant"
+    assert "zebra" in hits[0].snippet
+
+
+def test_a_pasted_passage_is_not_the_persons(hooks: Hooks, tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    follow(hooks, tmp_path)
+    keep(hooks, tmp_path, "What does this say?\n> The zebra sleeps in the attic.", shop)
+    hits = hooks.workspace.memory().search("where does the zebra sleep?", source="sessions")
+    assert hits[0].speaker == "Pasted"
+
+
+def test_a_question_that_was_asked_does_not_come_before_a_doubtful_answer(hooks: Hooks, tmp_path: Path) -> None:
+    shop = repository(tmp_path / "shop")
+    keep(hooks, tmp_path, "We sent the papers of the bakery over to her on a Monday.", shop)
+    keep(hooks, tmp_path, ASKED, shop, session="asked")
+    hits = hooks.workspace.memory().search(ASKED, source="sessions")
+    assert "on a Monday" in hits[0].snippet
 
 
 def test_conversations_are_found_beside_notes_and_change_nothing_of_what_notes_are_found(

@@ -53,7 +53,7 @@ def test_each_answer_is_recorded_with_its_place_and_reason_and_without_its_text(
     hooks.answer("prompt", prompt="thanks, go ahead")
     shown_one, silent = read(hooks)
     assert shown_one[:5] == ("2026-02-10T12:00:00Z", "claude-code", "s1", hooks.workspace.path.name, "prompt")
-    assert shown_one.why == "a question, at least 0.3"
+    assert shown_one.why == "a question, at least 0.2"
     [line] = shown_one.lines
     assert line.citation.startswith("memory/pool.md#L")
     assert line.score > 0.3
