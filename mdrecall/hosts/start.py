@@ -257,18 +257,16 @@ class _Start:
     def _hide_others(self, note: str) -> str:
         """Return a day's note with blank lines for digests, for what no longer holds and for what is of other projects.
 
-        What an agent wrote without naming a project may be of any.
+        What an agent wrote in a place that is not known may be of any.
         """
+        from mdrecall.notes.repository import name_project
         from mdrecall.sessions.digest import hide_entries
-        from mdrecall.text.annotations import is_for, line_origins, read_annotations, read_projects
+        from mdrecall.text.annotations import BY_SESSION, is_for, line_authors, read_projects
 
-        lines, known, has_project = note.split("\n"), read_projects(self._projects), False
-        origins = line_origins(lines)
-        for number, line in enumerate(lines, start=1):
-            # Indented lines below an entry belong to it.
-            has_project = bool(read_annotations(line)[1].project) or (has_project and line[:1].isspace())
-            origin = origins.get(number)
-            if origin == "digest" or (origin and known and not has_project):
+        lines, known = note.split("\n"), read_projects(self._projects)
+        here = tuple(f" in {name_project(key)}" for key in self._projects)
+        for number, author in line_authors(lines).items():
+            if author == BY_SESSION or (known and not author.endswith(here)):
                 lines[number - 1] = ""
         return hide_entries("\n".join(lines), lambda marks: marks.is_superseded or not is_for(marks.project, known))[0]
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from mdrecall.errors import MemoryDisabled, RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
+from mdrecall.notes.repository import add_project
 from mdrecall.sessions.visibility import parse
 from mdrecall.tools import toolset
 from mdrecall.tools.toolset import FunctionTool, ToolAnswer, Toolset, ToolSpec
@@ -41,11 +42,17 @@ class Toolbox:
     Safe to use from several threads.
     """
 
-    def __init__(self, memories: Memories, make_tools: MakeTools | None = None, *, read_only: bool = False) -> None:
-        """``make_tools`` decides on the tools instead of the plugins; ``read_only`` leaves out all that write."""
+    def __init__(
+        self, memories: Memories, make_tools: MakeTools | None = None, *, read_only: bool = False, folder: str = ""
+    ) -> None:
+        """``make_tools`` decides on the tools instead of the plugins; ``read_only`` leaves out all that write.
+
+        ``folder`` is that of the client, if there is only one.
+        """
         self._memories = memories
         self._make_tools = make_tools
         self._read_only = read_only
+        self._folder = folder
         self._lock = threading.Lock()
         self._slots: dict[str, Slot] = {}
         self._is_closed = False
@@ -84,7 +91,9 @@ class Toolbox:
     def call_tool(self, request: Request, session_key: str) -> Json:
         tool, arguments = request.params["name"], dict(request.params.get("arguments") or {})
         try:
-            answer = self._answer(tool, arguments, session_key, request.client or _UNKNOWN_CLIENT)
+            author = request.client or _UNKNOWN_CLIENT
+            author = add_project(author, self._folder) if self._folder else author
+            answer = self._answer(tool, arguments, session_key, author)
         except RecallError as error:
             answer = toolset.error_answer(error)
         content = {"type": "text", "text": answer.plain or answer.text}

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 #: How much of a line is read; a branch name is shorter.
 _MAX_BYTES = 4096
+#: An author and the short name of a project fit into the 40 characters that a note has for who wrote a text.
+_MAX_AUTHOR_CHARS, _MAX_NAME_CHARS = 16, 11
 #: How much of a repository's settings is read; the origin stands at their beginning.
 _MAX_CONFIG_BYTES = 65_536
 _ORIGIN = re.compile(r'\[remote "origin"\][^\n]*\n((?:(?!\s*\[).*\n?)*)')
@@ -59,6 +61,22 @@ def project_of(folder: str) -> str:
     root = find_root(folder)
     origin = _read_origin(root) if root else ""
     return origin or f"path:{_escape(find_main_root(root) or folder or BROKEN_PROJECT)}"
+
+
+def add_project(author: str, folder: str) -> str:
+    """Return who writes a note, with a short name of the project that this happens in: ``codex in shop-3fa4b2c1``.
+
+    Without it, nobody could tell in which projects the text may be shown unasked.
+    """
+    return f"{author[:_MAX_AUTHOR_CHARS].strip()} in {name_project(project_of(folder))}"
+
+
+def name_project(key: str) -> str:
+    """Return a short name that stands for the key of a project, and says nothing of the folders above it."""
+    import hashlib
+
+    name = re.sub("[^a-z0-9]+", "-", key.rstrip("/").rpartition("/")[2].lower())[:_MAX_NAME_CHARS].strip("-")
+    return f"{name or 'project'}-{hashlib.sha256(key.encode()).hexdigest()[:8]}"
 
 
 def find_main_root(root: str) -> str:

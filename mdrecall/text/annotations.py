@@ -161,8 +161,16 @@ def path_origin(path: str) -> Origin:
 
 
 def line_origins(lines: Sequence[str]) -> Mapping[int, Origin]:
+    """Return the origin of each line, by its number from 1; lines that no comment speaks for are left out."""
+    return {
+        number: _ORIGINS.get(author) or ("import" if author.split()[0] == BY_IMPORT else "agent")
+        for number, author in line_authors(lines).items()
+    }
+
+
+def line_authors(lines: Sequence[str]) -> Mapping[int, str]:
     """Return who wrote each line, by its number from 1; lines that no comment speaks for are left out."""
-    origins: dict[int, Origin] = {}
+    authors: dict[int, str] = {}
     above = 0
     for number, line in enumerate(lines, start=1):
         found = _AUTHOR.match(line) if line.startswith("<!-- ") else None
@@ -171,10 +179,9 @@ def line_origins(lines: Sequence[str]) -> Mapping[int, Origin]:
         author = BY_IMPORT if found[2] else found[1] or BY_SESSION
         # An import speaks for everything since the comment before it.
         first = above + 1 if found[2] else _first_line(lines, above, number - 1, has_heading=author == BY_SESSION)
-        origin = _ORIGINS.get(author) or ("import" if author.split()[0] == BY_IMPORT else "agent")
-        origins.update(dict.fromkeys(range(first, number + 1), origin))
+        authors.update(dict.fromkeys(range(first, number + 1), author))
         above = number
-    return origins
+    return authors
 
 
 def _first_line(lines: Sequence[str], above: int, last: int, *, has_heading: bool) -> int:

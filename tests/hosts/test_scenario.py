@@ -138,8 +138,11 @@ def test_what_one_session_learns_the_next_one_knows_and_uninstall_leaves_nothing
     assert notes.count("the marsupials matter") == 1, "The digest quotes the prompt once."
     assert notes.count('Open: "TODO: paint the gate too."') == 1, "The digest has the open end once."
     first = model.requests_with("good morning to you")[0]
-    assert FACT in first.text
     assert "mdrecall-memory" in first.text
+    assert FACT not in first.text, "What an agent kept in one project is not shown unasked in another."
+    model.teach("good evening", say="Good evening.")
+    ask(host, "Well, good evening to you.", project)
+    assert FACT in model.requests_with("good evening to you")[0].text
 
     assert host.mdrecall("hosts", "follow", name, cwd=project).code == 0
     found = host.mdrecall("search", "--source", "sessions", "--json", "the marsupials matter", cwd=project)

@@ -14,7 +14,7 @@ from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.hook import answer_event
 from mdrecall.hosts.shown import Shown, Silenced, describe_log, list_shown, record_shown
 from mdrecall.memory import Memory
-from mdrecall.notes.repository import project_of
+from mdrecall.notes.repository import add_project, project_of
 from mdrecall.sessions.messages import strip_memory
 from mdrecall.sessions.wish_files import name_file
 from tests.conftest import Workspace
@@ -307,7 +307,7 @@ def test_nothing_of_another_project_is_shown(hooks: Hooks, places: dict[str, Pat
         sections.append(digest_of(places[name], f'- Asked: "{name}-asked" (L1)', f"- [ ] {name}-digest", session=name))
         sections.append(f"- [ ] {name}-task <!-- project: {project} -->\n  - {name}-detail\n")
         sections.append(f"- {name}-fact\n<!-- by Claude Code -->\n")
-        sections.append(f"- {name}-named <!-- project: {project} -->\n<!-- by Claude Code -->\n")
+        sections.append(f"- {name}-kept\n<!-- by {add_project('claude-code', str(places[name]))} -->\n")
     unknown = digest_of("", '- Asked: "from before" (L1)', "- [ ] from before", session="old")
     hooks.workspace.write("memory/2026-02-10.md", "- [ ] my own task\n\n" + "\n".join([*sections, unknown]))
     for place, own in (
@@ -318,10 +318,10 @@ def test_nothing_of_another_project_is_shown(hooks: Hooks, places: dict[str, Pat
         ("plain", "plain"),
     ):
         text = hooks.answer("session-start", cwd=places[place], session_id="s9").context
-        for part in ("my own task", f"{own}-asked", f"{own}-task", f"{own}-detail", f"{own}-named", f"{own}-wish"):
+        for part in ("my own task", f"{own}-asked", f"{own}-task", f"{own}-detail", f"{own}-kept", f"{own}-wish"):
             assert text.count(part) == 1, (place, part)
         for word in ("shop", "other", "plain"):
-            hidden = ("fact",) if word == own else ("fact", "digest", "asked", "task", "detail", "named", "wish")
+            hidden = ("fact",) if word == own else ("fact", "digest", "asked", "task", "detail", "kept", "wish")
             assert not [part for part in hidden if f"{word}-{part}" in text], place
         assert "from before" not in text
         assert "<!--" not in text

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,6 +108,11 @@ def test_in_a_cloned_repository_that_nobody_has_named_agents_search_and_do_not_w
     assert ("memory_append" in hello["instructions"]) == bool(options)
     assert (workspace.path / "memory").exists() == bool(options)
     assert ("This folder is in a repository with a remote" in err) != bool(options)
+    # What is written says in which project.
+    notes = [path.read_text() for path in workspace.path.glob("memory/*.md")]
+    assert [bool(re.search(r"tea\.\n<!-- by .+ in shop-[0-9a-f]{8} -->\n$", note)) for note in notes] == [True] * len(
+        options[:1]
+    )
 
 
 @pytest.mark.parametrize(

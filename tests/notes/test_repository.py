@@ -1,11 +1,20 @@
 """The repository of a folder, read without running git."""
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
-from mdrecall.notes.repository import find_root, has_remote, place_of, project_keys, project_of, read_branch
+from mdrecall.notes.repository import (
+    add_project,
+    find_root,
+    has_remote,
+    place_of,
+    project_keys,
+    project_of,
+    read_branch,
+)
 
 
 def repository(folder: Path, head: str = "ref: refs/heads/main\n") -> Path:
@@ -151,6 +160,10 @@ def test_worktrees_and_subfolders_are_the_project_of_their_repository(tmp_path: 
     assert project_keys(str(fix), "") == project_keys(str(shop), "")
     (shop / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:ana/shop.git\n')
     assert project_of(str(fix)) == "github.com/ana/shop"
+    author = add_project("a client with a long name", str(fix))
+    assert re.fullmatch("a client with a in shop-[0-9a-f]{8}", author)
+    assert author == add_project("a client with a long name", str(shop / "src"))
+    assert author != add_project("a client with a long name", str(repository(tmp_path / "b" / "shop")))
 
 
 def test_a_folder_without_a_repository_is_a_project_and_no_folder_is_none_that_is_asked_for(tmp_path: Path) -> None:
