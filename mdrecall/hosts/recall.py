@@ -69,8 +69,10 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
     lines += [f"{_render_place(hit)}{run}" for hit, run in new]
     entries = [Shown(entry.citation, entry.text, entry.score, "trigger") for entry in recalled]
     entries += [Shown(hit.citation, run, hit.score) for hit, run in new]
-    kind = f"{prompt.kind}, at least {prompt.floor + is_later * _LATER_COST:.2g}" if prompt else "nothing to look for"
-    record_shown(call, entries, kind)
+    why = "nothing sure enough" if prompt else "nothing to look for"
+    if prompt and lines:
+        why = f"{prompt.kind}, at least {prompt.floor + is_later * _LATER_COST:.2g}"
+    record_shown(call, entries, why)
     if lines:
         yield Answer("\n".join((_HEADING, *lines)))
 

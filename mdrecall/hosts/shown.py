@@ -23,7 +23,7 @@ from mdrecall.notes.repository import find_main_root, find_root
 from mdrecall.notes.tombstones import open_masks
 from mdrecall.patterns import compile_later
 from mdrecall.text.tombstones import split_units
-from mdrecall.types.documents import parse_citation
+from mdrecall.types.documents import format_citation, parse_citation
 
 if TYPE_CHECKING:
     from mdrecall.memory import Memory
@@ -164,11 +164,17 @@ def describe_log(memory: "Memory", limit: int, session: str = "") -> list[dict[s
             name = entry.host, entry.session
             sessions[name] = [*sessions.pop(name, []), (count, entry)]
         count += len(entry.lines)
-    silenced = Silenced(memory.settings)
-    return [
-        {"host": host, "session": name, "answers": [_describe(memory, silenced, *answer) for answer in answers]}
-        for (host, name), answers in list(sessions.items())[-limit:]
-    ]
+    silenced, described = Silenced(memory.settings), []
+    for (host, session), entries in list(sessions.items())[-limit:]:
+        answers: list[dict[str, Any]] = []
+        for number, entry in entries:
+            new = _describe(memory, silenced, number, entry)
+            # The text at the start of a session is recorded in two parts.
+            if answers and all(answers[-1][name] == new[name] for name in ("at", "event")) and entry.event != "prompt":
+                new["lines"] = answers.pop()["lines"] + new["lines"]
+            answers.append(new)
+        described.append({"host": host, "session": session, "answers": answers})
+    return described
 
 
 def _describe(memory: "Memory", silenced: "Silenced", number: int, entry: Injection) -> dict[str, Any]:
@@ -176,8 +182,8 @@ def _describe(memory: "Memory", silenced: "Silenced", number: int, entry: Inject
     moment = user_time(datetime.fromisoformat(entry.at), None, memory.settings.defaults.user_timezone)
     lines = []
     for each, line in enumerate(entry.lines, number):
-        text = _read_again(memory, line, entry.key)
-        about = {"number": each, "citation": line.citation, "score": line.score, "why": line.why}
+        place, text = _read_again(memory, line, entry.key)
+        about = {"number": each, "citation": place, "score": line.score, "why": line.why}
         lines.append({**about, "text": text or None, "silenced": bool(text and silenced.find(text))})
     return {**entry._asdict(), "at": f"{moment:%Y-%m-%d %H:%M}", "lines": lines}
 
@@ -188,24 +194,26 @@ def find_line(memory: "Memory", number: int) -> tuple[str, str]:
     if not 1 <= number <= len(lines):
         return "", ""
     key, line = lines[number - 1]
-    return line.citation, _read_again(memory, line, key)
+    return _read_again(memory, line, key)
 
 
-def _read_again(memory: "Memory", line: ShownLine, key: str) -> str:
-    """Return a text as it stands in its place now, without secrets; empty if it has changed, or is gone."""
+def _read_again(memory: "Memory", line: ShownLine, key: str) -> tuple[str, str]:
+    """Return where a text stands now, and the text without secrets; no text if it has changed, or is gone."""
     path, first, count = parse_citation(line.citation)
+    is_session = path.startswith("sessions/")
     # It may have moved within its note.
     for place in (line.citation, path):
         with suppress(RecallError):
-            is_session = path.startswith("sessions/")
             read = memory.read_session(path, from_line=first, lines=count) if is_session else memory.read(place)
             units = list(split_units(read.text))
             for start in range(len(units) - line.words + 1):
                 found = units[start : start + line.words]
                 if found and _hash(key, [unit for unit, _, _ in found]) == line.hash:
-                    text = " ".join(read.text[found[0][1] : found[-1][2]].split())
-                    return open_masks(memory.settings).redact(text)
-    return ""
+                    text = read.text[found[0][1] : found[-1][2]]
+                    at = read.from_line + read.text.count("\n", 0, found[0][1])
+                    now = line.citation if is_session else format_citation(path, at, at + text.count("\n"))
+                    return now, open_masks(memory.settings).redact(" ".join(text.split()))
+    return line.citation, ""
 
 
 class Silenced:
@@ -235,15 +243,8 @@ class Silenced:
 
     def describe(self, memory: "Memory") -> list[dict[str, Any]]:
         """Return the silenced texts, the oldest first. One that stands nowhere any more has no text."""
-        return [
-            {
-                "number": number,
-                "id": runs,
-                "citation": line.citation,
-                "text": _read_again(memory, line, self._salt) or None,
-            }
-            for number, (runs, line) in enumerate(self._texts.items(), 1)
-        ]
+        texts = ((runs, *_read_again(memory, line, self._salt)) for runs, line in self._texts.items())
+        return [{"id": runs, "citation": place, "text": text or None} for runs, place, text in texts]
 
     def add(self, citation: str, text: str) -> None:
         """Silence a text; raise ``OSError`` if that fails."""

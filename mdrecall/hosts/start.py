@@ -203,7 +203,8 @@ class _Start:
             )
         for part in context.parts:
             lines = enumerate(part.text.split("\n"), part.first_line)
-            self._shown += [(f"{part.path}#L{line}", text, "note") for line, text in lines if text.strip("#- ")]
+            said = ((line, text) for line, text in lines if text.strip() and not text.startswith("#"))
+            self._shown += [(f"{part.path}#L{line}", text, "note") for line, text in said]
         return self._take(self._introduce_notes(context.render(can_read=has_tools(self._call))))
 
     def count(self) -> str:

@@ -51,13 +51,15 @@ def silence(hooks: Hooks, text: str) -> None:
 def test_each_answer_is_recorded_with_its_place_and_reason_and_without_its_text(hooks: Hooks) -> None:
     hooks.answer("prompt", prompt=PROMPT, cwd=hooks.workspace.path)
     hooks.answer("prompt", prompt="thanks, go ahead")
-    shown_one, silent = read(hooks)
+    hooks.answer("prompt", prompt="what is the capital of Portugal?")
+    shown_one, silent, unsure = read(hooks)
     assert shown_one[:5] == ("2026-02-10T12:00:00Z", "claude-code", "s1", hooks.workspace.path.name, "prompt")
     assert shown_one.why == "a question, at least 0.2"
     [line] = shown_one.lines
     assert line.citation.startswith("memory/pool.md#L")
     assert line.score > 0.3
     assert (silent.why, silent.lines) == ("nothing to look for", ())
+    assert (unsure.why, unsure.lines) == ("nothing sure enough", ())
     for file in Path(settings_of(hooks).state_dir).rglob("log.jsonl*"):
         assert "twelve" not in file.read_text()
         assert file.stat().st_mode & 0o077 == 0
@@ -69,6 +71,7 @@ def test_the_text_is_read_again_where_it_stands(hooks: Hooks) -> None:
     assert "twelve connections" in text
     hooks.workspace.write("memory/pool.md", f"Something\nnew\nstands\nabove.\n\n# Database pool\n\n{FACT}\n")
     assert read_texts(hooks) == [text]
+    assert read_lines(hooks)[0]["citation"] == "memory/pool.md#L6-L8"
     hooks.workspace.write("memory/pool.md", "# Database pool\n\nThe database pool has thirteen connections.\n")
     assert read_texts(hooks) == [""]
     (hooks.workspace.path / "memory" / "pool.md").unlink()

@@ -425,14 +425,16 @@ def test_after_a_compaction_what_was_shown_beside_prompts_may_come_again(hooks: 
 def test_every_line_of_the_start_is_in_the_log_with_its_place(hooks: Hooks, places: dict[str, Path]) -> None:
     hooks.workspace.write("memory/wishes.md", "# Wishes\n\n- Always write tests first. (2026-02-01)\n- Be brief\n")
     digest = digest_of(places["shop"], "- Asked: fix the pool of the shop", "- Said: it has 12 connections now")
-    hooks.workspace.write("memory/2026-02-09.md", f"- [ ] Buy a new bread knife\n\n{digest}\n")
+    hooks.workspace.write("memory/2026-02-09.md", f"- [ ] Buy a new bread knife\n- The oven is hot.\n\n{digest}\n")
     context = hooks.answer("session-start", cwd=places["shop"]).context
     [session] = describe_log(hooks.workspace.memory(), 10)
-    lines = [line for answer in session["answers"] for line in answer["lines"]]
+    [answer] = session["answers"]
+    lines = answer["lines"]
     found = {line["text"]: (line["why"], line["citation"]) for line in lines}
     assert found["Always write tests first"] == ("wish", "memory/wishes.md#L3")
     assert found["Be brief"] == ("wish", "memory/wishes.md#L4")
     assert found["Buy a new bread knife"] == ("open task", "memory/2026-02-09.md#L1")
+    assert found["The oven is hot"] == ("note", "memory/2026-02-09.md#L2")
     assert any("12 connections now" in text and why == "last session" for text, (why, _) in found.items())
     assert any("green tea" in text and why == "note" for text, (why, _) in found.items())
     assert all(text.split()[0] in context for text in found)

@@ -1,6 +1,7 @@
-"""The state in the page: what is indexed and how."""
+"""The state in the page: what is indexed and how, and what agents were shown."""
 
 import os
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,9 +10,14 @@ from mdrecall.mcp_server.memories import IndexRun
 from mdrecall.types import Progress
 from tests.cli.test_status import status
 from tests.conftest import Workspace
-from tests.page.conftest import Site
+from tests.hosts.calls import Hooks
+from tests.page.conftest import Site, serve
 from tests.page.visits import make_visit, open_memories
+from tests.page.worlds import open_page
 from tests.processes import until
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
 
 KEY = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789"
 
@@ -95,3 +101,58 @@ def test_how_far_indexing_has_come_is_told_without_names_of_files(workspace: Wor
     memories._runs["main"] = IndexRun()
     assert _describe_indexed(visit, status(dirty=True)).endswith("; some passages have no vector yet")
     memories.close()
+
+
+PROMPT = "how is the staging database called?"
+
+
+@pytest.fixture
+def shown(site: Site) -> Hooks:
+    """A memory of which an agent was shown a line."""
+    site.workspace.write("MEMORY.md", "# Team\n\nThe staging database is called heron.\n")
+    site.workspace.memory().sync()
+    hooks = Hooks(site.workspace, [])
+    assert "heron" in hooks.answer("prompt", prompt=PROMPT).context
+    return hooks
+
+
+def test_what_agents_were_shown_is_silenced_and_taken_back_in_the_browser(
+    site: Site, shown: Hooks, page: "Page"
+) -> None:
+    open_page(site, page, "state")
+    page.get_by_text("claude-code · workspace · 1 line").click()
+    assert "The staging database is called heron" in page.locator("details li").inner_text()
+    page.get_by_role("button", name="Silence").click()
+    page.get_by_text("Silenced. No agent is shown it again by itself.").wait_for()
+    assert shown.answer("prompt", prompt=PROMPT, session_id="s2").context == ""
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_text("Agents may be shown it again.").wait_for()
+    assert "heron" in shown.answer("prompt", prompt=PROMPT, session_id="s3").context
+    assert page.get_by_role("button", name="Undo").count() == 0
+
+
+def test_only_the_line_that_was_seen_is_silenced(site: Site, shown: Hooks) -> None:
+    for number, citation in (("1", "other.md#L1"), ("2", "MEMORY.md#L1-L3"), ("x", ""), ("", ""), ("9" * 4_999, "")):
+        reply = site.post("silence", number=number, citation=citation)
+        assert reply.status == 400
+        assert "is no longer in the log" in reply.body
+    assert "heron" in shown.answer("prompt", prompt=PROMPT, session_id="s2").context
+
+
+def test_a_page_for_one_conversation_shows_nothing_of_others(workspace: Workspace) -> None:
+    workspace.write("MEMORY.md", "# Team\n\nThe staging database is called heron.\n")
+    workspace.memory().sync()
+    Hooks(workspace, []).answer("prompt", prompt=PROMPT)
+    with serve(workspace, session_key="agent:main:slack:group:1") as site:
+        assert "What agents were shown" not in site.get("state").body
+        assert site.post("silence", number="1", citation="MEMORY.md#L1-L3").status == 400
+
+
+def test_text_of_a_note_and_of_a_host_cannot_be_html(site: Site) -> None:
+    site.workspace.write("MEMORY.md", "# Team\n\nThe staging database is called <script>alert(1)</script> heron.\n")
+    site.workspace.memory().sync()
+    Hooks(site.workspace, []).answer("prompt", prompt=PROMPT, session_id="<img src=x onerror=alert(1)>")
+    body = site.get("state").body
+    assert "&lt;script&gt;" in body
+    assert "<script>alert" not in body
+    assert "<img" not in body

@@ -187,6 +187,8 @@ _DONE = {
     "removed": "Removed for good.",
     "forgotten": "Forgotten. Your own backups and version control may still hold it.",
     "unfinished": "Something is left: another process reads an old state of the index, or a database cannot be opened.",
+    "silenced": "Silenced. No agent is shown it again by itself.",
+    "unsilenced": "Agents may be shown it again.",
     "allowed": "It may come back from now on. Nothing was kept of it.",
 }
 
