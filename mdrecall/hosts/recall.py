@@ -16,6 +16,7 @@ from mdrecall.search.query import find_matches, find_stems
 from mdrecall.search.stages import find_question, is_question
 from mdrecall.sessions.digest import share_budget
 from mdrecall.sessions.host_conversations import HostState, copy_name
+from mdrecall.sessions.host_notes import is_loaded_by
 from mdrecall.sessions.own_words import split_words
 from mdrecall.text.markdown import is_user
 from mdrecall.text.words import count_tokens
@@ -95,7 +96,7 @@ def _find_fitting(
     running = f"sessions/{call.event.host.name}/{call.event.session}.jsonl"
     seen: list[frozenset[str]] = []
     for hit in memory.search(prompt.query, max_results=_MAX_LOOKED_AT, explain=True, now=call.now, projects=projects):
-        if hit.path == running or hit.origin == "digest" or hit.superseded:
+        if hit.path == running or hit.origin == "digest" or hit.superseded or is_loaded_by(hit, call.event.host.name):
             continue
         run = find_focus(_choose_text(hit, stems), stems, _FOCUS_CHARS)
         is_said = hit.source == "sessions"

@@ -21,7 +21,6 @@ from mdrecall.life.recalls import forget_paths
 from mdrecall.locks import FileLock, describe_holder
 from mdrecall.memory import Memory
 from mdrecall.notes.tombstones import SALT_BYTES, entry_line, mark_line, open_tombstones, read_machine
-from mdrecall.patterns import host_of
 from mdrecall.state_files import make_private_folder
 from mdrecall.text import tombstones
 from mdrecall.text.tombstones import Days, Entry, Tombstones
@@ -256,7 +255,8 @@ class Forgetting:
             lock.release()
 
     def _fill_trash(self, forgotten: Tombstones, until: str) -> None:
-        removed = [change.removed for change in self._notes.find(forgotten)]
+        found = self._notes.find(forgotten)
+        removed = [change.removed for change in found if not any(place.warning for place in change.places)]
         hint = "Nothing was forgotten. Check the disk and the permissions."
         with _explain_failure("The trash cannot be written", hint):
             if removed:
@@ -265,8 +265,6 @@ class Forgetting:
     def _find_places(self, forgotten: Tombstones, problems: list[str]) -> Iterator[Place]:
         for change in self._notes.find(forgotten):
             yield from change.places
-        if forgotten.has_phrases or forgotten.has_paths:
-            yield from self._notes.find_in_hosts(forgotten)
         yield from self._find_in_transcripts(forgotten)
         yield from self._files.find(forgotten)
         for place in self._others:
@@ -303,8 +301,6 @@ class Forgetting:
         if not request.paths and (request.has_sessions or not (request.since or request.until)):
             return {}
         listing, deleted = self._notes.scan(), self._notes.deleted_texts()
-        if any(map(host_of, request.paths)):
-            deleted |= {path: text for path, (_, text) in self._notes.host_texts().items()}
         days, texts = Days(request.since, request.until), dict[str, str]()
         dated = {
             path: found[0] for path in (*listing.stamps, *deleted) if (found := _DAY.search(path.rpartition("/")[2]))

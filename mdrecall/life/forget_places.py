@@ -13,7 +13,6 @@ from mdrecall.errors import FileChanged, ReadError
 from mdrecall.life.curate import list_trash_files, original_path, remove_empty_folders
 from mdrecall.life.journal import RemovedText, journal_folder
 from mdrecall.notes.editing import LineEdit, edit_content, hash_content, remove_leftovers, remove_note, replace_lines
-from mdrecall.notes.files import MemoryFiles
 from mdrecall.notes.opening import decode, read_below, stamp_of
 from mdrecall.patterns import host_of
 from mdrecall.sessions.host_conversations import CACHE_FILE, HostState, copy_name
@@ -81,8 +80,7 @@ class Notes:
     """The notes of a workspace, and the deleted ones."""
 
     def __init__(self, settings: Settings, home: str) -> None:
-        self.files = MemoryFiles(settings, home)
-        self._with_hosts = open_files(settings, home)
+        self.files = open_files(settings, home)
         self._workspace = settings.workspace
         self._max_bytes = settings.mdrecall.max_file_bytes
 
@@ -115,26 +113,10 @@ class Notes:
                 if change := self._change(note, forgotten):
                     yield change
 
-    def host_texts(self) -> dict[str, tuple[str, str]]:
-        """Return where each file that a coding agent keeps is, and its text as it is searched, by its path."""
-        found, listing = dict[str, tuple[str, str]](), self._with_hosts.scan()
-        for path in filter(host_of, listing.stamps):
-            with suppress(ReadError):
-                found[path] = os.path.join(*listing.locate(path)), self._with_hosts.read(path, listing).text
-        return found
-
-    def find_in_hosts(self, forgotten: Tombstones) -> Iterator[Place]:
-        """Yield the lines of what coding agents keep that hold something to forget. They are masked, not edited."""
-        for path, (file, text) in self.host_texts().items():
-            for start, end in forgotten.find_spans(text, path):
-                if said := text[start:end].strip():
-                    line, warning = text.count("\n", 0, start) + 1, f"{host_of(path)} itself keeps it: {file}"
-                    yield Place("host", path, line, line, "leave out of the index", _shorten(said), warning)
-
     def clear(self, forgotten: Tombstones) -> None:
         """Remove or mask what is to be forgotten. Raise a ``WriteError`` if a note cannot be written."""
         listing = self.scan()
-        notes = list(self._list(listing))
+        notes = [note for note in self._list(listing) if note[0] != "host"]
         for note in notes:
             self._clear_note(note, forgotten)
         folders = {os.path.dirname(os.path.join(root, inside)) for _, _, _, root, inside in notes}
@@ -145,7 +127,7 @@ class Notes:
         """Yield every note, and every deleted one."""
         for path in sorted(listing.stamps):
             root, inside = listing.locate(path)
-            yield "note", path, path, root, inside
+            yield "host" if host_of(path) else "note", path, path, root, inside
         yield from self._list_deleted()
 
     def _list_deleted(self) -> Iterator[_NoteFile]:
@@ -174,7 +156,7 @@ class Notes:
     def _change(self, note: _NoteFile, forgotten: Tombstones) -> NoteChange | None:
         kind, shown, path, root, inside = note
         data = read_below(root, inside, shown=shown, max_bytes=self._max_bytes).data
-        text = decode(data)
+        text = self.files.clean(path, root, inside, decode(data))[0]
         spans = forgotten.find_spans(text, path)
         is_masked = any(entry.is_masked for entry in forgotten.entries)
         edits = make_edits(text, spans, is_masked=is_masked)
@@ -183,6 +165,8 @@ class Notes:
         content = edit_content(data, edits)
         removes_file = forgotten.is_forgotten_path(path) and not decode(content).strip()
         action = "delete the note" if removes_file else "mask" if is_masked else "remove"
+        warning = f"{host_of(path)} itself keeps it: {os.path.join(root, inside)}" if kind == "host" else ""
+        action = "leave out of the index" if warning else action
         removed = RemovedText(root, inside, "", (), data)
         if not removes_file:
             removed = RemovedText(root, inside, hash_content(content), reverse_edits(text, edits))
@@ -190,7 +174,7 @@ class Notes:
         for start, end in spans:
             if said := text[start:end]:
                 first = text.count("\n", 0, start) + 1
-                places.append(Place(kind, shown, first, first + said.count("\n"), action, _shorten(said)))
+                places.append(Place(kind, shown, first, first + said.count("\n"), action, _shorten(said), warning))
         return NoteChange(hash_content(data), edits, tuple(places), removed, removes_file)
 
 

@@ -9,7 +9,7 @@ from mdrecall.errors import FileMissing, NotMarkdown, PathOutside, ReadError, Sy
 from mdrecall.notes.files import MemoryFiles, Root
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.notes.tombstones import TombstoneFiles
-from mdrecall.patterns import drop_ending, is_note_file
+from mdrecall.patterns import drop_ending, host_of, is_note_file
 from mdrecall.text.markdown import cut_units, utf16_units
 from mdrecall.text.notes import LinkTable, NoteLinks, read_fields
 from mdrecall.types import Fields, ReadResult, Stamp
@@ -102,7 +102,8 @@ def _suggest(files: MemoryFiles, asked: str, *, default: str, is_exact: bool = F
     from difflib import get_close_matches
 
     named: dict[str, list[str]] = {}
-    for path in sorted(files.scan().stamps):
+    # The names of projects that coding agents know are nobody else's business.
+    for path in sorted(path for path in files.scan().stamps if not host_of(path)):
         named.setdefault(_bare_name(path), []).append(path)
     name = _bare_name(asked.strip())
     close = [name] if name in named or is_exact else get_close_matches(name, named, n=_MAX_SUGGESTIONS)

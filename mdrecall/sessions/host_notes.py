@@ -9,7 +9,7 @@ it, only a search that is not limited to one.
 import os
 import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
@@ -23,7 +23,7 @@ from mdrecall.patterns import HOST_FOLDER, NOTE_ENDING, host_of
 from mdrecall.sessions.host_conversations import CACHE_FILE, AboutCache, FollowedHost, HostState, list_wanted
 from mdrecall.sessions.host_formats import About
 from mdrecall.sessions.hosts import OPENCODE, find_host_files, make_folder_name
-from mdrecall.types import Marks, Origin
+from mdrecall.types import Marks, Origin, SearchResult
 
 #: Repositories and memories of each host that are read, the last used first: every file costs each search a look.
 _MAX_PROJECTS = 50
@@ -54,11 +54,12 @@ _KEPT = {
 }
 
 
-def is_loaded_by(path: str, host: str) -> bool:
-    """True if a path shows a file that this host puts before its model by itself."""
-    kept = _KEPT.get(host)
-    names = {each.rpartition("/")[2] for each in (*kept.own, *kept.repository, _INDEX)} if kept else set[str]()
-    return bool(host_of(path)) and path.rpartition("/")[2] in names
+def is_loaded_by(found: SearchResult, host: str) -> bool:
+    """True if a result is from a file that this host puts before its model by itself, or that a repository has."""
+    if not host_of(found.path):
+        return False
+    names = {each.rpartition("/")[2] for each in (*_KEPT[host].own, *_KEPT[host].repository, _INDEX)}
+    return found.origin == "untrusted" or found.path.rpartition("/")[2] in names
 
 
 class HostNotes:
@@ -92,24 +93,20 @@ class HostNotes:
         return [_changed_ns(os.path.join(self._settings.agent_folder, name)) for name in (HOSTS_FILE, CACHE_FILE)]
 
     def _find(self) -> Iterator[Root]:
-        cache = AboutCache(self._settings.agent_folder)
+        cache, notes = AboutCache(self._settings.agent_folder), self._settings.workspace
         for host, wanted in HostState(self._settings.agent_folder).list_followed().items():
             if host in _KEPT:
                 places = _find_places(host, wanted, cache)
+                main_of = {folder: find_main_root(find_root(folder)) for _, folder in places}
                 yield from _list_own(host, os.path.dirname(wanted.root))
-                for at, folder in _find_memories(host, wanted, places):
+                for at, folder in _find_memories(host, wanted, places, main_of):
                     yield _make_root(host, at, "memory", folder or at, folder, "agent")
-                for folder in self._find_repositories(places):
+                repositories = dict.fromkeys(root for root in main_of.values() if root not in ("", notes))
+                for folder in islice(repositories, _MAX_PROJECTS):
                     # A repository may be a clone, and its files the words of others.
                     for name in _KEPT[host].repository:
                         yield _make_root(host, folder, name, folder, folder, "untrusted")
         cache.save()
-
-    def _find_repositories(self, places: Iterable[tuple[str, str]]) -> Iterator[str]:
-        """Yield the roots of the repositories that folders are in, without that of the notes themselves."""
-        notes = os.path.realpath(self._settings.workspace)
-        roots = dict.fromkeys(find_main_root(find_root(folder)) for _, folder in places)
-        return islice((root for root in roots if root and os.path.realpath(root) != notes), _MAX_PROJECTS)
 
 
 def _find_places(host: str, wanted: FollowedHost, cache: AboutCache) -> list[tuple[str, str]]:
@@ -120,21 +117,23 @@ def _find_places(host: str, wanted: FollowedHost, cache: AboutCache) -> list[tup
     return sorted(places, key=lambda place: -_changed_ns(place[0]))
 
 
-def _find_memories(host: str, wanted: FollowedHost, places: list[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+def _find_memories(
+    host: str, wanted: FollowedHost, places: Iterable[tuple[str, str]], main_of: Mapping[str, str]
+) -> Iterator[tuple[str, str]]:
     """Yield the folders that may have a memory of one project, and the project's folder; empty if it is not known.
 
     Such a folder is named after the project, but only conversations tell which one that is. Worktrees may share the
     memory of their repository, though no conversation took place there.
     """
     row = find_host_files(host)
-    known = [folder for _, folder in places]
-    named = {make_folder_name(each): each for each in (*(find_main_root(find_root(each)) for each in known), *known)}
+    named = {make_folder_name(folder): folder for folder in (*main_of.values(), *main_of)}
+    beside = {os.path.relpath(at, wanted.root).split(os.sep)[0]: folder for at, folder in places}
     with suppress(OSError):
         entries = os.scandir(wanted.root) if row and row.by_folder else ()
         paths = sorted((each.path for each in entries if each.is_dir(follow_symlinks=False)), key=_changed_ns)
         for at in paths[: -_MAX_PROJECTS - 1 : -1]:
-            beside = (folder for folder_of, folder in places if os.path.join(folder_of, "").startswith(at + os.sep))
-            folder = named.get(os.path.basename(at)) or next(beside, "")
+            name = os.path.basename(at)
+            folder = named.get(name) or beside.get(name, "")
             if wanted.wants(About(folder)):
                 yield at, folder
 
@@ -168,8 +167,8 @@ def _split_codex(text: str, marks: Marks) -> Iterator[tuple[int, Marks]]:
 def _is_there(root: Root) -> bool:
     """True if a root exists and no link leads to it."""
     place = os.path.join(root.folder, root.inside)
-    is_any = os.path.lexists(place)
-    return is_any and os.path.realpath(place) == os.path.join(os.path.realpath(root.folder), root.inside)
+    is_linked = os.path.islink(place) or ("/" in root.inside and os.path.islink(os.path.dirname(place)))
+    return not is_linked and os.path.exists(place)
 
 
 def _changed_ns(path: str) -> int:

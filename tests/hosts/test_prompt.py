@@ -12,6 +12,7 @@ from mdrecall.text.words import count_tokens
 from tests.conftest import Workspace
 from tests.hosts.calls import Hooks
 from tests.hosts.conversation import DAY, NOW, Conversation
+from tests.sessions.host_transcripts import write_host
 
 PROMPT = "how many connections does the database pool have?"
 
@@ -180,6 +181,23 @@ def test_the_running_session_and_an_earlier_question_are_never_shown(hooks: Hook
     assert hooks.answer("prompt", prompt=ASKED, cwd=shop, session_id="s1").context == ""
     keep(hooks, tmp_path, ASKED, shop, session="asked")
     assert ASKED not in hooks.answer("prompt", prompt=ASKED, cwd=shop, session_id="s2").context
+
+
+def test_what_this_host_loads_itself_and_what_a_repository_brings_is_not_shown(hooks: Hooks, tmp_path: Path) -> None:
+    (shop := tmp_path / "shop").mkdir()
+    (shop / ".git").mkdir()
+    at = Path(write_host(hooks.workspace.home, "claude-code", folder=str(shop))).parent / "memory"
+    at.mkdir()
+    HostState(hooks.workspace.memory().settings.agent_folder).follow("claude-code", FollowedHost(str(at.parent.parent)))
+    prompt, said = "which colour does the flamingo fence have?", "The flamingo fence has the colour"
+    for file in (hooks.workspace.home / ".claude" / "CLAUDE.md", shop / "CLAUDE.md", at / "MEMORY.md", at / "fence.md"):
+        file.write_text(f"{said} {file.parent.name} {file.stem}.\n")
+    hooks.workspace.memory().sync()
+    mine = hooks.answer("prompt", prompt=prompt, cwd=str(shop)).context
+    assert [word for word in ("CLAUDE", "MEMORY", "fence.") if word in mine.replace("flamingo fence", "")] == ["fence."]
+    other = hooks.answer("prompt", "codex", prompt=prompt, cwd=str(shop)).context
+    assert (f"{said} .claude CLAUDE." in other, f"{said} shop CLAUDE." in other) == (True, False)
+    assert f"{said} memory" not in hooks.answer("prompt", prompt=prompt, cwd=str(tmp_path), session_id="s9").context
 
 
 def test_pasted_text_is_nobodys_words(hooks: Hooks, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mdrecall.notes.repository import project_of
 from mdrecall.patterns import host_of
 from mdrecall.sessions.host_conversations import HostChoice
 from mdrecall.sessions.host_notes import is_loaded_by
+from mdrecall.types import Origin
 from tests.conftest import Workspace
 from tests.sessions.host_transcripts import write_host
 
@@ -308,6 +309,18 @@ def test_what_was_forgotten_is_masked_and_the_hosts_file_is_named(machine: Machi
     assert _hash_tree(machine.home) == before
 
 
+def test_a_memory_that_is_open_notices_a_change(machine: Machine) -> None:
+    at = machine.talk("claude-code", machine.shop)
+    facts = [machine.write(at / "memory" / "pool.md", "x\n"), machine.write(machine.shop / "CLAUDE.md", "y\n")]
+    machine.follow("claude-code")
+    memory = machine.memory()
+    for number, file in enumerate((*facts, at / "memory" / "new.md")):
+        assert not any("zinnia" in each.snippet for each in memory.search(f"queue zinnia{number}"))
+        file.write_text(f"The queue is called zinnia{number}.\n")
+        assert f"zinnia{number}" in memory.search(f"queue zinnia{number}")[0].snippet
+        file.write_text("The queue has no name.\n")
+
+
 def test_they_leave_the_index_with_the_host(machine: Machine) -> None:
     at = machine.talk("claude-code", machine.shop)
     machine.write(at / "memory" / "pool.md", "The deploy queue is called marigold.\n")
@@ -318,11 +331,16 @@ def test_they_leave_the_index_with_the_host(machine: Machine) -> None:
     assert "pool.md" not in _names(machine.find("marigold"))
 
 
+def _result(path: str, origin: Origin) -> SearchResult:
+    return SearchResult(path, 1, 1, 0.9, "", "memory", 1, 1, "", origin=origin)
+
+
 def test_a_host_loads_its_own_files_but_no_single_fact() -> None:
-    assert is_loaded_by("hosts/claude-code/~/CLAUDE.md", "claude-code")
-    assert is_loaded_by("hosts/claude-code/shop-1a2b/memory/MEMORY.md", "claude-code")
-    assert is_loaded_by("hosts/claude-code/shop-1a2b/AGENTS.md", "codex")
-    assert not is_loaded_by("hosts/claude-code/shop-1a2b/memory/pool.md", "claude-code")
-    assert not is_loaded_by("hosts/claude-code/shop-1a2b/CLAUDE.md", "codex")
-    assert not is_loaded_by("CLAUDE.md", "claude-code")
+    assert is_loaded_by(_result("hosts/claude-code/~/CLAUDE.md", ""), "claude-code")
+    assert is_loaded_by(_result("hosts/claude-code/shop-1a2b/memory/MEMORY.md", "agent"), "claude-code")
+    assert is_loaded_by(_result("hosts/claude-code/shop-1a2b/AGENTS.md", "untrusted"), "codex")
+    assert is_loaded_by(_result("hosts/claude-code/shop-1a2b/CLAUDE.md", "untrusted"), "codex")
+    assert not is_loaded_by(_result("hosts/claude-code/shop-1a2b/memory/pool.md", "agent"), "claude-code")
+    assert not is_loaded_by(_result("hosts/claude-code/~/CLAUDE.md", ""), "codex")
+    assert not is_loaded_by(_result("CLAUDE.md", "untrusted"), "claude-code")
     assert host_of("hosts/web.md") == host_of("hosts/servers/web.md") == host_of("memory/hosts/codex/~/a.md") == ""
