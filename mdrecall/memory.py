@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from math import isnan
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -282,15 +282,17 @@ class Memory:
         lines: int | None = None,
         from_char: int = 0,
         session_key: str = "",
+        projects: Sequence[str] = (),
     ) -> ReadResult:
         """Return messages of a transcript, without secrets; ``session`` is a session key, an id, a file name or a path.
 
         Lines are records. A conversation, named by its ``session_key``, that may not search may not read either
-        (``ScopeDenied``), and a transcript that it may not see is missing (``FileMissing``).
+        (``ScopeDenied``), and a transcript that it may not see is missing (``FileMissing``). With ``projects`` so is
+        one with a coding agent in another project.
         """
         from mdrecall.sessions.readers import read_transcript
 
-        transcripts, found, redact = open_conversation(self.settings, session, session_key)
+        transcripts, found, redact = open_conversation(self.settings, session, session_key, projects=projects)
         return read_transcript(transcripts, found.path, redact, from_line=from_line, lines=lines, from_char=from_char)
 
     def read_messages(
@@ -303,6 +305,7 @@ class Memory:
         session_id: str = "",
         session_key: str = "",
         with_tools: bool = False,
+        projects: Sequence[str] = (),
     ) -> MessagePage:
         """Return the last messages of a conversation, without secrets and at most ``limit``.
 
@@ -312,7 +315,7 @@ class Memory:
         """
         from mdrecall.sessions.readers import read_messages
 
-        opened = open_conversation(self.settings, session, session_key, session_id)
+        opened = open_conversation(self.settings, session, session_key, session_id, projects)
         limit, offset = max(1, limit), max(0, offset)
         return read_messages(*opened, limit=limit, offset=offset, record=record, with_tools=with_tools)
 

@@ -113,7 +113,7 @@ def load(
     """
     above = _override_layers(overrides or {})
     env = os.environ if env is None else env
-    cwd = _current_folder() if cwd is None else cwd
+    cwd = find_current_folder() if cwd is None else cwd
     locations = find_locations(env, cwd)
     files = read_files(locations, env, cwd, config)
     env_files = list_env_files(locations) if config is None else ()
@@ -169,7 +169,7 @@ def list_agent_ids(
 ) -> list[str]:
     """Return every configured agent, the default one first; only that one if a workspace is given."""
     env = os.environ if env is None else env
-    cwd = _current_folder() if cwd is None else cwd
+    cwd = find_current_folder() if cwd is None else cwd
     agents = read_agents(read_files(find_locations(env, cwd), env, cwd, config), problems=[])
     default = default_agent(agents)
     return [default] if workspace is not None else list(dict.fromkeys([default, *(agent.id for agent in agents)]))
@@ -207,7 +207,8 @@ def _add_hosts(values: dict[str, ResolvedValue], file: str) -> None:
             values[name] = ResolvedValue(True, file)
 
 
-def _current_folder() -> str:
+def find_current_folder() -> str:
+    """Return the folder of this process; the root if it is gone."""
     try:
         return os.getcwd()
     except FileNotFoundError:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from mdrecall.config.settings import Settings
 from mdrecall.config.workspace import HOSTS_FILE
-from mdrecall.errors import ReadError, ScopeDenied
+from mdrecall.errors import FileMissing, ReadError, ScopeDenied
 from mdrecall.optional import import_extra
 from mdrecall.patterns import is_note_file
 from mdrecall.types import EVERYTHING, Conversation, SearchAnswer, SearchRequest, Visible
@@ -28,11 +28,12 @@ def open_readers(settings: Settings) -> tuple[TranscriptReader, Masks]:
 
 
 def open_conversation(
-    settings: Settings, session: str, session_key: str, session_id: str = ""
+    settings: Settings, session: str, session_key: str, session_id: str = "", projects: Sequence[str] = ()
 ) -> tuple[TranscriptReader, Conversation, Callable[[str], str]]:
     """Return what reads a conversation that another one may read, the conversation, and what masks its texts.
 
-    Raise ``ScopeDenied`` where a search is denied.
+    Raise ``ScopeDenied`` where a search is denied. If there are ``projects`` at hand, one with a coding agent in
+    another project is missing.
     """
     from mdrecall.sessions.readers import find_readable
 
@@ -41,7 +42,14 @@ def open_conversation(
         message = f"{session} cannot be read in this conversation."
         raise ScopeDenied(message, path=session, hint=denial.action)
     transcripts, masks = open_readers(settings)
-    return transcripts, find_readable(settings, transcripts, session, session_key, session_id), masks.redact
+    found = find_readable(settings, transcripts, session, session_key, session_id)
+    if projects and found.host:
+        from mdrecall.notes.repository import project_of
+        from mdrecall.text.annotations import is_for, read_projects
+
+        if not is_for(project_of(found.folder), read_projects(projects)):
+            raise FileMissing(f"There is no conversation {session} of this project.", path=session)
+    return transcripts, found, masks.redact
 
 
 def find_visible_to(settings: Settings, request: SearchRequest, *, is_indexed: bool) -> Visible:

@@ -12,7 +12,7 @@ from mdrecall.config.workspace import locate_receipt
 from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.table import Event, Host, find_host, recognise_host
 from mdrecall.notes.opening import read_beginning
-from mdrecall.notes.repository import find_root, project_keys, project_of
+from mdrecall.notes.repository import find_root, list_projects
 
 if TYPE_CHECKING:
     from mdrecall.config.settings import Settings
@@ -84,15 +84,8 @@ class HookCall(NamedTuple):
         )
 
     def list_projects(self) -> tuple[str, ...]:
-        """Return what the project of the session may be called; nothing in the folder of the notes.
-
-        They are about all projects. A repository inside that folder is a project of its own.
-        """
-        folder, workspace = (os.path.realpath(path) for path in (self.event.cwd, self.settings.workspace))
-        root = find_root(folder)
-        if os.path.commonpath((folder, workspace)) == workspace and len(root) <= len(workspace):
-            return ()
-        return tuple(dict.fromkeys((project_of(self.event.cwd), *project_keys(self.event.cwd, workspace))))
+        """Return what the project of the session may be called; nothing in the folder of the notes."""
+        return list_projects(self.event.cwd, self.settings.workspace)
 
 
 class Answer(NamedTuple):

@@ -9,15 +9,17 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from mdrecall.config.load import find_current_folder
 from mdrecall.errors import MemoryDisabled, RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
-from mdrecall.notes.repository import add_project
+from mdrecall.notes.repository import add_project, list_projects
 from mdrecall.sessions.visibility import parse
 from mdrecall.tools import toolset
 from mdrecall.tools.toolset import FunctionTool, ToolAnswer, Toolset, ToolSpec
 
 if TYPE_CHECKING:
+    from mdrecall.config.settings import Settings
     from mdrecall.memory import Memory
     from mdrecall.plugins import Slot
 
@@ -53,6 +55,7 @@ class Toolbox:
         self._make_tools = make_tools
         self._read_only = read_only
         self._folder = folder
+        self._projects: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
         self._slots: dict[str, Slot] = {}
         self._is_closed = False
@@ -108,7 +111,9 @@ class Toolbox:
             return self._make_tools(memory, session_key, author)
         if served.plugin == "memory-core":
             can_append = may_append(served.loaded)
-            tools = Toolset(memory_tools(memory, session_key, can_append=can_append, author=author))
+            projects = self._list_projects(memory.settings)
+            made = memory_tools(memory, session_key, can_append=can_append, author=author, projects=projects)
+            tools = Toolset(made)
         else:
             tools = self._open_slot(name) if may_remember(session_key) else Toolset(())
         return Toolset(tool for tool in tools if not tool.spec.writes) if self._read_only else tools
@@ -148,8 +153,19 @@ class Toolbox:
         # The first one says how the answer looks, because a memory that fails has no say in it.
         settings = self._memories.describe(names[0]).loaded.settings
         memories = {name: partial(self._open_notes, name) for name in names}
-        search = FunctionTool(SEARCH, partial(search_several, memories, settings, session_key))
+        search_all = partial(search_several, memories, settings, session_key, list_projects=self._list_projects)
+        search = FunctionTool(SEARCH, search_all)
         return Toolset([search]).call(_SEARCH_TOOL, arguments)
+
+    def _list_projects(self, settings: "Settings") -> tuple[str, ...]:
+        """Return what the project of this server may be called: that of the folder in which it was started.
+
+        In the folder of the notes there is none, and everything is found.
+        """
+        if settings.workspace not in self._projects:
+            folder = self._folder or find_current_folder()
+            self._projects[settings.workspace] = list_projects(folder, settings.workspace)
+        return self._projects[settings.workspace]
 
     def _open_notes(self, name: str) -> "Memory":
         if self._memories.describe(name).plugin != "memory-core":

@@ -51,6 +51,17 @@ def project_keys(folder: str, workspace: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(key for key in keys if key))
 
 
+def list_projects(folder: str, workspace: str) -> tuple[str, ...]:
+    """Return what the project of a folder may be called; nothing in the folder of the notes, which are about all.
+
+    A repository inside that folder is a project of its own.
+    """
+    here, notes = (os.path.realpath(path) for path in (folder, workspace))
+    if os.path.commonpath((here, notes)) == notes and len(find_root(here)) <= len(notes):
+        return ()
+    return tuple(dict.fromkeys((project_of(folder), *project_keys(folder, notes))))
+
+
 def project_of(folder: str) -> str:
     """Return the one key of the project that a conversation in a folder is about.
 

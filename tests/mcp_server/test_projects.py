@@ -1,0 +1,97 @@
+"""A server finds the conversations and entries of the project that its client works in, and no others."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mdrecall.sessions.host_conversations import HostState
+from mdrecall.sessions.host_formats import About
+from mdrecall.types import TranscriptRecord
+from tests.conftest import Workspace
+from tests.mcp_server.servers import mdrecall_command, process_env, start_process
+from tests.mcp_server.test_stdio import call, greeting
+from tests.processes import PATIENCE_S
+
+
+@pytest.fixture
+def projects(workspace: Workspace, tmp_path: Path) -> tuple[Path, Path]:
+    """Two repositories, in each of which a walrus was talked about."""
+    workspace.write(
+        "MEMORY.md",
+        "- A walrus is a mammal.\n- The walrus of the house is grey. <!-- project: house -->\n"
+        "- The walrus of the shop is pink. <!-- project: shop -->\n",
+    )
+    state = HostState(workspace.memory().settings.agent_folder)
+    folders = (tmp_path / "projects/shop", tmp_path / "projects/house")
+    for folder in folders:
+        (folder / ".git").mkdir(parents=True)
+        said = TranscriptRecord(1, None, 0, "User", f"The walrus eats {folder.name} clams.", "2026-02-10")
+        state.keep_words("claude-code", folder.name, About(str(folder)), [said])
+    workspace.memory().sync()
+    return folders
+
+
+def ask(workspace: Workspace, cwd: Path, *calls: dict[str, Any], more: tuple[str, ...] = ()) -> list[dict[str, Any]]:
+    """What a server that is started in a folder answers, in the order of the calls."""
+    command = mdrecall_command("mcp", "--workspace", f"notes={workspace.path}", *more)
+    process = start_process(command, process_env(workspace.env), cwd=cwd)
+    out, _ = process.communicate(greeting(*calls), timeout=PATIENCE_S)
+    answers = {each["id"]: each["result"] for each in map(json.loads, out.splitlines())}
+    return [answers[each["id"]] for each in calls]
+
+
+def test_a_project_finds_its_own(workspace: Workspace, projects: tuple[Path, Path]) -> None:
+    shop, house = projects
+    (shop / "src").mkdir()
+    calls = (call(2, "memory_search", query="walrus"), call(3, "sessions_search", query="walrus"))
+    for folder in (shop, shop / "src"):
+        found, said = (json.dumps(each) for each in ask(workspace, folder, *calls))
+        assert "is a mammal" in found
+        assert "of the shop is pink" in found
+        assert "eats shop clams" in found
+        assert "eats shop clams" in said
+        assert "of the house" not in found
+        assert "house clams" not in found + said
+    found, said = (json.dumps(each) for each in ask(workspace, house, *calls))
+    assert "eats house clams" in found
+    assert "shop clams" not in found + said
+
+
+def test_a_conversation_of_another_project_cannot_be_opened(workspace: Workspace, projects: tuple[Path, Path]) -> None:
+    path = "sessions/claude-code/house.jsonl"
+    calls = (call(2, "session_get", path=path), call(3, "sessions_history", sessionKey="house"))
+    for answer in ask(workspace, projects[0], *calls):
+        assert "clams" not in json.dumps(answer)
+    for answer in ask(workspace, projects[1], *calls):
+        assert "eats house clams" in json.dumps(answer)
+
+
+def test_in_the_folder_of_the_notes_everything_is_found(workspace: Workspace, projects: tuple[Path, Path]) -> None:
+    (answer,) = ask(workspace, workspace.path, call(2, "memory_search", query="walrus", maxResults=20))
+    found = json.dumps(answer)
+    assert all(text in found for text in ("shop clams", "house clams", "shop is pink", "house is grey"))
+
+
+def test_outside_of_every_project_only_what_is_for_all_is_found(
+    workspace: Workspace, projects: tuple[Path, Path]
+) -> None:
+    (answer,) = ask(workspace, Path("/"), call(2, "memory_search", query="walrus", maxResults=20))
+    found = json.dumps(answer)
+    assert "is a mammal" in found
+    assert not any(text in found for text in ("clams", "is pink", "is grey"))
+
+
+def test_a_search_of_several_memories_keeps_to_the_project(
+    workspace: Workspace, projects: tuple[Path, Path], tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "MEMORY.md").write_text("The walrus of the zoo sings.\n")
+    search = call(2, "memory_search", query="walrus", workspaces=["*"], maxResults=20)
+    (answer,) = ask(workspace, projects[0], search, more=("--workspace", f"zoo={other}"))
+    found = json.dumps(answer)
+    assert "of the zoo sings" in found
+    assert "shop clams" in found
+    assert "house clams" not in found
