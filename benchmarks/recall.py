@@ -90,14 +90,11 @@ class Figures:
 class Machine:
     """A home with mdrecall installed for Claude Code, and a repository to work in."""
 
-    def __init__(self, base: Path, settings: dict[str, Any], *, follow: bool) -> None:
+    def __init__(self, base: Path, settings: dict[str, Any], *more: str) -> None:
         self.home, self.notes = base / "home", base / "home" / "notes"
         self.notes.mkdir(parents=True)
         with self.entered(self.notes):
-            run(["install", "claude-code", "--workspace", str(self.notes)])
-            if follow:
-                (self.home / ".claude" / "projects").mkdir(parents=True)
-                run(["sessions", "hosts", "follow", "claude-code", "--all"])
+            run(["install", "claude-code", "--workspace", str(self.notes), *more])
             config = Path(find_locations(os.environ, str(self.notes)).own_config)
         config.write_text(json.dumps(json.loads(config.read_text()) | settings))
 
@@ -208,7 +205,10 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--questions", type=int, default=60, help="how many questions are asked about each")
     parser.add_argument("--sessions", type=int, default=40, help="how many coding sessions are held")
     parser.add_argument("--settings", type=json.loads, default={}, help="more settings, as a JSON object")
-    parser.add_argument("--follow", action="store_true", help="follow conversations")
+    parser.add_argument(
+        "--install", action="append", default=[], metavar="OPTION", help="an option of the installation"
+    )
+    parser.add_argument("--plot", type=Path, help="draw evidence against tokens into this file (SVG)")
     parser.add_argument("--show", type=Path, help="write what was injected in the coding sessions to this file")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
@@ -219,6 +219,8 @@ def main(arguments: list[str] | None = None) -> int:
             _measure_conversation(figures, base, scope, conversations[scope], options)
             shutil.rmtree(base)
         _print_conversations(figures)
+        if options.plot:
+            options.plot.write_text(_draw(figures), encoding="utf-8")
         if options.sessions:
             _measure_coding(Path(scratch) / "coding", options)
     return 0
@@ -241,7 +243,7 @@ def _read_locomo(folder: Path) -> dict[str, list[Session]]:
 def _measure_conversation(
     figures: Figures, base: Path, scope: str, sessions: list[Session], options: argparse.Namespace
 ) -> None:
-    machine = Machine(base, options.settings, follow=options.follow)
+    machine = Machine(base, options.settings, *options.install)
     folder = machine.project(scope)
     shift = datetime.now(UTC) - LATER - max(session.start for session in sessions)
     with machine.entered(folder):
@@ -334,19 +336,55 @@ def _print_conversations(figures: Figures) -> None:
     print(f"| beside an irrelevant prompt | – | {figures.mean('irrelevant tokens'):.1f} |")
 
 
+def _draw(figures: Figures) -> str:
+    """Return a plot of what each way to the memory brings, and what it costs."""
+    points = [
+        ("by itself", figures.mean("by itself, prompt"), figures.mean("prompt tokens")),
+        *(
+            (f"one search, {most} results", figures.mean(f"search {most}"), figures.mean(f"search {most} tokens"))
+            for most in (6, 20)
+        ),
+    ]
+    most = max(tokens for _, _, tokens in points) * 1.25
+    left, top, width, height = 60, 20, 560, 240
+    parts = []
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        y = top + height * (1 - share)
+        parts.append(f'<line x1="{left}" y1="{y:g}" x2="{left + width}" y2="{y:g}" stroke="#ddd"/>')
+        parts.append(f'<text x="{left - 8}" y="{y + 4:g}" text-anchor="end">{share:.0%}</text>')
+    for name, share, tokens in points:
+        x, y = left + width * tokens / most, top + height * (1 - share)
+        parts.append(f'<circle cx="{x:.0f}" cy="{y:.0f}" r="6" fill="#2a6f97"/>')
+        parts.append(f'<text x="{x + 11:.0f}" y="{y + 22:.0f}">{name}: {share:.0%}, {tokens:.0f} tokens</text>')
+    parts.append(f'<text x="{left}" y="{top + height + 24}">tokens for the model, from 0</text>')
+    label = "Questions for which the agent has evidence, against the tokens that it costs"
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {left + width + 160} {top + height + 40}"'
+        f' font-family="sans-serif" font-size="13" role="img" aria-label="{label}">\n'
+        '<rect width="100%" height="100%" fill="white"/>\n' + "\n".join(parts) + "\n</svg>\n"
+    )
+
+
 def _measure_coding(base: Path, options: argparse.Namespace) -> None:
-    machine = Machine(base, options.settings, follow=options.follow)
+    machine = Machine(base, options.settings, *options.install)
     sessions = _read_coding(options.eval / "coding-sessions" / "sessions.jsonl")[: options.sessions]
     shift = datetime.now(UTC) - max(session.start for session in sessions)
     figures = Figures()
     shown: list[str] = []
+    said: dict[Path, list[str]] = defaultdict(list)
     for number, session in enumerate(sessions):
         # Every fifth session is in another project: not one byte of it may be seen from the first, nor the other way.
         folder = machine.project("other" if number % 5 == 4 else "main")
         with machine.entered(folder):
             run(["index"])
             own: list[str] = []
+            start = machine.hook("session-start", folder, session.name, source="startup")
+            figures.add("start tokens", _tokens(start))
+            others = " ".join(text for at, texts in said.items() if at != folder for text in texts)
+            figures.add("foreign", _count_foreign(start, others, " ".join(said[folder])))
+            said[folder] += [" ".join(text.split()) for _, text in session.turns if isinstance(text, str)]
             for _, prompt, text in machine.live(folder, session._replace(start=session.start + shift)):
+                figures.add("foreign", _count_foreign(text, others, " ".join(said[folder])))
                 figures.add("speaks", bool(text))
                 figures.add("tokens", _tokens(text))
                 if text:
@@ -356,15 +394,26 @@ def _measure_coding(base: Path, options: argparse.Namespace) -> None:
     size = sum(path.stat().st_size for path in (machine.notes / "memory").glob("*.md"))
     print(f"\nCoding sessions: {len(sessions)}, {figures.counts['speaks']:,} prompts\n")
     print(
-        "| speaks on | tokens a prompt | of the running session | bytes of the daily notes |\n| --- | --- | --- | --- |"
+        "| speaks on | tokens a prompt | tokens at the start | of the running session | of another project, characters",
+        end="",
     )
-    speaks, tokens, running = (figures.mean(name) for name in ("speaks", "tokens", "running session"))
-    print(f"| {speaks:.1%} | {tokens:.1f} | {running:.1%} | {size:,} |")
+    print(" | bytes of the daily notes |\n| --- | --- | --- | --- | --- | --- |")
+    names = ("speaks", "tokens", "start tokens", "running session")
+    speaks, tokens, start_tokens, running = map(figures.mean, names)
+    foreign = figures.sums["foreign"]
+    print(f"| {speaks:.1%} | {tokens:.1f} | {start_tokens:.0f} | {running:.1%} | {foreign:.0f} | {size:,} |")
     if options.show:
         options.show.parent.mkdir(exist_ok=True)
         options.show.write_text("\n".join(shown), encoding="utf-8")
         for path in sorted((machine.notes / "memory").glob("*.md")):
             shutil.copy(path, options.show.parent)
+
+
+def _count_foreign(text: str, others: str, own: str) -> int:
+    """Return how many characters of a text were said in other projects, and not in this one."""
+    plain = " ".join(text.split())
+    runs = (plain[at : at + RUN] for at in range(0, len(plain) - RUN + 1, RUN // 2))
+    return sum(RUN // 2 for run in runs if run in others and run not in own)
 
 
 def _read_coding(path: Path) -> list[Session]:

@@ -42,7 +42,7 @@ def test_evidence_reaches_the_agent_only_if_recall_is_on(
     folder: Path, capsys: pytest.CaptureFixture[str], is_on: bool, share: str
 ) -> None:
     settings = json.dumps({"mdrecall": {"hosts": {"prompt": is_on}}})
-    assert main(["--eval", str(folder), "--follow", "--settings", settings]) == 0
+    assert main(["--eval", str(folder), "--settings", settings]) == 0
     printed = capsys.readouterr().out
     assert "LoCoMo, 1 questions, 7 days later" in printed
     assert f"| by itself, beside the prompt | {share} |" in printed
