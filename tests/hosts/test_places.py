@@ -23,7 +23,7 @@ def git(folder: Path, *arguments: str) -> None:
 @pytest.fixture(scope="module")
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     """Somebody who has talked in several places eight days ago. One of the repositories was moved since."""
-    machine = Machine(tmp_path_factory.mktemp("places"), {}, follow=True)
+    machine = Machine(tmp_path_factory.mktemp("places"), {})
     shop = machine.project("shop")
     git(shop, "commit", "--allow-empty", "-m", "Begin")
     git(shop, "worktree", "add", "../hotfix")
@@ -82,7 +82,7 @@ def test_a_session_knows_what_was_said_in_its_project_and_in_no_other(
 
 
 def test_repositories_below_a_folder_of_notes_know_nothing_of_each_other(tmp_path: Path) -> None:
-    machine = Machine(tmp_path, {}, follow=True)
+    machine = Machine(tmp_path, {})
     for name in ("shop", "observatory"):
         folder = machine.notes / name
         (folder / "src").mkdir(parents=True)
