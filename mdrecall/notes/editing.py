@@ -28,6 +28,7 @@ from typing import NamedTuple
 from mdrecall.errors import FileBusy, FileChanged, FileMissing, FileUnwritable, ReadError
 from mdrecall.locks import try_flock
 from mdrecall.notes.opening import open_in, open_parent
+from mdrecall.patterns import compile_later
 from mdrecall.text.markdown import find_new_sections
 from mdrecall.types import Appended
 
@@ -42,8 +43,8 @@ _NEW_FILE = os.O_CREAT | os.O_EXCL
 
 #: Enough to tell programs apart. The name comes from the program itself, which could send any text.
 _MAX_AUTHOR_CHARS = 40
-_NOT_IN_AUTHOR = re.compile(r"[^A-Za-z0-9 ._/]+")
-_AUTHOR = re.compile(r"^<!-- by [A-Za-z0-9 ._/-]{1,40} -->\n?", re.MULTILINE)
+_NOT_IN_AUTHOR = compile_later(r"[^A-Za-z0-9 ._/]+")
+_AUTHOR = compile_later(r"^<!-- by [A-Za-z0-9 ._/-]{1,40} -->\n?", re.MULTILINE)
 
 #: How long a replaced file is watched if another program has it open. One that appends closes it long before.
 _LATE_S = 1.0
@@ -51,7 +52,7 @@ _LATE_S = 1.0
 _MAX_NAMED = 60
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 #: A file that was being written when its process was killed. The random part keeps it from being somebody's own.
-_LEFTOVER = re.compile(r"\.[^/]{1,60}\.mdrecall-[0-9a-f]{16}\.tmp")
+_LEFTOVER = compile_later(r"\.[^/]{1,60}\.mdrecall-[0-9a-f]{16}\.tmp")
 
 
 def append_to(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mdrecall.config.environment import find_locations
 from mdrecall.config.workspace import CURRENT_FOLDER, SHARED, locate_receipt
 from mdrecall.notes.opening import read_beginning
+from mdrecall.patterns import compile_later
 from mdrecall.text.annotations import BROKEN_PROJECT
 
 if TYPE_CHECKING:
@@ -18,13 +19,13 @@ _MAX_BYTES = 4096
 _MAX_AUTHOR_CHARS, _MAX_NAME_CHARS = 16, 11
 #: How much of a repository's settings is read; the origin stands at their beginning.
 _MAX_CONFIG_BYTES = 65_536
-_ORIGIN = re.compile(r'\[remote "origin"\][^\n]*\n((?:(?!\s*\[).*\n?)*)')
+_ORIGIN = compile_later(r'\[remote "origin"\][^\n]*\n((?:(?!\s*\[).*\n?)*)')
 #: The title of any remote: ``[remote "origin"]``, or in an old spelling ``[remote.origin]``.
-_REMOTE = re.compile(r'^[ \t]*\[[ \t]*remote[ \t".]', re.MULTILINE | re.IGNORECASE)
-_URL = re.compile(r'^\s*url\s*=\s*"?([^"\s]+)', re.MULTILINE)
+_REMOTE = compile_later(r'^[ \t]*\[[ \t]*remote[ \t".]', re.MULTILINE | re.IGNORECASE)
+_URL = compile_later(r'^\s*url\s*=\s*"?([^"\s]+)', re.MULTILINE)
 #: ``https://user@host:443/ana/app.git`` or ``git@host:ana/app.git``. A path on this machine is neither, and a drive of
 #: Windows has one letter.
-_ADDRESS = re.compile(
+_ADDRESS = compile_later(
     r"(?:[a-z+]+://(?:[^@/]*@)?([a-z0-9.-]{2,})(?::[0-9]+)?/+|(?:[^@/:]+@)?([a-z0-9.-]{2,}):(?!//))(\S+)", re.IGNORECASE
 )
 

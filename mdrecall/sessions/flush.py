@@ -9,7 +9,7 @@ import re
 from datetime import datetime
 from typing import Literal, NamedTuple, TypeAlias
 
-from mdrecall.patterns import NOTE_ENDING
+from mdrecall.patterns import NOTE_ENDING, compile_later
 from mdrecall.sessions.messages import NO_REPLY
 
 #: The context window of the models that most sessions use; OpenClaw's default too.
@@ -36,9 +36,9 @@ _SILENCE = f"If there is nothing to store, begin your answer with {NO_REPLY} and
 
 #: Each instruction, and a pattern that tells that a custom prompt already has it.
 _INSTRUCTIONS = (
-    (_TARGET, re.compile(r"memory/YYYY-MM-DD\.md")),
-    (_APPEND, re.compile(r"\bappend", re.IGNORECASE)),
-    (_READ_ONLY, re.compile(r"\bread.only\b", re.IGNORECASE)),
+    (_TARGET, compile_later(r"memory/YYYY-MM-DD\.md")),
+    (_APPEND, compile_later(r"\bappend", re.IGNORECASE)),
+    (_READ_ONLY, compile_later(r"\bread.only\b", re.IGNORECASE)),
 )
 
 _USER = (

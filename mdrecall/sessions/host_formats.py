@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple, TypeAlias
 
+from mdrecall.patterns import compile_later
 from mdrecall.sessions.jsonl import as_object, as_text, parse_object
 from mdrecall.sessions.messages import is_silent, strip_memory
 from mdrecall.types import Step
@@ -25,10 +26,10 @@ _WRITERS = {
     *("write_file", "replace", "edit_file", "apply_patch", "patch"),
 }
 _PATHS = ("file_path", "filePath", "path", "notebook_path", "absolute_path")
-_PATCHED = re.compile(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.{1,500})$", re.MULTILINE)
-_EXIT_CODE = re.compile(r"(?:exited with code|with exit code|Exit Code:|\"exit_code\":) ?(-?\d{1,10})")
+_PATCHED = compile_later(r"^\*\*\* (?:(?:Add|Update|Delete) File|Move to): (.{1,500})$", re.MULTILINE)
+_EXIT_CODE = compile_later(r"(?:exited with code|with exit code|Exit Code:|\"exit_code\":) ?(-?\d{1,10})")
 #: Messages in the name of the user that the host writes: commands to itself, their output, and its own notices.
-_NOT_SAID = re.compile(
+_NOT_SAID = compile_later(
     r"\s*(?:<(?:command-(?:name|message|args)|local-command-|bash-(?:input|stdout|stderr)|task-notification|"
     r"session_context|environment_context|user_instructions|subagent_notification|turn_aborted)"
     r"|\[Request interrupted by user|# AGENTS\.md instructions for )"

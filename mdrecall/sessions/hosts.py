@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from mdrecall.errors import FileMissing, NotAFile, ReadError
 from mdrecall.notes.opening import read_below, stamp_of
+from mdrecall.patterns import compile_later
 from mdrecall.sessions import host_formats, jsonl
 from mdrecall.sessions.foreign_database import open_snapshot
 from mdrecall.sessions.host_formats import About, ParsedRecord, ParseRecord, title_of
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 _HEAD_BYTES = 512 << 10
 #: How much of the beginning is read at a time.
 _HEAD_STEP = 64 << 10
-_NO_NAME = re.compile("[^A-Za-z0-9]")
+_NO_NAME = compile_later("[^A-Za-z0-9]")
 #: A host may cut a long name.
 _NAME_CHARS = 100
 #: Times are compared by their minutes: what a session begins with is written within a second, in any order.
@@ -87,7 +88,7 @@ def _below(variable: str, default: str, folder: str) -> Callable[[str, Mapping[s
 #: The host that keeps its conversations in a database.
 OPENCODE = "opencode"
 _OPENCODE_DATABASE = _below("XDG_DATA_HOME", ".local/share", "opencode/opencode.db")
-_STEM = re.compile(r"([^/]+)\.jsonl$")
+_STEM = compile_later(r"([^/]+)\.jsonl$")
 
 HOSTS = (
     HostFiles("claude-code", _below("CLAUDE_CONFIG_DIR", ".claude", "projects"), "*/*.jsonl", _STEM,

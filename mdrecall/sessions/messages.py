@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from typing import Literal, TypeAlias
 
+from mdrecall.patterns import compile_later
 from mdrecall.text.words import fold, is_unspaced, stem, surface_words, tokens
 
 NO_REPLY = "NO_REPLY"
@@ -41,11 +42,11 @@ _OF_HOSTS = ("hook_context", "hook_prompt", "system-reminder", "system_reminder"
 _NAMES = "|".join((_MEMORY, *_OF_HOSTS))
 # Gemini writes the angle brackets of an injected text as entities. A tag has few attributes: the limit keeps the search
 # linear.
-_TAG = re.compile(rf"(?:<|&lt;)(?P<end>/?)(?P<name>{_NAMES})(?:\s[^<>]{{0,400}}?)?(?:>|&gt;)", re.IGNORECASE)
-_LIKE_A_TAG = re.compile(rf"(?:<|&lt;)\s{{0,9}}/?\s{{0,9}}(?:{_NAMES})", re.IGNORECASE)
+_TAG = compile_later(rf"(?:<|&lt;)(?P<end>/?)(?P<name>{_NAMES})(?:\s[^<>]{{0,400}}?)?(?:>|&gt;)", re.IGNORECASE)
+_LIKE_A_TAG = compile_later(rf"(?:<|&lt;)\s{{0,9}}/?\s{{0,9}}(?:{_NAMES})", re.IGNORECASE)
 #: How Claude Code introduces the text of a hook, which goes on to the end of the message.
 _INTRODUCED = " hook additional context: "
-_INTRODUCTION = re.compile(rf"^[A-Z][A-Za-z]{{3,40}}{_INTRODUCED}", re.MULTILINE)
+_INTRODUCTION = compile_later(rf"^[A-Z][A-Za-z]{{3,40}}{_INTRODUCED}", re.MULTILINE)
 
 
 def wrap_memory(text: str, word: str) -> str:
@@ -106,10 +107,10 @@ Kind: TypeAlias = Literal["decision", "open"]
 _MIN_BYTES = 15
 
 # A line ends a sentence, and so does a full stop that a blank follows.
-_END = re.compile(r"(?<=[.!?…])[\"'”’)*_]*\s+|(?<=[。！？])[」』）]?|\n+")
-_FENCE = re.compile(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
+_END = compile_later(r"(?<=[.!?…])[\"'”’)*_]*\s+|(?<=[。！？])[」』）]?|\n+")
+_FENCE = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 # What begins a line in Markdown: a heading, a list item with its box, a quotation, the borders of a table.
-_LEAD = re.compile(r"(?:[#>|\s]|[-*+]\s|\d{1,3}[.)]\s|\[[ xX]\]\s)+")
+_LEAD = compile_later(r"(?:[#>|\s]|[-*+]\s|\d{1,3}[.)]\s|\[[ xX]\]\s)+")
 _QUESTION = ("?", "？")
 
 

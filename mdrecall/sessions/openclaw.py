@@ -17,6 +17,7 @@ from typing import NamedTuple
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, PathOutside, ReadError, install_command
 from mdrecall.interfaces import OpenTranscript
+from mdrecall.patterns import compile_later
 from mdrecall.sessions.host_conversations import HOST_NAMES
 from mdrecall.sessions.hosts import list_below
 from mdrecall.sessions.jsonl import OpenJsonl, open_jsonl, parse_blocks, parse_object
@@ -29,19 +30,19 @@ from mdrecall.types import Conversation, Issue, Listing, SourceName, Stamp, Tran
 _FOLDER = "sessions"
 _PREFIX, _ENDING, _RESET = "sessions/", ".jsonl", ".jsonl.reset."
 # A session id may be followed by a topic, and after a reset by its time.
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}\.jsonl(\.reset\.[0-9TZ.:-]{1,40})?")
+_NAME = compile_later(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}\.jsonl(\.reset\.[0-9TZ.:-]{1,40})?")
 #: How much is read first, and at most, to find the message that began a turn: tools may write much in between.
 _LOOK_BYTES, _TURN_BYTES = 1 << 12, 1 << 24
-_USER = re.compile(rb'"role"\s*:\s*"user"')
+_USER = compile_later(rb'"role"\s*:\s*"user"')
 #: The file in which the facts about transcripts are kept.
 _KEPT = "mdrecall-session-keys.json"
 #: The first messages of a transcript: whoever writes in a group is named in each of them.
 _HEAD_BYTES = 1 << 14
 #: A transcript of a forum topic has the topic in its file name, and not in the database.
-_TOPIC = re.compile(r"-topic-[A-Za-z0-9_%-]{1,64}$")
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}")
+_TOPIC = compile_later(r"-topic-[A-Za-z0-9_%-]{1,64}$")
+_ID = compile_later(r"[A-Za-z0-9][A-Za-z0-9._%!~*'()-]{0,255}")
 #: Session keys of what OpenClaw does by itself: timed jobs, dreams, the flush, memory's own agent; and of incognito.
-_OF_OPENCLAW = re.compile(
+_OF_OPENCLAW = compile_later(
     r"(?:agent:[^:]+:)?(?:cron:[^:]+:run:.*|dreaming-narrative-.*|internal-session-effects:.*"
     r"|(?:dashboard|subagent):incognito-.*|(?:.*:)?active-memory:.*)",
     re.IGNORECASE,

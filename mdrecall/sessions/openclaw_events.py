@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, TypeAlias
 
+from mdrecall.patterns import compile_later
 from mdrecall.sessions.jsonl import AGENT, OWNER, SYSTEM, UNTRUSTED, as_object, day_of, one_line
 from mdrecall.sessions.messages import is_silent
 
@@ -22,24 +23,24 @@ _HEARTBEAT = "heartbeat"
 #: The agent's answer to a heartbeat that found nothing.
 _NOTHING_TO_REPORT = "HEARTBEAT_OK"
 #: How a message of the user begins that OpenClaw wrote itself: an event, the prompt of a timed job or a heartbeat.
-_GENERATED = re.compile(
+_GENERATED = compile_later(
     r"System(?: \(untrusted\))?: \[[^\]]+\]|\[cron:[^\]]+\]"
     r"|\[OpenClaw (?:heartbeat poll|exec completion|cron wake|session event)\]"
     r"|Read HEARTBEAT\.md if it exists|Follow the heartbeat monitor scratch context when provided\."
 )
 #: The moment that OpenClaw writes before a message, such as ``[Sat 2026-05-02 08:00 UTC]``.
-_MOMENT = re.compile(r"\s*\[[A-Za-z]{3} \d{4}-\d{2}-\d{2} \d{2}:\d{2}[^\]]*\][ ]*")
+_MOMENT = compile_later(r"\s*\[[A-Za-z]{3} \d{4}-\d{2}-\d{2} \d{2}:\d{2}[^\]]*\][ ]*")
 #: Ends a line above facts about the sender or the chat, which OpenClaw adds to what arrives on a channel.
 _FACTS = "⟦openclaw:ctx⟧"
 #: The same above what was said before in a channel; it goes on to the end of the message.
 _EARLIER = f"Context: {_FACTS}"
 #: How an older OpenClaw begins a message from a group or channel; what a newer one writes about such a chat.
-_OF_GROUP = re.compile(
+_OF_GROUP = compile_later(
     r"\A\s*\[[^\]\n]{0,300}?(?: id:-\d|@g\.us| channel id:| #\w| topic:\d| id:[\w+/]{20,}=)[^\]\n]*\]"
     r'|"is_group_chat"\s*:\s*true|"group_(?:subject|channel|space|members)"\s*:'
 )
 #: How a message begins with which OpenClaw gives a task to a timed job, a sub-agent or a hook.
-_TASK = re.compile(r"\s*(?:\[cron:|\[Subagent |SECURITY NOTICE: The following content is from an EXTERNAL)")
+_TASK = compile_later(r"\s*(?:\[cron:|\[Subagent |SECURITY NOTICE: The following content is from an EXTERNAL)")
 #: A transcript without any of these has nothing that the two above find, and need not be parsed for it.
 CHAT_WORDS = (
     *(b" id:", b"@g.us", b" #", b" topic:", b"is_group_chat", b"group_"),
@@ -47,12 +48,12 @@ CHAT_WORDS = (
 )
 #: What OpenClaw writes about a chat stands at the beginning of a message.
 _ENVELOPE_CHARS = 4_000
-_DELIVERY_HINT = re.compile(r"Delivery: .*`message` tool")
-_RECALLED = re.compile(
+_DELIVERY_HINT = compile_later(r"Delivery: .*`message` tool")
+_RECALLED = compile_later(
     r"^[ \t]*Context:[ \t]*\n[ \t]*<active_memory_plugin>.*?^[ \t]*</active_memory_plugin>[ \t]*$", re.M | re.S
 )
 _INTERNAL_BEGIN, _INTERNAL_END = "<<<BEGIN_OPENCLAW_INTERNAL_CONTEXT>>>", "<<<END_OPENCLAW_INTERNAL_CONTEXT>>>"
-_INTERNAL = re.compile(f"{_INTERNAL_BEGIN}.*?(?:{_INTERNAL_END}|\\Z)", re.S)
+_INTERNAL = compile_later(f"{_INTERNAL_BEGIN}.*?(?:{_INTERNAL_END}|\\Z)", re.S)
 
 
 #: What somebody says, as a ``TranscriptRecord`` holds it: the speaker, the text on one line, the day and the origin.

@@ -11,6 +11,7 @@ most often about two things: "Anna's phone is 1" and "Ben's phone is 2".
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -502,7 +503,7 @@ def _is_numbered(value: _Value) -> bool:
     """True if a number is part of a name, as in "phase 2" or "Invoice 1041 is paid"."""
     if value.units[0].role != "number" or value.link:
         return False
-    return value.after > 0 or value.previous in _NUMBERED
+    return value.after > 0 or value.previous in _stem_numbered()
 
 
 def _is_in_subject(statement: Statement, value: _Value) -> bool:
@@ -539,7 +540,9 @@ def _show(value: _Value) -> str:
     return glue.join(unit.text for unit in value.units)
 
 
-_NUMBERED = frozenset(map(stem, words_for.NUMBERED))
+@cache
+def _stem_numbered() -> frozenset[str]:
+    return frozenset(map(stem, words_for.NUMBERED))
 
 
 #: A word of more statements than this says little about what one of them is about.

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
+from mdrecall.patterns import compile_later
+
 #: A longer pattern is most likely a mistake, and checking it takes time.
 MAX_PATTERN_CHARS = 1000
 #: A repetition with a limit up to this is bounded; a higher limit counts as none.
@@ -20,17 +22,17 @@ MAX_WAYS = 8192
 #: An unlimited repetition can end in as many places as a text is searched in at once.
 _UNLIMITED_WAYS = 4096
 
-_SLASHED = re.compile(r"/(.*)/([a-z]*)", re.DOTALL)
+_SLASHED = compile_later(r"/(.*)/([a-z]*)", re.DOTALL)
 _FLAGS = {"i": re.IGNORECASE, "m": re.MULTILINE, "s": re.DOTALL, "g": re.RegexFlag(0), "u": re.RegexFlag(0),
           "y": re.RegexFlag(0)}  # fmt: skip
-_SCRIPTS_GROUP = re.compile(r"\(\?<(?=[A-Za-z_])")
-_BY_ALPHABET = re.compile(r"\\[bBwWdD]")
-_PART = re.compile(
+_SCRIPTS_GROUP = compile_later(r"\(\?<(?=[A-Za-z_])")
+_BY_ALPHABET = compile_later(r"\\[bBwWdD]")
+_PART = compile_later(
     r"(?P<open>\((?:\?:|\?P<\w+>|(?!\?)))|(?P<look>\(\?<?[=!])|(?P<same>\\[1-9]\d?|\(\?P=\w+\))|(?P<edge>\\[AbBZ]|[$^])"
     r"|(?P<char>\\(?:N\{[^}]*\}|x.{2}|u.{4}|U.{8}|0[0-7]{0,2}|.)|\[\^?\]?(?:\\.|[^\]\\])*\]|[^\\()\[|])",
     re.DOTALL,
 )
-_REPEAT = re.compile(r"(?:[*+?]|\{(\d*)(,?)(\d*)\})[?+]?")
+_REPEAT = compile_later(r"(?:[*+?]|\{(\d*)(,?)(\d*)\})[?+]?")
 #: One character of each sort represents all of them.
 _SAMPLE = "".join(map(chr, range(256))) + "猫あ가яλ٣ 　😀"
 _NESTED = "a repetition inside a repetition, or a choice inside one, can take forever"
