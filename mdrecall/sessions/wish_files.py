@@ -16,7 +16,7 @@ from mdrecall.errors import ReadError
 from mdrecall.notes.opening import decode, read_below
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.text.annotations import WISHES, is_for, line_origins, read_annotations, read_projects
-from mdrecall.text.words import count_tokens
+from mdrecall.text.markdown import quarter_tokens
 
 #: A file with more is not a list of wishes, and every start would pay for it.
 _MAX_BYTES = 256 * 1024
@@ -57,12 +57,12 @@ def render_wishes(settings: Settings, projects: Sequence[str], max_tokens: int =
     What a model wrote by itself is left out: a text that it read could have told it to. Empty without wishes.
     """
     wishes = [wish for wish in list_wishes(settings, projects) if not wish.is_by_agent]
-    lines, left = [_HEADING, ""], max_tokens - count_tokens(_HEADING)
+    lines, left = [_HEADING, ""], 4 * max_tokens - quarter_tokens(_HEADING) - 2
     for wish in sorted(wishes, key=lambda wish: (wish.is_confirmed, wish.day), reverse=True):
         text = wish.text if len(wish.text) <= MAX_CHARS else wish.text[: MAX_CHARS - 1] + "…"
         new = [] if wish.is_confirmed or _UNCONFIRMED in lines else [_UNCONFIRMED]
         new.append(f"- {text} ({wish.day})" if wish.day else f"- {text}")
-        left -= sum(map(count_tokens, new))
+        left -= sum(quarter_tokens(line) + 1 for line in new)
         if left < 0:
             break
         lines += new

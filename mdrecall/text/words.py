@@ -561,9 +561,3 @@ def _guess_languages(words: Set[str], english_count: int) -> list[str]:
     counts = {language: count_words(words, language) for language in _LATIN if (words & _LATIN[language]) - _AMBIGUOUS}
     most = max(counts.values(), default=0)
     return [language for language, count in counts.items() if count == most and count >= english_count]
-
-
-def count_tokens(text: str) -> int:
-    """Return about how many tokens of a model a line takes: four ASCII characters or any other character is one."""
-    others = sum(not char.isascii() for char in text)
-    return others + (len(text) + 1 - others + 3) // 4
