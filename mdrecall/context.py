@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
 from operator import itemgetter
@@ -18,7 +18,6 @@ from mdrecall.sessions import digest
 from mdrecall.sessions.messages import recall_section
 from mdrecall.sessions.visibility import chat_type_of, parse
 from mdrecall.text.annotations import describe_left_out, is_for, read_projects
-from mdrecall.text.markdown import quarter_tokens
 from mdrecall.text.notes import iter_note_chunks
 from mdrecall.types import Issue, format_citation
 
@@ -58,12 +57,8 @@ class Context(NamedTuple):
     @property
     def text(self) -> str:
         """Every note under the name of its file, then the entries of the project at hand."""
-        return self.render()
-
-    def render(self, *, can_read: bool = True) -> str:
-        """Return the text; ``can_read`` if it may say how the rest of a note is read."""
         entries = "\n".join(self.project_entries)
-        return digest.render(self.parts, can_read=can_read) + (f"\n## Project memory\n\n{entries}\n" if entries else "")
+        return digest.render(self.parts) + (f"\n## Project memory\n\n{entries}\n" if entries else "")
 
 
 def prompt_section(memory: Memory, session_key: str, *, tools: Collection[str] = TOOLS) -> str:
@@ -80,27 +75,23 @@ def session_context(
     *,
     today: date,
     max_chars: int | None = None,
-    max_tokens: int | None = None,
     projects: Collection[str] = (),
     profile: str = "",
-    choose_lines: Callable[[str, str], str] | None = None,
 ) -> Context:
     """Return what an agent reads first: notes of the last days, and in a private session ``MEMORY.md`` and ``USER.md``.
 
     ``session_key`` is the name that OpenClaw gives the conversation. Without ``max_chars`` the limits of the settings
     hold. Lines that a note marks as superseded are left out, and where ``projects`` are known, entries of others.
-    ``profile`` names the person whose ``users/<profile>/USER.md`` is read too. ``max_tokens`` limits the whole text,
-    and ``max_chars`` what it has of the notes. ``choose_lines`` is given the path and the text of a day's note, and
-    returns the text with blank lines for those that are not wanted.
+    ``profile`` names the person whose ``users/<profile>/USER.md`` is read too.
     """
     reader = _Reader(memory, read_projects(projects), [])
-    texts = [*_read_private(reader, session_key, profile), *_read_days(reader, today, choose_lines)]
-    if max_tokens is not None:
-        parts, entries = _fit_tokens(reader, texts, 4 * max_tokens)
-    else:
-        most = min(DEFAULT_CHARS, memory.settings.defaults.bootstrap_total_max_chars)
-        total, is_open = most if max_chars is None else max_chars, max_chars is not None
-        parts, entries = _fit_with_entries(reader, texts, total, _Fitting(is_open))
+    texts = [*_read_private(reader, session_key, profile), *_read_days(reader, today)]
+    is_open = max_chars is not None
+    total = min(DEFAULT_CHARS, memory.settings.defaults.bootstrap_total_max_chars) if max_chars is None else max_chars
+    parts = _fit(texts, memory.settings, total, is_open=is_open)
+    entries = _find_project_entries(reader, parts, min(_PROJECT_CHARS, total // 4))
+    if entries:
+        parts = _fit(texts, memory.settings, total - sum(len(entry) + 1 for entry in entries), is_open=is_open)
     for text in texts:
         if text.share == digest.WHOLE_SHARE and all(part.path != text.path for part in parts):
             reader.left_out.append(Issue(text.path, "is shown whole or not at all, and there is no room for it"))
@@ -115,16 +106,10 @@ class _Reader(NamedTuple):
     """The projects at hand; none if they are not known."""
     left_out: list[Issue]
 
-    def read(self, path: str, choose_lines: Callable[[str, str], str] | None = None) -> str:
+    def read(self, path: str) -> str:
         """Return a note without what no longer holds and what is of other projects; empty if it cannot be read."""
-        loaded = self.memory.loaded
-        is_here = os.path.lexists(os.path.join(self.memory.settings.workspace, path))
-        if not is_here and not (loaded and loaded.shared_store):
-            # Whoever asks for a note that is missing is told of others, for which all are looked at.
-            return ""
         try:
-            text = self.read_raw(path)
-            return self._hide(path, choose_lines(path, text) if choose_lines else text)
+            return self._hide(path, self.read_raw(path))
         except FileMissing:
             return ""
         except ReadError as error:
@@ -163,68 +148,30 @@ class _Reader(NamedTuple):
         return shown
 
 
-class _Fitting(NamedTuple):
-    """How the notes are fitted into their room."""
-
-    is_open: bool
-    """True if the caller has set a limit, so that those of the settings do not hold."""
-    measure: Callable[[str], int] = len
-
-
-def _fit_tokens(reader: _Reader, texts: list[_Text], quarters: int) -> tuple[list[digest.Excerpt], tuple[str, ...]]:
-    """Return what fits into quarters of tokens, with the titles and notices around it; nothing if these do not fit."""
-    room = quarters
-    while room > 0:
-        parts, entries = _fit_with_entries(reader, texts, room, _Fitting(True, quarter_tokens))
-        parts = [part for part in parts if part.text]
-        excess = quarter_tokens(Context(tuple(parts), (), entries).text) - quarters
-        if excess <= 0:
-            return parts, entries
-        room -= excess
-    return [], ()
-
-
-def _fit_with_entries(
-    reader: _Reader, texts: list[_Text], total: int, how: _Fitting
-) -> tuple[list[digest.Excerpt], tuple[str, ...]]:
-    """Return as much of each note as there is room for, and entries of the project that would not be shown."""
-    settings = reader.memory.settings
-    parts = _fit(texts, settings, total, how)
-    entries = _find_project_entries(reader, parts, min(_PROJECT_CHARS, total // 4), how.measure)
-    if entries:
-        parts = _fit(texts, settings, total - sum(how.measure(entry) + 1 for entry in entries), how)
-    return parts, entries
-
-
-def _fit(texts: list[_Text], settings: Settings, total: int, how: _Fitting) -> list[digest.Excerpt]:
-    """Return as much of each note as there is room for."""
-    limits = [_limit_of(text, settings, how) for text in texts]
+def _fit(texts: list[_Text], settings: Settings, total: int, *, is_open: bool) -> list[digest.Excerpt]:
+    """Return as much of each note as there is room for; ``is_open`` if the limits of the settings do not hold."""
+    limits = [_limit_of(text, settings, is_open=is_open) for text in texts]
     room = digest.share_budget([(limit, text.share) for text, limit in zip(texts, limits, strict=True)], total)
-    if not how.is_open:
+    if not is_open:
         room = _limit_days(texts, room, settings.defaults.startup_context.max_total_chars)
     parts: list[digest.Excerpt] = []
     for text, chars in zip(texts, room, strict=True):
         if text.share == digest.LONG_TERM_SHARE:
-            parts += digest.excerpt_ends(text.path, text.text, chars, how.measure)
+            parts += digest.excerpt_ends(text.path, text.text, chars)
         else:
-            is_day = text.share == digest.DAY_SHARE
-            part = digest.excerpt(text.path, text.text, chars, from_end=is_day, measure=how.measure)
+            part = digest.excerpt(text.path, text.text, chars, from_end=text.share == digest.DAY_SHARE)
             parts += [part] if part.is_whole or text.share != digest.WHOLE_SHARE else []
     return parts
 
 
-def _find_project_entries(
-    reader: _Reader, parts: Iterable[digest.Excerpt], room: int, measure: Callable[[str], int]
-) -> tuple[str, ...]:
+def _find_project_entries(reader: _Reader, parts: Iterable[digest.Excerpt], room: int) -> tuple[str, ...]:
     """Return the entries of the projects at hand that the parts leave out, the most important first, on a line each."""
     shown = [part for part in parts if part.path in _LONG_TERM_NOTES]
     if not reader.projects or not shown or shown[0].is_whole:
         return ()
     path, tokens = shown[0].path, reader.memory.settings.memory_search.chunking.tokens
-    if "<!--" not in (note := reader.read_raw(path)):
-        return ()
     entries = []
-    for chunk in iter_note_chunks(LONG_TERM_NOTE, note, tokens=tokens, overlap=0):
+    for chunk in iter_note_chunks(LONG_TERM_NOTE, reader.read_raw(path), tokens=tokens, overlap=0):
         marks = chunk.marks
         is_own = bool(marks.project) and is_for(marks.project, reader.projects) and not marks.is_superseded
         if is_own and not any(part.first_line <= chunk.start_line <= part.last_line for part in shown):
@@ -233,7 +180,7 @@ def _find_project_entries(
     for _, chunk in sorted(entries, key=lambda entry: (entry[0], entry[1].start_line)):
         text = " ".join(chunk.text.split()).removeprefix("- ")[:_PROJECT_ENTRY_CHARS]
         line = f"- {text} (Source: {format_citation(path, chunk.start_line, chunk.end_line)})"
-        room -= measure(line) + 1
+        room -= len(line) + 1
         if room >= 0:
             lines.append(line)
     return tuple(lines)
@@ -260,7 +207,7 @@ def _read_private(reader: _Reader, session_key: str, profile: str) -> list[_Text
     return []
 
 
-def _read_days(reader: _Reader, today: date, choose_lines: Callable[[str, str], str] | None) -> list[_Text]:
+def _read_days(reader: _Reader, today: date) -> list[_Text]:
     """Return the notes of the last days, the newest day first: its own note, then those with a title."""
     settings = reader.memory.settings
     startup = settings.defaults.startup_context
@@ -268,8 +215,8 @@ def _read_days(reader: _Reader, today: date, choose_lines: Callable[[str, str], 
         return []
     days = [today - timedelta(days=back) for back in range(min(startup.daily_memory_days, today.toordinal()))]
     paths = [path for day in days for path in _list_day(settings.workspace, day.isoformat())]
-    read = ((path, reader.read(path, choose_lines)) for path in paths)
-    return [_Text(path, text, digest.DAY_SHARE) for path, text in read if text.strip()]
+    read = ((path, reader.read(path)) for path in paths)
+    return [_Text(path, text, digest.DAY_SHARE) for path, text in read if text]
 
 
 def _list_day(workspace: str, day: str) -> list[str]:
@@ -285,15 +232,14 @@ def _list_day(workspace: str, day: str) -> list[str]:
     return [f"memory/{name}" for name in (day + NOTE_ENDING, *(name for _, name in sorted(titled)[:_MAX_TITLED]))]
 
 
-def _limit_of(text: _Text, settings: Settings, how: _Fitting) -> int:
-    """Return how many characters of a note may be shown."""
-    length = how.measure(digest.squeeze(text.text))
-    most = USER_CHARS if text.share in (digest.USER_SHARE, digest.WHOLE_SHARE) else length
-    if not how.is_open:
+def _limit_of(text: _Text, settings: Settings, *, is_open: bool) -> int:
+    """Return how many characters of a note may be shown; ``is_open`` if the caller has set a limit for all."""
+    most = USER_CHARS if text.share in (digest.USER_SHARE, digest.WHOLE_SHARE) else len(text.text)
+    if not is_open:
         is_day = text.share == digest.DAY_SHARE
         defaults = settings.defaults
         most = min(most, defaults.startup_context.max_file_chars if is_day else defaults.bootstrap_max_chars)
-    return min(most, length)
+    return min(most, len(text.text))
 
 
 def _limit_days(texts: list[_Text], room: list[int], total: int) -> list[int]:

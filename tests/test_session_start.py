@@ -44,6 +44,8 @@ PRIVATE = f"""## MEMORY.md
 
 ## USER.md
 
+
+
 - Likes short answers.
 
 {DAYS}"""
@@ -175,7 +177,7 @@ def test_entries_of_other_projects_are_left_out_where_the_project_is_known(fille
     assert "Of the shop." in everything.text
     assert everything.left_out == ()
     context = session_context(memory, "main", today=TODAY, projects=[SHOP])
-    assert context.text.startswith("## MEMORY.md\n\n- For all.\n- Of the shop.\n\n- After.\n")
+    assert context.text.startswith("## MEMORY.md\n\n- For all.\n- Of the shop.\n\n\n- After.\n")
     assert [issue.path for issue in context.left_out] == ["MEMORY.md"]
     assert "1 entry was left out" in context.left_out[0].problem
 

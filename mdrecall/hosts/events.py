@@ -57,7 +57,7 @@ class HookEvent(NamedTuple):
     is_headless: bool = False
     """True if nobody sits in front of the host, as far as it can be known."""
     may_search: bool = True
-    """True if the model may search the memory without a question."""
+    """True if the model may search the memory: where nobody can permit it, an installation must have done so."""
 
 
 class HookCall(NamedTuple):
@@ -77,11 +77,8 @@ class HookCall(NamedTuple):
 
     @property
     def room(self) -> int:
-        """How long a text for the model may be, in quarters of tokens: never fewer than its characters or bytes."""
-        host = self.event.host
-        return (
-            min(self.settings.mdrecall.hosts.max_chars, host.max_chars, host.max_bytes or host.max_chars) - _MARK_CHARS
-        )
+        """How long a text for the model may be, in quarters of tokens."""
+        return min(self.settings.mdrecall.hosts.max_chars, self.event.host.max_chars) - _MARK_CHARS
 
     def list_projects(self) -> tuple[str, ...]:
         """Return what the project of the session may be called; nothing in the folder of the notes."""
@@ -123,8 +120,8 @@ def read_event(
         host_event=_get_text(payload, "hook_event_name", "hookEventName") or row.events[event],
         is_subagent=event == "subagent-stop" or bool(_get_text(payload, "agent_id", "agentId")),
         is_stop_active=any(payload.get(name) is True for name in ("stop_hook_active", "stopHookActive")),
-        is_headless=_is_headless(row, transcript, env, has_terminal),
-        may_search=_may_search(row, env, cwd),
+        is_headless=(is_headless := _is_headless(row, transcript, env, has_terminal)),
+        may_search=not is_headless or _may_search(row, env, cwd),
     )
 
 

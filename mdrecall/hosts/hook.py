@@ -148,7 +148,7 @@ def answer_event(call: HookCall) -> Answer:
     said = list(parts)
     context = "\n\n".join(part.context.strip() for part in said if part.context.strip())
     ask = "\n\n".join(part.ask for part in said if part.ask)
-    return Answer(_finish(context, call.room), _finish(ask, call.event.host.max_bytes or call.event.host.max_chars))
+    return Answer(_finish(context, call.room), _finish(ask, call.event.host.max_chars))
 
 
 def _gather(call: HookCall, parts: list[Answer]) -> None:
@@ -183,9 +183,9 @@ def _finish(text: str, room: int) -> str:
     """Return as many whole lines of a text as there is room for, in quarters of tokens, marked as ours."""
     from mdrecall.text.markdown import quarter_tokens
 
-    sizes = accumulate(quarter_tokens(line) + 1 for line in text.split("\n"))
-    count = sum(1 for _ in takewhile(lambda size: size <= room + 1, sizes))
-    return mark_memory("\n".join(text.split("\n")[:count])) if text else ""
+    lines = text.split("\n")
+    sizes = accumulate(quarter_tokens(line) + 1 for line in lines)
+    return mark_memory("\n".join(lines[: sum(1 for _ in takewhile(room.__ge__, sizes))])) if text else ""
 
 
 def mark_memory(text: str) -> str:

@@ -125,7 +125,7 @@ class Host(NamedTuple):
     timeout_unit: Literal["s", "ms"] = "s"
     """The unit of ``timeout`` in its configuration of hooks."""
     max_chars: int = _MAX_CHARS
-    max_bytes: int | None = None
+    """How long a text for the model may be; a character outside of ASCII counts as four, and has at most four bytes."""
 
 
 def render_hooks(host: Host, command: str, *, is_named: bool = True) -> dict[str, Any]:
@@ -299,7 +299,7 @@ HOSTS = (
          {"session-start": "top", "prompt": "top"}, _for_copilot,
          r"/session-state/[^/]+/events\.jsonl$", "COPILOT_CLI"),
     Host("codex", _CLAUDE_EVENTS, _SPECIFIC, _for_codex, r"(?:^|/)rollout-[^/]+\.jsonl$",
-         headless_transcript='"source":"exec"', max_bytes=_MAX_CODEX_BYTES),
+         headless_transcript='"source":"exec"', max_chars=_MAX_CODEX_BYTES),
     # It says that it is about to compact before each request to the model, so that event means nothing.
     Host("gemini", {"session-start": "SessionStart", "prompt": "BeforeAgent", "stop": "AfterAgent",
                     "session-end": "SessionEnd"},

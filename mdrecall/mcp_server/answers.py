@@ -49,21 +49,15 @@ class Answers:
     """Answers the requests of clients; safe to use from several threads."""
 
     def __init__(
-        self,
-        memories: Memories,
-        session_key: str = "",
-        make_tools: MakeTools | None = None,
-        *,
-        read_only: bool = False,
-        folder: str = "",
+        self, memories: Memories, session_key: str = "", make_tools: MakeTools | None = None, *, read_only: bool = False
     ) -> None:
         """``make_tools`` decides on the tools instead of the plugins in the memory slots.
 
-        ``read_only`` leaves out every tool that writes. ``folder`` is that of a single client.
+        ``read_only`` leaves out every tool that writes.
         """
         self.memories = memories
         self._own_key = session_key.strip()
-        self._toolbox = Toolbox(memories, make_tools, read_only=read_only, folder=folder)
+        self._toolbox = Toolbox(memories, make_tools, read_only=read_only)
         self._can_append = memories.can_append and not read_only
         self.methods: Mapping[str, Callable[[Request, str], Json]] = {
             "tools/list": self._toolbox.list_tools,

@@ -2,7 +2,6 @@
 
 import importlib.util
 import logging
-import os
 import signal
 import sys
 import threading
@@ -84,13 +83,7 @@ def run_stdio(selection: Selection, session_key: str = "", share: "Share | None"
     is_foreign = any(each.is_foreign for each in served)
     if is_foreign:
         _log.warning("This folder is in a repository with a remote: agents may search it. %s", _NAME_IT)
-    answers = Answers(
-        Memories(served, share=share),
-        session_key,
-        read_only=selection.read_only or is_foreign,
-        # A client starts its server in the folder that it works in, which may be gone.
-        folder=os.getcwd() if os.path.exists(".") else "",
-    )
+    answers = Answers(Memories(served, share=share), session_key, read_only=selection.read_only or is_foreign)
     try:
         serve(answers, stdin, stdout)
     finally:

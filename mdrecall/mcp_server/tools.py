@@ -13,7 +13,7 @@ from mdrecall.config.load import find_current_folder
 from mdrecall.errors import MemoryDisabled, RecallError, message_with_hint
 from mdrecall.mcp_server.memories import Memories, may_append
 from mdrecall.mcp_server.protocol import INTERNAL_ERROR, INVALID_PARAMS, Json, ProtocolError, Request
-from mdrecall.notes.repository import add_project, list_projects
+from mdrecall.notes.repository import list_projects, name_project, project_of
 from mdrecall.sessions.visibility import parse
 from mdrecall.tools import toolset
 from mdrecall.tools.toolset import FunctionTool, ToolAnswer, Toolset, ToolSpec
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 #: The tool that searches several memories at once, and those that read what it has found.
-_SEARCH_TOOL = "memory_search"
+_SEARCH_TOOL, _APPEND_TOOL = "memory_search", "memory_append"
 _READ_TOOLS = ("memory_get", "session_get")
 #: Stands for every memory in a list of names; no memory can be called so.
 _ALL_NAMES = "*"
@@ -33,6 +33,8 @@ _ALL_NAMES = "*"
 _MAX_NAME_CHARS = 80
 #: Noted as the author of what a client appends that has not said its name.
 _UNKNOWN_CLIENT = "an MCP client"
+#: With the short name of a project, as much as a note has for who wrote a text.
+_MAX_CLIENT_CHARS = 16
 
 #: Makes the tools of a memory for a session key and the name of a client.
 MakeTools: TypeAlias = Callable[["Memory", str, str], Toolset]
@@ -44,17 +46,11 @@ class Toolbox:
     Safe to use from several threads.
     """
 
-    def __init__(
-        self, memories: Memories, make_tools: MakeTools | None = None, *, read_only: bool = False, folder: str = ""
-    ) -> None:
-        """``make_tools`` decides on the tools instead of the plugins; ``read_only`` leaves out all that write.
-
-        ``folder`` is that of the client, if there is only one.
-        """
+    def __init__(self, memories: Memories, make_tools: MakeTools | None = None, *, read_only: bool = False) -> None:
+        """``make_tools`` decides on the tools instead of the plugins; ``read_only`` leaves out all that write."""
         self._memories = memories
         self._make_tools = make_tools
         self._read_only = read_only
-        self._folder = folder
         self._projects: dict[str, tuple[str, ...]] = {}
         self._lock = threading.Lock()
         self._slots: dict[str, Slot] = {}
@@ -94,8 +90,10 @@ class Toolbox:
     def call_tool(self, request: Request, session_key: str) -> Json:
         tool, arguments = request.params["name"], dict(request.params.get("arguments") or {})
         try:
-            author = request.client or _UNKNOWN_CLIENT
-            author = add_project(author, self._folder) if self._folder else author
+            author = (request.client or _UNKNOWN_CLIENT)[:_MAX_CLIENT_CHARS]
+            if tool == _APPEND_TOOL:
+                # What is written down says in which project, because it is shown unasked in no other.
+                author = f"{author} in {name_project(project_of(find_current_folder()))}"
             answer = self._answer(tool, arguments, session_key, author)
         except RecallError as error:
             answer = toolset.error_answer(error)
@@ -163,8 +161,7 @@ class Toolbox:
         In the folder of the notes there is none, and everything is found.
         """
         if settings.workspace not in self._projects:
-            folder = self._folder or find_current_folder()
-            self._projects[settings.workspace] = list_projects(folder, settings.workspace)
+            self._projects[settings.workspace] = list_projects(find_current_folder(), settings.workspace)
         return self._projects[settings.workspace]
 
     def _open_notes(self, name: str) -> "Memory":

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 #: How much of a line is read; a branch name is shorter.
 _MAX_BYTES = 4096
-#: An author and the short name of a project fit into the 40 characters that a note has for who wrote a text.
-_MAX_AUTHOR_CHARS, _MAX_NAME_CHARS = 16, 11
+#: With the rest of the short name of a project, half of what a note has for who wrote a text.
+_MAX_NAME_CHARS = 11
 #: How much of a repository's settings is read; the origin stands at their beginning.
 _MAX_CONFIG_BYTES = 65_536
 _ORIGIN = compile_later(r'\[remote "origin"\][^\n]*\n((?:(?!\s*\[).*\n?)*)')
@@ -73,14 +73,6 @@ def project_of(folder: str) -> str:
     root = find_root(folder)
     origin = _read_origin(root) if root else ""
     return origin or f"path:{_escape(find_main_root(root) or folder or BROKEN_PROJECT)}"
-
-
-def add_project(author: str, folder: str) -> str:
-    """Return who writes a note, with a short name of the project that this happens in: ``codex in shop-3fa4b2c1``.
-
-    Without it, nobody could tell in which projects the text may be shown unasked.
-    """
-    return f"{author[:_MAX_AUTHOR_CHARS].strip()} in {name_project(project_of(folder))}"
 
 
 def name_project(key: str) -> str:

@@ -83,68 +83,55 @@ def hide_entries(text: str, is_unwanted: Callable[[Marks], bool]) -> tuple[str, 
     return "\n".join(lines), list(unwanted.values())
 
 
-def squeeze(text: str) -> str:
-    """Return a text with one blank line for several: most of them stand for lines that are hidden."""
-    return re.sub(r"\n(?:[ \t\r]*\n){2,}", "\n\n", text).strip("\n")
-
-
-def excerpt(path: str, text: str, room: int, *, from_end: bool, measure: Callable[[str], int] = len) -> Excerpt:
-    """Return as many whole lines of a text as there is room for: the first, or the last, the newest of a day.
-
-    Of several blank lines one is shown and counted. ``measure`` returns the length of a line.
-    """
+def excerpt(path: str, text: str, room: int, *, from_end: bool) -> Excerpt:
+    """Return as many whole lines of a text as there is room for: the first, or the last, the newest of a day."""
     lines = text.rstrip("\n").split("\n") if text.strip() else []
-    # Every line has an end but the last one of the whole text.
-    left, count, above = room + (measure(squeeze(text)) <= room), 0, 0
-    for number, line in enumerate(reversed(lines) if from_end else lines, start=1):
-        if line.strip():
-            # A blank line counts if it stands between two that are shown.
-            left -= measure(line) + 1 + (0 < above < number - 1)
-            if left < 0:
-                break
-            count = above = number
-        elif above:
-            count = number
+    if sum(len(line) + 1 for line in lines) <= room + 1:
+        return Excerpt(path, "\n".join(lines), 1, len(lines), len(lines))
+    used, count = 0, 0
+    for line in reversed(lines) if from_end else lines:
+        if used + len(line) + 1 > room:
+            break
+        used += len(line) + 1
+        count += 1
     first = len(lines) - count + 1 if from_end else 1
-    return Excerpt(path, squeeze("\n".join(lines[first - 1 : first - 1 + count])), first, first + count - 1, len(lines))
+    shown = lines[first - 1 : first - 1 + count]
+    return Excerpt(path, "\n".join(shown), first, first + count - 1, len(lines))
 
 
-def excerpt_ends(path: str, text: str, room: int, measure: Callable[[str], int] = len) -> list[Excerpt]:
+def excerpt_ends(path: str, text: str, room: int) -> list[Excerpt]:
     """Return the beginning and the end of a text, as many whole lines as there is room for; all of it if it fits."""
-    head = excerpt(path, text, room, from_end=False, measure=measure)
+    head = excerpt(path, text, room, from_end=False)
     if head.is_whole:
         return [head]
-    short = excerpt(path, text, int(room * _HEAD_SHARE), from_end=False, measure=measure)
-    tail = excerpt(path, text, room - measure(short.text) - 1, from_end=True, measure=measure)
+    short = excerpt(path, text, int(room * _HEAD_SHARE), from_end=False)
+    tail = excerpt(path, text, room - len(short.text) - 1, from_end=True)
     return [part for part in (short, tail) if part.text] if tail.text else [head]
 
 
-def omission_notice(part: Excerpt, after: Excerpt | None = None, *, can_read: bool = True) -> str:
+def omission_notice(part: Excerpt, after: Excerpt | None = None) -> str:
     """Return a line that says what was left out of a note and how to read it; empty if nothing was.
 
-    ``after`` is what is shown next of the same note. ``can_read`` says that the model has a tool for it.
+    ``after`` is what is shown next of the same note.
     """
     if part.is_whole:
         return ""
-    start = 1 if part.first_line > 1 and not after else part.last_line + 1
     if after:
-        shown = f"lines {start} to {after.first_line - 1} of {part.total_lines} are left out"
-    else:
-        lines = f"lines {part.first_line} to {part.last_line}" if part.last_line >= part.first_line else "no line"
-        shown = f"{lines} of {part.total_lines}"
-    return f"[{shown}; read on with memory_get {part.path} from {start}]" if can_read else f"[{shown}]"
+        gap = f"lines {part.last_line + 1} to {after.first_line - 1} of {part.total_lines} are left out"
+        return f"[{gap}; read on with memory_get {part.path} from {part.last_line + 1}]"
+    shown = f"lines {part.first_line} to {part.last_line}" if part.last_line >= part.first_line else "no line"
+    start = 1 if part.first_line > 1 else part.last_line + 1
+    return f"[{shown} of {part.total_lines}; read on with memory_get {part.path} from {start}]"
 
 
-def render(parts: Sequence[Excerpt], *, can_read: bool = True) -> str:
+def render(parts: Sequence[Excerpt]) -> str:
     """Return the notes under their names, each with a notice of what was left out."""
     blocks = []
     for _, same in groupby(parts, key=lambda part: part.path):
         own = list(same)
-        lines = []
-        for part, after in pairwise(own):
-            lines += [part.text, omission_notice(part, after, can_read=can_read)]
+        lines = [text for part, after in pairwise(own) for text in (part.text, omission_notice(part, after))]
         # What lies between two parts is said between them.
-        lines += [own[-1].text, omission_notice(own[-1], can_read=can_read) if len(own) == 1 else ""]
+        lines += [own[-1].text, omission_notice(own[-1]) if len(own) == 1 else ""]
         blocks.append(f"## {own[0].path}\n\n" + "\n".join(filter(None, lines)) + "\n")
     return "\n".join(blocks)
 

@@ -5,7 +5,6 @@ annotation. One line is one wish with its day. A wish below the heading *Candida
 and nobody has confirmed it. A wish below any other heading counts as confirmed.
 """
 
-import hashlib
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -14,6 +13,7 @@ from typing import NamedTuple
 from mdrecall.config.settings import Settings
 from mdrecall.errors import ReadError
 from mdrecall.notes.opening import decode, read_below
+from mdrecall.notes.repository import name_project
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.text.annotations import WISHES, is_for, line_origins, read_annotations, read_projects
 from mdrecall.text.markdown import quarter_tokens
@@ -71,10 +71,7 @@ def render_wishes(settings: Settings, projects: Sequence[str], max_tokens: int =
 
 def name_file(project: str) -> str:
     """Return the path of the wishes of a project; without a project, of those that hold everywhere."""
-    if not project:
-        return WISHES + NOTE_ENDING
-    name = re.sub("[^a-z0-9]+", "-", project.rstrip("/").rpartition("/")[2].lower())[:40].strip("-")
-    return f"{WISHES}-{name or 'project'}-{hashlib.sha256(project.encode()).hexdigest()[:8]}{NOTE_ENDING}"
+    return (f"{WISHES}-{name_project(project)}" if project else WISHES) + NOTE_ENDING
 
 
 def read_wishes(settings: Settings, project: str) -> Iterator[tuple[int, Wish]]:

@@ -14,7 +14,7 @@ from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.hook import answer_event
 from mdrecall.hosts.shown import Shown, Silenced, describe_log, list_shown, record_shown
 from mdrecall.memory import Memory
-from mdrecall.notes.repository import add_project, project_of
+from mdrecall.notes.repository import name_project, project_of
 from mdrecall.sessions.messages import strip_memory
 from mdrecall.sessions.wish_files import name_file
 from tests.conftest import Workspace
@@ -102,7 +102,7 @@ def test_a_task_that_is_ticked_off_later_is_done(hooks: Hooks) -> None:
 def test_more_tasks_than_fit_leave_room_for_notes(hooks: Hooks) -> None:
     hooks.workspace.write("memory/2026-02-10.md", "".join(f"- [ ] task {number}\n" for number in range(500)))
     text = hooks.answer("session-start").context
-    assert text.count("- [ ] task") == int(re.findall(r"## Open tasks \((\d+) of 500\)", text)[0]) >= 5
+    assert text.count("- [ ] task") == int(re.findall(r"## Open tasks \((\d+) of 500 lines\)", text)[0]) >= 5
     assert "task 499 (memory/2026-02-10.md#L500)" in text
     assert "green tea" in text
 
@@ -134,7 +134,7 @@ def test_the_text_is_never_too_long(hooks: Hooks, host: str, line: str, chars: i
     call = hooks.call("session-start", host)
     text = answer_event(call).context
     assert count_tokens(text) <= min(chars, call.event.host.max_chars) / 4
-    assert len(text.encode()) <= (call.event.host.max_bytes or chars)
+    assert len(text.encode()) <= call.event.host.max_chars
     assert count_tokens(text.partition("## What the user wants")[2].partition("What follows are")[0]) <= 400
     assert "memory_search" in text
     assert "- Always 0 " in text or chars == 500
@@ -252,9 +252,10 @@ def test_what_fails_costs_only_its_own_part(hooks: Hooks) -> None:
         raise StoreUnavailable("The disk is gone.", hint="Mount it.")
 
     hooks.workspace.write("memory/wishes.md", WISHES)
+    hooks.workspace.memory().sync()
     text = answer_event(hooks.call("session-start")._replace(open=fail)).context
     assert "answer in German" in text
-    assert "mend the deploy" in text
+    assert "green tea" in text
     assert hooks.problems == ["The disk is gone. Mount it."]
 
 
@@ -275,9 +276,9 @@ def test_where_tools_are_refused_none_is_named(hooks: Hooks) -> None:
     hooks.workspace.write("MEMORY.md", "Ana prefers green tea.\n" * 1_000)
     hooks.workspace.memory().sync()
     call = hooks.call("session-start")
-    text = answer_event(call._replace(event=call.event._replace(is_headless=True))).context
+    text = answer_event(call._replace(event=call.event._replace(is_headless=True, may_search=False))).context
     assert "green tea" in text
-    assert "of 1000 are left out]" in text
+    assert "of 1000 lines)" in text
     assert not re.search("memory_(search|get|append)", text)
 
 
@@ -307,7 +308,7 @@ def test_nothing_of_another_project_is_shown(hooks: Hooks, places: dict[str, Pat
         sections.append(digest_of(places[name], f'- Asked: "{name}-asked" (L1)', f"- [ ] {name}-digest", session=name))
         sections.append(f"- [ ] {name}-task <!-- project: {project} -->\n  - {name}-detail\n")
         sections.append(f"- {name}-fact\n<!-- by Claude Code -->\n")
-        sections.append(f"- {name}-kept\n<!-- by {add_project('claude-code', str(places[name]))} -->\n")
+        sections.append(f"- {name}-kept\n<!-- by claude-code in {name_project(project_of(str(places[name])))} -->\n")
     unknown = digest_of("", '- Asked: "from before" (L1)', "- [ ] from before", session="old")
     hooks.workspace.write("memory/2026-02-10.md", "- [ ] my own task\n\n" + "\n".join([*sections, unknown]))
     for place, own in (
@@ -373,9 +374,8 @@ def test_the_last_session_comes_however_long_ago_it_was(hooks: Hooks, places: di
         "2025-06-01",
         "",
         "09:00–09:40 shop",
-        '- Asked: "fix the pool" (L1)',
         '- Open: "The proxy is not measured yet." (L9)',
-        '- Said: "We keep twelve connections." (L8)',
+        '- Asked: "fix the pool" (L1)',
     ]
 
 
@@ -449,5 +449,5 @@ def test_a_hundred_hidden_digests_do_not_hide_what_the_person_wrote(hooks: Hooks
     digests = [digest_of(places["other"], *["- Said: no"] * 40, session=f"o{number}") for number in range(100)]
     hooks.workspace.write("memory/2026-02-10.md", "Mine before.\n\n" + "\n".join(digests) + "\nMine after.\n")
     text = hooks.answer("session-start", cwd=places["shop"]).context
-    assert "Mine before.\n\nMine after." in text
+    assert "\n\nMine before.\nMine after." in text
     assert "\n\n\n" not in text

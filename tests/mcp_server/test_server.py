@@ -3,6 +3,7 @@
 import asyncio
 import json
 import logging
+import re
 import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
@@ -110,7 +111,7 @@ def test_a_client_appends_with_its_name_and_finds_it_again(home: Home) -> None:
     assert text_of(appended) == "Appended to memory/people/priya.md#L1-L2."
     assert found.structured_content["results"][0]["path"] == "memory/people/priya.md"
     written = (home.workspace().path / "memory/people/priya.md").read_text()
-    assert written == "Priya drinks oolong.\n<!-- by claude-code -->\n"
+    assert re.fullmatch(r"Priya drinks oolong\.\n<!-- by claude-code in [a-z0-9-]+-[0-9a-f]{8} -->\n", written)
 
 
 def test_a_tool_without_short_text_answers_with_its_json(home: Home) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mdrecall.notes.repository import (
-    add_project,
     find_root,
     has_remote,
+    name_project,
     place_of,
     project_keys,
     project_of,
@@ -160,10 +160,8 @@ def test_worktrees_and_subfolders_are_the_project_of_their_repository(tmp_path: 
     assert project_keys(str(fix), "") == project_keys(str(shop), "")
     (shop / ".git" / "config").write_text('[remote "origin"]\n\turl = git@github.com:ana/shop.git\n')
     assert project_of(str(fix)) == "github.com/ana/shop"
-    author = add_project("a client with a long name", str(fix))
-    assert re.fullmatch("a client with a in shop-[0-9a-f]{8}", author)
-    assert author == add_project("a client with a long name", str(shop / "src"))
-    assert author != add_project("a client with a long name", str(repository(tmp_path / "b" / "shop")))
+    assert re.fullmatch("shop-[0-9a-f]{8}", name_project(project_of(str(fix))))
+    assert name_project(project_of(str(repository(tmp_path / "b" / "shop")))) != name_project("github.com/ana/shop")
 
 
 def test_a_folder_without_a_repository_is_a_project_and_no_folder_is_none_that_is_asked_for(tmp_path: Path) -> None:
