@@ -11,6 +11,7 @@ from itertools import accumulate, takewhile
 from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall, describe_failure
 from mdrecall.hosts.shown import Shown, record_shown
+from mdrecall.notes.clock import user_time
 from mdrecall.patterns import is_note_file
 from mdrecall.text.markdown import cut_tokens, quarter_tokens
 
@@ -23,8 +24,8 @@ _MAX_PATH = 160
 _MAX_SESSION, _MAX_TASKS, _MAX_LINE = 600, 480, 200
 #: A line of a note may be a whole paragraph.
 _MAX_NOTE_LINE = 400
-#: The line that says what can be searched, and what stands behind a title: "(12 of 3456 lines)".
-_MAX_COUNTS, _MAX_SOME = 80, 30
+#: The line that says what can be searched, what stands behind a title, as in "(12 of 3456 lines)", and a whole title.
+_MAX_COUNTS, _MAX_SOME, _MAX_TITLE = 80, 30, 60
 #: A task that has been open for longer is in MEMORY.md, or not urgent.
 _TASK_DAYS = 7
 #: Notes that are searched for the last session, and how much of them is read: a person waits for the first prompt.
@@ -81,7 +82,8 @@ class _Start:
         self._call = call
         self._settings = call.settings
         self._projects = call.list_projects()
-        self._room = call.room - quarter_tokens(introduce(call)) - 2
+        self._today = user_time(call.now, None, call.settings.defaults.user_timezone).date()
+        self._room = call.room - quarter_tokens(introduce(call)) - 2 - _MAX_COUNTS
         self._notice = _NOTICE
         self._tasks: list[Shown] = []
         self.shown: list[Shown] = []
@@ -99,10 +101,7 @@ class _Start:
 
     def _name_day(self, back: int) -> str:
         """Return how the names of a day's notes begin."""
-        from mdrecall.notes.clock import user_time
-
-        today = user_time(self._call.now, None, self._settings.defaults.user_timezone).date()
-        return f"memory/{date.fromordinal(max(1, today.toordinal() - back))}"
+        return f"memory/{date.fromordinal(max(1, self._today.toordinal() - back))}"
 
     def list_wishes(self) -> str:
         """Return what the person wants in every session."""
@@ -150,18 +149,15 @@ class _Start:
         days = self._list_days(startup.daily_memory_days if startup.enabled else 0)
         days = {path: [line for line in lines if line.citation not in tasks] for path, lines in days.items()}
         notes = {path: self._list_lines(path) for path in ("MEMORY.md", "USER.md")} | days
-        self._room -= _MAX_COUNTS
-        wanted = sum(quarter_tokens(line.text) + 1 for lines in days.values() for line in lines)
+        wanted = sum(_MAX_TITLE + sum(quarter_tokens(line.text) + 1 for line in lines) for lines in days.values())
         # What lasts may have half of the room, and what the days leave.
         most = self._room - min(wanted, self._room // 2)
         texts = [self._take_notes(f"## {path}", notes[path], self._room if path in days else most) for path in notes]
-        self._room += _MAX_COUNTS
         return "\n\n".join(filter(None, texts))
 
     def count(self) -> str:
         """Return what can be searched; empty without an index, because building it takes longer than a host waits."""
-        is_there = self._call.event.may_search and os.path.exists(self._settings.index_path)
-        if not is_there or self._room < _MAX_COUNTS:
+        if not self._call.event.may_search or not os.path.exists(self._settings.index_path):
             return ""
         with self._call.open() as memory:
             counts = [f"{count.files:,} {_NAMES[count.source]}" for count in memory.counts() if count.files]

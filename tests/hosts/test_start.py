@@ -155,6 +155,14 @@ def test_a_small_setting_leaves_room_for_the_beginning_of_memory_md(hooks: Hooks
     assert len(text) <= 1000
 
 
+def test_a_long_memory_md_leaves_room_for_the_last_days(hooks: Hooks) -> None:
+    hooks.workspace.write("MEMORY.md", "The first line.\n" + "Ana has much to tell.\n" * 5000)
+    text = hooks.answer("session-start").context
+    assert "The first line." in text
+    assert "The deploy failed." in text
+    assert "We chose twelve connections." in text
+
+
 def test_secrets_in_notes_are_masked(hooks: Hooks) -> None:
     secret = "sk-" + "ant-api03-" + "q7Zx1Lm4" * 6
     hooks.workspace.write("MEMORY.md", f"The key is {secret}.\n- [ ] renew {secret}\n")
