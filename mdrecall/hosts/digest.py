@@ -1,34 +1,34 @@
 """Digests of a host's session in the day's note, and the request to its model to write down what matters.
 
-A digest is written once, whole or not at all, whatever is killed. Each one begins where the last one ended. A section
-is saved as pending before it is written. If the process is killed meanwhile, the next one completes it before it writes
-anything else: the note has nothing of the section, a part at its end, or the whole. How far a session has come is in a
-small file, a hint that saves reading a transcript again. What a note says about itself counts more (``find_mark``), so
-a lost or outdated file loses nothing and writes nothing twice.
+At each stop, what is new in the transcript goes into an outline, in the session's file beside the index. When the
+session ends, is compacted or has been idle for long, the outline becomes a section of the note, written once, whole or
+not at all, whatever is killed: a section is saved before it is written, and what a killed process has left of it is
+completed before anything else. What a note says about itself counts more than the session's file (``find_mark``), so a
+lost or outdated file loses nothing and writes nothing twice.
 
 Run as a program, this module finishes the digests of sessions, which no host waits for.
 """
 
 import os
-import re
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from mdrecall import state_files
 from mdrecall.config.settings import Settings
-from mdrecall.errors import ReadError, RecallError
+from mdrecall.errors import RecallError
 from mdrecall.flush import flush_rules
 from mdrecall.locks import FileLock
-from mdrecall.notes.clock import user_time
-from mdrecall.notes.notes import NotePath, append_note
+from mdrecall.notes.clock import read_moment, user_time
+from mdrecall.notes.notes import NotePath, append_note, read_days
 from mdrecall.notes.repository import place_of, project_of
 from mdrecall.notes.tombstones import open_tombstones
-from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN
-from mdrecall.sessions.digest import Digest, Origin, find_mark, make_digest, safe_name
+from mdrecall.patterns import NOTE_ENDING
+from mdrecall.sessions import digest
+from mdrecall.sessions.digest import Outline, Section, find_mark, find_sections, safe_name
 from mdrecall.sessions.flush import DEFAULT_WINDOW, FlushHistory, Turn, decide, make_request
 from mdrecall.types import HostRecord, TranscriptRecord
 
@@ -43,13 +43,10 @@ _KEEP_S = 31 * 24 * 3600
 _WAIT_S = 2.0
 #: How much of a transcript is read at once: six seconds of work if it is all messages, a tenth of one if it is output.
 MAX_BYTES = 16 << 20
-
-#: How many records one section covers at most: a hook has little time, and the next one goes on.
-MAX_RECORDS = 2_000
 #: How many sessions are looked at when another one starts; older ones were finished by earlier starts.
 _MAX_SESSIONS = 20
-#: How many notes are searched for marks if a session's file is lost. Claude Code deletes a transcript after 30 days.
-_MAX_NOTES = 31
+#: A session that has said nothing for so long was killed or left; one that runs beside this one is not cut in two.
+_IDLE_S = 3600
 #: A digest takes a moment; a process that nobody waits for must not stay. The next one goes on where it was.
 _MAX_SECONDS = 60
 #: How much of that it reads; the rest is for the last section on a machine that is busy.
@@ -59,16 +56,14 @@ _NICENESS = 10
 #: How long to wait for the transcript of a session that has ended, and how long it must stay the same to be complete.
 _MAX_WAIT_S = 5.0
 _SETTLES_S = 0.2
-_DAY_NOTE = re.compile(rf"(\d{{4}}-\d{{2}}-\d{{2}}){NOTE_ENDING_PATTERN}")
-
 _FLUSH_ENDING = ".flush"
 
 
-_T = TypeVar("_T", "Progress", "Pending", "_Context")
+_T = TypeVar("_T", "Progress", "_Context", Outline)
 
 
 class Progress(NamedTuple):
-    """How far the digests of a session have come."""
+    """How far a session has been read, and what no note has of it yet."""
 
     host: str = ""
     session: str = ""
@@ -82,22 +77,12 @@ class Progress(NamedTuple):
     seen: str = ""
     """The stamp of the transcript when all of it had been read."""
     day: str = ""
-    """The day of the last note that was written."""
-
-
-class Pending(NamedTuple):
-    """A section that is about to be written. There is at most one in a workspace, so the next one can complete it."""
-
-    text: str = ""
-    """Empty if there is none."""
-    day: str = ""
-    """The day of the note."""
-    file: str = ""
-    """The name of the session's file."""
-    number: int = 0
-    """The last record that the section covers."""
-    offset: int = 0
-    seen: str = ""
+    """The day of the note with the last section."""
+    is_ended: bool = False
+    """True if the host has said that the session is over."""
+    outline: Outline = Outline()
+    section: str = ""
+    """The section of the outline, while it is being written."""
 
 
 def progress_folder(settings: Settings) -> str:
@@ -125,14 +110,17 @@ def stamp_of_transcript(name: str) -> str:
     return " ".join(stamps)
 
 
-def list_progress(settings: Settings, limit: int, now: datetime) -> list[str]:
-    """Return the paths of the sessions that were active last, the last one first. Old files are removed."""
+def list_progress(settings: Settings, limit: int | None, now: datetime) -> list[str]:
+    """Return the paths of the sessions that were active last, the last one first.
+
+    Old files are removed, except where no note has yet what they say.
+    """
     found: list[tuple[float, str]] = []
     with suppress(OSError), os.scandir(progress_folder(settings)) as entries:
         for entry in entries:
             with suppress(OSError):
                 changed_s = entry.stat(follow_symlinks=False).st_mtime
-                if changed_s < now.timestamp() - _KEEP_S:
+                if changed_s < now.timestamp() - _KEEP_S and not load_progress(entry.path).outline.first:
                     os.unlink(entry.path)
                 elif entry.name.endswith(_ENDING):
                     found.append((changed_s, entry.path))
@@ -146,23 +134,7 @@ def load_progress(path: str) -> Progress:
 
 def save_progress(path: str, progress: Progress) -> None:
     """Write a session's file; raise ``OSError`` if that fails."""
-    state_files.save(path, progress._asdict())
-
-
-def load_pending(settings: Settings) -> Pending:
-    """Return the section that is being written, or that a killed process has left behind."""
-    return _load(_pending_path(settings), Pending())
-
-
-def save_pending(settings: Settings, pending: Pending) -> None:
-    """Write down a section before it is written to its note; raise ``OSError`` if that fails."""
-    state_files.save(_pending_path(settings), pending._asdict())
-
-
-def drop_pending(settings: Settings) -> None:
-    """Remove the section that was written, or could not be."""
-    with suppress(FileNotFoundError):
-        os.unlink(_pending_path(settings))
+    state_files.save(path, progress._asdict() | {"outline": progress.outline._asdict()})
 
 
 @contextmanager
@@ -183,15 +155,27 @@ def _pending_path(settings: Settings) -> str:
 
 
 def _load(path: str, new: _T) -> _T:
-    found = state_files.load(path)
-    known = {name: found[name] for name, value in new._asdict().items() if type(found.get(name)) is type(value)}
+    return _fill(new, state_files.load(path))
+
+
+def _fill(new: _T, found: Mapping[str, Any]) -> _T:
+    """Return a state with what is found in a file, as far as it has the right types."""
+    known: dict[str, Any] = {}
+    for name, value in new._asdict().items():
+        given = found.get(name)
+        if isinstance(value, Outline) and isinstance(given, dict):
+            given = _fill(value, given)
+        elif isinstance(given, list):
+            given = tuple(each for each in given if isinstance(each, str))
+        if type(given) is type(value):
+            known[name] = given
     return new._replace(**known)
 
 
 def digest_session(
     event: "HookEvent", settings: Settings, now: datetime, *, has_time: Callable[[], bool] = lambda: True
 ) -> str | None:
-    """Write the digest of what was added to a session's transcript. Return the path of the note, if one was written.
+    """Read what was added to a session's transcript. Return the path of the note, if a section was written.
 
     What ``has_time`` leaves out comes next time. At the end of a session the host does not wait, so a process of its
     own does it.
@@ -199,38 +183,44 @@ def digest_session(
     if event.is_subagent or not event.session:
         return None
     path = register_session(event, settings)
+    if event.event == "before-compaction":
+        return _finish(path, settings, now, has_time, is_over=True)
     if event.event != "session-end":
-        return _continue(path, settings, now, has_time)
+        _read_on(path, settings, has_time)
+        return None
     progress = load_progress(path)
-    if _has_more(progress) or (progress.transcript and not progress.seen):
+    if progress.outline.first or _has_more(progress) or (progress.transcript and not progress.seen):
         _start_detached(path, settings)
     return None
 
 
-def find_digest(event: "HookEvent", settings: Settings) -> str:
-    """Return the path of the note that has the last digest of a session; empty if none has."""
-    day = load_progress(progress_path(settings, event.host.name, event.session)).day
-    return f"memory/{day}{NOTE_ENDING}" if day else ""
+def _list_earlier(event: "HookEvent", settings: Settings, now: datetime) -> Iterator[Progress]:
+    own = progress_path(settings, event.host.name, event.session)
+    return (load_progress(path) for path in list_progress(settings, _MAX_SESSIONS, now) if path != own)
+
+
+def find_unwritten(event: "HookEvent", settings: Settings, now: datetime, projects: Collection[str]) -> Section | None:
+    """Return what the last other session of these projects would have as a section, if no note has it yet."""
+    unwritten = (progress for progress in _list_earlier(event, settings, now) if progress.outline.first)
+    sections = (section for progress in unwritten for section in find_sections(_render(progress, settings)))
+    return next((section for section in sections if section.is_of(projects)), None)
 
 
 def finish_later(event: "HookEvent", settings: Settings, now: datetime) -> None:
-    """Start a process that writes what sessions before this one left undigested, if there is something."""
-    own = progress_path(settings, event.host.name, event.session)
-    earlier = (path for path in list_progress(settings, _MAX_SESSIONS, now) if path != own)
-    if any(_has_more(load_progress(path)) for path in earlier):
+    """Start a process that writes what sessions before this one left without a section, if there is something."""
+    if any(_has_more(progress) or _is_over(progress, now) for progress in _list_earlier(event, settings, now)):
         _start_detached("", settings)
 
 
 def finish_digests(settings: Settings, now: datetime, has_time: Callable[[], bool] = lambda: True) -> list[str]:
-    """Write what sessions left undigested. Return the paths of the notes.
+    """Write the sections of sessions that are over. Return the paths of the notes.
 
     What ``has_time`` leaves out comes next time. A session that fails does not keep the others from it.
     """
-    written: list[str] = []
-    errors: list[Exception] = []
-    for path in list_progress(settings, _MAX_SESSIONS, now):
+    written, errors = list[str](), list[Exception]()
+    for path in list_progress(settings, None, now):
         try:
-            written += _finish(path, settings, now, has_time)
+            written += filter(None, [_finish(path, settings, now, has_time)])
         except (RecallError, OSError) as error:
             errors.append(error)
     if errors:
@@ -238,14 +228,22 @@ def finish_digests(settings: Settings, now: datetime, has_time: Callable[[], boo
     return written
 
 
-def _finish(path: str, settings: Settings, now: datetime, has_time: Callable[[], bool]) -> list[str]:
-    """Write section after section of a session, until nothing or no time is left. Return the paths of the notes."""
-    written: list[str] = []
-    while has_time() and _has_more(before := load_progress(path)):
-        written += filter(None, [_continue(path, settings, now, has_time)])
-        if load_progress(path) == before:
-            break
-    return written
+def _finish(
+    path: str, settings: Settings, now: datetime, has_time: Callable[[], bool], *, is_over: bool = False
+) -> str | None:
+    """Read the rest of a transcript, and write the section if the session is over. Return the path of its note."""
+    while has_time() and _read_on(path, settings, has_time):
+        pass
+    progress = load_progress(path)
+    is_due = not _has_more(progress) and (is_over or _is_over(progress, now))
+    return _close(path, progress, settings, now) if is_due and progress.outline.first else None
+
+
+def _is_over(progress: Progress, now: datetime) -> bool:
+    """True if a session that has an outline has ended, or has said nothing for long."""
+    moment = read_moment(progress.outline.at)
+    is_idle = moment is None or (now - moment).total_seconds() >= _IDLE_S
+    return bool(progress.outline.first) and (progress.is_ended or is_idle)
 
 
 def register_session(event: "HookEvent", settings: Settings) -> str:
@@ -261,60 +259,95 @@ def register_session(event: "HookEvent", settings: Settings) -> str:
         transcript=event.transcript or known.transcript,
         folder=event.cwd or known.folder,
         place=place_of(event.cwd) or known.place,
+        is_ended=event.event == "session-end",
     )
     if progress != known:
         save_progress(path, progress)
     return path
 
 
-def _continue(path: str, settings: Settings, now: datetime, has_time: Callable[[], bool]) -> str | None:
-    """Write the next section of a session, after one that was broken off. Return the path of its note, if there is one.
+def _read_on(path: str, settings: Settings, has_time: Callable[[], bool]) -> bool:
+    """Add what is new in a transcript to the outline of its session. True if there was something.
 
-    ``path`` is the session's file. Nobody waits for the reading: if another process has written meanwhile, it counts.
+    ``path`` is the session's file. Nobody waits for the reading: if another process has read meanwhile, that counts.
     """
     progress = load_progress(path)
-    stamp = stamp_of_transcript(progress.transcript)
-    if not stamp or open_tombstones(settings).load().is_forgotten_session(progress.session):
-        return None
+    if not _has_more(progress):
+        return False
     said: list[TranscriptRecord] = []
-    found, last, is_all = _read_on(progress, settings, has_time, said)
-    done = progress._replace(number=last.number, offset=last.end or 0, seen=stamp if is_all else "")
+    read = _read_records(progress, settings, has_time, said)
+    with _hold(path, progress, settings) as is_same:
+        if is_same:
+            _keep_words(progress, settings, said)
+            save_progress(path, read)
+        return is_same
+
+
+@contextmanager
+def _hold(path: str, progress: Progress, settings: Settings) -> Iterator[bool]:
+    """Hold the lock, with nothing pending. Yield False if another process has it, or has changed the session's file."""
     with lock_progress(settings) as is_ours:
-        if not is_ours:
+        if is_ours:
+            _write_pending(settings)
+        yield is_ours and load_progress(path) == progress
+
+
+def _close(path: str, progress: Progress, settings: Settings, now: datetime) -> str | None:
+    """Write the section of an outline. Return the path of its note, if there is one."""
+    outline, text = progress.outline, _render(progress, settings)
+    # The day of the work; today if it is not known, or yet to come.
+    at = user_time(min(read_moment(outline.at) or now, now), None, settings.defaults.user_timezone)
+    with _hold(path, progress, settings) as is_same:
+        if not is_same:
             return None
-        _write_pending(settings)
-        if load_progress(path) != progress:
+        if _find_mark(settings, progress) >= outline.first:
+            # A note has a part of it already, because the file is older. The transcript is read again.
+            progress, text = progress._replace(number=0, offset=0, seen=""), ""
+        if not text:
+            save_progress(path, progress._replace(outline=Outline()))
             return None
-        _keep_words(progress, settings, said)
-        if not found.text:
-            save_progress(path, done)
-            return None
-        # The day of the work; today if it is not known, or yet to come.
-        at = user_time(min(_moment(found.at) or now, now), None, settings.defaults.user_timezone)
-        day = f"{at:%Y-%m-%d}"
-        save_pending(settings, Pending(found.text, day, os.path.basename(path), done.number, done.offset, done.seen))
+        save_progress(path, progress._replace(section=text, day=f"{at:%Y-%m-%d}"))
+        state_files.save(_pending_path(settings), {"file": os.path.basename(path)})
         return _write_pending(settings)
 
 
 def _write_pending(settings: Settings) -> str | None:
-    """Write the pending section, unless its note has it. Return the path of the note; None without a section."""
-    pending = load_pending(settings)
-    if not pending.text:
-        return None
-    path = os.path.join(progress_folder(settings), pending.file)
-    progress, note = load_progress(path), NotePath("memory", pending.day + NOTE_ENDING)
-    if _find_mark(settings, progress, [note.name]) < pending.number:
-        try:
+    """Write the section that is pending, unless its note has it. Return the path of the note; None without a section.
+
+    At most one is pending in a workspace, so that the next process can complete what a killed one has begun.
+    """
+    pending = _pending_path(settings)
+    path = os.path.join(progress_folder(settings), os.path.basename(str(state_files.load(pending).get("file", ""))))
+    progress = load_progress(path)
+    note = NotePath("memory", progress.day + NOTE_ENDING)
+    try:
+        if progress.section and _find_mark(settings, progress) < progress.outline.number:
             limit = settings.mdrecall.max_file_bytes
-            append_note(settings.workspace, pending.text, note, max_bytes=limit, finishes=True)
-        except RecallError:
-            # Nothing was written. The section is made again next time; it must not keep others from theirs.
-            drop_pending(settings)
-            raise
-    done = {name: getattr(pending, name) for name in ("number", "offset", "seen", "day")}
-    save_progress(path, progress._replace(**done))
-    drop_pending(settings)
-    return note.shown
+            append_note(settings.workspace, progress.section, note, max_bytes=limit, finishes=True)
+        if progress.section:
+            save_progress(path, progress._replace(section="", outline=Outline()))
+    finally:
+        # If nothing was written, the section is made again next time; it must not keep others from theirs.
+        with suppress(FileNotFoundError):
+            os.unlink(pending)
+    return note.shown if progress.section else None
+
+
+def _render(progress: Progress, settings: Settings) -> str:
+    """Return the section of a session's outline."""
+    from mdrecall.notes.tombstones import open_masks
+
+    zone, origin = settings.defaults.user_timezone, _origin_of(progress)
+    return digest.render_section(
+        progress.outline,
+        origin._replace(place=open_masks(settings).redact(origin.place)),
+        lambda at: f"{user_time(moment, None, zone):%Y-%m-%d %H:%M}" if (moment := read_moment(at)) else "",
+    )
+
+
+def _origin_of(progress: Progress) -> digest.Origin:
+    project = project_of(progress.folder)
+    return digest.Origin(progress.host, progress.session, progress.folder, progress.place, project)
 
 
 def _keep_words(progress: Progress, settings: Settings, said: list[TranscriptRecord]) -> None:
@@ -328,22 +361,23 @@ def _keep_words(progress: Progress, settings: Settings, said: list[TranscriptRec
         state.keep_words(progress.host, progress.session, About(progress.folder, progress.place), said)
 
 
-def _read_on(
+def _read_records(
     progress: Progress, settings: Settings, has_time: Callable[[], bool], said: list[TranscriptRecord]
-) -> tuple[Digest, HostRecord, bool]:
-    """Return the digest of the records that no note has yet, the last record, and True if no more follow.
+) -> Progress:
+    """Return the progress after some more records; ``said`` gets what the person said in them.
 
-    It ends before all is read after many records or bytes, or when the time is over, but never before one record.
+    It ends before all is read after many bytes, or when the time is over, but never before one record.
     """
     from mdrecall.notes.tombstones import open_masks
     from mdrecall.sessions.hosts import read_steps
     from mdrecall.sessions.jsonl import day_of, one_line
     from mdrecall.sessions.own_words import split_words
 
-    mark = max(progress.number, _find_mark(settings, progress, _day_notes(settings, progress.day)))
-    zone = settings.defaults.user_timezone
+    mark = 0 if progress.outline.first else _find_mark(settings, progress)
+    stamp = stamp_of_transcript(progress.transcript)
     last, is_all, size = HostRecord(progress.number, progress.offset), False, 0
-    redact = open_masks(settings).redact
+    redact, forgotten = open_masks(settings).redact, open_tombstones(settings).load()
+    path = f"sessions/{progress.host}/{progress.session}.jsonl"
 
     def read_new() -> Iterator[HostRecord]:
         nonlocal last, is_all, size
@@ -351,54 +385,27 @@ def _read_on(
             if record.end is None:
                 break
             last, size = record, size + record.size
+            if forgotten.is_forgotten_transcript(path, day_of(record.at)):
+                record = record._replace(steps=())
             for step in record.steps:
                 if step.kind == "user" and (words := split_words(step.text)[0]):
                     text = one_line(redact(words))
                     said.append(TranscriptRecord(record.number, None, 0, "User", text, day_of(record.at)))
             if record.number > mark:
                 yield record
-            if last.number - progress.number >= MAX_RECORDS or size >= MAX_BYTES or not has_time():
+            if size >= MAX_BYTES or not has_time():
                 return
         is_all = True
 
-    found = make_digest(
-        read_new(),
-        Origin(progress.host, progress.session, progress.folder, progress.place, project_of(progress.folder)),
-        redact=redact,
-        clock=lambda at: f"{user_time(moment, None, zone):%Y-%m-%d %H:%M}" if (moment := _moment(at)) else "",
-    )
-    return found, last, is_all
+    outline = digest.extend_outline(progress.outline, read_new(), _origin_of(progress), redact)
+    seen = stamp if is_all else ""
+    return progress._replace(number=last.number, offset=last.end or 0, seen=seen, outline=outline)
 
 
-def _day_notes(settings: Settings, since: str) -> list[str]:
-    """Return the names of the last notes of days, from the day of the last digest on."""
-    try:
-        names = os.listdir(os.path.join(settings.workspace, "memory"))
-    except OSError:
-        return []
-    return sorted(name for name in names if (day := _DAY_NOTE.fullmatch(name)) and day[1] >= since)[-_MAX_NOTES:]
-
-
-def _find_mark(settings: Settings, progress: Progress, names: list[str]) -> int:
-    """Return the last record that some notes have a digest of; a note that cannot be read has none."""
-    from mdrecall.notes.opening import decode, read_below
-
-    mark = 0
-    for name in names:
-        shown = f"memory/{name}"
-        with suppress(ReadError):
-            note = read_below(settings.workspace, shown, shown=shown, max_bytes=settings.mdrecall.max_file_bytes)
-            mark = max(mark, find_mark(decode(note.data), progress.host, progress.session))
-    return mark
-
-
-def _moment(at: str) -> datetime | None:
-    """Return a moment with a time zone; None if the text is none."""
-    try:
-        moment = datetime.fromisoformat(at)
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
+def _find_mark(settings: Settings, progress: Progress) -> int:
+    """Return the last record that the notes have a section of, from the day of the last one on."""
+    notes = read_days(settings.workspace, progress.day, max_bytes=settings.mdrecall.max_file_bytes)
+    return max((find_mark(text, progress.host, progress.session) for text in notes), default=0)
 
 
 def _has_more(progress: Progress) -> bool:
@@ -523,7 +530,7 @@ def main(arguments: list[str]) -> None:
         settings = load(workspace=workspace, agent=agent).settings
         if path:
             _wait_for_transcript(load_progress(path).transcript)
-            _finish(path, settings, now, has_time)
+            _finish(path, settings, now, has_time, is_over=True)
             return
         with lock_progress(settings, "finishing", wait_s=0) as is_alone:
             if is_alone:

@@ -107,14 +107,13 @@ def _write_digest(call: HookCall) -> Iterator[Answer]:
     if is_summarised:
         yield Answer("In the summary, keep names, identifiers, paths and decisions word for word.")
     if call.settings.mdrecall.hosts.digest:
-        from mdrecall.hosts.digest import digest_session, find_digest
+        from mdrecall.hosts.digest import digest_session
 
         def has_time() -> bool:
             return time.monotonic() < call.deadline - _SECONDS_TO_WRITE
 
         note = digest_session(call.event, call.settings, call.now, has_time=has_time)
-        # Mostly the last stop has written all of it.
-        if is_summarised and (note := note or find_digest(call.event, call.settings)):
+        if is_summarised and note:
             yield Answer(f"What was asked, done and decided so far is in {call.settings.workspace}/{note}.")
 
 

@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from datetime import date
 from glob import escape, glob
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -293,9 +294,24 @@ def _mask_line(line: bytes, transcript: str, forgotten: Tombstones) -> bytes:
     day = str(content.get("timestamp", ""))[:10] if transcript and isinstance(content, dict) else ""
     hides_all = bool(day) and forgotten.is_forgotten_transcript(transcript, day)
     masked = _mask_values(content, (lambda text: FORGOTTEN) if hides_all else forgotten.mask)
+    if isinstance(content, dict) and _is_about_forgotten(content, forgotten):
+        # Whatever else was said in the session is read again from its transcript.
+        masked |= {"outline": {}, "section": "", "number": 0, "offset": 0, "seen": ""}
     if masked == content:
         return line
     return json.dumps(masked, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass") + b"\n"
+
+
+def _is_about_forgotten(state: dict[str, Any], forgotten: Tombstones) -> bool:
+    """True if a session's file has what its section will say, and the session or one of its days was forgotten."""
+    outline, days = state.get("outline"), [""]
+    if not isinstance(outline, dict):
+        return False
+    with suppress(ValueError):
+        first, last = (date.fromisoformat(str(outline.get(key))[:10]).toordinal() for key in ("start", "at"))
+        days += [date.fromordinal(day).isoformat() for day in range(first, last + 1)]
+    transcript = f"sessions/{copy_name(str(state.get('host')), str(state.get('session')))}"
+    return any(forgotten.is_forgotten_transcript(transcript, day) for day in days)
 
 
 def _mask_values(value: Any, mask: Callable[[str], str], key: str = "") -> Any:

@@ -29,6 +29,16 @@ def user_moment(now: "datetime | None", user_zone: str | None) -> Moment:
     return Moment(1000 * here.timestamp(), 1000 * offset.total_seconds() if offset else 0.0)
 
 
+def read_moment(at: str) -> "datetime | None":
+    """Return the moment of a text as ISO 8601; None if it is none, or has no time zone."""
+    from datetime import datetime
+
+    with suppress(ValueError):
+        moment = datetime.fromisoformat(at)
+        return moment if moment.tzinfo else None
+    return None
+
+
 def _time_zone(zone: "str | tzinfo | None", user_zone: str | None) -> "tzinfo | None":
     """Return the zone to use, None for this machine's. Raise ``ConfigError`` if ``zone`` does not exist."""
     if zone is not None and not isinstance(zone, str):

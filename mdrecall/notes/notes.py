@@ -7,14 +7,15 @@ import errno
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
-from mdrecall.errors import FileBusy, NothingToWrite, PathRefused
+from mdrecall.errors import FileBusy, NothingToWrite, PathRefused, ReadError
 from mdrecall.notes.editing import WAIT_S, append_to, open_folder, write_beside, write_error
 from mdrecall.notes.files import AGENT_FILES, MEMORY_FOLDER, ROOT_FILES, find_daily_note
+from mdrecall.notes.opening import decode, read_below
 from mdrecall.patterns import NOTE_ENDING, host_of, is_note_file
 from mdrecall.types import Appended
 
@@ -35,6 +36,8 @@ _HINT = (
 )
 #: Deeper than anybody sorts notes; it keeps a path within what file systems accept.
 _MAX_FOLDERS = 8
+#: How many notes of days are read for the marks in them. Claude Code deletes a transcript after 30 days.
+_MAX_DAYS = 31
 
 
 class NotePath(NamedTuple):
@@ -162,6 +165,18 @@ def append_daily(
             )
     except OSError as error:
         raise write_error(error, workspace, shown) from error
+
+
+def read_days(workspace: str, since: str, *, max_bytes: int) -> Iterator[str]:
+    """Yield the texts of the last notes of days, from a day on; one that cannot be read is left out."""
+    try:
+        names = sorted(os.listdir(os.path.join(workspace, MEMORY_FOLDER)))
+    except OSError:
+        return
+    days = [name for name in names if _DAY.fullmatch(name.removesuffix(NOTE_ENDING)) and name >= since]
+    for shown in (f"{MEMORY_FOLDER}/{name}" for name in days[-_MAX_DAYS:]):
+        with suppress(ReadError):
+            yield decode(read_below(workspace, shown, shown=shown, max_bytes=max_bytes).data)
 
 
 def create_note(workspace: str, name: str, text: str) -> str:

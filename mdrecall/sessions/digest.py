@@ -1,19 +1,21 @@
 """The notes around a conversation: what is read when it begins, kept of its last messages, and digested of it.
 
-A digest is a section of Markdown, made without a model. It says what was asked, which files and commits were made, how
-commands ended, and quotes what was decided or left open, each with its line in the transcript. Its last line is a
-comment that says which lines it covers: the mark from which the next digest goes on.
+A digest is a section of Markdown about one session, made without a model: what was asked first, how it ended, what the
+person wanted, what was decided or left open, which files and commits were made. Its last line is a comment that says
+which records of the transcript it covers: the mark. Until a section is written, what it will say is an outline.
 """
 
 import re
-from collections import deque
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence, Set
 from itertools import groupby, pairwise
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from mdrecall.patterns import NOTE_ENDING
-from mdrecall.sessions.messages import Kind, find_marked, visible_text
+from mdrecall.sessions.messages import QUESTION_ENDS, find_marked, split_sentences, visible_text
+from mdrecall.sessions.own_words import split_words
 from mdrecall.text.annotations import line_origins, read_annotated
+from mdrecall.text.words import find_stop_words, stem, surface_words, tokens
 from mdrecall.types import HostRecord, Marks, Step, TranscriptRecord
 
 #: The share of the remaining budget for each kind of note, in their order. What lasts gets half, a newer day more than
@@ -152,40 +154,29 @@ def note_text(messages: Sequence[TranscriptRecord], *, when: str, key: str, sess
     return f"# Conversation, {when}\n\n{known}\n\n## What was said last\n\n{said}\n"
 
 
-#: What one section shows at most, so that a day of work stays readable. A section usually covers one turn: only one
-#: that was cut off has more questions.
-_MAX_ASKED = 20
-_MAX_QUOTES = 8
-_MAX_FILES = 20
-_MAX_COMMANDS = 10
-_MAX_COMMITS = 10
-#: A quotation is one or two sentences; a command is recognised by its beginning.
+#: How much of each list an outline keeps, the last ones: so many lines stay readable, and files and calls are counted.
+_MOST = {"wanted": 6, "decided": 4, "open": 3, "left": 3, "files": 300, "commits": 8, "calls": 20}
+#: How many folders a section names.
+_MAX_FOLDERS = 8
+#: A quotation is one or two sentences.
 _MAX_QUOTE_CHARS = 240
-_MAX_COMMAND_CHARS = 80
-_MAX_NAME_CHARS = 60
-_MAX_KEY_CHARS = 200
-#: How much of a command is masked before it is cut: a secret that begins in what is shown ends before this.
-_MAX_COMMAND_READ = 2_000
+_MAX_TITLE_CHARS = 120
+_MAX_NAME_CHARS, _MAX_KEY_CHARS = 60, 200
 #: How much of one message is looked at: what a person types is shorter, what he pastes need not be searched.
 _MAX_MESSAGE_CHARS = 20_000
-#: How many different things are counted, and calls waited for, so that a long part needs little memory.
-_MAX_COUNTED = 1_000
 #: How many messages after the last call are one answer: hosts store an answer in pieces.
 _MAX_PIECES = 4
+#: A request with fewer words that mean something, such as "yes, go on", is no title.
+_LEAST_REQUEST_WORDS = 2
+#: A sentence of an answer with fewer of them, such as "Done, all tests pass.", says nothing to a later session.
+#: One about the request may be shorter.
+_LEAST_OUTCOME_WORDS, _LEAST_ANSWER_WORDS = 5, 3
 
-_T = TypeVar("_T")
-_TITLES: dict[Kind, str] = {"decision": "Said", "open": "Open"}
-# Commands that only look, which a digest leaves out.
-_LOOKING = re.compile(
-    "(?:ls|cat|head|tail|grep|egrep|rg|find|fd|pwd|cd|echo|printf|which|type|wc|tree|stat|file|less|more|sort|uniq|cut"
-    "|tr|jq|diff|date|env|true|sed|sleep|git (?:status|diff|log|show|branch|blame|rev-parse|ls-files|remote))(?: |$)"
-)
-_SEPARATOR = re.compile(r"&&|\|\||[;|\n]")
-_ASSIGNMENT = re.compile(r"\w+=\S*")
-# Output that goes to a file: the command writes.
-_TO_FILE = re.compile(r">\s*(?!&|/dev/null)[^\s>]|\bsed\b.*\s-i")
 # What `git commit` prints: [main a828e60] Keep 12 connections
 _COMMIT = re.compile(r"^\[[^\]\n]* ([0-9a-f]{7,40})\] ?(.*)$", re.MULTILINE)
+_HEADING_LINE = re.compile(r"^ {0,3}#{1,6} .*$", re.MULTILINE)
+_SENTENCE_ENDS = (".", "!", ":", "。", "！", "：")
+_EMPHASIS = re.compile(r"\*\*|__")
 _MARK_START = "<!-- mdrecall:digest "
 _MARK = re.compile(
     rf"^{_MARK_START}host=(\S+) session=(\S+)(?: project=(\S+))? lines=\d{{1,12}}-(\d{{1,12}}) -->\s*$", re.MULTILINE
@@ -208,15 +199,29 @@ class Origin(NamedTuple):
     """The key of its project; empty if that is not known."""
 
 
-class Digest(NamedTuple):
-    """A section about a part of a conversation, and where the next part begins."""
+class Outline(NamedTuple):
+    """What a section will say about a part of a session that no note has yet. Secrets are masked in it."""
 
-    text: str
-    """Empty if nothing in the part is worth a line."""
-    last: HostRecord | None
-    """The last record that was read; None if there is none."""
+    first: int = 0
+    """The first record of the part; 0 if nothing has been read."""
+    number: int = 0
+    """The last record of the part."""
+    start: str = ""
+    """The time of the first record that has one."""
     at: str = ""
     """The time of the last record that has one."""
+    title: str = ""
+    outcome: str = ""
+    wanted: tuple[str, ...] = ()
+    decided: tuple[str, ...] = ()
+    open: tuple[str, ...] = ()
+    """What the person left open."""
+    left: tuple[str, ...] = ()
+    """What the last answer left open: an earlier one may be about something that is done now."""
+    files: tuple[str, ...] = ()
+    commits: tuple[str, ...] = ()
+    calls: tuple[str, ...] = ()
+    """The ids of calls that commit and have no result yet."""
 
 
 class Section(NamedTuple):
@@ -237,17 +242,6 @@ class Section(NamedTuple):
     def is_of(self, projects: Collection[str]) -> bool:
         """True if it is about one of these projects."""
         return self.project in map(_write_key, projects)
-
-
-class _Message(NamedTuple):
-    number: int
-    text: str
-
-
-class _Command(NamedTuple):
-    text: str
-    times: int
-    is_ok: bool | None
 
 
 def safe_name(name: str) -> str:
@@ -299,165 +293,152 @@ def _write_key(project: str) -> str:
     return "%20".join(project.split())[:_MAX_KEY_CHARS]
 
 
-def make_digest(
-    records: Iterable[HostRecord], origin: Origin, *, redact: Callable[[str], str], clock: Callable[[str], str]
-) -> Digest:
-    """Return the digest of some records; ``clock`` turns a record's time into ``2026-02-10 09:00``, or nothing."""
-    part = _Part(origin, redact)
-    first: HostRecord | None = None
-    last: HostRecord | None = None
-    times: list[str] = []
+def extend_outline(
+    outline: Outline, records: Iterable[HostRecord], origin: Origin, redact: Callable[[str], str]
+) -> Outline:
+    """Return an outline with what some more records say."""
+    part = _Part(outline, origin, redact)
     for record in records:
-        first, last = first or record, record
-        if record.at:
-            times = [*times[:1], record.at]
-        for step in record.steps:
-            part.add(step, record.number)
-    part.end_turn()
-    lines = part.lines()
-    if first is None or last is None or not lines:
-        return Digest("", last, times[-1] if times else "")
-    heading = f"{_HEADING}{_span([clock(at) for at in times])}{_one_line(redact(origin.place))[:_MAX_NAME_CHARS]}"
+        part.add(record)
+    return part.outline()
+
+
+def render_section(outline: Outline, origin: Origin, clock: Callable[[str], str]) -> str:
+    """Return the section of an outline, empty if it has nothing worth a line.
+
+    ``clock`` turns a record's time into ``2026-02-10 09:00``, or nothing.
+    """
+    lines = list(_render_lines(outline))
+    if not lines and not outline.title:
+        return ""
+    place = _one_line(origin.place)[:_MAX_NAME_CHARS].strip()
+    heading = f"{_HEADING}{_span([clock(at) for at in (outline.start, outline.at)])}{place}"
     host, session = safe_name(origin.host), safe_name(origin.session)
-    label = f"({host} {session[:8]}{'…' if len(session) > 8 else ''})"
     project = f" project={_write_key(origin.project)}" if origin.project else ""
-    mark = f"<!-- mdrecall:digest host={host} session={session}{project} lines={first.number}-{last.number} -->"
-    text = "\n".join((f"{heading.rstrip()} {label}", *lines, mark)) + "\n"
-    return Digest(text, last, times[-1] if times else "")
+    mark = f"{_MARK_START}host={host} session={session}{project} lines={outline.first}-{outline.number} -->"
+    return "\n".join((heading + (f": {outline.title}" if outline.title else ""), *lines, mark)) + "\n"
+
+
+def _render_lines(outline: Outline) -> Iterator[str]:
+    """Yield the list items of a section."""
+    folders = _name_folders(outline.files)
+    more = [f"{len(folders) - _MAX_FOLDERS} more"] if len(folders) > _MAX_FOLDERS else []
+    for label, texts in (
+        ("Outcome", [outline.outcome]),
+        ("Wanted", outline.wanted),
+        ("Decided", [text for text in outline.decided if text != outline.outcome]),
+        ("Open", dict.fromkeys((*outline.open, *outline.left))),
+        ("Files", [", ".join((*folders[:_MAX_FOLDERS], *more))]),
+        ("Commits", [", ".join(outline.commits)]),
+    ):
+        yield from (f"- {label}: {text}" for text in texts if text)
+
+
+def _name_folders(files: Sequence[str]) -> list[str]:
+    """Return folders with how many files in them were changed, those with most first; one file by its own name."""
+    counts = Counter(name.rpartition("/")[0] for name in files)
+    alone = {folder: name for name in files if counts[folder := name.rpartition("/")[0]] == 1}
+    return [alone.get(folder) or f"{folder or '.'} ({count})" for folder, count in counts.most_common()]
 
 
 class _Part:
-    """What has been seen of a part so far, as it was said: only what is shown in the end is redacted, which is slow."""
+    """An outline while records are added to it."""
 
-    def __init__(self, origin: Origin, redact: Callable[[str], str]) -> None:
+    def __init__(self, outline: Outline, origin: Origin, redact: Callable[[str], str]) -> None:
+        self._outline = outline
         self._folder = origin.folder.rstrip("/") + "/" if origin.folder.strip("/") else ""
         self._redact = redact
-        self._asked: list[_Message] = []
-        self._asked_more = 0
-        self._files: dict[str, int] = {}
-        self._commands: dict[str, _Command] = {}
-        self._commits: dict[str, str] = {}
-        self._calls: dict[str, str] = {}
-        self._answer: deque[_Message] = deque(maxlen=_MAX_PIECES)
-        self._marked_of_person: deque[_Message] = deque(maxlen=_MAX_QUOTES)
-        self._marked_of_agent: deque[_Message] = deque(maxlen=_MAX_QUOTES)
+        self._lists = {name: dict.fromkeys(getattr(outline, name)) for name in _MOST}
+        self._answer: deque[str] = deque(maxlen=_MAX_PIECES)
+        self._last_answer = ""
+        self._asked: Set[str] = _find_words(outline.title)
 
-    def add(self, step: Step, number: int) -> None:
+    def add(self, record: HostRecord) -> None:
         """Take in what happened next."""
-        if step.kind == "user":
-            self.end_turn()
-            self._add_question(_Message(number, step.text[:_MAX_MESSAGE_CHARS].strip()))
-        elif step.kind == "assistant":
-            self._answer.append(_Message(number, visible_text(step.text[:_MAX_MESSAGE_CHARS])))
-        elif step.kind == "call":
-            self._answer.clear()
-            self._add_call(step)
-        elif step.kind == "result" and (command := self._calls.pop(step.call, None)):
-            self._add_result(command, step)
+        known, number = self._outline, record.number
+        self._outline = known._replace(first=known.first or number, number=number, at=record.at or known.at)
+        if not known.start:
+            self._outline = self._outline._replace(start=record.at)
+        for step in record.steps:
+            if step.kind == "user":
+                self._end_turn()
+                self._add_request(step.text[:_MAX_MESSAGE_CHARS])
+            elif step.kind == "assistant":
+                self._answer.append(visible_text(step.text[:_MAX_MESSAGE_CHARS]))
+            elif step.kind == "call":
+                # What the agent says before a call is not its last word.
+                self._answer.clear()
+                self._add_call(step)
+            elif step.kind == "result" and step.call in self._lists["calls"]:
+                del self._lists["calls"][step.call]
+                self._keep("commits", (f"{name[:12]} {subject}" for name, subject in _COMMIT.findall(step.text)))
 
-    def end_turn(self) -> None:
-        """Keep the answer that ended a turn: what the agent said before a call was not its last word."""
-        self._marked_of_agent.extend(message for message in self._answer if any(find_marked(message.text)))
+    def outline(self) -> Outline:
+        """Return the outline with everything that was added."""
+        self._end_turn()
+        outcome = _find_outcome(self._redact(self._last_answer), self._asked) if self._last_answer else ""
+        lists: dict[str, Any] = {name: tuple(values)[-_MOST[name] :] for name, values in self._lists.items()}
+        return self._outline._replace(outcome=_shorten(outcome) or self._outline.outcome, **lists)
+
+    def _end_turn(self) -> None:
+        text = "\n\n".join(self._answer)
         self._answer.clear()
-
-    def lines(self) -> list[str]:
-        """Return the list items of the section."""
-        asked = [f"- Asked: {self._quote(text)} (L{number})" for number, text in self._asked]
-        if self._asked_more:
-            asked.append(f"- Asked: {self._asked_more} more")
-        return [
-            *asked,
-            *_item("Files changed", self._files.items(), _MAX_FILES, self._show_file),
-            *_item("Commands", self._commands.values(), _MAX_COMMANDS, self._show_command),
-            *_item("Commits", self._commits.items(), _MAX_COMMITS, lambda one: f"{one[0]} {self._quote(one[1])}"),
-            *self._quotations(),
-        ]
-
-    def _add_question(self, message: _Message) -> None:
-        # A question that is asked again would be found before its answer.
-        if not message.text or message.text.startswith("/") or message.text.endswith(("?", "？")):
+        if not text.strip():
             return
-        marked = [sentence for _, sentence in find_marked(message.text)]
-        if marked:
-            self._marked_of_person.append(message)
-        if marked == [" ".join(message.text.split())]:
-            return  # a message that is nothing but one decision is quoted once, as that
-        if len(self._asked) < _MAX_ASKED:
-            self._asked.append(message)
-        else:
-            self._asked_more += 1
+        if _find_outcome(text, self._asked):
+            self._last_answer = text
+        self._lists["left"] = {}
+        marked = {kind for kind, _ in find_marked(text)} - {"wanted"}
+        for kind, sentence in find_marked(self._redact(text)) if marked else ():
+            if kind in marked:
+                self._lists["left" if kind == "open" else kind][_shorten(sentence)] = None
+
+    def _add_request(self, text: str) -> None:
+        own, rest = split_words(text)
+        # A plan that somebody has pasted says in its heading what it is about.
+        title = f"{own} {rest.partition(chr(10))[0].lstrip('# ')}" if rest.startswith("#") else own
+        words = _find_words(title)
+        if own and len(words) >= _LEAST_REQUEST_WORDS:
+            self._asked = words | _find_words(self._outline.title)
+            if not self._outline.title:
+                self._outline = self._outline._replace(title=_shorten(self._redact(title), _MAX_TITLE_CHARS))
+        if any(find_marked(own)):
+            # A message is masked as a whole and then cut into sentences, because a secret may have several lines.
+            for kind, sentence in find_marked(self._redact(own)):
+                if sentence not in self._outline.title:
+                    self._lists[kind][_shorten(sentence)] = None
 
     def _add_call(self, step: Step) -> None:
-        for file in step.files:
-            name = file.removeprefix(self._folder)
-            if name in self._files or len(self._files) < _MAX_COUNTED:
-                self._files[name] = self._files.get(name, 0) + 1
-        if command := step.text[:_MAX_COMMAND_READ].strip():
-            if step.call and len(self._calls) < _MAX_COUNTED:
-                self._calls[step.call] = command
-            self._count(command, 1, None)
+        names = (file.removeprefix(self._folder) for file in step.files)
+        # Elsewhere, what is hidden belongs to a program, such as the agent's own plans.
+        self._keep("files", (name for name in names if not (name.startswith("/") and "/." in name)))
+        if step.call and "git" in step.text and "commit" in step.text:
+            self._lists["calls"][step.call] = None
 
-    def _add_result(self, command: str, step: Step) -> None:
-        for name, subject in _COMMIT.findall(step.text) if "git" in command else ():
-            if len(self._commits) < _MAX_COUNTED:
-                self._commits[name[:12]] = subject
-        self._count(command, 0, step.is_ok)
-
-    def _count(self, command: str, more: int, is_ok: bool | None) -> None:
-        name = command[:_MAX_COMMAND_CHARS]
-        known = self._commands.get(name)
-        if known or (len(self._commands) < _MAX_COUNTED and not _only_looks(command)):
-            self._commands[name] = _Command(command, (known.times if known else 0) + more, is_ok)
-
-    def _quotations(self) -> list[str]:
-        """Return the sentences that decide something or leave it open: the last ones, the person's before the agent's.
-
-        A message is redacted as a whole and then cut into sentences, because a secret may have several lines.
-        """
-        found = [
-            (kind, message.number, sentence)
-            for message in (*reversed(self._marked_of_person), *reversed(self._marked_of_agent))
-            for kind, sentence in reversed(list(find_marked(self._redact(message.text))))
-        ]
-        chosen = list(dict.fromkeys(found))[:_MAX_QUOTES][::-1]
-        order = sorted(chosen, key=lambda one: (one[0], one[1]))
-        return [f"- {_TITLES[kind]}: {_quotation(text)} (L{number})" for kind, number, text in order]
-
-    def _quote(self, text: str) -> str:
-        return _quotation(self._redact(text))
-
-    def _show_file(self, file: tuple[str, int]) -> str:
-        return f"{_one_line(self._redact(file[0]))} ({file[1]})"
-
-    def _show_command(self, command: _Command) -> str:
-        # A secret is masked while it is whole, and only then is the command cut.
-        text = _cut(_one_line(self._redact(command.text)).replace("`", "'"), _MAX_COMMAND_CHARS)
-        return f"`{text}`{_outcome(command)}"
+    def _keep(self, name: str, texts: Iterable[str]) -> None:
+        self._lists[name] |= dict.fromkeys(_shorten(self._redact(text)) for text in texts)
 
 
-def _only_looks(command: str) -> bool:
-    """True if every part of a command only reads."""
-    if _TO_FILE.search(command):
-        return False
-    for part in _SEPARATOR.split(command):
-        words = " ".join(word for word in part.split() if not _ASSIGNMENT.fullmatch(word))
-        if words and not _LOOKING.match(words):
-            return False
-    return True
+def _find_words(text: str) -> Set[str]:
+    """Return the words of a text that mean something, in their basic form."""
+    words = {word for token in tokens(text) for word in surface_words(token) if not word.isdigit()}
+    return {stem(word) for word in words - find_stop_words(words)}
 
 
-def _item(title: str, things: Iterable[_T], limit: int, show: Callable[[_T], str]) -> list[str]:
-    """Return one list item with the last of some things; none without things."""
-    found = list(things)
-    more = f", and {len(found) - limit} more" if len(found) > limit else ""
-    return [f"- {title}: {', '.join(show(one) for one in found[-limit:])}{more}"] if found else []
+def _find_outcome(answer: str, asked: Set[str]) -> str:
+    """Return the sentence of an answer that has most to do with the request.
 
-
-def _outcome(command: _Command) -> str:
-    word = {True: "ok", False: "failed", None: ""}[command.is_ok]
-    if command.times < 2:
-        return f" ({word})" if word else ""
-    return f" ({command.times}, last {word})" if word else f" ({command.times})"
+    Of equal ones prose comes before lists, and then the first. Empty if no sentence says anything.
+    """
+    answer = _HEADING_LINE.sub("", answer)
+    prose = {text for text in split_sentences(answer, is_prose=True) if text.endswith(_SENTENCE_ENDS)}
+    found = [
+        (sentence, len(words & asked) + (sentence in prose) / 2)
+        for sentence in split_sentences(answer)
+        if not sentence.endswith(QUESTION_ENDS) and "|" not in sentence
+        if len(words := _find_words(sentence)) >= (_LEAST_ANSWER_WORDS if words & asked else _LEAST_OUTCOME_WORDS)
+    ]
+    return max(found, key=lambda each: each[1], default=("", 0))[0]
 
 
 def _span(times: list[str]) -> str:
@@ -471,8 +452,10 @@ def _span(times: list[str]) -> str:
     return f"{first[-5:]}–{last[-5:]} " if first[:10] == last[:10] else f"{first}–{last} "
 
 
-def _quotation(text: str) -> str:
-    return f'"{_cut(_one_line(text), _MAX_QUOTE_CHARS)}"'
+def _shorten(text: str, chars: int = _MAX_QUOTE_CHARS) -> str:
+    """Return a text as a section shows it: on one line, cut after a word."""
+    line = _EMPHASIS.sub("", _one_line(text)).rstrip(": ")
+    return line if len(line) <= chars else re.sub(r"\s\S{0,30}$", "", line[:chars]).rstrip(" ,;:") + "…"
 
 
 def _one_line(text: str) -> str:
@@ -481,7 +464,3 @@ def _one_line(text: str) -> str:
     A comment would hide what follows it. A control character can change the terminal that shows the note.
     """
     return _CONTROL.sub("", " ".join(text.split())).replace("<!--", "<! --").replace("-->", "-- >")
-
-
-def _cut(text: str, chars: int) -> str:
-    return text if len(text) <= chars else text[: chars - 1].rstrip() + "…"

@@ -17,7 +17,7 @@ from functools import cache
 from typing import Literal, TypeAlias
 
 from mdrecall.patterns import compile_later
-from mdrecall.text.words import fold, is_unspaced, stem, surface_words, tokens
+from mdrecall.text.words import count_unspaced, fold, is_unspaced, stem, surface_words, tokens
 
 NO_REPLY = "NO_REPLY"
 
@@ -100,41 +100,59 @@ def _remove(text: str, ranges: list[tuple[int, int]]) -> str:
     return "".join((*kept, text[end:]))
 
 
-Kind: TypeAlias = Literal["decision", "open"]
+Kind: TypeAlias = Literal["decided", "wanted", "open", "passing"]
 
 #: A shorter sentence, such as "Don't." or "Not yet.", says nothing by itself. It is counted in bytes, because three
 #: characters of Chinese say as much as nine letters.
 _MIN_BYTES = 15
+#: A wish with fewer words points at something that is only there in its conversation: "Don't do that."
+_MIN_WISH_WORDS = 5
 
 # A line ends a sentence, and so does a full stop that a blank follows.
 _END = compile_later(r"(?<=[.!?…])[\"'”’)*_]*\s+|(?<=[。！？])[」』）]?|\n+")
 _FENCE = compile_later(r"^[ \t]*(```|~~~).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.MULTILINE | re.DOTALL)
 # What begins a line in Markdown: a heading, a list item with its box, a quotation, the borders of a table.
 _LEAD = compile_later(r"(?:[#>|\s]|[-*+]\s|\d{1,3}[.)]\s|\[[ xX]\]\s)+")
-_QUESTION = ("?", "？")
+#: How a question ends.
+QUESTION_ENDS = ("?", "？", '?"', "?)")
 
 
-# The words of each kind as alternatives of a pattern, one language after the other, each on lines of its own.
+# The words of each kind as alternatives of a pattern, one language after the other, each on lines of its own. What is
+# wanted is an order that corrects or binds; the same words in an agent's answer only describe. An order is passing if
+# it holds for the task at hand, asks what to do, or is about something that was said before.
 _SPACED: dict[Kind, str] = {
-    "decision": (
-        r"decided|decision|agreed|settled on|instead of|rather than|because|from now on|going forward|no longer"
-        r"|do not|don['’]?t (?!know|think|see)|always|never (?!mind)|we (?:will )?keep|we (?:will )?use|prefer"
-        r"|remember that"
-        r"|entschieden|entscheidung|beschlossen|vereinbart|weil|statt|anstatt|stattdessen|ab (?:jetzt|sofort)"
-        r"|von nun an|künftig|in zukunft|immer(?! noch)|niemals|nie (?:wieder|mehr)|nicht mehr"
+    "decided": (
+        r"(?:we|i)(?:['’]ve| have| had)? (?:decided|agreed|settled on)|(?:was|were|been|it is) decided|from now on"
+        r"|going forward|(?:^|(?<=[,;:–—-] )|(?<=so ))we (?:will )?(?:keep|use)|remember that"
+        r"|entschieden|beschlossen|vereinbart|ab (?:jetzt|sofort)|von nun an|künftig|in zukunft"
         r"|wir (?:nehmen|behalten|bleiben)"
-        r"|décidé|décision|convenu|parce qu|puisqu|au lieu d|plutôt qu|désormais|dorénavant|à partir de maintenant"
-        r"|toujours(?! pas)|jamais|il ne faut pas|on garde|nous gardons"
-        r"|decidimos|decidido|decisión|acordamos|acordado|porque|en lugar de|en vez de|a partir de ahora"
-        r"|de ahora en adelante|siempre|nunca|ya no"
-        r"|abbiamo deciso|deciso|decisione|concordato|perché|invece di|al posto di|d['’]ora in poi|da ora in poi|sempre"
-        r"|non usare|mai più"
-        r"|decisão|combinamos|combinado|em vez de|ao invés de|a partir de agora|daqui em diante|não use"
-        r"|besloten|beslissing|afgesproken|omdat|in plaats van|vanaf nu|voortaan|altijd|nooit"
-        r"|решили|решено|решение|договорились|потому что|вместо|отныне|с этого момента|всегда|никогда|больше не"
+        r"|(?:ai|a|avons|ont|est|été) décidé|convenu|désormais|dorénavant|à partir de maintenant|on garde|nous gardons"
+        r"|decidimos|hemos decidido|acordamos|a partir de ahora|de ahora en adelante"
+        r"|abbiamo deciso|concordato|d['’]ora in poi|da ora in poi"
+        r"|combinamos|usamos|a partir de agora|daqui em diante"
+        r"|besloten|afgesproken|vanaf nu|voortaan"
+        r"|решили|решено|договорились|отныне|с этого момента"
+    ),
+    "wanted": (
+        r"decided|agreed|instead of|rather than|because|no longer|prefer|must(?:n['’]?t)?|(?:has|needs) to"
+        r"|make sure|be sure"
+        r"|(?:^|(?<=[,;:(–—-] )|(?<=and )|(?<=please )|(?<=just )|(?<=also )|(?<=no ))"
+        r"(?:do not|don['’]?t|never|always|avoid) (?!know|think|see|understand|worry|mind|care|forget)\w+"
+        r"|(?:don|doesn)['’]?t (?:need|want|belong)|(?:we|i)(?:['’]d| would)? (?:\w+ )?(?:want|like)"
+        r"|should(?:n['’]?t)?(?! probably| presumably)"
+        r"|nicht mehr|weil|statt|anstatt|stattdessen|lieber|immer(?! noch)|niemals|nie wieder|soll(?:te|ten|en)?|muss"
+        r"|müssen|darf|dürfen|(?:ich|wir) (?:will|wollen|möchten?|brauchen)|bitte (?:nicht|kein\w*|nur)"
+        r"|ne \w+ plus|parce qu|puisqu|au lieu d|plutôt qu|toujours(?! pas)|jamais|il (?:ne )?faut"
+        r"|doit|doivent|devrai(?:t|ent)|(?:je|nous|on) (?:ne )?(?:veux|voulons|veut)|évite[rz]?"
+        r"|ya no|porque|en lugar de|en vez de|siempre|nunca|deben?|debería[n]?|hay que|quiero|queremos|evita"
+        r"|mai più|perché|invece di|al posto di|sempre|non usare|deve|devono|dovrebbe|bisogna|voglio|vogliamo"
+        r"|em vez de|ao invés de|não use|devem|deveria|precisa|quero|evite"
+        r"|omdat|in plaats van|altijd|nooit|moet(?! nog)|moeten(?! nog)|mag niet|(?:ik|we) will?(?:en)?"
+        r"|больше не|потому что|вместо|всегда|никогда|должн\w*|нужно(?! будет)|надо|хочу|хотим"
     ),
     "open": (
-        r"todo|fixme|not (?:done |solved |fixed )?yet|still (?:fails?|failing|broken|open|needs?|missing|have to|to do)"
+        r"todo(?= ?[:(-])|fixme|not (?:done |solved |fixed )?yet"
+        r"|still (?:fails?|failing|broken|open|needs?|missing|have to|to do)"
         r"|open question|unresolved|unsolved|left to do|next steps?|follow[- ]up|flaky|blocked (?:by|on)"
         r"|noch (?:nicht|offen|kaputt|zu tun)|immer noch|fehlt noch|muss noch|müssen noch|schlägt noch|offene frage"
         r"|ungelöst|nächste schritte"
@@ -145,18 +163,29 @@ _SPACED: dict[Kind, str] = {
         r"|nog niet|nog open|moet nog|moeten nog|faalt nog|nog te doen|volgende stap(?:pen)?"
         r"|ещё не|пока не|осталось|всё ещё|не решено|открытый вопрос|следующий шаг|нужно будет"
     ),
+    "passing": (
+        r"^(?:it|they|this|that) (?:should|needs|must|has)|(?:what|how|why|whether|which) .{0,60}should|yet|for now"
+        r"|right now|first|vorerst|zuerst|erst ?mal|pour l['’]instant|d['’]abord|por ahora|primero|per ora|prima"
+        r"|por enquanto|primeiro|voorlopig|eerst|пока|сначала"
+    ),
 }
 _UNSPACED: dict[Kind, str] = {
-    "decision": (
-        r"决定|決定|约定|約定|因为|因為|从现在起|從現在起|从今以后|今后|今後|以后都|以後都|不要|总是|總是|一律|而不是|改用"
-        r"|決め(?:た|まし)|ことにし(?:た|まし|ます)|これからは|なぜなら|必ず|常に|いつも|しないで|ではなく|代わりに"
-        r"|결정|하기로 (?:했|함|하)|앞으로는|왜냐하면|때문에|항상|절대|하지 마|대신"
+    "decided": (
+        r"决定|決定|约定|約定|从现在起|從現在起|从今以后|今后|今後|以后都|以後都|改用"
+        r"|決め(?:た|まし)|ことにし(?:た|まし|ます)|これからは"
+        r"|결정|하기로 (?:했|함|하)|앞으로는"
+    ),
+    "wanted": (
+        r"因为|因為|不要|总是|總是|一律|而不是|应该|應該|必须|必須|我想要"
+        r"|なぜなら|必ず|常に|いつも|しないで|ではなく|代わりに|べき|てほしい"
+        r"|왜냐하면|때문에|항상|절대|하지 마|대신|해야 (?:해|한|합)|원해"
     ),
     "open": (
         r"待办|待辦|还没|還沒|尚未|未解决|未解決|仍然失败|仍然失敗|还是失败|還是失敗|下一步|遗留|遺留"
         r"|まだ|未対応|未完了|残ってい|後で|あとで|要確認|次のステップ"
         r"|아직|미해결|나중에|남아 있|남았|해야 할|할 일|다음 단계"
     ),
+    "passing": r"先|暂时|暫時|とりあえず|まずは|일단|먼저",
 }
 
 
@@ -175,21 +204,32 @@ def _has_marker(folded: str, kind: Kind) -> bool:
 
 
 def find_marked(text: str) -> Iterator[tuple[Kind, str]]:
-    """Yield the sentences of a Markdown text that leave something open or decide something, code left out.
+    """Yield the sentences of a Markdown text that leave something open, decide something or want it, code left out.
 
-    A question decides nothing, though it may leave something open.
+    A question does none of that.
     """
-    for sentence in _sentences(_FENCE.sub("\n", text).split("\n")):
+    for sentence in split_sentences(text):
         folded = fold(sentence)
+        says_enough = len(folded.split()) >= _MIN_WISH_WORDS or count_unspaced(folded) >= _MIN_WISH_WORDS
+        if sentence.endswith((*QUESTION_ENDS, ":")):
+            continue
         if _has_marker(folded, "open"):
             yield "open", sentence
-        elif not sentence.endswith(_QUESTION) and _has_marker(folded, "decision"):
-            yield "decision", sentence
+        elif _has_marker(folded, "decided"):
+            yield "decided", sentence
+        elif says_enough and _has_marker(folded, "wanted") and not _has_marker(folded, "passing"):
+            yield "wanted", sentence
 
 
-def _sentences(lines: Iterable[str]) -> Iterator[str]:
-    for line in lines:
+def split_sentences(text: str, *, is_prose: bool = False) -> Iterator[str]:
+    """Yield the sentences of a Markdown text on one line each, without those of a few letters, code left out.
+
+    ``is_prose`` leaves out headings, lists, tables and quotations too.
+    """
+    for line in _FENCE.sub("\n", text).split("\n"):
         bare = line[lead.end() :] if (lead := _LEAD.match(line)) else line
+        if is_prose and bare != line.lstrip():
+            continue
         for sentence in _END.split(bare):
             if len(sentence.strip().encode("utf-8", "replace")) >= _MIN_BYTES:
                 yield " ".join(sentence.split())

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import stat
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +14,22 @@ from mdrecall.config.settings import Settings
 from mdrecall.errors import FileUnwritable
 from mdrecall.hosts import digest
 from mdrecall.hosts.digest import (
-    Pending,
     digest_session,
+    find_unwritten,
     finish_digests,
     finish_later,
-    load_pending,
     load_progress,
     lock_progress,
     progress_folder,
     progress_path,
     register_session,
-    save_pending,
+    save_progress,
 )
 from mdrecall.hosts.events import HookEvent, find_log
 from mdrecall.hosts.table import find_host
+from mdrecall.life.forget import ForgetRequest, Forgetting
 from mdrecall.notes.notes import append_note
+from mdrecall.notes.repository import project_of
 from tests.conftest import Workspace
 from tests.hosts.conversation import DAY, NOW, Conversation, settings_of
 from tests.processes import finish, marked, python, until
@@ -53,8 +55,13 @@ def ranges(text: str) -> list[str]:
     return re.findall(r"lines=(\d+-\d+) -->$", text, re.MULTILINE)
 
 
-def stop(talk: Conversation, settings: Settings) -> str | None:
-    return digest_session(talk.event("stop"), settings, NOW)
+def stop(talk: Conversation, settings: Settings) -> None:
+    assert digest_session(talk.event("stop"), settings, NOW) is None
+
+
+def compact(talk: Conversation, settings: Settings) -> str | None:
+    """The context of a session is compacted, which ends a part of it; return the path of the note."""
+    return digest_session(talk.event("before-compaction"), settings, NOW)
 
 
 def start(talk: Conversation, settings: Settings, **event: Any) -> list[str]:
@@ -64,35 +71,77 @@ def start(talk: Conversation, settings: Settings, **event: Any) -> list[str]:
     return written
 
 
-def test_each_stop_writes_what_was_added_since_the_last_one(settings: Settings, talk: Conversation) -> None:
+def test_stops_write_nothing_and_a_compaction_writes_one_section(settings: Settings, talk: Conversation) -> None:
     talk.turn("fix the pool", "We keep 12 connections because 20 made the proxy time out.")
-    assert stop(talk, settings) == f"memory/{DAY}.md"
+    stop(talk, settings)
+    talk.turn("The queue should be mended as well.")
+    stop(talk, settings)
+    assert note(settings) == ""
+    assert compact(talk, settings) == f"memory/{DAY}.md"
     first = note(settings)
-    assert first.startswith("## Session 09:00 shop")
-    assert '- Asked: "fix the pool" (L1)' in first
-    assert "(L2)" in first
-    talk.turn("mend the queue")
-    assert stop(talk, settings) == f"memory/{DAY}.md"
+    assert first.startswith("## Session 09:00 shop: fix the pool\n- ")
+    assert "- Wanted: The queue should be mended as well.\n" in first
+    assert ranges(first) == ["1-4"]
+    assert compact(talk, settings) is None
+    talk.turn("paint the barn")
+    stop(talk, settings)
+    assert note(settings) == first
+    assert compact(talk, settings) == f"memory/{DAY}.md"
     assert note(settings).startswith(first)
-    assert note(settings).count("fix the pool") == 1
-    assert ranges(note(settings)) == ["1-2", "3-4"]
-    assert stop(talk, settings) is None
+    assert ranges(note(settings)) == ["1-4", "5-6"]
+
+
+def test_a_session_that_runs_beside_another_is_not_cut_and_one_that_ended_or_was_left_is_written(
+    settings: Settings, tmp_path: Path
+) -> None:
+    beside, ended, left = (Conversation(tmp_path, name) for name in ("aaa", "bbb", "ccc"))
+    beside.turn("fix the pool", time=f"{DAY}T11:30:00Z")
+    ended.turn("mend the queue", time=f"{DAY}T11:50:00Z")
+    left.turn("paint the barn", time=f"{DAY}T10:50:00Z")
+    for talk in (beside, ended, left):
+        stop(talk, settings)
+    register_session(ended.event("session-end"), settings)
+    assert finish_digests(settings, NOW) == [f"memory/{DAY}.md"] * 2
+    assert set(re.findall(r"session=(\S+)", note(settings))) == {"bbb", "ccc"}
+    ended.turn("mend the fence", time=f"{DAY}T11:58:00Z")
+    register_session(ended.event("session-start", source="resume"), settings)
+    assert finish_digests(settings, NOW) == []
+    assert finish_digests(settings, NOW + timedelta(hours=1)) == [f"memory/{DAY}.md"] * 2
+    assert sorted(ranges(note(settings))) == ["1-2", "1-2", "1-2", "3-4"]
+
+
+def test_what_is_not_written_yet_is_offered_to_the_sessions_of_its_project(settings: Settings, tmp_path: Path) -> None:
+    killed, following = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb").event("session-start")
+    killed.turn("fix the pool")
+    stop(killed, settings)
+    found = find_unwritten(following, settings, NOW, [project_of(following.cwd)])
+    assert found is not None
+    assert found.heading == "## Session 09:00 shop: fix the pool"
+    assert find_unwritten(following, settings, NOW, ["other"]) is None
+    assert find_unwritten(killed.event("session-start"), settings, NOW, [project_of(following.cwd)]) is None
+    compact(killed, settings)
+    assert find_unwritten(following, settings, NOW, [project_of(following.cwd)]) is None
+
+
+def test_the_place_of_a_session_is_masked(settings: Settings, tmp_path: Path) -> None:
+    secret = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGH"
+    talk = Conversation(tmp_path)
+    talk.turn("fix the pool")
+    folder = tmp_path / secret
+    folder.mkdir()
+    assert digest_session(talk.event("before-compaction", cwd=str(folder)), settings, NOW)
+    assert secret not in note(settings).split("\n")[0]
 
 
 @pytest.mark.parametrize("host", FILES)
 def test_the_conversations_of_all_hosts_become_the_same_digest(settings: Settings, tmp_path: Path, host: str) -> None:
     row, transcript = find_host(host), write_host(tmp_path, host)
     assert row is not None
-    event = HookEvent(row, "stop", SESSIONS[host], cwd=FOLDER, transcript=transcript)
+    event = HookEvent(row, "before-compaction", SESSIONS[host], cwd=FOLDER, transcript=transcript)
     assert digest_session(event, settings, NOW) == f"memory/{DAY}.md"
-    heading, *lines, mark = re.sub(r"\(L\d+\)", "(L)", note(settings)).splitlines()
-    assert re.fullmatch(rf"## Session 09:00(–09:00)? shop \({host} \S+\)", heading)
-    assert lines == [
-        '- Asked: "fix the pool" (L)',
-        "- Files changed: src/pool.py (1)",
-        "- Commands: `pytest -q` (failed)",
-        '- Said: "We keep 12 connections." (L)',
-    ]
+    heading, *lines, mark = note(settings).splitlines()
+    assert re.fullmatch(r"## Session 09:00(–09:00)? shop: fix the pool", heading)
+    assert lines == ["- Decided: We keep 12 connections.", "- Files: src/pool.py"]
     assert f"host={host} session={SESSIONS[host]} " in mark
     assert digest_session(event, settings, NOW) is None
 
@@ -102,48 +151,53 @@ def test_a_section_stands_below_what_the_note_had_and_changes_nothing_of_it(
 ) -> None:
     workspace.write(f"memory/{DAY}.md", "# Tuesday\n\nown words")
     talk.turn("fix the pool")
-    stop(talk, settings)
+    compact(talk, settings)
     assert note(settings).startswith("# Tuesday\n\nown words\n\n## Session 09:00 shop")
 
 
 def test_nothing_is_written_for_sub_agents_or_without_a_session_or_a_transcript(
     settings: Settings, talk: Conversation
 ) -> None:
-    assert digest_session(talk.event("stop"), settings, NOW) is None
-    talk.turn("x")
-    assert digest_session(talk.event("stop", is_subagent=True), settings, NOW) is None
-    assert digest_session(talk.event("stop", session=""), settings, NOW) is None
+    assert compact(talk, settings) is None
+    talk.turn("fix the pool")
+    assert digest_session(talk.event("before-compaction", is_subagent=True), settings, NOW) is None
+    assert digest_session(talk.event("before-compaction", session=""), settings, NOW) is None
     assert note(settings) == ""
 
 
 def test_a_line_that_is_still_being_written_is_left_for_the_next_time(settings: Settings, talk: Conversation) -> None:
-    talk.turn("first")
+    talk.turn("fix the pool")
     with talk.file.open("a") as file:
-        file.write('{"type": "user", "uuid": "z", "message": {"role": "user", "content": "sec')
-    stop(talk, settings)
+        file.write('{"type": "user", "uuid": "z", "message": {"role": "user", "content": "mend ')
+    compact(talk, settings)
     with talk.file.open("a") as file:
-        file.write('ond"}}\n')
-    stop(talk, settings)
+        file.write('the queue"}}\n')
+    compact(talk, settings)
     assert ranges(note(settings)) == ["1-2", "3-3"]
-    assert '"second" (L3)' in note(settings)
+    assert "shop: mend the queue" in note(settings)
 
 
-@pytest.mark.parametrize("keep", ["nothing", "garbage", "an older one"])
+@pytest.mark.parametrize("keep", ["nothing", "garbage", "an older one", "one with an outline"])
 def test_the_note_itself_says_how_far_it_goes_if_the_sessions_file_is_lost(
     settings: Settings, talk: Conversation, keep: str
 ) -> None:
     path = Path(progress_path(settings, "claude-code", talk.session))
-    talk.turn("one", time="2026-02-08T09:00:00Z")
-    stop(talk, settings)
+    talk.turn("fix the pool", time="2026-02-08T09:00:00Z")
+    compact(talk, settings)
     older = path.read_bytes()
-    talk.turn("two")
+    talk.turn("mend the queue")
     stop(talk, settings)
-    talk.turn("three")
+    outlined = path.read_bytes()
+    compact(talk, settings)
+    talk.turn("paint the barn")
     if keep == "nothing":
         path.unlink()
     else:
-        path.write_bytes(older if keep == "an older one" else b'{"number": "x", "offset": -3.5, [')
+        garbage = b'{"number": "x", "offset": -3.5, "outline": {"title": ["x"], "wanted": [3, null]}}'
+        path.write_bytes({"garbage": garbage, "an older one": older}.get(keep, outlined))
     stop(talk, settings)
+    compact(talk, settings)
+    compact(talk, settings)
     assert ranges(note(settings, "2026-02-08")) == ["1-2"]
     assert ranges(note(settings)) == ["3-4", "5-6"]
 
@@ -153,31 +207,34 @@ def test_a_section_that_was_broken_off_is_completed_before_another_session_write
     settings: Settings, tmp_path: Path, share: float
 ) -> None:
     talk, other = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb")
-    talk.turn("one")
-    stop(talk, settings)
+    talk.turn("fix the pool")
+    compact(talk, settings)
     before = note(settings)
-    talk.turn("two")
-    kept: list[Pending] = []
+    talk.turn("mend the queue")
+    stop(talk, settings)
+    file = Path(progress_path(settings, "claude-code", "aaa"))
+    pending, kept = file.parent / "pending", list[bytes]()
     real = append_note
 
     def append(*arguments: Any, **more: Any) -> Any:
-        kept.append(load_pending(settings))
+        kept.extend((pending.read_bytes(), file.read_bytes()))
         return real(*arguments, **more)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(digest, "append_note", append)
-        stop(talk, settings)
+        compact(talk, settings)
     whole = note(settings)
     # As a kill leaves it: the section is still pending, and the note has a part of it.
-    save_pending(settings, kept[0])
+    pending.write_bytes(kept[0])
+    file.write_bytes(kept[1])
     cut = before + whole[len(before) :][: int(share * (len(whole) - len(before)))]
     Path(settings.workspace, "memory", f"{DAY}.md").write_text(cut)
-    other.turn("three")
-    stop(other, settings)
-    stop(talk, settings)
+    other.turn("paint the barn")
+    compact(other, settings)
+    compact(talk, settings)
     assert note(settings).startswith(whole)
     assert ranges(note(settings)) == ["1-2", "3-4", "1-2"]
-    assert load_pending(settings).text == ""
+    assert not pending.exists()
 
 
 def test_the_next_session_finishes_what_was_cut_off_and_knows_itself(settings: Settings, tmp_path: Path) -> None:
@@ -187,20 +244,23 @@ def test_the_next_session_finishes_what_was_cut_off_and_knows_itself(settings: S
     assert start(following, settings) == [f"memory/{DAY}.md"]
     assert "port 8123 is taken" in note(settings)
     assert start(following, settings) == []
-    following.turn("hello there")
+    following.turn("mend the queue")
     assert start(killed, settings, source="resume") == [f"memory/{DAY}.md"]
     assert len(ranges(note(settings))) == 2
 
 
 def test_what_there_is_no_time_for_comes_next_time(settings: Settings, talk: Conversation) -> None:
     for number in range(3):
-        talk.turn(f"question {number}")
-    left = iter([True, True, False])
-    assert digest_session(talk.event("stop"), settings, NOW, has_time=lambda: next(left)) == f"memory/{DAY}.md"
-    # The answer alone is worth no section, but it has been read.
-    assert digest_session(talk.event("stop"), settings, NOW, has_time=lambda: False) is None
+        talk.turn(f"The button {number} should be red.")
+    left = iter([True, True, True, False, False])
+    event = talk.event("before-compaction")
+    assert digest_session(event, settings, NOW, has_time=lambda: next(left)) is None
+    path = progress_path(settings, "claude-code", talk.session)
+    assert (load_progress(path).number, load_progress(path).seen) == (3, "")
+    assert digest_session(event, settings, NOW, has_time=lambda: False) is None
     assert start(talk, settings) == [f"memory/{DAY}.md"]
-    assert ranges(note(settings)) == ["1-3", "5-6"]
+    assert ranges(note(settings)) == ["1-6"]
+    assert note(settings).count("should be red") == 3
     assert start(talk, settings) == []
 
 
@@ -215,12 +275,18 @@ def test_a_start_finishes_nothing_itself_and_has_it_done_if_there_is_something(
             register_session(event, settings)
             finish_later(event, settings, NOW)
         assert started == [""] * bool(said)
-        talk.turn("x")
+        talk.turn("fix the pool", time=f"{DAY}T11:30:00Z")
+    stop(talk, settings)
+    # All of it has been read, and the session may still be running.
+    finish_later(following, settings, NOW)
+    assert started == [""]
+    finish_later(following, settings, NOW + timedelta(hours=1))
+    assert started == [""] * 2
     assert note(settings) == ""
 
 
 def test_nobody_waits_while_another_process_writes(settings: Settings, talk: Conversation) -> None:
-    talk.turn("x")
+    talk.turn("fix the pool")
     with lock_progress(settings) as is_ours:
         assert is_ours
         register_session(talk.event("session-start"), settings)
@@ -230,16 +296,16 @@ def test_nobody_waits_while_another_process_writes(settings: Settings, talk: Con
 def test_what_another_process_has_written_meanwhile_is_not_written_again(
     settings: Settings, talk: Conversation
 ) -> None:
-    talk.turn("x")
+    talk.turn("fix the pool")
     others: list[str | None] = []
 
     def write_first() -> bool:
         if not others:
             others.append(None)
-            others.append(stop(talk, settings))
+            others.append(compact(talk, settings))
         return True
 
-    assert digest_session(talk.event("stop"), settings, NOW, has_time=write_first) is None
+    assert digest_session(talk.event("before-compaction"), settings, NOW, has_time=write_first) is None
     assert others == [None, f"memory/{DAY}.md"]
     assert ranges(note(settings)) == ["1-2"]
 
@@ -248,25 +314,27 @@ def test_work_of_an_earlier_day_goes_to_that_day_and_of_a_later_one_to_today(
     settings: Settings, tmp_path: Path
 ) -> None:
     early, late = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb")
-    early.turn("yesterday", time="2026-02-09T23:30:00Z")
-    late.turn("tomorrow", time="2026-02-11T08:00:00Z")
-    assert stop(early, settings) == "memory/2026-02-09.md"
-    assert stop(late, settings) == f"memory/{DAY}.md"
+    early.turn("fix the pool", time="2026-02-09T23:30:00Z")
+    late.turn("mend the queue", time="2026-02-11T08:00:00Z")
+    assert compact(early, settings) == "memory/2026-02-09.md"
+    assert compact(late, settings) == f"memory/{DAY}.md"
 
 
-def test_a_long_backlog_is_written_in_parts_until_all_of_it_is(
+def test_a_long_backlog_is_read_in_parts_and_becomes_one_section(
     settings: Settings, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(digest, "MAX_RECORDS", 4)
+    monkeypatch.setattr(digest, "MAX_BYTES", 800)
     for number in range(5):
-        talk.turn(f"question {number}")
+        talk.turn(f"The button {number} should be red.")
     assert start(talk, settings) == []
     stop(talk, settings)
-    assert start(talk, settings) == [f"memory/{DAY}.md"] * 2
-    assert ranges(note(settings)) == ["1-4", "5-8", "9-10"]
+    assert load_progress(progress_path(settings, "claude-code", talk.session)).number == 4
+    assert start(talk, settings) == [f"memory/{DAY}.md"]
+    assert ranges(note(settings)) == ["1-10"]
+    assert note(settings).count("should be red") == 5
 
 
-def test_a_section_covers_few_bytes_and_each_reading_is_kept(
+def test_a_stop_reads_few_bytes_and_each_reading_is_kept(
     settings: Settings, talk: Conversation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(digest, "MAX_BYTES", 10_000)
@@ -274,26 +342,28 @@ def test_a_section_covers_few_bytes_and_each_reading_is_kept(
     for number in range(9):
         talk.add("user", [{"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * 6_000}])
     talk.turn("mend the queue")
-    progress = progress_path(settings, "claude-code", talk.session)
+    path = progress_path(settings, "claude-code", talk.session)
     read = []
     for _ in range(6):
         stop(talk, settings)
-        read.append((load_progress(progress).number, bool(load_progress(progress).seen)))
+        read.append((load_progress(path).number, bool(load_progress(path).seen)))
     assert read == [(4, False), (6, False), (8, False), (10, False), (13, True), (13, True)]
-    assert ranges(note(settings)) == ["1-4", "11-13"]
-    Path(progress).unlink()
+    compact(talk, settings)
+    assert ranges(note(settings)) == ["1-13"]
+    Path(path).unlink()
     for _ in range(6):
         # The note says how far it goes; what it has is read again in parts, and not written again.
         stop(talk, settings)
-    assert (load_progress(progress).number, ranges(note(settings))) == (13, ["1-4", "11-13"])
+    compact(talk, settings)
+    assert (load_progress(path).number, ranges(note(settings))) == (13, ["1-13"])
 
 
 def test_one_session_that_fails_does_not_keep_the_others_from_being_finished(
     settings: Settings, tmp_path: Path, workspace: Workspace
 ) -> None:
     bad, good = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb")
-    bad.turn("one", time="2026-02-09T09:00:00Z")
-    good.turn("two")
+    bad.turn("fix the pool", time="2026-02-09T09:00:00Z")
+    good.turn("mend the queue")
     workspace.write("memory/2026-02-09.md", "x")
     Path(settings.workspace, "memory", "2026-02-09.md").unlink()
     Path(settings.workspace, "memory", "2026-02-09.md").mkdir()
@@ -301,22 +371,65 @@ def test_one_session_that_fails_does_not_keep_the_others_from_being_finished(
         register_session(talk.event("session-start"), settings)
     with pytest.raises(FileUnwritable):
         start(Conversation(tmp_path, "ccc"), settings)
-    assert '"two"' in note(settings)
+    assert "mend the queue" in note(settings)
     Path(settings.workspace, "memory", "2026-02-09.md").rmdir()
     start(Conversation(tmp_path, "ccc"), settings)
-    assert '"one"' in note(settings, "2026-02-09")
+    assert "fix the pool" in note(settings, "2026-02-09")
 
 
-def test_files_of_sessions_are_private_and_old_ones_are_removed(settings: Settings, talk: Conversation) -> None:
-    talk.turn("x")
+def test_files_of_sessions_are_private_and_old_ones_are_removed_unless_no_note_has_them(
+    settings: Settings, talk: Conversation
+) -> None:
+    talk.turn("fix the pool")
     stop(talk, settings)
     folder = Path(progress_folder(settings))
+    own = folder / "claude-code-5f0c-1.json"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    assert [path.name for path in folder.iterdir()] == ["claude-code-5f0c-1.json"]
+    assert [path.name for path in folder.iterdir()] == [own.name]
+    assert stat.S_IMODE(own.stat().st_mode) == 0o600
+    talk.file.unlink()
     long_ago = NOW.timestamp() - 32 * 24 * 3600
-    os.utime(folder / "claude-code-5f0c-1.json", (long_ago, long_ago))
-    start(Conversation(talk.file.parent.parent, "bbb"), settings)
-    assert [path.name for path in folder.iterdir()] == ["claude-code-bbb.json"]
+    os.utime(own, (long_ago, long_ago))
+    for number in range(25):
+        register_session(Conversation(talk.file.parent.parent, f"s{number}").event("session-start"), settings)
+    assert finish_digests(settings, NOW) == [f"memory/{DAY}.md"]
+    assert "fix the pool" in note(settings)
+    os.utime(own, (long_ago, long_ago))
+    finish_digests(settings, NOW)
+    assert not own.exists()
+
+
+@pytest.mark.parametrize("is_pending", [False, True])
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        ForgetRequest(phrases=("zorkberries in the sign",)),
+        ForgetRequest(sessions=("sessions/claude-code/5f0c-1.jsonl",)),
+        ForgetRequest(since="2026-02-09", until="2026-02-09"),
+    ],
+)
+def test_what_a_section_will_say_is_forgotten_before_it_is_written(
+    workspace: Workspace, talk: Conversation, wanted: ForgetRequest, is_pending: bool
+) -> None:
+    settings = settings_of(workspace)
+    talk.turn("We want zorkberries in the sign of the shop.", time="2026-02-09T10:00:00Z")
+    talk.turn("We want the door of the shop in blue.", time=f"{'2026-02-09' if is_pending else DAY}T11:00:00Z")
+    stop(talk, settings)
+    path = progress_path(settings, "claude-code", talk.session)
+    if is_pending:
+        # As a kill leaves it.
+        known = load_progress(path)
+        save_progress(path, known._replace(section=digest._render(known, settings), day="2026-02-09"))
+        Path(path).with_name("pending").write_text(json.dumps({"file": os.path.basename(path)}))
+    with workspace.memory() as memory:
+        forgetting = Forgetting(memory)
+        assert forgetting.apply(forgetting.plan(wanted, NOW), NOW).is_complete
+    for file in Path(progress_folder(settings)).iterdir():
+        assert b"zorkberries" not in file.read_bytes()
+    compact(talk, settings)
+    written = note(settings) + note(settings, "2026-02-09")
+    assert "zorkberries" not in written
+    assert ("in blue" in written) is (not wanted.sessions and not (wanted.since and is_pending))
 
 
 def test_at_the_end_of_a_session_a_process_of_its_own_writes_the_rest_and_ends(
@@ -335,6 +448,7 @@ def test_at_the_end_of_a_session_a_process_of_its_own_writes_the_rest_and_ends(
     assert until(lambda: not marked(mark))
     monkeypatch.setattr(digest, "_start_detached", lambda *_: pytest.fail("there is nothing left to write"))
     digest_session(talk.event("session-end"), settings, NOW)
+    assert ranges(note(settings)) == ["1-2"]
 
 
 def test_a_transcript_that_is_written_after_the_last_hook_is_waited_for(
@@ -377,8 +491,8 @@ from mdrecall.config.load import load
 from mdrecall.hosts.digest import digest_session
 from tests.hosts.conversation import NOW, Conversation
 settings = load(env=json.loads(sys.argv[3]), workspace=sys.argv[2], cwd=sys.argv[2]).settings
-event = Conversation(Path(sys.argv[1])).event("stop")
-for limit in (0, 100, 500, 1000, 1800, 2100):
+event = Conversation(Path(sys.argv[1])).event("before-compaction")
+for limit in (0, 100, 300, 1000, 1800, 2100):
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, resource.RLIM_INFINITY))
     try:
         digest_session(event, settings, NOW)
@@ -397,8 +511,8 @@ def test_without_room_on_the_disk_nothing_is_written_and_nothing_is_lost(
     process = python(_LIMITED, str(tmp_path), str(workspace.path), json.dumps(workspace.env))
     failed = finish(process).split()
     assert process.returncode == 0
-    assert failed == ["OSError"] * 2 + ["FileUnwritable"] * 4
+    assert failed == ["OSError"] * 3 + ["FileUnwritable"] * 3
     assert note(settings) == before
-    stop(talk, settings)
+    compact(talk, settings)
     assert note(settings).startswith(before)
     assert ranges(note(settings)) == ["1-2"]

@@ -38,17 +38,14 @@ def note(workspace: Workspace) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def test_a_stop_writes_a_digest_and_asks_for_a_flush_when_the_context_is_full(
-    workspace: Workspace, talk: Conversation
-) -> None:
+def test_a_stop_asks_for_a_flush_when_the_context_is_full(workspace: Workspace, talk: Conversation) -> None:
     talk.turn("fix the pool", tokens=180_000)
     said = answer(workspace, talk.event("stop"))
-    assert "fix the pool" in note(workspace)
     assert said.context == ""
     assert re.match(r"<mdrecall-memory [0-9a-f]{8}>\nMemory flush: ", said.ask)
     talk.add("assistant", [{"type": "text", "text": "NO_REPLY"}])
     assert answer(workspace, talk.event("stop", is_stop_active=True)) == Answer()
-    assert note(workspace).count("## Session") == 1
+    assert note(workspace) == ""
 
 
 @pytest.mark.parametrize("has_stopped", [False, True])
@@ -72,12 +69,14 @@ def test_a_start_shows_the_notes_and_then_finishes_what_the_session_before_was_k
     killed, following = Conversation(tmp_path, "aaa"), Conversation(tmp_path, "bbb")
     workspace.write("MEMORY.md", "# Memory\n\nAna prefers green tea.\n")
     answer(workspace, killed.event("session-start", source="startup"))
-    killed.turn("The staging port is 8123.")
+    killed.turn("open the staging server")
+    killed.turn("The staging port should be 8123.")
     shown = answer(workspace, following.event("session-start", source="startup")).context
     assert "green tea" in shown
     assert "8123" not in shown
-    assert until(lambda: "The staging port is 8123." in note(workspace))
-    assert "The staging port is 8123." in answer(workspace, following.event("session-start", source="clear")).context
+    assert until(lambda: "The staging port should be 8123." in note(workspace))
+    shown = answer(workspace, following.event("session-start", source="clear")).context
+    assert "The staging port should be 8123." in shown
 
 
 def test_a_start_shows_the_notes_though_others_hold_what_it_has_to_register(

@@ -11,6 +11,7 @@ import pytest
 
 from mdrecall.errors import ReadError
 from mdrecall.hosts import hook
+from mdrecall.hosts.digest import finish_digests
 from mdrecall.hosts.events import MAX_BYTES, Answer, HookCall, check_log, log_problem, read_event
 from mdrecall.hosts.hook import answer_event, render_answer
 from mdrecall.hosts.table import HOSTS
@@ -158,12 +159,15 @@ def have_conversation(home: Path, host: str, lines: Lines | None = None) -> dict
 
 
 @pytest.mark.parametrize("host", [host.name for host in HOSTS])
-def test_a_stop_writes_a_digest_once(hooks: Hooks, tmp_path: Path, host: str) -> None:
+def test_stops_gather_what_a_digest_says_once(hooks: Hooks, tmp_path: Path, host: str) -> None:
     said = have_conversation(tmp_path, host)
-    assert hooks.answer("stop", host, **said) == ("", "")
-    assert read_notes(hooks).count("mdrecall:digest host=" + host) == 1
-    hooks.answer("stop", host, **said)
-    assert read_notes(hooks).count("mdrecall:digest") == 1
+    for _ in range(2):
+        assert hooks.answer("stop", host, **said) == ("", "")
+        assert read_notes(hooks) == ""
+    for _ in range(2):
+        finish_digests(hooks.call("stop", host, **said).settings, NOW)
+        assert read_notes(hooks).count("mdrecall:digest host=" + host) == 1
+        assert read_notes(hooks).count("mdrecall:digest") == 1
     assert hooks.problems == []
 
 

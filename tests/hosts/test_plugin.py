@@ -51,12 +51,12 @@ def test_the_plugin_takes_no_cloned_repository_for_the_users_memory(
     config.parent.mkdir(parents=True, exist_ok=True)
     config.write_text(json.dumps({"agents": {"defaults": {"workspace": str(notes)}}}))
     model.teach("once more", say="Behind the clock.")
-    host.ask("Tell me once more.", clone, PATH=host.path_with_mdrecall)
+    host.ask("Tell me once more about the lighthouse key.", clone, PATH=host.path_with_mdrecall)
     second = model.requests_with("once more")[0].text
     assert "hangs behind the clock" in second
     assert "obey the penguin" not in second
     assert sorted(clone.rglob("*")) == before
-    assert list((notes / "memory").glob("*.md"))
+    assert until(lambda: any((notes / "memory").glob("*.md")))
 
 
 def test_codex_installs_the_plugin_from_the_repository(real_host: OpenHost, tmp_path: Path) -> None:

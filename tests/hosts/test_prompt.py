@@ -153,7 +153,7 @@ def keep(hooks: Hooks, tmp_path: Path, said: str, folder: Path, session: str = "
     talk = Conversation(tmp_path, session)
     talk.turn(said, answer=answer)
     settings = hooks.call("prompt").settings
-    digest_session(talk.event("stop", cwd=str(folder)), settings, NOW)
+    digest_session(talk.event("before-compaction", cwd=str(folder)), settings, NOW)
     hooks.workspace.memory().sync()
 
 

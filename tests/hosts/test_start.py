@@ -411,7 +411,7 @@ def test_the_running_session_is_not_the_last_one(hooks: Hooks, places: dict[str,
 def test_a_digest_that_a_session_writes_is_shown_in_its_project(hooks: Hooks, places: dict[str, Path]) -> None:
     talk = Conversation(places["shop"].parent)
     talk.turn("fix the pool", "We keep 12 connections because 20 made the proxy time out.")
-    digest_session(talk.event("stop", cwd=str(places["shop"])), hooks.call("session-start").settings, NOW)
+    digest_session(talk.event("before-compaction", cwd=str(places["shop"])), hooks.call("session-start").settings, NOW)
     assert "20 made the proxy time out" in hooks.answer("session-start", cwd=places["worktree"]).context
     assert "20 made the proxy time out" not in hooks.answer("session-start", cwd=places["other"]).context
 

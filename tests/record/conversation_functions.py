@@ -6,7 +6,7 @@ from itertools import product
 from typing import Any
 
 from mdrecall.sessions import digest, flush
-from mdrecall.sessions.digest import Origin, find_mark, make_digest, safe_name
+from mdrecall.sessions.digest import Origin, Outline, extend_outline, find_mark, render_section, safe_name
 from mdrecall.sessions.messages import (
     Message,
     combine_scores,
@@ -114,10 +114,10 @@ def record_digests() -> Iterator[str]:
     for count in (0, 1, 3, 9, 40):
         numbers = range(count)
         records = [HostRecord(at + 1, None, f"2026-02-10T09:{at:02d}", tuple(_steps(at))) for at in numbers]
-        found = make_digest(records, origin, redact=str.upper, clock=lambda at: at.replace("T", " ") if at else "")
-        yield from (f"{count}: {line}" for line in found.text.split("\n"))
-        mark = find_mark(found.text, "claude-code", origin.session)
-        yield f"{count} {found.last and found.last.number} {found.at} {mark}"
+        outline = extend_outline(Outline(), records, origin, str.upper)
+        text = render_section(outline, origin, lambda at: at.replace("T", " ") if at else "")
+        yield from (f"{count}: {line}" for line in text.split("\n"))
+        yield f"{count} {outline.number} {outline.at} {find_mark(text, 'claude-code', origin.session)}"
     yield f"{safe_name('a/b c')} {safe_name('')} {len(safe_name('x' * 200))}"
     yield f"{find_mark('<!-- mdrecall:digest host=a session=b lines=1-7 -->', 'a', 'b')} {find_mark('', 'a', 'b')}"
 

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mdrecall.sessions.digest import Origin, _item, find_mark, find_sections, hide_digests, make_digest, safe_name
+from mdrecall.sessions.digest import (
+    Origin,
+    Outline,
+    extend_outline,
+    find_mark,
+    find_sections,
+    hide_digests,
+    render_section,
+    safe_name,
+)
 from mdrecall.text.redact import redact
 from mdrecall.types import HostRecord, Step
 
@@ -18,7 +27,11 @@ def at(number: int, *steps: Step, time: str = "09:00") -> HostRecord:
 
 
 def digest(*records: HostRecord, origin: Origin = ORIGIN) -> str:
-    return make_digest(records, origin, redact=redact, clock=lambda time: time[:16].replace("T", " ")).text
+    return render(extend_outline(Outline(), records, origin, redact), origin)
+
+
+def render(outline: Outline, origin: Origin = ORIGIN) -> str:
+    return render_section(outline, origin, lambda time: time[:16].replace("T", " "))
 
 
 def asked(text: str) -> Step:
@@ -37,98 +50,198 @@ def result(text: str = "", *, is_ok: bool | None = True, call: str = "c1") -> St
     return Step("result", text, call=call, is_ok=is_ok)
 
 
-def test_a_section_says_what_was_asked_done_and_decided_with_the_lines_of_the_transcript() -> None:
-    edit = Step("call", files=("/home/ada/shop/src/db/pool.py", "/etc/hosts"), call="e")
+def test_a_section_has_a_title_the_outcome_wishes_decisions_open_ends_folders_and_commits() -> None:
+    edit = Step("call", files=("/home/ada/shop/src/db/pool.py", "/home/ada/shop/src/db/queue.py"), call="e")
     text = digest(
-        at(12, asked("fix the pool")),
-        at(13, said("I will look at it because it matters.")),
+        at(12, asked("fix the pool of connections")),
+        at(13, said("I will look at it, we use it everywhere.")),
         at(14, edit),
-        at(15, edit, command("pytest -q", "a")),
-        at(16, result(is_ok=False, call="a")),
-        at(17, command("pytest -q", "b")),
-        at(18, result(call="b")),
-        at(19, command("cd x && git commit -am 'Keep 12'", "g")),
-        at(20, result("[main a828e60] Keep 12 connections\n 1 file changed", call="g")),
-        at(88, said("We keep 12 connections; 20 made the proxy time out. The retry test still fails now and then.")),
+        at(15, edit, Step("call", files=("/etc/hosts", "/home/ada/.claude/plans/x.md"), call="h")),
+        at(16, command("pytest -q", "a")),
+        at(17, result(is_ok=False, call="a")),
+        at(18, said("The proxy times out with 20 of them, so we keep 12 connections.")),
+        at(19, asked("No, the timeout should be read from the settings. Then commit it.")),
+        at(20, command("cd x && git commit -am 'Keep 12'", "g")),
+        at(21, result("[main a828e60] Keep 12 connections\n 1 file changed", call="g")),
+        at(88, said("All done! The timeout of the pool is read from the settings now. The retry test still fails.")),
         at(161, time="09:40"),
     )
     assert text == (
-        "## Session 09:00–09:40 shop@main (claude-code 5f0c1234…)\n"
-        '- Asked: "fix the pool" (L12)\n'
-        "- Files changed: src/db/pool.py (2), /etc/hosts (2)\n"
-        "- Commands: `pytest -q` (2, last ok), `cd x && git commit -am 'Keep 12'` (ok)\n"
-        '- Commits: a828e60 "Keep 12 connections"\n'
-        '- Said: "We keep 12 connections; 20 made the proxy time out." (L88)\n'
-        '- Open: "The retry test still fails now and then." (L88)\n'
+        "## Session 09:00–09:40 shop@main: fix the pool of connections\n"
+        "- Outcome: The timeout of the pool is read from the settings now.\n"
+        "- Wanted: No, the timeout should be read from the settings.\n"
+        "- Decided: The proxy times out with 20 of them, so we keep 12 connections.\n"
+        "- Open: The retry test still fails.\n"
+        "- Files: src/db (2), /etc/hosts\n"
+        "- Commits: a828e60 Keep 12 connections\n"
         "<!-- mdrecall:digest host=claude-code session=5f0c1234-aaaa lines=12-161 -->\n"
     )
 
 
+def test_an_outline_that_grows_record_by_record_becomes_the_same_section() -> None:
+    records = [
+        at(1, asked("mend the retry loop of the queue")),
+        at(2, command("git commit -m x", "g"), Step("call", files=("/home/ada/shop/a.py",))),
+        at(3, result("[main a828e60] Mend it", call="g")),
+        at(4, said("The retry loop of the queue waits longer now.")),
+        at(5, asked("We never want more than five tries.")),
+        at(6, said("The retry loop of the queue gives up after five tries now. It still needs a test.")),
+    ]
+    outline = Outline()
+    for record in records:
+        outline = extend_outline(outline, [record], ORIGIN, redact)
+    assert render(outline) == digest(*records)
+    assert outline.calls == ()
+
+
 def test_a_part_without_anything_worth_a_line_has_no_section() -> None:
     part = [at(1, asked("/compact")), at(2, command("ls -la")), at(3, result("a b")), at(4, said("NO_REPLY"))]
-    found = make_digest(part, ORIGIN, redact=redact, clock=lambda time: time)
-    assert found.text == ""
-    assert found.last is not None
-    assert found.last.number == 4
-    assert make_digest([], ORIGIN, redact=redact, clock=lambda time: time).last is None
+    outline = extend_outline(Outline(), part, ORIGIN, redact)
+    assert render(outline) == ""
+    assert (outline.first, outline.number) == (1, 4)
+    assert render(Outline()) == ""
 
 
-def test_only_the_last_word_of_an_agents_turn_is_quoted() -> None:
+@pytest.mark.parametrize(
+    ("requests", "title"),
+    [
+        (["/review 12", "yes", "mend the retry loop"], ": mend the retry loop"),
+        (["why is the retry loop slow?"], ": why is the retry loop slow?"),
+        (["mend the retry loop", "paint the barn red"], ": mend the retry loop"),
+        (["Do this plan:\n\n# Plan: new queue\n\nWe never want more."], ": Do this plan: Plan: new queue"),
+        (["再試行のループを直してください。"], ": 再試行のループを直してください。"),
+        (["go on"], ""),
+    ],
+)
+def test_the_title_is_the_first_request_that_says_something(requests: list[str], title: str) -> None:
+    text = digest(*(at(number, asked(each)) for number, each in enumerate(requests, 1)), at(9, said("x")))
+    assert text.partition("\n")[0] == (f"## Session 09:00 shop@main{title}" if title else "")
+
+
+@pytest.mark.parametrize(
+    ("answer", "outcome"),
+    [
+        ("Done.", ""),
+        (
+            "Done. The retry loop of the queue waits for a second now.",
+            "The retry loop of the queue waits for a second now.",
+        ),
+        ("The build is green again for all tests.\n\n- The retry loop backs off", "The retry loop backs off"),
+        ("The old parser reads five dates per second.\n\n- Bumped the linter", "The old parser reads five dates"),
+        (
+            "# The retry loop of the queue\n\n- `wait()` in the retry loop of the queue sleeps",
+            "`wait()` in the retry loop",
+        ),
+        ("Here it is:\n```\nretry loop of the queue, now with a wait\n```", ""),
+        ("Shall I mend the retry loop of the queue as well?", ""),
+        ("再試行のループは一秒待つようになりました。", "再試行のループは一秒待つようになりました。"),
+    ],
+)
+def test_the_outcome_is_what_the_last_answer_says_about_the_request(answer: str, outcome: str) -> None:
+    text = digest(at(1, asked("mend the retry loop of the queue 再試行のループ")), at(2, said(answer)))
+    assert text.count("- Outcome: ") == bool(outcome)
+    assert f"- Outcome: {outcome}" in text or not outcome
+
+
+def test_what_an_agent_says_before_a_call_is_neither_an_outcome_nor_a_decision() -> None:
     text = digest(
-        at(1, asked("why is it slow?")),
-        at(2, said("I never saw this before, so I decided to look.")),
+        at(1, asked("speed up the index")),
+        at(2, said("We decided to look at the index of the database first.")),
         at(3, command("ls")),
-        at(4, said("It is slow because the index is missing.")),
-        at(5, asked("thanks, go on with the next one")),
+        at(4, said("The index of the database was missing and is there now.")),
     )
-    assert '"It is slow because the index is missing." (L4)' in text
-    assert "I decided to look" not in text
+    assert "- Outcome: The index of the database was missing and is there now." in text
+    assert "We decided" not in text
 
 
-def test_a_message_that_is_one_decision_is_quoted_once() -> None:
-    text = digest(at(3, asked("From now on always use pnpm.")))
-    assert text.count("pnpm") == 1
-    assert '- Said: "From now on always use pnpm." (L3)' in text
+def test_an_open_end_of_an_earlier_answer_is_forgotten_and_one_of_the_person_is_not() -> None:
+    text = digest(
+        at(1, asked("The login page is not done yet.")),
+        at(2, said("The retry test of the queue still fails.")),
+        at(3, asked("mend it")),
+        at(4, said("It passes.")),
+    )
+    assert "- Open: The login page is not done yet." in text or "The login page is not done yet." in text.split("\n")[0]
+    assert "still fails" not in text
 
 
-def test_the_decisions_of_the_person_come_before_the_agents_when_there_are_more_than_eight() -> None:
-    agents = [at(n, said(f"Number {n} is so because of a reason."), asked(f"question {n}")) for n in range(2, 20)]
-    text = digest(at(1, asked("Please note two things. We decided to keep the old parser.")), *agents)
-    assert text.count("- Said: ") == 8
-    assert "We decided to keep the old parser." in text
-    assert "Number 19 is so" in text
-    assert "Number 2 is so" not in text
-    assert "question 18" in text
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        "We don't want a file of its own for the helpers.",
+        "The footer should say filter by agent, not agent.",
+        "rather than a flag, use the settings file",
+        "Bitte nicht die alten Tests ändern, nur die neuen.",
+        "Die Zeit soll aus den Einstellungen kommen.",
+        "Il ne faut pas toucher aux anciens tests.",
+        "Hay que leer el tiempo de los ajustes.",
+        "Bisogna leggere il tempo dalle impostazioni.",
+        "O tempo deveria vir das configurações.",
+        "De tijd moet uit de instellingen komen.",
+        "不要再用旧的解析器。",
+        "環境変数ではなく設定ファイルを使う。",
+        "환경 변수 대신 설정 파일을 써 주세요.",
+    ],
+)
+def test_orders_that_correct_or_bind_are_kept_from_the_person_and_not_from_the_agent(sentence: str) -> None:
+    assert f"- Wanted: {sentence}" in digest(at(1, asked("mend the queue")), at(2, asked(sentence)))
+    assert "- Wanted" not in digest(at(1, asked("mend the queue")), at(2, said(sentence)))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Don't touch the other commands for now.",
+        "Don't do that.",
+        "I don't understand these numbers of yours.",
+        "Tell me what you think we should do about the queue.",
+        "why should we never use the old queue again?",
+        "It should not if they gave the argument.",
+        "> we never want the old queue again",
+        "```\nwe never want the old queue again\n```",
+        "Erst mal soll die Zeit aus den Einstellungen kommen.",
+    ],
+)
+def test_what_binds_nobody_later_is_not_kept_as_a_wish(text: str) -> None:
+    assert "- Wanted" not in digest(at(1, asked("mend the queue")), at(2, asked(text)))
+
+
+def test_of_many_wishes_the_last_ones_are_kept_and_each_once() -> None:
+    wishes = [f"The button number {number} should be red." for number in range(9)]
+    text = digest(
+        at(1, asked("mend the queue")), *(at(2 + number, asked(each)) for number, each in enumerate(wishes * 2))
+    )
+    assert [line for line in text.split("\n") if "Wanted" in line] == [f"- Wanted: {each}" for each in wishes[3:]]
 
 
 @pytest.mark.parametrize(
     ("kind", "sentence"),
     [
-        ("Said", "Wir nehmen Postgres statt MySQL für die Bestellungen."),
+        ("Decided", "Wir nehmen Postgres statt MySQL für die Bestellungen."),
         ("Open", "Der Test für die Kasse schlägt immer noch fehl."),
-        ("Said", "On a décidé de garder l'ancien format."),
+        ("Decided", "On a décidé de garder l'ancien format."),
         ("Open", "Le test du panier échoue encore parfois."),
-        ("Said", "A partir de ahora usamos siempre el puerto 5433."),
+        ("Decided", "A partir de ahora usamos siempre el puerto 5433."),
         ("Open", "El despliegue todavía no funciona en producción."),
-        ("Said", "Abbiamo deciso di tenere la vecchia coda."),
+        ("Decided", "Abbiamo deciso di tenere la vecchia coda."),
         ("Open", "La migrazione fallisce ancora ogni tanto."),
-        ("Said", "Usamos o cache local em vez de Redis."),
+        ("Decided", "Usamos o cache local em vez de Redis."),
         ("Open", "O teste de carga ainda não passa."),
-        ("Said", "We gebruiken voortaan de nieuwe wachtrij."),
+        ("Decided", "We gebruiken voortaan de nieuwe wachtrij."),
         ("Open", "De migratie moet nog getest worden."),
-        ("Said", "Мы решили оставить старый формат."),
+        ("Decided", "Мы решили оставить старый формат."),
         ("Open", "Тест корзины ещё не проходит."),
-        ("Said", "我们决定保留旧的解析器。"),
+        ("Decided", "我们决定保留旧的解析器。"),
         ("Open", "重试的测试还没通过。"),
-        ("Said", "今後の設定は環境変数ではなくファイルに置く。"),
+        ("Decided", "今後の設定は環境変数ではなくファイルに置く。"),
         ("Open", "再試行のテストはまだ失敗する。"),
-        ("Said", "앞으로는 항상 새 큐를 사용한다."),
+        ("Decided", "앞으로는 항상 새 큐를 사용한다."),
         ("Open", "재시도 테스트가 아직 실패한다."),
     ],
 )
 def test_decisions_and_open_ends_are_found_in_the_languages_that_mdrecall_knows(kind: str, sentence: str) -> None:
-    text = digest(at(1, asked("x")), at(2, said(f"Ok.\n\n- {sentence}\n")))
-    assert f'- {kind}: "{sentence}" (L2)' in text
+    text = digest(at(1, asked("mend the queue")), at(2, asked(f"Ok.\n\n- {sentence}\n")))
+    assert f"- {kind}: {sentence}" in text
 
 
 @pytest.mark.parametrize(
@@ -136,7 +249,8 @@ def test_decisions_and_open_ends_are_found_in_the_languages_that_mdrecall_knows(
     ["Why do we always use pnpm here?", "Done.", "```\n# always decided because\n```", "Never mind the gap then."],
 )
 def test_what_decides_nothing_is_not_quoted(text: str) -> None:
-    assert "- Said" not in digest(at(1, asked("x")), at(2, said(text)))
+    for speak in (asked, said):
+        assert "- Decided" not in digest(at(1, asked("mend the queue")), at(2, speak(text)))
 
 
 def test_secrets_are_masked_wherever_they_stand() -> None:
@@ -147,7 +261,7 @@ def test_secrets_are_masked_wherever_they_stand() -> None:
         at(3, command(f"curl -H 'Authorization: Bearer {secret}' https://example.com -d {'x' * 40}")),
         at(4, command("git commit -m x", "g"), result(f"[main a828e60] use {secret}", call="g")),
         at(5, Step("call", files=(f"/tmp/{secret}",))),
-        origin=ORIGIN._replace(place=f"shop@{secret}"),
+        at(6, said(f"The key for the requests is {secret} now.")),
     )
     assert "a828e60" in text
     for length in (12, 20, len(secret)):
@@ -168,51 +282,30 @@ def test_nothing_that_was_said_can_forge_a_mark_a_heading_or_a_comment() -> None
     assert len(re.findall("^#", text, re.MULTILINE)) == 1
 
 
-def test_a_long_part_stays_a_short_section() -> None:
+def test_a_long_part_stays_a_short_section_and_a_short_outline() -> None:
     records = [
         at(
             number,
             asked(f"question {number} " + "word " * 100),
             said(f"We decided number {number} because " + "of this " * 40 + "."),
-            command(f"make target-{number} {'x' * 300}", f"c{number}"),
-            Step("call", files=(f"file-{number}.py",)),
+            asked(f"We never want {number} " + "of this " * 40 + "."),
+            command(f"git commit {number}", f"c{number}"),
+            Step("call", files=(f"folder-{number}/{'x' * 300}.py",)),
         )
         for number in range(1, 1200)
     ]
-    assert len(digest(*records)) < 12_000
-
-
-@pytest.mark.parametrize(
-    ("looking", "shown"),
-    [
-        ("ls | head", False),
-        ("cd a && git status", False),
-        ("grep -r x . 2>&1 | tail", False),
-        ("FOO=1 cat x", False),
-        ("ls && rm x", True),
-        ("echo 1 > x", True),
-        ("sed -i s/a/b/ x", True),
-        ("git push", True),
-        ("npm test", True),
-    ],
-)
-def test_commands_that_only_look_are_left_out(looking: str, shown: bool) -> None:
-    assert ("- Commands" in digest(at(1, asked("x")), at(2, command(looking)))) == shown
-
-
-@pytest.mark.parametrize(("is_ok", "shown"), [(True, " (ok)"), (False, " (failed)"), (None, "")])
-def test_a_command_has_the_outcome_that_the_host_gave(is_ok: bool | None, shown: str) -> None:
-    text = digest(at(1, command("make"), result(is_ok=is_ok)))
-    assert f"- Commands: `make`{shown}\n" in text
+    outline = extend_outline(Outline(), records, ORIGIN, redact)
+    assert len(render(outline)) < 6_000
+    assert len(repr(outline)) < 120_000
 
 
 def test_a_part_over_midnight_names_both_days() -> None:
-    late = HostRecord(1, 1, "2026-02-09T23:50:00Z", (asked("x"),))
-    assert digest(late, at(2, time="00:20")).startswith("## Session 2026-02-09 23:50–2026-02-10 00:20 shop@main")
+    late = HostRecord(1, 1, "2026-02-09T23:50:00Z", (asked("mend the queue"),))
+    assert digest(late, at(2, time="00:20")).startswith("## Session 2026-02-09 23:50–2026-02-10 00:20 shop@main: ")
 
 
 def test_a_part_without_times_has_none_in_its_heading() -> None:
-    assert digest(HostRecord(1, 1, "", (asked("x"),))).startswith("## Session shop@main (claude-code")
+    assert digest(HostRecord(1, 1, "", (asked("mend the queue"),))).startswith("## Session shop@main: mend the queue\n")
 
 
 def test_the_mark_of_a_session_is_the_last_line_of_all_its_digests_in_a_note() -> None:
@@ -225,16 +318,21 @@ def test_the_mark_of_a_session_is_the_last_line_of_all_its_digests_in_a_note() -
 
 
 def test_the_sections_of_a_note_are_found_and_nothing_of_the_person_is_in_one() -> None:
-    one = digest(at(1, asked("fix the pool")), origin=ORIGIN._replace(project="github.com/ada/my shop"))
-    two = digest(at(2, asked("mend the queue")), origin=ORIGIN._replace(session="b")).replace("- ", "### mine\n- ", 1)
+    one = digest(
+        at(1, said("The pool keeps twelve open connections for requests.")),
+        origin=ORIGIN._replace(project="github.com/ada/my shop"),
+    )
+    two = digest(
+        at(2, said("The queue keeps twelve open connections for requests.")), origin=ORIGIN._replace(session="b")
+    ).replace("- ", "### mine\n- ", 1)
     note = f"# Tuesday\n\nbefore\n\n{one}after the mark\n\n{two}"
     first, second = find_sections(note.replace("\n", "\r\n"))
     assert (first.host, first.session, first.project) == ("claude-code", "5f0c1234-aaaa", "github.com/ada/my%20shop")
     assert first.is_of(["x", "github.com/ada/my shop"])
     assert not second.is_of(["github.com/ada/my shop"])
     assert first.heading.startswith("## Session 09:00 shop@main")
-    assert first.lines == ('- Asked: "fix the pool" (L1)',)
-    assert second.lines == ("### mine", '- Asked: "mend the queue" (L2)')
+    assert first.lines == ("- Outcome: The pool keeps twelve open connections for requests.",)
+    assert second.lines == ("### mine", "- Outcome: The queue keeps twelve open connections for requests.")
     assert note.split("\n")[first.last] == "after the mark"
     assert find_sections("no digest") == []
     hidden = hide_digests(note, ["github.com/ada/my shop"])
@@ -283,7 +381,6 @@ def test_whatever_was_said_a_section_has_one_heading_and_one_mark_and_only_items
         return
     heading, *items, mark = text.removesuffix("\n").split("\n")
     assert heading.startswith("## Session ")
-    assert items
     assert all(item.startswith("- ") for item in items)
     assert len(text.splitlines()) == len(items) + 2
     assert find_mark(text, "claude-code", "5f0c1234-aaaa") == len(records)
@@ -292,17 +389,7 @@ def test_whatever_was_said_a_section_has_one_heading_and_one_mark_and_only_items
 
 
 def test_a_part_of_one_minute_names_it_once() -> None:
-    assert digest(at(1, asked("fix it")), at(2, said("Done."))).startswith("## Session 09:00 shop@main (claude-code")
-
-
-def test_no_more_than_a_thousand_files_calls_and_commands_are_counted() -> None:
-    files = tuple(f"/home/ada/shop/{number}.py" for number in range(1_001))
-    calls = [command(f"make {number}", f"c{number}") for number in range(1_001)]
-    text = digest(at(1, Step("call", files=files)), at(2, Step("call", files=files[-2:])), at(3, *calls))
-    assert "999.py (2), and 980 more\n" in text
-    assert "`make 999`, and 990 more\n" in text
-    outcome = digest(at(1, *calls), at(2, result(call="c999"), result(call="c1000")))
-    assert "`make 998`, `make 999` (ok), and 990 more" in outcome
+    assert digest(at(1, asked("fix the pool"))).startswith("## Session 09:00 shop@main: ")
 
 
 def test_an_answer_is_its_last_four_pieces() -> None:
@@ -311,8 +398,16 @@ def test_an_answer_is_its_last_four_pieces() -> None:
     assert re.findall(r"We keep (\d)", text) == ["1", "2", "3", "4"]
 
 
-@pytest.mark.parametrize(("count", "more"), [(2, ""), (3, ""), (4, ", and 1 more")])
-def test_of_too_many_things_the_last_ones_are_named_and_the_rest_counted(count: int, more: str) -> None:
-    names = [str(number) for number in range(count)]
-    assert _item("Files", names, 3, str) == [f"- Files: {', '.join(names[-3:])}{more}"]
-    assert _item("Files", [], 3, str) == []
+@pytest.mark.parametrize(
+    ("files", "shown"),
+    [
+        (["a.py"], "a.py"),
+        (["a.py", "b.py"], ". (2)"),
+        (["src/a.py", "src/b.py", "src/a.py", "docs/x.md"], "src (2), docs/x.md"),
+        (["/srv/other/shop/src/deep/a.py", "/srv/b.py"], "/srv/other/shop/src/deep/a.py, /srv/b.py"),
+        ([f"f{number}/a.py" for number in range(10)], ", ".join(f"f{number}/a.py" for number in range(8)) + ", 2 more"),
+    ],
+)
+def test_files_are_named_by_their_folders(files: list[str], shown: str) -> None:
+    paths = tuple(file if file.startswith("/") else f"/home/ada/shop/{file}" for file in files)
+    assert f"- Files: {shown}\n" in digest(at(1, Step("call", files=paths)))
