@@ -46,11 +46,13 @@ def list_parts(site: Site, settings: Settings) -> Iterator[Part]:
         # A program without hooks has the tools, and asks as its user has set it.
         return
     yield _describe_setting(
-        "recall", own.prompt, "shows lines that fit a prompt, from notes and this project", "prompt"
+        "recall", own.prompt, "adds lines to a prompt that fit it, from notes and this project", "prompt"
     )
     yield _describe_conversations(site, settings)
     yield _describe_setting("digest", own.digest, "writes what a session did into the note of its day", "digest")
-    yield _describe_setting("wishes", own.session_start, "shows what you always want at every start", "sessionStart")
+    yield _describe_setting(
+        "wishes", own.session_start, "shows your standing wishes when a session starts", "sessionStart"
+    )
     yield _describe_tools(site, host)
 
 
@@ -69,8 +71,10 @@ def _describe_conversations(site: Site, settings: Settings) -> Part:
     scope = " --scope project" if site.scope == "project" else ""
     command = f"mdrecall install {site.host}{scope}"
     if followed and (site.scope == "user" or followed.wants(About(folders_of(site)[0]))):
-        where = f"in {', '.join(followed.folders)}" if followed.folders else "in each project its own"
-        about = f"searches them {where}, also earlier ones"
+        where = (
+            f"searches those of {', '.join(followed.folders)}" if followed.folders else "each project searches its own"
+        )
+        about = f"{where}, also earlier ones"
         return Part("conversations", True, about, f"{command} --no-conversations")
     is_kept = settings.mdrecall.hosts.prompt and not is_refused(state, site.host, "".join(folders_of(site)[:1]))
     about = "keeps only what you type" if is_kept else "keeps and searches nothing that you type"
