@@ -164,11 +164,13 @@ class Memory:
         lines: int | None = None,
         from_char: int = 0,
         max_chars: int | None = None,
+        projects: Sequence[str] = (),
     ) -> ReadResult:
         """Return lines of a memory file, read from the disk; a ``ReadError`` says why a path is refused.
 
         ``path`` may be a citation, such as ``memory/2026-02-10.md#L3-L9``. At most ``max_chars`` (50,000) are returned:
-        ``next_from`` is the line, and ``next_char`` the ``from_char``, to continue from.
+        ``next_from`` is the line, and ``next_char`` the ``from_char``, to continue from. With ``projects`` lines are
+        blank that are about others.
         """
         from mdrecall.notes.reader import MAX_READ_UNITS, select_lines
 
@@ -183,6 +185,10 @@ class Memory:
             if elsewhere is None:
                 raise
             is_here, shown, text = False, path, elsewhere
+        if projects:
+            from mdrecall.sessions.digest import hide_others
+
+            text = hide_others(text, projects)
         read = select_lines(shown, text, from_line, lines, max_chars or MAX_READ_UNITS, from_char)
         return read if is_here else read._replace(is_from_index=True)
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from mdrecall.patterns import NOTE_ENDING
 from mdrecall.sessions.messages import QUESTION_ENDS, find_marked, split_sentences, visible_text
 from mdrecall.sessions.own_words import split_words
-from mdrecall.text.annotations import line_origins, read_annotated
+from mdrecall.text.annotations import is_for, line_origins, read_annotated, read_projects
 from mdrecall.text.words import find_stop_words, stem, surface_words, tokens
 from mdrecall.types import HostRecord, Marks, Step, TranscriptRecord
 
@@ -286,6 +286,12 @@ def hide_digests(note: str, projects: Collection[str]) -> str:
         first = section.last if section.is_of(projects) else section.first
         lines[first - 1 : section.last] = [""] * (section.last + 1 - first)
     return "\n".join(lines)
+
+
+def hide_others(note: str, projects: Collection[str]) -> str:
+    """Return a note with blank lines for the digests and entries of other projects, and for annotations."""
+    known = read_projects(projects)
+    return hide_entries(hide_digests(note, projects), lambda marks: not is_for(marks.project, known))[0]
 
 
 def _write_key(project: str) -> str:

@@ -11,7 +11,7 @@ could claim to be the owner.
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from mdrecall.patterns import compile_later
@@ -148,7 +148,10 @@ def _read_status(comments: Iterable[str]) -> Marks:
 BY_FLUSH, BY_SESSION, BY_IMPORT = "flush", "session", "import"
 _ORIGINS: Mapping[str, Origin] = {BY_FLUSH: "flush", BY_SESSION: "digest"}
 
-_AUTHOR = compile_later(r"<!-- (?:by ([A-Za-z0-9 ._/-]{1,40})|mdrecall:digest .{1,400}|(mdrecall:import) .*) -->\s*$")
+_AUTHOR = compile_later(
+    r"<!-- (?:by ([A-Za-z0-9 ._/-]{1,40})|mdrecall:digest (?:host=\S+ session=\S+ project=(\S+) )?.{1,400}"
+    r"|(mdrecall:import) .*) -->\s*$"
+)
 
 
 def path_origin(path: str) -> Origin:
@@ -170,18 +173,25 @@ def line_origins(lines: Sequence[str]) -> Mapping[int, Origin]:
 
 def line_authors(lines: Sequence[str]) -> Mapping[int, str]:
     """Return who wrote each line, by its number from 1; lines that no comment speaks for are left out."""
-    authors: dict[int, str] = {}
+    return {number: author for signed, author, _ in find_signed(lines) for number in signed}
+
+
+def find_signed(lines: Sequence[str]) -> Iterator[tuple[range, str, str]]:
+    """Yield the lines that a comment speaks for, numbered from 1, with their author and the project of a digest.
+
+    A digest that does not say whose it is has a project that nobody asks for.
+    """
     above = 0
     for number, line in enumerate(lines, start=1):
         found = _AUTHOR.match(line) if line.startswith("<!-- ") else None
         if found is None:
             continue
-        author = BY_IMPORT if found[2] else found[1] or BY_SESSION
+        author = BY_IMPORT if found[3] else found[1] or BY_SESSION
         # An import speaks for everything since the comment before it.
-        first = above + 1 if found[2] else _first_line(lines, above, number - 1, has_heading=author == BY_SESSION)
-        authors.update(dict.fromkeys(range(first, number + 1), author))
+        first = above + 1 if found[3] else _first_line(lines, above, number - 1, has_heading=author == BY_SESSION)
+        project = (found[2] or f"path:{BROKEN_PROJECT}").replace("%20", " ") if author == BY_SESSION else ""
+        yield range(first, number + 1), author, project
         above = number
-    return authors
 
 
 def _first_line(lines: Sequence[str], above: int, last: int, *, has_heading: bool) -> int:

@@ -18,6 +18,7 @@ from mdrecall.patterns import NOTE_ENDING, NOTE_ENDING_PATTERN, compile_later, d
 from mdrecall.text.annotations import (
     BROKEN_PROJECT,
     WISHES,
+    find_signed,
     least_trusted,
     line_origins,
     merge_marks,
@@ -37,7 +38,7 @@ def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iter
     """Yield the chunks of a note without its annotations, each with what they say about its lines.
 
     An entry of a curated file is a chunk of its own, and so is an annotated entry of any other note. All of a file with
-    the wishes of a project is about the project that its title names.
+    the wishes of a project is about the project that its title names, and a digest about the one in its mark.
     """
     is_curated = path in CURATED_FILES
     plain, marks_of = read_annotated(text, is_curated=is_curated)
@@ -50,6 +51,11 @@ def iter_note_chunks(path: str, text: str, *, tokens: int, overlap: int) -> Iter
     everywhere = path_origin(path)
     origins = line_origins(text.split("\n")) if not everywhere and "<!-- " in text else {}
     entries = _find_entries(plain, marks_of, is_curated=is_curated)
+    for lines, _, project in find_signed(text.split("\n")) if "<!-- mdrecall:digest " in text else ():
+        if project:
+            # No chunk holds anything of two projects.
+            entries |= {lines.start, lines.stop}
+            marks_of = {**marks_of, **{line: marks_of.get(line, NO_MARKS)._replace(project=project) for line in lines}}
     chunks = iter_chunks(plain, tokens=tokens, overlap=overlap, entries=entries)
     for chunk in _drop_repeated_headings(chunks) if is_curated else chunks:
         if marks_of or origins or everywhere:

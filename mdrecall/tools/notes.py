@@ -243,7 +243,7 @@ def memory_tools(
     is_own = not session_key.strip() or parse(session_key).is_main_of(memory.settings.agent_id)
     tools: list[Tool] = [
         FunctionTool(SEARCH, partial(search_memory, memory, session_key, projects=projects)),
-        FunctionTool(GET, partial(_call_read, memory.read, READ_NOTICE, format_read)),
+        FunctionTool(GET, partial(_call_read, partial(memory.read, projects=projects), READ_NOTICE, format_read)),
     ]
     if memory.settings.searches_sessions:
         read = partial(memory.read_session, session_key=session_key, projects=projects)

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,7 +15,8 @@ from tests.doors.doors import Told, ToolDoor
 class McpServer:
     """``mdrecall mcp`` as a client starts it."""
 
-    def __init__(self, workspace: str, env: dict[str, str]) -> None:
+    def __init__(self, workspace: str, env: dict[str, str], cwd: Path | None = None) -> None:
+        self._cwd = cwd
         self._command = [sys.executable, "-W", "error", "-m", "mdrecall", "mcp", "--workspace", workspace]
         self._env = {**env, "PYTHONPATH": ":".join(filter(None, sys.path)), "PYTHONUTF8": "1"}
         self._process: subprocess.Popen[str] | None = None
@@ -22,7 +24,7 @@ class McpServer:
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen(
-            self._command, env=self._env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            self._command, env=self._env, cwd=self._cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         who = {"name": "doors", "version": "1"}
         self._request("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": who})

@@ -1,5 +1,7 @@
 """Where sessions take place, and what they share: in repositories, worktrees and other folders, as hosts call hooks."""
 
+import json
+import os
 import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.recall import Machine, Session, run
+from tests.doors.mcp import McpServer
 
 EIGHT_DAYS = timedelta(days=8)
 QUESTION = "On which port does the staging database listen?"
@@ -79,6 +82,22 @@ def test_a_session_knows_what_was_said_in_its_project_and_in_no_other(
     machine: Machine, folder: str, known: list[str]
 ) -> None:
     assert read_known(ask(machine, machine.home / folder)) == known
+
+
+@pytest.mark.parametrize(
+    ("folder", "known"), [("code/hotfix/src", ["shop"]), ("code/observatory", ["observatory"]), ("notes", list(PORTS))]
+)
+def test_the_tools_of_a_session_know_no_more_than_it(machine: Machine, folder: str, known: list[str]) -> None:
+    days = [f"memory/{path.name}" for path in (machine.notes / "memory").iterdir()]
+    with machine.entered(machine.home / folder):
+        env = dict(os.environ)
+    with McpServer(str(machine.notes), env, machine.home / folder) as server:
+        found, _ = server.call("memory_search", {"query": QUESTION, "maxResults": 100, "minScore": 0})
+        read = [server.call("memory_get", {"path": path})[0] for path in days]
+        said = [server.call("session_get", {"path": f"sessions/claude-code/said-in-{name}.jsonl"}) for name in PORTS]
+    assert read_known(json.dumps(found)) == known
+    assert read_known(json.dumps(read)) == known
+    assert read_known(json.dumps([body for body, is_error in said if not is_error])) == known
 
 
 def test_repositories_below_a_folder_of_notes_know_nothing_of_each_other(tmp_path: Path) -> None:
