@@ -53,6 +53,26 @@ def draft(path: str) -> Iterator[Draft]:
             os.unlink(temporary_path)
 
 
+def append_line(path: str, line: str, max_bytes: int) -> None:
+    """Add a line to a log, of which the newer half stays when it is full; raise ``OSError`` if that fails.
+
+    Several processes may do so at once. A line begins anew behind what a killed process has left of one.
+    """
+    make_private_folder(os.path.dirname(path))
+    flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    with os.fdopen(os.open(path, flags, 0o600), "r+b", 0) as file:
+        size = file.seek(0, os.SEEK_END)
+        is_broken = size and os.pread(file.fileno(), 1, size - 1) != b"\n"
+        file.write(b"\n" * bool(is_broken) + line.encode() + b"\n")
+        if file.tell() <= max_bytes:
+            return
+        file.seek(-max_bytes // 2, os.SEEK_END)
+        _, _, newer = file.read().partition(b"\n")
+    with draft(path) as target:
+        target.file.write(newer)
+        target.publish()
+
+
 def load(path: str) -> dict[str, Any]:
     """Return the content of a state file; empty if there is none, or it cannot be read."""
     try:

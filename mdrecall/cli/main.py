@@ -37,7 +37,7 @@ GROUPS: dict[str, dict[str, tuple[str, ...]]] = {
         "install": ("install", "connect mdrecall to a coding agent, or remove it", "install claude-code"),
         "mcp": ("mcp", "run the MCP server, or add it to a client", "mcp install cursor", "mcp serve --port 8765"),
         "context": ("agents", "print the notes an agent should read first", "context"),
-        "log": ("log", "show what agents were shown by themselves, or silence a line", "log", "log --silence 3"),
+        "log": ("sessions", "show what agents were shown by themselves, or silence a line", "log", "log --silence 3"),
         "hook": ("hook", "answer an event of a coding agent", "hook session-start --host claude-code"),
     },
     "upkeep": {

@@ -1,12 +1,13 @@
-"""``mdrecall sessions``: list, search, read or save past conversations, and follow those of coding agents."""
+"""``mdrecall sessions`` and ``log``: past conversations, those of coding agents, and what was shown in these."""
 
 import argparse
 import os
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from mdrecall.cli.options import CommandParser, add_common, load_settings, open_memory
@@ -224,3 +225,42 @@ def _forget_host(options: argparse.Namespace, choice: "HostChoice") -> int:
     refuse(choice.state, choice.host)
     told = f"Conversations of {choice.host} are no longer searched. The host's own files were not touched."
     return show(options, {"host": choice.host, "deleted": copies}, told)
+
+
+def add_log(parser: CommandParser) -> None:
+    parser.value("-n --limit", "N", "print the last N answers to agents (default: 50)", default=50)
+    parser.value("--session", "ID", "print only this session; the first characters of its id are enough", default="")
+    parser.value("--silence", "N", "never show line N to an agent by itself again, wherever it moves; again to undo it")
+    add_common(parser)
+
+
+def run_log(options: argparse.Namespace) -> int:
+    from mdrecall.hosts.shown import describe, list_answers, silence
+
+    with open_memory(options) as memory:
+        if options.silence:
+            is_silenced = silence(memory.settings, options.silence)
+            told = "is silenced. A search still finds it." if is_silenced else "may be shown again."
+            return show(options, {"silenced": is_silenced}, f"Line {options.silence} {told}")
+        *answers, silenced = list_answers(memory.settings)
+        wanted = [answer for answer in answers if answer["session"].startswith(options.session)][-options.limit :]
+        records = [describe(memory, answer) for answer in (*wanted, silenced)]
+    sessions = groupby(records, lambda answer: answer["session"])
+    lines = (line for _, answers in sessions for line in _format_answers(list(answers)))
+    empty = "No agent was shown anything. `mdrecall status` says which agents are connected, and what is on."
+    return show(options, records, *lines, notes=[] if wanted else [empty], code=0 if wanted else 1)
+
+
+def _format_answers(answers: list[dict[str, Any]]) -> Iterator[str]:
+    """Yield what one session was shown, and how many of its prompts got nothing."""
+    title = "{host}  {project}  session {session}" if answers[0]["session"] else "silenced" * bool(answers[0]["lines"])
+    yield style(printable(title.format(**answers[0])), "bold")
+    for answer in (each for each in answers if each["lines"]):
+        yield printable("  {at}  {event}  {ms} ms  {why}".format(**answer).rstrip()) if answer["session"] else ""
+        for line in answer["lines"]:
+            why = f"{line['why'] or format(line['score'], '.2f')}{'  silenced' * line['silenced']}"
+            yield f"  {line['number']:4}  {style(printable(line['citation']), 'cyan')}  {printable(why)}"
+            yield f"        {printable(line['text'] or 'changed since, or removed')}"
+    if nothing := Counter(each["why"] for each in answers if not each["lines"] and each.get("why")):
+        reasons = "; ".join(f"{printable(why)}: {count}" for why, count in nothing.items())
+        yield f"  {plural(nothing.total(), 'prompt')} got nothing ({reasons})"

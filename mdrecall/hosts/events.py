@@ -175,16 +175,7 @@ def log_problem(path: str, now: datetime, where: str, problem: str) -> None:
 
     said = " ".join(redact(f"{where}: {problem}").split())[:_MAX_LINE_CHARS]
     with suppress(OSError):
-        state_files.make_private_folder(os.path.dirname(path))
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "r+b", 0) as file:
-            file.write(f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {said}\n".encode())
-            if file.tell() <= MAX_BYTES:
-                return
-            file.seek(-MAX_BYTES // 2, os.SEEK_END)
-            _, _, newer = file.read().partition(b"\n")
-        with state_files.draft(path) as target:
-            target.file.write(newer)
-            target.publish()
+        state_files.append_line(path, f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ} {said}", MAX_BYTES)
 
 
 def check_log(path: str, now: datetime) -> "Iterator[Finding]":

@@ -8,19 +8,15 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from functools import cache
 from itertools import accumulate, takewhile
 
-from mdrecall import state_files
+from mdrecall.errors import RecallError, message_with_hint
 from mdrecall.hosts.events import Answer, HookCall, HookEvent, describe_failure
 from mdrecall.hosts.table import Event
 
 #: Enough that no text can guess the word in the marks, which is another one each time.
 _WORD_BYTES = 4
-
-#: A file name has at most 255 characters.
-_MAX_NAME_CHARS = 200
 
 #: What is left of the time for the section and the answer after a transcript was read: half of it, on a busy machine.
 _SECONDS_TO_WRITE = 2.5
@@ -54,33 +50,23 @@ def _show_fitting_notes(call: HookCall) -> Iterable[Answer]:
 
 
 def _switch(call: HookCall) -> Iterator[Answer]:
-    """Switch memory off or on for a session, if the prompt says nothing else."""
+    """Switch memory off or on for a session, if the prompt says nothing else. A session that is off is forgotten."""
+    from mdrecall.notes.tombstones import forget_session
     from mdrecall.sessions.own_words import find_switch
 
-    switch = find_switch(call.event.prompt)
-    if not switch or not call.event.session or call.event.is_subagent:
-        return
-    try:
-        if switch == "on":
-            with suppress(FileNotFoundError):
-                os.unlink(_off_path(call))
-        else:
-            state_files.save(_off_path(call), {})
-    except OSError as error:
-        yield Answer(f"Memory cannot be switched {switch}, tell the user: {error.strerror or error}.")
-    else:
-        rule = "" if switch == "on" else " Use no memory tools. If the user types `memory on`, it is on again."
-        yield Answer(f"Memory is {switch} in this session.{rule}")
+    if (switch := find_switch(call.event.prompt)) and call.event.session and not call.event.is_subagent:
+        try:
+            forget_session(call.settings, call.event.session, call.now, is_kept=switch == "on")
+            rule = "Use no memory tools." if switch == "off" else "What was said while it was off is kept as well."
+            yield Answer(f"Memory is {switch} in this session. {rule}")
+        except RecallError as error:
+            yield Answer(f"Memory cannot be switched {switch}, tell the user: {message_with_hint(error)}")
 
 
 def _is_off(call: HookCall) -> bool:
-    return bool(call.event.session) and os.path.exists(_off_path(call))
+    from mdrecall.notes.tombstones import open_tombstones
 
-
-def _off_path(call: HookCall) -> str:
-    """Return the path of the empty file that says that memory is off in this session."""
-    name = call.event.session.encode(errors="replace").hex()[:_MAX_NAME_CHARS]
-    return os.path.join(call.settings.state_dir, "mdrecall-hosts", f"{call.event.host.name}-{name}.off")
+    return open_tombstones(call.settings).load().is_forgotten_session(call.event.session)
 
 
 def _register(call: HookCall) -> Iterable[Answer]:
@@ -132,7 +118,7 @@ _HANDLERS: Mapping[Event, tuple[Handler, ...]] = {
 }
 
 
-# What is done even if memory is off in a session. What is said meanwhile is left out when its transcript is read.
+# What is done even if memory is off in a session.
 _KEEPING = (_switch, _register, _finish_earlier, _write_digest)
 
 
@@ -154,17 +140,10 @@ def _gather(call: HookCall, parts: list[Answer]) -> None:
     """Ask one part after the other; one that fails does not stop the others."""
 
     @cache
-    def open_filter() -> Callable[[str], str]:
-        """Return what takes secrets out of a text and, at the start of a session, silenced lines."""
+    def open_redact() -> Callable[[str], str]:
         from mdrecall.notes.tombstones import open_masks
 
-        redact = open_masks(call.settings).redact
-        if call.event.event != "session-start":
-            return redact
-        from mdrecall.hosts.shown import Silenced
-
-        hide = Silenced(call.settings).hide
-        return lambda text: redact(hide(text))
+        return open_masks(call.settings).redact
 
     for handler in _HANDLERS.get(call.event.event, ()):
         try:
@@ -173,7 +152,7 @@ def _gather(call: HookCall, parts: list[Answer]) -> None:
             for part in handler(call):
                 # The introduction says nothing of any note, and waits for no file.
                 is_fixed = handler is _introduce
-                parts.append(part if is_fixed else Answer(*(text and open_filter()(text) for text in part)))
+                parts.append(part if is_fixed else Answer(*(text and open_redact()(text) for text in part)))
         except Exception as error:
             call.log(describe_failure(error))
 

@@ -61,10 +61,10 @@ def show_fitting_notes(call: HookCall) -> Iterator[Answer]:
     stems = find_stems(said)
     with call.open() as memory:
         triggered = recall_triggers(memory, SESSION_KEY, said, projects)
-        recalled = [entry for entry in triggered if entry.citation not in shown and not silenced.find(entry.text)]
+        recalled = [entry for entry in triggered if entry.citation not in shown and not silenced.holds(entry.text)]
         known = {*shown, *(entry.citation for entry in recalled)}
         hits = _find_fitting(call, memory, prompt, call.list_projects(), is_later=is_later) if prompt else ()
-        runs = ((hit, run) for hit, run in hits if hit.citation not in known and not silenced.find(run))
+        runs = ((hit, run) for hit, run in hits if hit.citation not in known and not silenced.holds(run))
         new = list(islice(runs, _MAX_PROMPT_HITS - len(recalled)))
     lines = [entry.render() for entry in recalled]
     new = _shorten_runs(new, stems, _MAX_QUARTER_TOKENS - sum(quarter_tokens(line) + 1 for line in lines))

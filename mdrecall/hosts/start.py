@@ -10,7 +10,7 @@ from itertools import accumulate, takewhile
 
 from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall, describe_failure
-from mdrecall.hosts.shown import Shown, record_shown
+from mdrecall.hosts.shown import Shown, Silenced, record_shown
 from mdrecall.notes.clock import user_time
 from mdrecall.patterns import is_note_file
 from mdrecall.text.markdown import cut_tokens, quarter_tokens
@@ -66,7 +66,7 @@ def show_memory(call: HookCall) -> Iterator[Answer]:
         except Exception as error:
             call.log(describe_failure(error))
     # What was shown beside prompts is forgotten with it: a compaction has lost that.
-    record_shown(call, start.shown)
+    record_shown(call, [line for line in start.shown if not line.text.startswith("#")])
     yield Answer(start.count() if is_on else "")
 
 
@@ -164,7 +164,8 @@ class _Start:
         return f"memory_search finds more in {' and '.join(counts)}." if counts else ""
 
     def _take(self, text: str) -> str:
-        """Return a part, and leave less room for the others. A blank line stands between two parts."""
+        """Return a part without silenced lines, and leave less room for the others. A blank line stands between two."""
+        text = Silenced(self._settings).hide(text)
         self._room -= quarter_tokens(text) + 2 if text else 0
         return text
 

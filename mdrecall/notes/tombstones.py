@@ -14,12 +14,13 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from mdrecall.config.settings import Settings
 from mdrecall.errors import FileMissing, NotAFile, ReadError, StoreUnavailable, SymlinkRefused
 from mdrecall.notes.opening import open_parent, read_below
-from mdrecall.text.tombstones import MAX_UNITS, Entry, Tombstones, build_tombstones
+from mdrecall.text.tombstones import MAX_UNITS, Days, Entry, Tombstones, build_tombstones, make_entry
 from mdrecall.types import StoredChunk
 
 if TYPE_CHECKING:
@@ -173,6 +174,20 @@ def days_of(chunks: Iterable[StoredChunk]) -> set[str]:
 def open_tombstones(settings: Settings) -> TombstoneFiles:
     """Return the tombstones of a workspace."""
     return TombstoneFiles(settings.workspace)
+
+
+def forget_session(settings: Settings, session: str, now: datetime, *, is_kept: bool) -> None:
+    """Keep a session out of the memory, or take that back; raise ``StoreUnavailable``."""
+    files, state_dir = open_tombstones(settings), settings.state_dir
+    alone = (each for each in files.load().entries if len(each.sessions) == 1 and not (each.phrases or each.paths))
+    known = [each.id for each in alone if build_tombstones([each]).is_forgotten_session(session)]
+    salt = read_machine(state_dir) or os.urandom(SALT_BYTES)
+    if is_kept:
+        files.add_own(state_dir, [mark_line("undo", id) for id in known], salt)
+    elif not known:
+        at = f"{now.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        entry = make_entry(salt, os.urandom(4).hex(), at, (), {session: Days()}, {})._replace(agent=settings.agent_id)
+        files.add_own(state_dir, [entry_line(entry), mark_line("done", entry.id)], salt)
 
 
 def read_machine(state_dir: str) -> bytes:

@@ -25,7 +25,7 @@ from mdrecall.sessions import host_formats, jsonl
 from mdrecall.sessions.foreign_database import open_snapshot
 from mdrecall.sessions.host_formats import About, ParsedRecord, ParseRecord, title_of
 from mdrecall.sessions.jsonl import OpenJsonl
-from mdrecall.sessions.own_words import find_switch, split_words
+from mdrecall.sessions.own_words import split_words
 from mdrecall.types import HostRecord, Issue, Stamp, Step, TranscriptRecord
 
 if TYPE_CHECKING:
@@ -48,8 +48,6 @@ _MAX_IDS = 200_000
 _MAX_ROOT_BYTES = 4096
 #: How a record calls who speaks, and where that comes from: the person at a coding agent is the owner of the machine.
 SPEAKERS = {"user": ("User", jsonl.OWNER), "assistant": ("Assistant", jsonl.AGENT)}
-#: What a line holds, in lower case, on which memory is switched on or off.
-_SWITCH = b"memory o"
 #: The size of OpenCode's messages is not looked up for a list; this is about what one has.
 _MESSAGE_BYTES = 1024
 #: Messages of OpenCode that are asked for at once.
@@ -202,22 +200,13 @@ class OpenHostFile(NamedTuple):
     def read(self, start: int = 0, number: int = 1) -> Iterator[HostRecord]:
         """Yield every record from an offset on; ``number`` is the number of the first one."""
         known = _KnownSteps(self, start)
-        end, is_off = start, self._is_off(start)
+        end = start
         for count, (line, size, is_complete) in enumerate(jsonl.split_lines(self.file.blocks(start)), number):
             end += size
             parsed = self.row.parse(jsonl.parse_object(line))
-            steps, is_off = leave_out(parsed.steps, is_off)
-            steps = tuple(step for step in steps if known.add(step, parsed))
+            steps = tuple(step for step in parsed.steps if known.add(step, parsed))
             problem = jsonl.explain_long(size) if line is None else ""
             yield HostRecord(count, end if is_complete else None, parsed.at, steps, parsed.tokens, size, problem)
-
-    def _is_off(self, offset: int) -> bool:
-        """True if the person has switched memory off before an offset."""
-        is_off = False
-        for line, _, _ in jsonl.split_lines(self.file.blocks(0, offset)):
-            if line and _SWITCH in line.lower():
-                is_off = leave_out(self.row.parse(jsonl.parse_object(line)).steps, is_off)[1]
-        return is_off
 
     def about(self) -> About:
         """Return what the first records say about the conversation; without a title as long as nobody has asked."""
@@ -242,17 +231,6 @@ class OpenHostFile(NamedTuple):
     def parse_all(self, blocks: Iterable[bytes]) -> Iterator[ParsedRecord]:
         """Yield what each line of some blocks says."""
         return (self.row.parse(jsonl.parse_object(line)) for line, _, _ in jsonl.split_lines(blocks))
-
-
-def leave_out(steps: tuple[Step, ...], is_off: bool) -> tuple[tuple[Step, ...], bool]:
-    """Return the steps during which memory is not switched off, and True if it is off after them."""
-    kept = []
-    for step in steps:
-        if step.kind == "user" and (switch := find_switch(step.text)):
-            is_off = switch == "off"
-        elif not is_off:
-            kept.append(step)
-    return tuple(kept), is_off
 
 
 #: The id of the first record that has one; the time of a record before it, empty if there is none; the transcript's
@@ -395,29 +373,14 @@ class OpenSession(NamedTuple):
     def read(self, start: int = 0, number: int = 1) -> Iterator[HostRecord]:
         """Yield every message from an offset on; the last one has no end while it is being written."""
         query = "SELECT id, time_created, data FROM message WHERE session_id = ? ORDER BY time_created, id LIMIT ?, ?"
-        is_off = bool(start) and self._is_off(start)
         while start < self.messages:
             rows: list[Any] = self.connection.execute(query, (self.session, start, _BATCH)).fetchall()
             for message, created, data in rows:
                 start += 1
-                record = self._make_record(number, start, message, created, data)
-                steps, is_off = leave_out(record.steps, is_off)
-                yield record._replace(steps=steps)
+                yield self._make_record(number, start, message, created, data)
                 number += 1
             if not rows:
                 return
-
-    def _is_off(self, offset: int) -> bool:
-        """True if the person has switched memory off before an offset."""
-        query = (
-            "SELECT id, time_created, data FROM (SELECT * FROM message WHERE session_id = ? ORDER BY time_created, id"
-            " LIMIT ?) AS earlier WHERE EXISTS (SELECT 1 FROM part WHERE message_id = earlier.id AND data LIKE ?)"
-            " ORDER BY time_created, id"
-        )
-        is_off = False
-        for row in self.connection.execute(query, (self.session, offset, f"%{_SWITCH.decode()}%")).fetchall():
-            is_off = leave_out(self._make_record(0, 0, *row).steps, is_off)[1]
-        return is_off
 
     def _make_record(self, number: int, end: int, message: Any, created: Any, data: Any) -> HostRecord:
         query = "SELECT data FROM part WHERE message_id = ? AND length(data) <= ? ORDER BY id"

@@ -23,15 +23,11 @@ _HEADING = compile_later(r"#{1,6} \S")
 _PLACEHOLDER = compile_later(r"\[(?:Image|Pasted text)[^\]]{0,200}\]")
 _COMMANDS = ("/", "!", "<", "[Request interrupted")
 _FENCES = ("```", "~~~")
-#: The switch stands at the beginning, and some hosts put what memory says behind it.
-_SWITCH_CHARS = 60
 _SWITCH = compile_later(r"(?i)/?memory (on|off)\.?")
 
 
 def find_switch(message: str) -> str:
     """Return ``on`` or ``off`` if a message does nothing but switch memory on or off for its session; else nothing."""
-    if "memory o" not in message[:_SWITCH_CHARS].lower():
-        return ""
     found = _SWITCH.fullmatch(strip_memory(message).strip())
     return found[1].lower() if found else ""
 

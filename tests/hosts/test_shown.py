@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mdrecall.hosts.digest import digest_session
-from mdrecall.hosts.shown import Injection, Shown, Silenced, describe_log, list_shown, read_log, record_shown
-from mdrecall.sessions.hosts import read_steps
+from mdrecall.hosts.shown import Shown, Silenced, describe, list_answers, list_shown, read_log, record_shown, silence
+from mdrecall.notes.tombstones import forget_session, open_tombstones
 from mdrecall.sessions.messages import wrap_memory
 from mdrecall.sessions.own_words import find_switch
 from tests.conftest import Workspace
@@ -30,22 +30,29 @@ def settings_of(hooks: Hooks) -> Any:
     return hooks.call("prompt").settings
 
 
-def read(hooks: Hooks) -> list[Injection]:
+def read(hooks: Hooks) -> list[dict[str, Any]]:
     return list(read_log(settings_of(hooks)))
 
 
 def read_lines(hooks: Hooks) -> list[dict[str, Any]]:
-    answers = [answer for session in describe_log(hooks.workspace.memory(), 10) for answer in session["answers"]]
-    return [line for answer in answers for line in answer["lines"]]
+    """The lines of the log, and then those that are silenced."""
+    answers = list_answers(settings_of(hooks))
+    return [line for answer in answers for line in describe(hooks.workspace.memory(), answer)["lines"]]
 
 
 def read_texts(hooks: Hooks) -> list[str]:
     return [line["text"] or "" for line in read_lines(hooks)]
 
 
-def silence(hooks: Hooks, text: str) -> None:
-    [line] = [line for line in read_lines(hooks) if text in (line["text"] or "")]
-    Silenced(settings_of(hooks)).add(line["citation"], line["text"])
+def silence_text(hooks: Hooks, text: str) -> bool:
+    number = next(line["number"] for line in read_lines(hooks) if text in (line["text"] or ""))
+    return silence(settings_of(hooks), number)
+
+
+def silence_line(hooks: Hooks, citation: str, text: str) -> None:
+    """Silence a text as if it had been shown."""
+    record_shown(hooks.call("prompt", session_id="of a test"), [Shown(citation, text)])
+    assert silence(settings_of(hooks), sum(len(entry["lines"]) for entry in read(hooks)))
 
 
 def test_each_answer_is_recorded_with_its_place_and_reason_and_without_its_text(hooks: Hooks) -> None:
@@ -53,14 +60,15 @@ def test_each_answer_is_recorded_with_its_place_and_reason_and_without_its_text(
     hooks.answer("prompt", prompt="thanks, go ahead")
     hooks.answer("prompt", prompt="what is the capital of Portugal?")
     shown_one, silent, unsure = read(hooks)
-    assert shown_one[:5] == ("2026-02-10T12:00:00Z", "claude-code", "s1", hooks.workspace.path.name, "prompt")
-    assert shown_one.why == "a question, at least 0.2"
-    [line] = shown_one.lines
-    assert line.citation.startswith("memory/pool.md#L")
-    assert line.score > 0.3
-    assert (silent.why, silent.lines) == ("nothing to look for", ())
-    assert (unsure.why, unsure.lines) == ("nothing sure enough", ())
-    for file in Path(settings_of(hooks).state_dir).rglob("log.jsonl*"):
+    about = ["2026-02-10T12:00:00Z", "claude-code", "s1", hooks.workspace.path.name, "prompt", 0]
+    [line], why = shown_one.pop("lines"), shown_one.pop("why")
+    assert list(shown_one.values()) == about
+    assert why.startswith("a question, at least 0.")
+    assert line["citation"].startswith("memory/pool.md#L")
+    assert line["score"] > 0.3
+    assert (silent["why"], silent["lines"]) == ("nothing to look for", [])
+    assert (unsure["why"], unsure["lines"]) == ("nothing sure enough", [])
+    for file in Path(settings_of(hooks).state_dir).rglob("shown/*"):
         assert "twelve" not in file.read_text()
         assert file.stat().st_mode & 0o077 == 0
 
@@ -71,7 +79,6 @@ def test_the_text_is_read_again_where_it_stands(hooks: Hooks) -> None:
     assert "twelve connections" in text
     hooks.workspace.write("memory/pool.md", f"Something\nnew\nstands\nabove.\n\n# Database pool\n\n{FACT}\n")
     assert read_texts(hooks) == [text]
-    assert read_lines(hooks)[0]["citation"] == "memory/pool.md#L6-L8"
     hooks.workspace.write("memory/pool.md", "# Database pool\n\nThe database pool has thirteen connections.\n")
     assert read_texts(hooks) == [""]
     (hooks.workspace.path / "memory" / "pool.md").unlink()
@@ -91,31 +98,19 @@ def test_the_record_is_bounded_and_a_broken_line_costs_only_itself(hooks: Hooks)
     call = hooks.call("prompt", session_id="s0")
     record_shown(call, [Shown("memory/pool.md#L3", FACT)])
     folder = Path(call.settings.state_dir, "mdrecall-hosts", "shown")
-    with open(folder / "log.jsonl", "ab") as file:
+    with open(folder / "log", "ab") as file:
         file.write(b'\n{"at": "2026-02-')
     record_shown(call, [Shown("memory/pool.md#L4", FACT)])
     assert list_shown(call) == ({"memory/pool.md#L3", "memory/pool.md#L4"}, True)
     for number in range(1_500):
         record_shown(hooks.call("prompt", session_id=f"other {number}"), (), why="x" * 200)
     assert sum(file.stat().st_size for file in folder.iterdir()) < 280_000
-    assert read(hooks)[-1].session == "other 1499"
+    assert read(hooks)[-1]["session"] == "other 1499"
     assert list_shown(call) == (set(), False)
 
 
-@pytest.mark.parametrize(
-    "line", [b"[]", b"7", b'{"lines": 7}', b'{"lines": [7]}', b'{"at": 7, "ms": "x"}', b"\xff", b"[" * 9_999]
-)
-def test_what_is_no_record_is_skipped(hooks: Hooks, line: bytes) -> None:
-    hooks.answer("prompt", prompt=PROMPT)
-    with open(Path(settings_of(hooks).state_dir, "mdrecall-hosts", "shown", "log.jsonl"), "ab") as file:
-        file.write(b"\n" + line)
-    hooks.answer("prompt", prompt=PROMPT, session_id="s2")
-    assert {"s1", "s2"} <= {entry.session for entry in read(hooks)}
-    assert [text for text in read_texts(hooks) if text]
-
-
-def test_no_record_is_lost_while_many_write_and_the_file_is_renamed(hooks: Hooks) -> None:
-    """Each thread opens the file itself, as processes do; the old file is read until the next one is full."""
+def test_no_record_is_lost_while_many_write(hooks: Hooks) -> None:
+    """Each thread opens the file itself, as processes do."""
     calls = [hooks.call("prompt", session_id=f"s{number}") for number in range(8)]
 
     def write(number: int) -> None:
@@ -124,13 +119,12 @@ def test_no_record_is_lost_while_many_write_and_the_file_is_renamed(hooks: Hooks
 
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(write, range(8)))
-    assert len({(entry.session, entry.why[:3]) for entry in read(hooks)}) == 8 * 60
+    assert len({(entry["session"], entry["why"][:3]) for entry in read(hooks)}) == 8 * 60
 
 
 def test_a_silenced_text_is_shown_no_more_and_still_found(hooks: Hooks) -> None:
     hooks.answer("prompt", prompt=PROMPT)
-    [text] = read_texts(hooks)
-    silence(hooks, text)
+    assert silence_text(hooks, "twelve")
     assert hooks.answer("prompt", prompt=PROMPT, session_id="s2").context == ""
     assert hooks.answer("prompt", prompt="why did the database pool get connections?", session_id="s3").context == ""
     hooks.workspace.write("memory/moved.md", f"# Pools\n\n- {FACT.upper()}\n")
@@ -138,9 +132,8 @@ def test_a_silenced_text_is_shown_no_more_and_still_found(hooks: Hooks) -> None:
     hooks.workspace.memory().sync()
     assert hooks.answer("prompt", prompt=PROMPT, session_id="s4").context == ""
     assert any("TWELVE" in hit.snippet for hit in hooks.workspace.memory().search(PROMPT))
-    silenced = Silenced(settings_of(hooks))
-    [runs] = silenced.find(text)
-    silenced.remove(runs)
+    assert read_lines(hooks)[-1]["silenced"]
+    assert not silence(settings_of(hooks), len(read_lines(hooks)))
     assert "TWELVE" in hooks.answer("prompt", prompt=PROMPT, session_id="s5").context
 
 
@@ -149,8 +142,8 @@ def test_a_silenced_entry_with_a_trigger_is_silent_and_leaves_its_place_to_anoth
         "MEMORY.md", "- Ask Ana first. <!-- trigger: pool -->\n- Ask Ben then. <!-- trigger: pool -->\n"
     )
     assert "Ask Ana first" in hooks.answer("prompt", prompt=PROMPT).context
-    assert read(hooks)[-1].lines[0].why == "trigger"
-    silence(hooks, "Ask Ana first")
+    assert read_lines(hooks)[0]["why"] == "trigger"
+    assert silence_text(hooks, "Ask Ana first")
     text = hooks.answer("prompt", prompt=PROMPT, session_id="s2").context
     assert "Ana" not in text
     assert "Ask Ben then" in text
@@ -169,29 +162,24 @@ def test_a_silenced_entry_with_a_trigger_is_silent_and_leaves_its_place_to_anoth
     ],
 )
 def test_a_line_is_recognised_whatever_place_stands_beside_it(hooks: Hooks, text: str, line: str) -> None:
-    silenced = Silenced(settings_of(hooks))
-    silenced.add("wishes.md#L3", text)
+    silence_line(hooks, "wishes.md#L3", text)
     assert Silenced(settings_of(hooks)).hide(f"## Wishes\n{line}\n- Another line.") == "## Wishes\n- Another line."
 
 
 def test_a_silenced_line_is_left_out_of_the_text_at_the_start(hooks: Hooks) -> None:
     hooks.workspace.write("MEMORY.md", "# Facts\n\n- Ana prefers tea to coffee in the morning.\n- Ben has a dog.\n")
     assert "Ana prefers tea" in hooks.answer("session-start").context
-    Silenced(settings_of(hooks)).add("MEMORY.md#L3", "Ana prefers tea to coffee in the morning.")
+    silence_line(hooks, "MEMORY.md#L3", "Ana prefers tea to coffee in the morning.")
     text = hooks.answer("session-start").context
     assert "Ana prefers" not in text
     assert "Ben has a dog" in text
 
 
-def test_only_so_many_texts_are_silenced_and_a_broken_file_silences_nothing(hooks: Hooks) -> None:
-    silenced = Silenced(settings_of(hooks))
+def test_only_so_many_texts_are_silenced(hooks: Hooks) -> None:
     for number in range(305):
-        silenced.add(f"a.md#L{number}", f"the {number} of the many lines that nobody wants to see")
-    again = Silenced(settings_of(hooks))
-    assert len(again.describe(hooks.workspace.memory())) == 300
-    assert again.find("the 304 of the many lines that nobody wants to see")
-    Path(settings_of(hooks).state_dir, "mdrecall-hosts", "shown", "silenced.json").write_text('{"texts": {"a": 7}}')
-    assert Silenced(settings_of(hooks)).find("a") == []
+        runs, line = f"{number:010x} {number + 999:010x}", {"citation": f"a.md#L{number}", "words": 9}
+        Silenced(settings_of(hooks)).switch({**line, "runs": runs})
+    assert len(Silenced(settings_of(hooks)).lines) == 300
 
 
 def test_what_is_forgotten_is_gone_from_the_record(hooks: Hooks) -> None:
@@ -236,40 +224,33 @@ def test_memory_is_off_for_one_session_until_it_is_switched_on(hooks: Hooks) -> 
 
 def test_a_switch_that_cannot_be_kept_is_told(hooks: Hooks) -> None:
     hooks.workspace.state.joinpath("workspaces").mkdir(exist_ok=True)
-    Path(settings_of(hooks).state_dir).write_text("")
+    (hooks.workspace.path / ".mdrecall").write_text("")
     assert "cannot be switched off" in hooks.answer("prompt", prompt="memory off").context
 
 
-def test_nothing_is_kept_of_what_was_said_while_memory_was_off(hooks: Hooks, tmp_path: Path) -> None:
-    talk = Conversation(tmp_path, "s1")
-    talk.turn("The bakery opens at seven in the morning.")
+def test_nothing_is_kept_of_a_session_that_is_off(hooks: Hooks, tmp_path: Path) -> None:
+    talk, settings = Conversation(tmp_path, "s1"), settings_of(hooks)
+    talk.turn("The bakery on Main Street opens at seven in the morning.")
+    digest_session(talk.event("stop"), settings, NOW)
+    asked = "when does the bakery on Main Street open in the morning?"
+    assert "at seven" in hooks.answer("prompt", prompt=asked, session_id="s2", cwd=talk.folder).context
+    hooks.answer("prompt", prompt="memory off", cwd=talk.folder)
+    talk.turn("memory off")
+    talk.turn("The bakery on Main Street is bankrupt since last Monday.")
+    digest_session(talk.event("stop"), settings, NOW)
+    hooks.workspace.memory().sync()
+    assert hooks.answer("prompt", prompt=asked, session_id="s3", cwd=talk.folder).context == ""
+    ours = (file for file in tmp_path.rglob("*") if file.is_file() and file != talk.file)
+    assert not [file for file in ours if b"bankrupt" in file.read_bytes()]
+    hooks.answer("prompt", prompt="memory on", cwd=talk.folder)
+    hooks.workspace.memory().sync()
+    assert "at seven" in hooks.answer("prompt", prompt=asked, session_id="s4", cwd=talk.folder).context
+
+
+def test_memory_on_brings_nothing_back_that_was_forgotten_otherwise(hooks: Hooks, tmp_path: Path) -> None:
     settings = settings_of(hooks)
-    digest_session(talk.event("stop"), settings, NOW)
-    for said in ("memory off", "The bakery is bankrupt since Monday.", "Nobody may know about it, always be silent."):
-        talk.turn(said)
-        digest_session(talk.event("stop"), settings, NOW)
-    talk.turn("memory on")
-    talk.turn("The bakery has two new ovens from Italy.")
-    digest_session(talk.event("stop"), settings, NOW)
-    kept = "".join(file.read_text(errors="replace") for file in Path(tmp_path).rglob("*") if is_ours(file, talk))
-    assert "opens at seven" in kept
-    assert "ovens from Italy" in kept
-    assert "bankrupt" not in kept
-    assert "Nobody may know" not in kept
-
-
-def is_ours(file: Path, talk: Conversation) -> bool:
-    return file.is_file() and str(file) != talk.event("stop").transcript
-
-
-def test_the_transcript_is_read_without_it_from_any_offset(tmp_path: Path) -> None:
-    talk = Conversation(tmp_path, "s1")
-    for said in ("one", "memory off", "two", "Memory off.", "memory on", "three"):
-        talk.turn(said)
-    file = talk.event("stop").transcript
-    records = list(read_steps("claude-code", file))
-    whole = [step.text for record in records for step in record.steps if step.kind == "user"]
-    assert whole == ["one", "three"]
-    for record in records:
-        rest = list(read_steps("claude-code", file, offset=record.end or 0, number=record.number))
-        assert rest == records[record.number :]
+    forget_session(settings, "s2", NOW, is_kept=False)
+    hooks.answer("prompt", prompt="memory on")
+    assert open_tombstones(settings).load().is_forgotten_session("s2")
+    forget_session(settings, "s2", NOW, is_kept=True)
+    assert not open_tombstones(settings).load().is_forgotten_session("s2")

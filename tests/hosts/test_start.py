@@ -12,7 +12,7 @@ from mdrecall.config.settings import HostOptions
 from mdrecall.errors import StoreUnavailable
 from mdrecall.hosts.digest import digest_session
 from mdrecall.hosts.hook import answer_event
-from mdrecall.hosts.shown import Shown, Silenced, describe_log, list_shown, record_shown
+from mdrecall.hosts.shown import Shown, describe, list_answers, list_shown, record_shown, silence
 from mdrecall.memory import Memory
 from mdrecall.notes.repository import name_project, project_of
 from mdrecall.sessions.messages import strip_memory
@@ -435,9 +435,9 @@ def test_every_line_of_the_start_is_in_the_log_with_its_place(hooks: Hooks, plac
     digest = digest_of(places["shop"], "- Asked: fix the pool of the shop", "- Said: it has 12 connections now")
     hooks.workspace.write("memory/2026-02-09.md", f"- [ ] Buy a new bread knife\n- The oven is hot.\n\n{digest}\n")
     context = hooks.answer("session-start", cwd=places["shop"]).context
-    [session] = describe_log(hooks.workspace.memory(), 10)
-    [answer] = session["answers"]
-    lines = answer["lines"]
+    settings = hooks.call("prompt").settings
+    memory = hooks.workspace.memory()
+    lines = [line for answer in list_answers(settings) for line in describe(memory, answer)["lines"]]
     found = {line["text"]: (line["why"], line["citation"]) for line in lines}
     assert found["Always write tests first"] == ("wish", "memory/wishes.md#L3")
     assert found["Be brief"] == ("wish", "memory/wishes.md#L4")
@@ -446,9 +446,8 @@ def test_every_line_of_the_start_is_in_the_log_with_its_place(hooks: Hooks, plac
     assert any("12 connections now" in text and why == "last session" for text, (why, _) in found.items())
     assert any("green tea" in text and why == "note" for text, (why, _) in found.items())
     assert all(text.split()[0] in context for text in found)
-    silenced = Silenced(hooks.call("prompt").settings)
-    for text, (_, place) in found.items():
-        silenced.add(place, text)
+    for line in lines:
+        assert silence(settings, line["number"])
     left = hooks.answer("session-start", cwd=places["shop"], session_id="s2").context
     assert not [text for text in found if text in left]
 

@@ -120,12 +120,12 @@ def test_what_agents_were_shown_is_silenced_and_taken_back_in_the_browser(
     site: Site, shown: Hooks, page: "Page"
 ) -> None:
     open_page(site, page, "state")
-    page.get_by_text("claude-code · workspace · 1 line").click()
-    assert "The staging database is called heron" in page.locator("details li").inner_text()
+    row = page.locator("li", has_text="claude-code · workspace · prompt · 0 ms · ")
+    assert "The staging database is called heron" in row.inner_text()
     page.get_by_role("button", name="Silence").click()
     page.get_by_text("Silenced. No agent is shown it again by itself.").wait_for()
     assert shown.answer("prompt", prompt=PROMPT, session_id="s2").context == ""
-    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("button", name="Undo").first.click()
     page.get_by_text("Agents may be shown it again.").wait_for()
     assert "heron" in shown.answer("prompt", prompt=PROMPT, session_id="s3").context
     assert page.get_by_role("button", name="Undo").count() == 0
@@ -135,7 +135,7 @@ def test_only_the_line_that_was_seen_is_silenced(site: Site, shown: Hooks) -> No
     for number, citation in (("1", "other.md#L1"), ("2", "MEMORY.md#L1-L3"), ("x", ""), ("", ""), ("9" * 4_999, "")):
         reply = site.post("silence", number=number, citation=citation)
         assert reply.status == 400
-        assert "is no longer in the log" in reply.body
+        assert "The log has no line" in reply.body
     assert "heron" in shown.answer("prompt", prompt=PROMPT, session_id="s2").context
 
 

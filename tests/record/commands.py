@@ -113,7 +113,7 @@ COMMANDS: dict[str, list[str]] = {
         "hosts follow cursor",
         "hosts forget codex --json",
     ],
-    "log": ["log --json", "log", "log --silenced", "log --silence 3", "log --unsilence 1 --json"],
+    "log": ["log --json", "log", "log --silence 3", "log --silence 1 --json"],
     "sessions": [
         "sessions list --json",
         "sessions show talk --json",

@@ -81,16 +81,6 @@ def test_the_context_that_the_host_counted_is_given(host: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("host", _ALL)
-def test_nothing_is_read_while_memory_is_off_from_whatever_record(host: str, tmp_path: Path) -> None:
-    lines = json.loads(json.dumps(LINES[host]()).replace(ASKED, "Memory off."))
-    file = write_host(tmp_path, host, lines=lines)
-    for record in (HostRecord(0, 0), *read_steps(host, file)):
-        rest = list(read_steps(host, file, offset=record.end or 0, number=record.number))
-        assert len(rest) == len(lines) - record.number
-        assert [step for each in rest for step in each.steps] == []
-
-
-@pytest.mark.parametrize("host", _ALL)
 def test_reading_on_from_any_record_gives_the_rest(host: str, tmp_path: Path) -> None:
     file = write_host(tmp_path, host)
     whole = list(read_steps(host, file))

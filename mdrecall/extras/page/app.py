@@ -49,7 +49,7 @@ VIEWS = {
     "GET follow": "read.follow_link",
     "GET around": "read.show_around",
     "GET state": "state.show_state",
-    "POST silence": "state.silence",
+    "POST silence": "state.silence_line",
     "GET edit": "edit.show_edit",
     "POST edit": "edit.save_note",
     "GET new": "edit.show_new",

@@ -5,7 +5,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from mdrecall.errors import QueryError
 from mdrecall.extras.page.page import (
     Html,
     Page,
@@ -18,14 +17,14 @@ from mdrecall.extras.page.page import (
     tabulate,
     tag,
 )
-from mdrecall.hosts.shown import Silenced, describe_log, find_line
+from mdrecall.hosts.shown import describe, list_answers, silence
 from mdrecall.types import Issue, Status
 from mdrecall.types.documents import parse_citation
 
 #: What one reads of a list of problems.
 _MAX_ISSUES = 20
-#: The last sessions; `mdrecall log` prints more of them.
-_MAX_SESSIONS = 5
+#: The last answers; `mdrecall log` prints more of them.
+_MAX_ANSWERS = 20
 #: No log has more lines.
 _NUMBER = re.compile("[0-9]{1,9}")
 
@@ -118,57 +117,37 @@ def _list_issues(issues: tuple[Issue, ...]) -> Html | None:
     )
 
 
-def silence(visit: Visit) -> Redirect:
+def silence_line(visit: Visit) -> Redirect:
     """Silence a line that an agent was shown, or let a silenced one be shown again."""
     require_owner(visit, "What agents were shown")
-    silenced = Silenced(visit.memory.settings)
-    if name := visit.form.get("id"):
-        silenced.remove(name)
-        return Redirect(visit.url("state", done="unsilenced", anchor="shown"))
-    number = visit.form.get("number", "")
-    citation, text = find_line(visit.memory, int(number)) if _NUMBER.fullmatch(number) else ("", "")
-    if not text or citation != visit.form.get("citation"):
-        raise QueryError("This line has changed since, or is no longer in the log.", hint="Load the state again.")
-    silenced.add(citation, text)
-    return Redirect(visit.url("state", done="silenced", anchor="shown"))
+    number, citation = visit.form.get("number", ""), visit.form.get("citation", "?")
+    is_silenced = silence(visit.memory.settings, int(number) if _NUMBER.fullmatch(number) else 0, citation)
+    return Redirect(visit.url("state", done="silenced" if is_silenced else "unsilenced", anchor="shown"))
 
 
 def _list_shown(visit: Visit) -> Html:
-    """Return what agents were shown by themselves in the last sessions, and what is silenced."""
-    silenced = Silenced(visit.memory.settings).describe(visit.memory)
-    rows = [_show_place(visit, each, "Undo", id=each["id"]) for each in silenced]
-    sessions = [_show_session(visit, session) for session in reversed(describe_log(visit.memory, _MAX_SESSIONS))]
-    about = "At the start of a session or beside a prompt, the newest session first. Searches find silenced lines, too."
+    """Return what is silenced, and the last lines that agents were shown by themselves, the newest first."""
+    shown = [answer for answer in reversed(list_answers(visit.memory.settings)) if answer["lines"]][:_MAX_ANSWERS]
+    rows = [_show_line(visit, answer, line) for answer in shown for line in describe(visit.memory, answer)["lines"]]
+    about = "At the start of a session or beside a prompt, the newest first. A search finds silenced lines, too."
     return join(
         tag("h2", "What agents were shown", id="shown"),
-        tag("p", about if sessions else "Nothing yet.", class_="quiet"),
-        sessions,
-        [tag("h2", "Silenced"), tag("ul", rows, class_="places")] if rows else None,
+        tag("p", about if rows else "Nothing yet.", class_="quiet"),
+        tag("ul", rows, class_="places") if rows else None,
     )
 
 
-def _show_session(visit: Visit, session: dict[str, Any]) -> Html:
-    answers, rows = session["answers"], list[Html]()
-    for answer in answers:
-        facts = f" · {answer['at']} · {answer['event']} · {answer['ms']} ms · {answer['why']}".removesuffix(" · ")
-        for each in answer["lines"]:
-            fields = {"number": str(each["number"]), "citation": each["citation"]}
-            why = each["why"] or format(each["score"], ".2f")
-            rows.append(_show_place(visit, each, "Silence", f" · {why}{facts}", **fields))
-    nothing = sum(answer["event"] == "prompt" and not answer["lines"] for answer in answers)
-    title = f"{answers[-1]['at']} · {session['host']} · {answers[-1]['project']} · {plural(len(rows), 'line')}"
-    about = f"Session {session['session']}." + (f" {plural(nothing, 'prompt')} got nothing." if nothing else "")
-    lines = tag("ul", rows, class_="places") if rows else None
-    return tag("details", tag("summary", title), tag("p", about, class_="quiet"), lines)
-
-
-def _show_place(visit: Visit, line: dict[str, Any], action: str, facts: str = "", **fields: str) -> Html:
-    """Return a line with its place, and a button if something can be done about it."""
+def _show_line(visit: Visit, answer: dict[str, Any], line: dict[str, Any]) -> Html:
     path, first, _ = parse_citation(line["citation"])
-    view, name = ("conversation", "session") if path.startswith("sessions/") else ("note", "path")
-    url = visit.url(view, **{name: path, "record" if name == "session" else "from": first})
-    button = tag("span", "silenced", class_="label") if line.get("silenced") else None
-    if visit.can_change and not button and (line["text"] or "id" in fields):
-        button = visit.form_tag("silence", hide(**fields), tag("button", action, class_="plain"))
-    text = tag("p", line["text"] or "changed since, or removed", class_="passage" if line["text"] else "quiet")
-    return tag("li", tag("a", line["citation"], href=url), tag("span", facts, class_="quiet"), text, button)
+    is_said = path.startswith("sessions/")
+    url = visit.url("conversation" if is_said else "note", **{"session" if is_said else "path": path, "from": first})
+    facts = " · {at} · {host} · {project} · {event} · {ms} ms · {why}" if answer["session"] else " · silenced"
+    button = tag("button", "Undo" if line["silenced"] else "Silence", class_="plain")
+    fields = hide(number=str(line["number"]), citation=line["citation"])
+    return tag(
+        "li",
+        tag("a", line["citation"], href=url),
+        tag("span", f" · {line['why'] or line['score']}{facts.format(**answer)}".removesuffix(" · "), class_="quiet"),
+        tag("p", line["text"] or "changed since, or removed", class_="passage" if line["text"] else "quiet"),
+        visit.form_tag("silence", fields, button) if visit.can_change else None,
+    )
