@@ -6,24 +6,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from datetime import date
 from functools import cached_property
-from itertools import accumulate, takewhile
+from itertools import accumulate, chain, takewhile
 
 from mdrecall.errors import ReadError
 from mdrecall.hosts.events import Answer, HookCall, describe_failure
 from mdrecall.hosts.shown import Shown, Silenced, record_shown
 from mdrecall.notes.clock import user_time
+from mdrecall.notes.opening import decode, read_below
+from mdrecall.notes.repository import name_project
+from mdrecall.notes.tombstones import open_tombstones
 from mdrecall.patterns import is_note_file
+from mdrecall.text.annotations import BY_SESSION, is_for, line_authors, read_projects
 from mdrecall.text.markdown import cut_tokens, quarter_tokens
-
-# What reads notes is imported when it is needed: the introduction comes before that.
 
 _MAX_WISH_TOKENS = 400
 # All other lengths are in quarters of tokens. A longer path takes more room than it is worth.
 _MAX_PATH = 160
-#: The last session, and its open tasks. Their lines are cut, and lead to the rest.
-_MAX_SESSION, _MAX_TASKS, _MAX_LINE = 600, 480, 200
-#: A line of a note may be a whole paragraph.
-_MAX_NOTE_LINE = 400
+#: The last session, the open tasks, and one line of them, which leads to the rest. One of a note may be a paragraph.
+_MAX_SESSION, _MAX_TASKS, _MAX_LINE, _MAX_NOTE_LINE = 600, 480, 200, 400
 #: The line that says what can be searched, what stands behind a title, as in "(12 of 3456 lines)", and a whole title.
 _MAX_COUNTS, _MAX_SOME, _MAX_TITLE = 80, 30, 60
 #: A task that has been open for longer is in MEMORY.md, or not urgent.
@@ -43,8 +43,7 @@ def introduce(call: HookCall) -> str:
     settings = call.settings
     if not _is_told(call) or not settings.mdrecall.hosts.session_start:
         return ""
-    folder = settings.workspace
-    where = f" (Markdown in {folder})" if quarter_tokens(folder) <= _MAX_PATH else ""
+    where = f" (Markdown in {settings.workspace})" if quarter_tokens(settings.workspace) <= _MAX_PATH else ""
     said = f"You have a long-term memory{where}."
     if call.event.may_search:
         said += (
@@ -96,12 +95,8 @@ class _Start:
         with suppress(OSError):
             names = os.listdir(os.path.join(self._settings.workspace, "memory"))
             notes = (path for name in names if is_note_file(name) and _DAY.match(path := f"memory/{name}"))
-            return sorted((path for path in notes if path[:17] <= self._name_day(0)), reverse=True)[:_MAX_NOTES]
+            return sorted((path for path in notes if path[7:17] <= f"{self._today}"), reverse=True)[:_MAX_NOTES]
         return []
-
-    def _name_day(self, back: int) -> str:
-        """Return how the names of a day's notes begin."""
-        return f"memory/{date.fromordinal(max(1, self._today.toordinal() - back))}"
 
     def list_wishes(self) -> str:
         """Return what the person wants in every session."""
@@ -115,11 +110,14 @@ class _Start:
 
     def find_session(self) -> str:
         """Return the last session of this project in three lines; in the folder of the notes, of any project."""
+        from mdrecall.hosts.digest import find_unwritten
         from mdrecall.sessions.digest import find_sections, safe_name
 
-        running = safe_name(self._call.event.host.name), safe_name(self._call.event.session)
-        sections = ((path, section) for path in self._days for section in reversed(find_sections(self._read(path))))
-        for path, section in sections:
+        event = self._call.event
+        running = safe_name(event.host.name), safe_name(event.session)
+        unwritten = find_unwritten(event, self._settings, self._call.now, self._projects)
+        written = ((path, section) for path in self._days for section in reversed(find_sections(self._read(path))))
+        for path, section in chain([("", unwritten)] if unwritten else (), written):
             is_own = not self._projects or section.is_of(self._projects)
             if is_own and (section.host, section.session) != running:
                 # Earlier versions ended the heading with the host and the session.
@@ -127,7 +125,7 @@ class _Start:
                 items = {item[2:].partition(":")[0]: item for item in section.lines}
                 chosen = [title, *(items[label] for label in _LABELS if label in items)][:_MAX_ITEMS]
                 lines = [Shown(path, cut_tokens(line, _MAX_LINE), why="last session") for line in chosen]
-                return self._take_notes(f"## Last session, {path[7:17]}", lines, _MAX_SESSION)
+                return self._take_notes(f"## Last session {path[7:17]}".rstrip(), lines, _MAX_SESSION)
         return ""
 
     def list_tasks(self) -> str:
@@ -185,20 +183,17 @@ class _Start:
 
     def _list_days(self, days: int) -> dict[str, list[Shown]]:
         """Return the lines of the last days, by the path of the note."""
-        return {path: self._list_lines(path) for path in self._days if path >= self._name_day(days - 1)}
+        first = f"{date.fromordinal(max(1, self._today.toordinal() + 1 - days))}"
+        return {path: self._list_lines(path) for path in self._days if path[7:17] >= first}
 
     def _list_lines(self, path: str) -> list[Shown]:
-        """Return the lines of a note without digests, what no longer holds, and what is of other projects.
-
-        What an agent wrote into the note of a day, in a place that is not known, may be of any.
-        """
-        from mdrecall.notes.repository import name_project
+        """Return the lines of a note without digests, what no longer holds, and what is of other projects."""
         from mdrecall.sessions.digest import hide_entries
-        from mdrecall.text.annotations import BY_SESSION, is_for, line_authors, read_projects
 
         lines, known = self._read(path).split("\n"), read_projects(self._projects)
         here = tuple(f" in {name_project(key)}" for key in self._projects)
         for number, author in line_authors(lines).items():
+            # What an agent wrote into the note of a day may be of any project, unless its place is known.
             if author == BY_SESSION or (known and _DAY.match(path) and not author.endswith(here)):
                 lines[number - 1] = ""
         text, _ = hide_entries("\n".join(lines), lambda marks: marks.is_superseded or not is_for(marks.project, known))
@@ -207,9 +202,6 @@ class _Start:
 
     def _read(self, path: str) -> str:
         """Return a note; empty if it cannot be read, or if too much has been read already."""
-        from mdrecall.notes.opening import decode, read_below
-        from mdrecall.notes.tombstones import open_tombstones
-
         if path not in self._texts:
             self._texts[path] = ""
             with suppress(ReadError):

@@ -377,7 +377,7 @@ def test_the_last_session_comes_however_long_ago_it_was(hooks: Hooks, places: di
     for day in range(1, 29):
         hooks.workspace.write(f"memory/2026-01-{day:02d}.md", digest_of(places["other"], "- Asked: other"))
     text = hooks.answer("session-start", cwd=places["inside"]).context
-    section = text.split("## Last session, ")[1].split("\n\n##")[0]
+    section = text.split("## Last session ")[1].split("\n\n##")[0]
     assert section.split("\n") == [
         "2025-06-01",
         "",
@@ -394,7 +394,7 @@ def test_a_digest_with_a_title_is_shown_with_its_outcome_and_what_is_open(
     digest = digest_of(places["shop"], *items, "- Files: src (3)", "- Commits: a1b2c3d Fix it")
     hooks.workspace.write("memory/2026-02-09.md", digest.replace(" (claude-code a1)", "@main: Fix the pool (of Ana)"))
     text = hooks.answer("session-start", cwd=places["shop"]).context
-    assert text.split("## Last session, ")[1].split("\n\n##")[0].split("\n") == [
+    assert text.split("## Last session ")[1].split("\n\n##")[0].split("\n") == [
         "2026-02-09", "", "09:00 shop@main: Fix the pool (of Ana)", "- Outcome: The pool has 12.", "- Open: measure it"
     ]  # fmt: skip
 
@@ -408,12 +408,18 @@ def test_the_running_session_is_not_the_last_one(hooks: Hooks, places: dict[str,
     assert "Asked: s1" not in text
 
 
-def test_a_digest_that_a_session_writes_is_shown_in_its_project(hooks: Hooks, places: dict[str, Path]) -> None:
+@pytest.mark.parametrize("event", ["stop", "before-compaction"])
+def test_a_session_is_shown_in_its_project_whether_its_digest_is_written_or_not(
+    hooks: Hooks, places: dict[str, Path], event: str
+) -> None:
     talk = Conversation(places["shop"].parent)
     talk.turn("fix the pool", "We keep 12 connections because 20 made the proxy time out.")
-    digest_session(talk.event("before-compaction", cwd=str(places["shop"])), hooks.call("session-start").settings, NOW)
-    assert "20 made the proxy time out" in hooks.answer("session-start", cwd=places["worktree"]).context
-    assert "20 made the proxy time out" not in hooks.answer("session-start", cwd=places["other"]).context
+    digest_session(talk.event(event, cwd=str(places["shop"])), hooks.call("session-start").settings, NOW)
+    assert ("proxy" in (hooks.workspace.path / "memory/2026-02-10.md").read_text()) == (event != "stop")
+    text = hooks.answer("session-start", cwd=places["worktree"]).context
+    shown = "## Last session( 2026-02-10)?\n\n09:00 shop@main: fix the pool\n- .*20 made the proxy time out"
+    assert re.search(shown, text)
+    assert "proxy" not in hooks.answer("session-start", cwd=places["other"]).context
 
 
 @pytest.mark.parametrize("is_shown", [True, False])
