@@ -527,14 +527,21 @@ def main(arguments: list[str]) -> None:
         return time.monotonic() < until
 
     try:
-        settings = load(workspace=workspace, agent=agent).settings
+        loaded = load(workspace=workspace, agent=agent)
+        settings = loaded.settings
         if path:
             _wait_for_transcript(load_progress(path).transcript)
             _finish(path, settings, now, has_time, is_over=True)
-            return
-        with lock_progress(settings, "finishing", wait_s=0) as is_alone:
-            if is_alone:
-                finish_digests(settings, now, has_time)
+        else:
+            with lock_progress(settings, "finishing", wait_s=0) as is_alone:
+                if is_alone:
+                    finish_digests(settings, now, has_time)
+        if settings.mdrecall.hosts.prompt and os.path.exists(settings.index_path):
+            # A prompt indexes no conversation of the last minutes, and has less to do then.
+            from mdrecall.memory import Memory
+
+            with Memory.of(loaded, one_shot=True) as memory:
+                memory.sync(stop=lambda: not has_time())
     except Exception as error:
         from mdrecall.hosts.events import find_log, log_problem
 

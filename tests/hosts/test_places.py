@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import uuid
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import pytest
 
 from benchmarks.recall import Machine, Session, run
 from tests.doors.mcp import McpServer
+from tests.processes import until
 
 EIGHT_DAYS = timedelta(days=8)
 QUESTION = "On which port does the staging database listen?"
@@ -42,20 +44,23 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Machine:
     return machine
 
 
-def talk(machine: Machine, folder: Path, session: str, words: str) -> None:
+def talk(machine: Machine, folder: Path, session: str, words: str, *, is_indexed: bool = True) -> None:
     turns = [("user", words), ("assistant", f"Noted: {words}")]
     with machine.entered(folder):
         for _ in machine.live(folder, Session(session, datetime.now(UTC) - EIGHT_DAYS, turns)):
             pass
-        run(["index"])
+        if is_indexed:
+            run(["index"])
 
 
-def ask(machine: Machine, folder: Path) -> str:
-    """All that a model is told in a session whose first prompt is the question."""
-    session = "ask-" + "".join(char for char in str(folder) if char.isalnum())[-60:]
+def ask(machine: Machine, folder: Path, *events: str) -> str:
+    """All that a model is told in a session whose first prompt is the question, or at some events of it."""
+    session = f"ask-{uuid.uuid4().hex}"
     with machine.entered(folder):
-        start = machine.hook("session-start", folder, session, source="startup")
-        return start + machine.hook("prompt", folder, session, prompt=QUESTION)
+        told = (
+            machine.hook(event, folder, session, prompt=QUESTION) for event in events or ("session-start", "prompt")
+        )
+        return "\n".join(told)
 
 
 def read_known(told: str) -> list[str]:
@@ -110,3 +115,12 @@ def test_repositories_below_a_folder_of_notes_know_nothing_of_each_other(tmp_pat
         talk(machine, folder, f"said-in-{name}", words)
     assert read_known(ask(machine, machine.notes / "shop" / "src")) == ["shop"]
     assert read_known(ask(machine, machine.notes)) == ["shop", "observatory"]
+
+
+def test_the_next_session_knows_what_was_said_a_moment_ago(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, {})
+    shop = machine.project("shop")
+    talk(machine, shop, "first", "The garden fence gets a second coat of paint.")
+    talk(machine, shop, "last", f"The staging database listens on port {PORTS['shop']}.", is_indexed=False)
+    # At the end of the session a process that nobody waits for has begun to index it.
+    assert until(lambda: read_known(ask(machine, shop, "prompt")) == ["shop"])
